@@ -1,0 +1,82 @@
+/**
+ * A GPUDevice in Node, from Dawn (`webgpu` on npm), for kernel tests and benchmarks without a browser.
+ *
+ * The rule: the Vulkan loader reads VK_ICD_FILENAMES once, when the first adapter is asked for, so the driver is chosen
+ * here before that and stays for the life of the process. In vitest call `dawnDevice` in `beforeAll` under
+ * `pool: 'forks'` (requestAdapter inside a test of a worker thread crashes: dawn-gpu/node-webgpu#13). A script of its
+ * own ends with `process.exit`, since Dawn's threads keep Node alive (crbug.com/387965810).
+ */
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Result, refusal, success } from '../swarm/base.ts';
+import { adapterFamily } from './family/adapterFamily.ts';
+import type { AdapterFamily } from './kernel.ts';
+
+export interface DawnDevice {
+  readonly device: GPUDevice;
+  readonly family: AdapterFamily;
+  /** For tables and titles: `swiftshader (SwiftShader driver 5.0.0)`. */
+  readonly description: string;
+}
+
+/** `software`: SwiftShader, else llvmpipe. `system`: whatever Vulkan finds by itself, a real GPU where there is one. */
+export type DawnDriver = 'software' | 'system';
+
+const OPTIONAL_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16'];
+
+function chromiumFolders(): string[] {
+  const named = process.env.SHOAL_CHROMIUM;
+  const folders = ['/usr/lib/chromium', '/usr/lib/chromium-browser', '/opt/google/chrome'];
+  return named && existsSync(named) ? [dirname(realpathSync(named)), ...folders] : folders;
+}
+
+function softwareDriverFile(): string | undefined {
+  const swiftshader = chromiumFolders().map((folder) => join(folder, 'vk_swiftshader_icd.json'));
+  const llvmpipe = ['lvp_icd.x86_64.json', 'lvp_icd.aarch64.json', 'lvp_icd.json'].map((file) =>
+    join('/usr/share/vulkan/icd.d', file),
+  );
+  return [...swiftshader, ...llvmpipe].find((file) => existsSync(file));
+}
+
+// Dawn's instance dies with its JavaScript object, taking every adapter and device along: keep it for good.
+let instance: Promise<Result<GPU>> | undefined;
+
+async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
+  const chosenByCaller = process.env.VK_ICD_FILENAMES ?? process.env.VK_DRIVER_FILES;
+  if (driver === 'software' && chosenByCaller === undefined) {
+    const file = softwareDriverFile();
+    if (file === undefined) return refusal('there is no SwiftShader (Debian package chromium) and no llvmpipe');
+    process.env.VK_ICD_FILENAMES = file;
+  }
+  try {
+    const { create, globals } = await import('webgpu');
+    Object.assign(globalThis, globals); // GPUBufferUsage and its like
+    return success(create(driver === 'software' ? ['backend=vulkan'] : []));
+  } catch (error) {
+    return refusal(`Dawn for Node does not load: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** A new device of the process's adapter, with subgroups, timestamps and f16 where there are any. */
+export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Result<DawnDevice>> {
+  instance ??= loadDawn(driver);
+  const gpu = await instance;
+  if (!gpu.ok) return gpu;
+  const adapter = await gpu.value.requestAdapter({ powerPreference: 'high-performance' });
+  if (!adapter) {
+    return refusal('Vulkan finds no adapter: install libvulkan1, or set LD_LIBRARY_PATH to Chromium’s own folder');
+  }
+  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  const device = await adapter.requestDevice({
+    label: 'Dawn for Node',
+    requiredFeatures: OPTIONAL_FEATURES.filter((name) => adapter.features.has(name)),
+    // Only sizes are raised: kernels must do with the default numbers of bindings and invocations.
+    requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
+  });
+  const { info } = adapter;
+  return success({
+    device,
+    family: adapterFamily(info, device.features),
+    description: `${info.architecture || info.vendor || 'unnamed adapter'} (${info.description})`,
+  });
+}

@@ -1,0 +1,168 @@
+/**
+ * From a kernel's table to something a compute pass can run. The one idea: the binding table alone says what the
+ * layouts are, so a launch (pipeline, two bind groups, workgroup counts) is made once when a plan arrives and encoded
+ * any number of times without allocating.
+ */
+import { invariant } from '../swarm/base.ts';
+import { type Dims, dimsBytes, type Kernel, packDims, type Variant } from './kernel.ts';
+
+/** WebGPU's guaranteed maxComputeWorkgroupsPerDimension. */
+export const MAX_WORKGROUPS_PER_DIMENSION = 65_535;
+
+/** The part of a buffer that a slot is bound to; offsets are multiples of 256 bytes. Default: the whole buffer. */
+export interface BufferSlice {
+  readonly buffer: GPUBuffer;
+  readonly offset?: number;
+  readonly size?: number;
+}
+
+export interface Launch {
+  readonly kernel: Kernel;
+  readonly pipeline: GPUComputePipeline;
+  readonly tensors: GPUBindGroup;
+  readonly dimsGroup: GPUBindGroup;
+  readonly dimsBuffer: GPUBuffer;
+  readonly workgroups: readonly [number, number, number];
+}
+
+interface Layouts {
+  readonly tensors: GPUBindGroupLayout;
+  readonly dims: GPUBindGroupLayout;
+  readonly pipeline: GPUPipelineLayout;
+}
+
+/** Kernels with the same sequence of accesses share layouts. */
+const layoutsOfDevice = new WeakMap<GPUDevice, Map<string, Layouts>>();
+
+function layouts(device: GPUDevice, kernel: Kernel): Layouts {
+  const known = layoutsOfDevice.get(device) ?? new Map<string, Layouts>();
+  layoutsOfDevice.set(device, known);
+  const key = kernel.tensors.map(({ access }) => (access === 'read' ? 'r' : 'w')).join('');
+  const found = known.get(key);
+  if (found) return found;
+  const tensors = device.createBindGroupLayout({
+    label: `tensors ${key}`,
+    entries: kernel.tensors.map(({ access }, binding) => ({
+      binding,
+      visibility: GPUShaderStage.COMPUTE,
+      buffer: { type: access === 'read' ? 'read-only-storage' : 'storage' },
+    })),
+  });
+  const dims = device.createBindGroupLayout({
+    label: 'dims',
+    entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'uniform' } }],
+  });
+  const pipeline = device.createPipelineLayout({ label: `kernel ${key}`, bindGroupLayouts: [tensors, dims] });
+  const made: Layouts = { tensors, dims, pipeline };
+  known.set(key, made);
+  return made;
+}
+
+/** Rejects with an Error that names the kernel and what the WGSL compiler said. */
+export async function compileVariant(device: GPUDevice, kernel: Kernel, variant: Variant): Promise<GPUComputePipeline> {
+  const label = `${kernel.name} ${variant.key}`;
+  // The module's own error is repeated, in better words, by the rejection below: keep it from the uncaptured handler.
+  device.pushErrorScope('validation');
+  const module = device.createShaderModule({ label, code: variant.code });
+  const moduleError = device.popErrorScope();
+  try {
+    return await device.createComputePipelineAsync({
+      label,
+      layout: layouts(device, kernel).pipeline,
+      compute: {
+        module,
+        entryPoint: variant.entryPoint,
+        ...(variant.constants ? { constants: { ...variant.constants } } : {}),
+      },
+    });
+  } catch (cause) {
+    const { messages } = await module.getCompilationInfo();
+    const lines = messages
+      .filter(({ type }) => type === 'error')
+      .map(({ lineNum, linePos, message }) => `${lineNum}:${linePos} ${message}`);
+    const reason = lines.length > 0 ? lines.join('\n') : cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`kernel ${label} does not compile: ${reason}`, { cause });
+  } finally {
+    await moduleError;
+  }
+}
+
+/** One pipeline per `variant.key` and device, however many launches ask for it; compilations run in parallel. */
+export class PipelineCache {
+  readonly #device: GPUDevice;
+  readonly #pipelines = new Map<string, Promise<GPUComputePipeline>>();
+
+  constructor(device: GPUDevice) {
+    this.#device = device;
+  }
+
+  get(kernel: Kernel, variant: Variant): Promise<GPUComputePipeline> {
+    const found = this.#pipelines.get(variant.key);
+    if (found) return found;
+    const made = compileVariant(this.#device, kernel, variant);
+    this.#pipelines.set(variant.key, made);
+    return made;
+  }
+
+  /** Starts all compilations at once; resolves when the last is done, rejects with the first failure. */
+  async precompile(wanted: Iterable<readonly [Kernel, Variant]>): Promise<void> {
+    await Promise.all(Array.from(wanted, ([kernel, variant]) => this.get(kernel, variant)));
+  }
+
+  get size(): number {
+    return this.#pipelines.size;
+  }
+}
+
+export interface LaunchRequest {
+  readonly device: GPUDevice;
+  readonly pipeline: GPUComputePipeline;
+  readonly kernel: Kernel;
+  readonly variant: Variant;
+  readonly buffers: Readonly<Record<string, BufferSlice>>;
+  readonly dims: Dims;
+  /** Says which launch it is in labels and messages: `layer.3 qkv`. */
+  readonly label?: string;
+}
+
+export function createLaunch({ device, pipeline, kernel, variant, buffers, dims, label }: LaunchRequest): Launch {
+  const name = label === undefined ? kernel.name : `${kernel.name} (${label})`;
+  const workgroups = variant.workgroups(dims);
+  for (const count of workgroups) {
+    invariant(count >= 1 && count <= MAX_WORKGROUPS_PER_DIMENSION, `${name} wants ${workgroups.join('×')} workgroups`);
+  }
+  const { tensors: tensorsLayout, dims: dimsLayout } = layouts(device, kernel);
+  const dimsBuffer = device.createBuffer({
+    label: `${name} dims`,
+    size: dimsBytes(kernel),
+    usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+  });
+  device.queue.writeBuffer(dimsBuffer, 0, packDims(kernel, dims));
+  const tensors = device.createBindGroup({
+    label: `${name} tensors`,
+    layout: tensorsLayout,
+    entries: kernel.tensors.map((slot, binding) => {
+      const slice = buffers[slot.name];
+      invariant(slice, `${name} needs a buffer for ${slot.name}`);
+      return { binding, resource: slice };
+    }),
+  });
+  const dimsGroup = device.createBindGroup({
+    label: `${name} dims`,
+    layout: dimsLayout,
+    entries: [{ binding: 0, resource: { buffer: dimsBuffer } }],
+  });
+  return { kernel, pipeline, tensors, dimsGroup, dimsBuffer, workgroups };
+}
+
+/** Changes what varies from step to step (a learning rate, a clip scale). The workgroup counts stay as they are. */
+export function updateDims(device: GPUDevice, launch: Launch, dims: Dims): void {
+  device.queue.writeBuffer(launch.dimsBuffer, 0, packDims(launch.kernel, dims));
+}
+
+export function encodeLaunch(pass: GPUComputePassEncoder, launch: Launch): void {
+  pass.setPipeline(launch.pipeline);
+  pass.setBindGroup(0, launch.tensors);
+  pass.setBindGroup(1, launch.dimsGroup);
+  pass.dispatchWorkgroups(...launch.workgroups);
+}

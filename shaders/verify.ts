@@ -1,0 +1,140 @@
+/**
+ * Runs a kernel on a device and compares it with its CPU reference. The one idea: the comparison is a number, the
+ * largest |gpu − cpu| − tolerance over all outputs, so tests, the browser's admission check and the benchmark ask the
+ * same question. Imports nothing of Node or the DOM beyond WebGPU.
+ */
+import { invariant, normal, seededRandom } from '../swarm/base.ts';
+import type { AdapterFamily, Arrays, Dims, Kernel } from './kernel.ts';
+import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
+
+export type MutableArrays = Record<string, Float32Array | Uint32Array>;
+
+/** All tensors of a case: the kernel's own rule, or seeded normal values (zeros for u32 tensors). */
+export function caseArrays(kernel: Kernel, dims: Dims, seed = 1): MutableArrays {
+  const random = seededRandom(seed);
+  const sizes = kernel.sizes(dims);
+  const arrays: MutableArrays = {};
+  for (const { name, type } of kernel.tensors) {
+    const length = sizes[name];
+    invariant(length !== undefined, `${kernel.name} says no size for ${name}`);
+    arrays[name] = type === 'f32' ? Float32Array.from({ length }, () => normal(random)) : new Uint32Array(length);
+  }
+  kernel.fill?.(arrays, dims, random);
+  return arrays;
+}
+
+/** A storage buffer that holds `values` (at least 16 bytes long, so that it can be bound as one vec4). */
+function upload(device: GPUDevice, label: string, values: Float32Array | Uint32Array): GPUBuffer {
+  const buffer = device.createBuffer({
+    label,
+    size: Math.max(16, values.byteLength),
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+  });
+  device.queue.writeBuffer(buffer, 0, values.buffer as ArrayBuffer, values.byteOffset, values.byteLength);
+  return buffer;
+}
+
+/** One dispatch; resolves to what the `readWrite` tensors hold afterwards. Validation errors reject. */
+export async function runKernel(
+  device: GPUDevice,
+  family: AdapterFamily,
+  kernel: Kernel,
+  dims: Dims,
+  arrays: Arrays,
+  pipelines: PipelineCache = new PipelineCache(device),
+): Promise<MutableArrays> {
+  const variant = kernel.variant(family, dims);
+  const pipeline = await pipelines.get(kernel, variant);
+  device.pushErrorScope('validation');
+  const owned: GPUBuffer[] = [];
+  const buffers: Record<string, BufferSlice> = {};
+  const encoder = device.createCommandEncoder({ label: `verify ${kernel.name}` });
+  for (const { name } of kernel.tensors) {
+    const values = arrays[name];
+    invariant(values, `${kernel.name} needs an array for ${name}`);
+    const buffer = upload(device, `verify ${kernel.name} ${name}`, values);
+    owned.push(buffer);
+    // Bound at its exact size, so that a read or write past the end shows in the values.
+    buffers[name] = { buffer, offset: 0, size: Math.max(4, values.byteLength) };
+  }
+  const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims, label: 'verify' });
+  owned.push(launch.dimsBuffer);
+  const pass = encoder.beginComputePass({ label: `verify ${kernel.name}` });
+  encodeLaunch(pass, launch);
+  pass.end();
+  const readbacks = kernel.tensors
+    .filter(({ access }) => access === 'readWrite')
+    .map((slot) => {
+      const source = buffers[slot.name];
+      const size = arrays[slot.name]?.byteLength ?? 0;
+      const readback = device.createBuffer({
+        label: `verify ${kernel.name} ${slot.name} readback`,
+        size: Math.max(4, size),
+        usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+      });
+      owned.push(readback);
+      if (source && size > 0) encoder.copyBufferToBuffer(source.buffer, 0, readback, 0, size);
+      return { slot, readback, size };
+    });
+  device.queue.submit([encoder.finish()]);
+  const error = await device.popErrorScope();
+  try {
+    if (error) throw new Error(`kernel ${kernel.name} ${variant.key} does not run: ${error.message}`);
+    const outputs: MutableArrays = {};
+    for (const { slot, readback, size } of readbacks) {
+      await readback.mapAsync(GPUMapMode.READ);
+      const bytes = readback.getMappedRange().slice(0, size);
+      outputs[slot.name] = slot.type === 'f32' ? new Float32Array(bytes) : new Uint32Array(bytes);
+    }
+    return outputs;
+  } finally {
+    for (const buffer of owned) buffer.destroy();
+  }
+}
+
+export interface Comparison {
+  /** Largest |gpu − cpu| − (absolute + relative·|cpu|): at most 0 where the kernel is right, ∞ for a NaN. */
+  readonly excess: number;
+  /** Largest |gpu − cpu|. */
+  readonly error: number;
+  /** Where the excess is largest, for a message: `c[17] is 0.5 on the GPU, 0.25 on the CPU`. */
+  readonly where: string;
+}
+
+/** Compares what a device wrote with what the reference wrote. */
+export function compareOutputs(kernel: Kernel, gpu: Arrays, cpu: Arrays): Comparison {
+  const { absolute, relative } = kernel.tolerance;
+  let worst: Comparison = { excess: Number.NEGATIVE_INFINITY, error: 0, where: 'nothing was written' };
+  let error = 0;
+  for (const { name, access } of kernel.tensors) {
+    if (access === 'read') continue;
+    const actual = gpu[name];
+    const expected = cpu[name];
+    invariant(actual && expected && actual.length === expected.length, `${kernel.name} wrote no ${name}`);
+    for (let i = 0; i < expected.length; i++) {
+      const a = actual[i] ?? Number.NaN;
+      const e = expected[i] ?? Number.NaN;
+      const difference = Object.is(a, e) ? 0 : Math.abs(a - e);
+      const excess = Number.isNaN(difference)
+        ? Number.POSITIVE_INFINITY
+        : difference - absolute - relative * Math.abs(e);
+      error = Math.max(error, Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference);
+      if (excess > worst.excess) worst = { excess, error, where: `${name}[${i}] is ${a} on the GPU, ${e} on the CPU` };
+    }
+  }
+  return { ...worst, error };
+}
+
+/** Fills a case's inputs, runs reference and device, and compares every element of every output. */
+export async function compareKernel(
+  device: GPUDevice,
+  family: AdapterFamily,
+  kernel: Kernel,
+  dims: Dims,
+  options: { readonly seed?: number; readonly pipelines?: PipelineCache } = {},
+): Promise<Comparison> {
+  const arrays = caseArrays(kernel, dims, options.seed);
+  const gpu = await runKernel(device, family, kernel, dims, arrays, options.pipelines);
+  kernel.cpu(arrays, dims);
+  return compareOutputs(kernel, gpu, arrays);
+}
