@@ -1,0 +1,60 @@
+/** Words every other file is written in: branded ids, invariants, and the one seeded random generator. Pure. */
+
+declare const brand: unique symbol;
+export type Branded<T, Name extends string> = T & { readonly [brand]: Name };
+
+/** A donor's tab, as the server names it for as long as its connection lives. */
+export type PeerId = Branded<string, 'PeerId'>;
+export const peerId = (text: string): PeerId => text as PeerId; // the one place that brands a peer
+
+/** Throws when our own code broke a rule it promised to keep. Never for what a person or another program sent. */
+export function invariant(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new Error(`invariant violated: ${message}`);
+}
+
+export function assertNever(value: never): never {
+  throw new Error(`invariant violated: unexpected ${JSON.stringify(value)}`);
+}
+
+/** A value, or the sentence that says why there is none. */
+export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
+export const success = <T>(value: T): Result<T> => ({ ok: true, value });
+export const refusal = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
+
+/** A half-open range `[from, to)` of layers, samples or elements. */
+export type Range = readonly [from: number, to: number];
+
+/** Overlap of two ranges, or null where they share nothing. */
+export function overlap(a: Range, b: Range): Range | null {
+  const from = Math.max(a[0], b[0]);
+  const to = Math.min(a[1], b[1]);
+  return from < to ? [from, to] : null;
+}
+
+/** `count` ranges that cover `[0, total)` in order, as equal as can be; the first ones get what does not divide. */
+export function evenRanges(total: number, count: number): Range[] {
+  const small = Math.floor(total / count);
+  const larger = total % count;
+  return Array.from({ length: count }, (_, i) => {
+    const from = i * small + Math.min(i, larger);
+    return [from, from + small + (i < larger ? 1 : 0)] as const;
+  });
+}
+
+/** Uniform numbers in [0, 1), a pure function of the seed (Mulberry32: 32 bits of state, period 2^32). */
+export type Random = () => number;
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** A standard normal variate (Box–Muller, the cosine branch). */
+export function normal(random: Random): number {
+  const radius = Math.sqrt(-2 * Math.log(1 - random()));
+  return radius * Math.cos(2 * Math.PI * random());
+}

@@ -1,0 +1,95 @@
+/**
+ * Tensor frames: the binary messages that carry activations, gradients and state from tab to tab. One tensor travels as
+ * one or more frames of at most `FRAME_BYTES`; every frame names its tensor whole, so order does not matter, a repeated
+ * frame is recognised, and one of another epoch is dropped and counted. Rules WP in SPEC.md.
+ *
+ * Header, little-endian: version u8 · kind u8 · stage u16 · epoch u32 · step u32 · index u32 (micro-batch or block) ·
+ * from u32 · to u32 (elements) · offset u32 (bytes into the tensor) · payload length u32.
+ */
+import { type Range, type Result, refusal, success } from './base.ts';
+
+export const FRAME_VERSION = 1;
+/** A whole message: 64 KiB is what every browser's data channel carries unasked. */
+export const FRAME_BYTES = 65_536;
+export const HEADER_BYTES = 32;
+export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
+/** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
+export const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
+
+/** activation: forward into a stage. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. */
+export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values'] as const;
+export type FrameKind = (typeof FRAME_KINDS)[number];
+
+/** What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving holder's (values). */
+export interface TensorKey {
+  readonly kind: FrameKind;
+  readonly epoch: number;
+  readonly step: number;
+  readonly stage: number;
+  /** Micro-batch id (activation, gradient) or the block's place in the model table (slice, values). */
+  readonly index: number;
+  /** Elements of the block; for activations and gradients `[0, elements)`. */
+  readonly range: Range;
+}
+
+export interface Frame extends TensorKey {
+  /** Bytes into the tensor. */
+  readonly offset: number;
+  readonly payload: Uint8Array<ArrayBuffer>;
+}
+
+export const keyText = ({ kind, epoch, step, stage, index, range }: TensorKey): string =>
+  `${kind}/${epoch}/${step}/${stage}/${index}/${range[0]}-${range[1]}`;
+
+/** Cuts a tensor into whole messages. The values are copied once, into the messages. */
+export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[] {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  const messages: ArrayBuffer[] = [];
+  for (let offset = 0; offset < bytes.length; offset += PAYLOAD_BYTES) {
+    const payload = bytes.subarray(offset, offset + PAYLOAD_BYTES);
+    const message = new ArrayBuffer(HEADER_BYTES + payload.length);
+    const view = new DataView(message);
+    view.setUint8(0, FRAME_VERSION);
+    view.setUint8(1, FRAME_KINDS.indexOf(key.kind));
+    view.setUint16(2, key.stage, true);
+    view.setUint32(4, key.epoch, true);
+    view.setUint32(8, key.step, true);
+    view.setUint32(12, key.index, true);
+    view.setUint32(16, key.range[0], true);
+    view.setUint32(20, key.range[1], true);
+    view.setUint32(24, offset, true);
+    view.setUint32(28, payload.length, true);
+    new Uint8Array(message, HEADER_BYTES).set(payload);
+    messages.push(message);
+  }
+  return messages;
+}
+
+export function decodeFrame(message: ArrayBuffer): Result<Frame> {
+  if (message.byteLength < HEADER_BYTES) return refusal(`a frame of ${message.byteLength} bytes is shorter than its header`);
+  if (message.byteLength > FRAME_BYTES) return refusal(`a frame of ${message.byteLength} bytes is longer than ${FRAME_BYTES}`);
+  const view = new DataView(message);
+  const version = view.getUint8(0);
+  if (version !== FRAME_VERSION) return refusal(`frame version ${version}, expected ${FRAME_VERSION}`);
+  const kind = FRAME_KINDS[view.getUint8(1)];
+  if (kind === undefined) return refusal(`unknown frame kind ${view.getUint8(1)}`);
+  const range: Range = [view.getUint32(16, true), view.getUint32(20, true)];
+  const offset = view.getUint32(24, true);
+  const length = view.getUint32(28, true);
+  const tensorBytes = (range[1] - range[0]) * 4;
+  if (tensorBytes <= 0 || tensorBytes > TENSOR_BYTES_LIMIT) return refusal(`a tensor of ${tensorBytes} bytes is out of bounds`);
+  if (length !== message.byteLength - HEADER_BYTES) return refusal('the payload length differs from the message');
+  if (offset % PAYLOAD_BYTES !== 0 || length !== Math.min(PAYLOAD_BYTES, tensorBytes - offset)) {
+    return refusal('the payload is no chunk of its tensor');
+  }
+  return success({
+    kind,
+    stage: view.getUint16(2, true),
+    epoch: view.getUint32(4, true),
+    step: view.getUint32(8, true),
+    index: view.getUint32(12, true),
+    range,
+    offset,
+    payload: new Uint8Array(message, HEADER_BYTES),
+  });
+}

@@ -1,0 +1,229 @@
+/**
+ * Every word between a donor and the server: two unions, checked by schema on arrival, named after their sender. The
+ * first message of a connection is `hello` with the protocol version; the answer is `welcome` or `refused` with a
+ * reason from a closed list. Rules WP in SPEC.md.
+ */
+import { z } from 'zod';
+import { type PeerId, type Result, refusal, success } from './base.ts';
+import { planSchema } from './plan.ts';
+
+export const PROTOCOL_VERSION = 1;
+/** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
+export const MESSAGE_BYTES_LIMIT = 262_144;
+/** A donor says that it lives every second; the server gives it up after this much silence. */
+export const HEARTBEAT_MS = 1_000;
+export const SILENCE_LIMIT_MS = 20_000;
+
+/** Why a connection or a message was not accepted. Each has one sentence for a person in `REFUSAL_SENTENCES`. */
+export const REFUSAL_REASONS = [
+  'wrongProtocol',
+  'malformed',
+  'tooLarge',
+  'outOfOrder',
+  'tooManyMessages',
+  'serverFull',
+  'notInvited',
+  'noGpu',
+  'runFinished',
+] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+
+export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
+  wrongProtocol: 'This page is of another version than the server: reload it.',
+  malformed: 'The server did not understand a message of this page: reload it.',
+  tooLarge: 'A message of this page was longer than the server accepts.',
+  outOfOrder: 'A message of this page came when the server did not expect it.',
+  tooManyMessages: 'This page sent more messages than the server accepts.',
+  serverFull: 'The server has as many donors as it can hold: try again later.',
+  notInvited: 'This run is by invitation: open the link that you were given, whole.',
+  noGpu: 'This browser offers no GPU that can compute.',
+  runFinished: 'The run is finished: there is nothing left to compute.',
+};
+
+const peer = z.string().min(1).max(64).transform((text) => text as PeerId);
+const count = z.int().min(0).max(0xffffffff);
+const finite = z.number();
+const sentence = z.string().max(2_000);
+const range = z.tuple([count, count]).readonly();
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
+
+/** What a donor is, as it measured itself. */
+export const adapterSchema = z.object({
+  vendor: z.string().max(200),
+  architecture: z.string().max(200),
+  description: z.string().max(200),
+  software: z.boolean(),
+  browser: z.string().max(200),
+});
+export type AdapterProfile = z.infer<typeof adapterSchema>;
+
+/** Where one range of a block's state is to be had when a plan begins. */
+const shardReport = z.object({
+  block,
+  range,
+  sumSquares: z.number().or(z.enum(['NaN', 'Infinity'])),
+  /** SHA-256 of the slices received, in the order of their sum; only where the shard has replicas. */
+  digest: hash.nullable(),
+});
+
+const spanSchema = z.object({ action: z.string().max(40), start: finite, end: finite });
+
+export const peerMessageSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('hello'), protocol: z.int(), adapter: adapterSchema, invite: z.string().max(200).optional() }),
+  z.object({ type: z.literal('heartbeat') }),
+  /** Opaque to the server: an offer, an answer or a candidate for another donor of the same plan. */
+  z.object({ type: z.literal('signal'), to: peer, epoch: count, data: z.string().max(65_536) }),
+  /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the stages. */
+  z.object({ type: z.literal('ready'), epoch: count, memoryBytes: z.number().min(0) }),
+  z.object({
+    type: z.literal('report'),
+    epoch: count,
+    step: count,
+    /** Sum of the cross-entropies (nats) of each micro-batch this peer carried through the last stage. JSON has no NaN: null. */
+    losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
+    shards: z.array(shardReport).max(65_536),
+    bytesDirect: z.number().min(0),
+    bytesRelayed: z.number().min(0),
+    spans: z.array(spanSchema).max(65_536),
+  }),
+  z.object({
+    type: z.literal('evaluated'),
+    epoch: count,
+    step: count,
+    losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
+  }),
+  z.object({
+    type: z.literal('uploaded'),
+    epoch: count,
+    /** Steps committed before this state: checkpoint s+1 is the state after step s. */
+    step: count,
+    shards: z.array(z.object({ block, range, hash })).max(65_536),
+  }),
+  /** This donor cannot go on with this epoch: `deviceLost`, `linkLost`, … with the peer it is about, where there is one. */
+  z.object({
+    type: z.literal('fault'),
+    epoch: count,
+    reason: z.enum(['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal']),
+    about: peer.optional(),
+    detail: sentence,
+  }),
+  z.object({ type: z.literal('pause') }),
+  z.object({ type: z.literal('resume') }),
+  z.object({ type: z.literal('leave') }),
+]);
+export type PeerMessage = z.infer<typeof peerMessageSchema>;
+export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
+
+/** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
+export const tokenListSchema = z.object({
+  tokens: z.number(),
+  shardTokens: z.int(),
+  bytesPerToken: z.union([z.literal(2), z.literal(4)]),
+  shards: z.array(hash),
+});
+export type TokenList = z.infer<typeof tokenListSchema>;
+
+/** What a donor needs to know of the run before its first plan. `model` is the config.json; the page makes the table of it. */
+export const runFactsSchema = z.object({
+  name: z.string(),
+  model: z.record(z.string(), z.unknown()),
+  train: z.record(z.string(), z.unknown()),
+  data: tokenListSchema,
+  evaluation: tokenListSchema.nullable(),
+});
+export type RunFacts = z.infer<typeof runFactsSchema>;
+
+const operatorPhase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished', 'failed']);
+export type SnapshotPhase = z.infer<typeof operatorPhase>;
+
+/** What the pages show; the server's word is the truth. */
+export const snapshotSchema = z.object({
+  run: z.string(),
+  phase: operatorPhase,
+  /** One sentence about the phase: who is waited for, why it paused. */
+  sentence: z.string(),
+  generation: count,
+  epoch: count,
+  /** Committed steps, and how many the run has. */
+  committedSteps: count,
+  steps: count,
+  loss: z.number().nullable(),
+  evaluationLoss: z.number().nullable(),
+  tokensPerSecond: z.number().nullable(),
+  donors: z.array(
+    z.object({
+      peer,
+      adapter: adapterSchema,
+      /** computing: in the plan. spare: no place for it. paused: by its own button. */
+      state: z.enum(['joining', 'computing', 'spare', 'paused']),
+      stages: z.array(z.object({ stage: count, layers: range })),
+      tokens: z.number(),
+    }),
+  ),
+});
+export type Snapshot = z.infer<typeof snapshotSchema>;
+
+export const serverMessageSchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('welcome'),
+    protocol: z.int(),
+    peer,
+    /** Bearer of this donor's HTTP calls: tokens, state, uploads. */
+    token: z.string(),
+    run: runFactsSchema,
+    iceServers: z.array(z.record(z.string(), z.unknown())),
+    generation: count,
+    epoch: count,
+    committedSteps: count,
+  }),
+  z.object({ type: z.literal('refused'), reason: z.enum(REFUSAL_REASONS), detail: sentence }),
+  z.object({ type: z.literal('signal'), from: peer, epoch: count, data: z.string() }),
+  /**
+   * A new epoch: build these stages, connect to the peers that the plan makes you talk to, say ready. With a
+   * `checkpoint` the state comes from it; null: the same plan again, primaries keep their state (it stands after
+   * `step` committed steps) and send its values to the holders once more under the new epoch.
+   */
+  z.object({
+    type: z.literal('prepare'),
+    epoch: count,
+    generation: count,
+    /** The first step to be done with this plan = committed steps = the step of the checkpoint to load. */
+    step: count,
+    checkpoint: count.nullable(),
+    plan: planSchema,
+  }),
+  z.object({ type: z.literal('start'), epoch: count, step: count }),
+  z.object({ type: z.literal('evaluate'), epoch: count, step: count }),
+  z.object({
+    type: z.literal('committed'),
+    epoch: count,
+    step: count,
+    clipScale: finite,
+    learningRate: finite,
+    /** Upload the shards after this update, as checkpoint `step + 1`. */
+    checkpoint: z.boolean(),
+  }),
+  /** Drop everything of this epoch: nothing of its step in progress counts. */
+  z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
+  z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),
+  /** Confirms a button: the donor is out of the plan, its shards are safe. */
+  z.object({ type: z.literal('standby'), state: z.enum(['paused', 'left', 'spare', 'finished']) }),
+]);
+export type ServerMessage = z.infer<typeof serverMessageSchema>;
+
+function decode<T>(schema: z.ZodType<T>, text: string): Result<T> {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return refusal('the message is no JSON');
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return success(parsed.data);
+  const [issue] = parsed.error.issues;
+  return refusal(`${issue?.path.join('.') || 'the message'}: ${issue?.message ?? 'not understood'}`);
+}
+
+export const decodePeerMessage = (text: string): Result<PeerMessage> => decode(peerMessageSchema, text);
+export const decodeServerMessage = (text: string): Result<ServerMessage> => decode(serverMessageSchema, text);

@@ -1,0 +1,34 @@
+/**
+ * The vocabulary of work. An action is one thing one peer does; its text form is the same word in logs, tests, the
+ * dashboard and debug groups: `2F0` is stage 2, forward, micro-batch 0; `1SEND_F3`; `0REDUCE` (no micro-batch).
+ */
+import { invariant, type PeerId } from '../base.ts';
+
+export const SCHEDULE_NAMES = ['gpipe'] as const;
+export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
+
+/** Per micro-batch: F forward, R recompute, B backward, and the transfers. Per stage: REDUCE, UPDATE, GATHER. */
+export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';
+export type StageOp = 'REDUCE' | 'UPDATE' | 'GATHER';
+
+export type Action =
+  | { readonly op: MicroOp; readonly stage: number; readonly microBatch: number }
+  | { readonly op: StageOp; readonly stage: number };
+
+/** Each peer's list, in the order it runs. */
+export type Schedule = ReadonlyMap<PeerId, readonly Action[]>;
+
+const MICRO_OPS: readonly string[] = ['F', 'R', 'B', 'SEND_F', 'RECV_F', 'SEND_B', 'RECV_B'] satisfies MicroOp[];
+const TEXT = /^(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B|REDUCE|UPDATE|GATHER)(\d*)$/;
+
+export function formatAction(action: Action): string {
+  return `${action.stage}${action.op}${'microBatch' in action ? action.microBatch : ''}`;
+}
+
+export function parseAction(text: string): Action {
+  const [, stage, op, microBatch] = TEXT.exec(text) ?? [];
+  invariant(op !== undefined && MICRO_OPS.includes(op) === (microBatch !== ''), `"${text}" is no action`);
+  return microBatch === ''
+    ? { op: op as StageOp, stage: Number(stage) }
+    : { op: op as MicroOp, stage: Number(stage), microBatch: Number(microBatch) };
+}

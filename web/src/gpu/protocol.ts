@@ -1,0 +1,41 @@
+/**
+ * What the page and its worker say to each other, and nothing else. The worker owns the GPU, the stages, the executor
+ * and every timer that matters; the page owns the socket, the peer connections and the words on screen.
+ */
+import type { PeerId, Result } from '../../../swarm/base.ts';
+import type { AdapterProfile, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
+
+/** What this tab is doing, for the page to show. Sent on change, at most four times a second. */
+export interface DonorStatus {
+  readonly activity: 'idle' | 'preparing' | 'computing' | 'waiting' | 'updating' | 'evaluating';
+  readonly step: number | null;
+  readonly stages: readonly { readonly stage: number; readonly layers: readonly [number, number] }[];
+  readonly gpuMemoryBytes: number;
+  readonly droppedFrames: number;
+}
+
+/** The page, as its worker sees it (a comlink proxy). */
+export interface DonorPage {
+  /** To the server. Dropped while there is no connection: the server forgets this donor then anyway. */
+  sendServer(message: PeerMessage): void;
+  /** To a peer; transferred. Resolves once the channel has room again; rejects when the link is gone. */
+  sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void>;
+  /** Resolves when a direct link to each of these peers is open; rejects when one does not open in time. Other links close. */
+  connect(peers: readonly PeerId[], epoch: number): Promise<void>;
+  showStatus(status: DonorStatus): void;
+  /** The device is gone, or the worker cannot go on: close the connection, start over with a new worker. */
+  fail(reason: 'deviceLost' | 'internal', detail: string): void;
+}
+
+/** The worker, as the page sees it. Calls arrive in the order they were made. */
+export interface DonorWorker {
+  /** Opens adapter and device, describes them; or the sentence why there is none. */
+  open(page: DonorPage): Promise<Result<AdapterProfile>>;
+  /** Every server message but `signal` and `snapshot`, in order; `welcome` first. */
+  serverSaid(message: ServerMessage): void;
+  /** A frame from a peer's link; transferred. */
+  peerSent(from: PeerId, message: ArrayBuffer): void;
+  linkLost(peer: PeerId): void;
+  /** The socket is gone: drop the plan; a new `welcome` follows some day. */
+  disconnected(): void;
+}
