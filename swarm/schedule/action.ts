@@ -2,7 +2,7 @@
  * The vocabulary of work. An action is one thing one peer does; its text form is the same word in logs, tests, the
  * dashboard and debug groups: `2F0` is stage 2, forward, micro-batch 0; `1SEND_F3`; `0REDUCE` (no micro-batch).
  */
-import { invariant, type PeerId } from '../base.ts';
+import { invariant, type PeerId, peerId } from '../base.ts';
 
 export const SCHEDULE_NAMES = ['gpipe'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
@@ -11,9 +11,18 @@ export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';
 export type StageOp = 'REDUCE' | 'UPDATE' | 'GATHER';
 
-export type Action =
-  | { readonly op: MicroOp; readonly stage: number; readonly microBatch: number }
-  | { readonly op: StageOp; readonly stage: number };
+export type MicroAction = { readonly op: MicroOp; readonly stage: number; readonly microBatch: number };
+export type StageAction = { readonly op: StageOp; readonly stage: number };
+export type Action = MicroAction | StageAction;
+
+/** An action and who does it. A stage's REDUCE, UPDATE and GATHER are done by several peers. */
+export interface Work {
+  readonly peer: PeerId;
+  readonly action: Action;
+}
+
+/** A name for a piece of work, unique in a step. */
+export const workKey = ({ peer, action }: Work): string => `${formatAction(action)} ${peer}`;
 
 /** Each peer's list, in the order it runs. */
 export type Schedule = ReadonlyMap<PeerId, readonly Action[]>;
@@ -31,4 +40,23 @@ export function parseAction(text: string): Action {
   return microBatch === ''
     ? { op: op as StageOp, stage: Number(stage) }
     : { op: op as MicroOp, stage: Number(stage), microBatch: Number(microBatch) };
+}
+
+/** A transfer runs beside the peer's work: it takes no time of the peer's own. */
+export const isTransfer = ({ op }: Action): boolean => op.startsWith('SEND') || op.startsWith('RECV');
+
+/** One line a peer: `a: 0F0 0F1 0B0 0B1`. */
+export function formatSchedule(schedule: Schedule): string {
+  return [...schedule].map(([peer, actions]) => `${peer}: ${actions.map(formatAction).join(' ')}`.trimEnd()).join('\n');
+}
+
+export function parseSchedule(text: string): Schedule {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  return new Map(
+    lines.map((line) => {
+      const [peer, ...actions] = line.trim().split(/\s+/);
+      invariant(peer?.endsWith(':'), `"${line}" starts with no peer`);
+      return [peerId(peer.slice(0, -1)), actions.map(parseAction)];
+    }),
+  );
 }

@@ -1,0 +1,104 @@
+/**
+ * From a builder's forwards and backwards to what a peer runs: small passes from schedule to schedule, each adding one
+ * kind of action. Sends run beside the peer's work, so they stand right after what they send; receives are awaited, so
+ * they stand right before what needs them. See SPEC.md, SC5 to SC8.
+ */
+import type { PeerId } from '../base.ts';
+import { homeStage, owner, type Plan } from '../plan.ts';
+import type { Action, MicroAction, Schedule, ScheduleName, StageAction } from './action.ts';
+import { forwards, gpipe } from './gpipe.ts';
+
+/** A builder writes forwards and backwards alone; everything else follows from the plan. */
+const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = { gpipe };
+
+/** The plan's schedule as its builder writes it: F and B. */
+export const build = (plan: Plan): Schedule => BUILDERS[plan.schedule](plan);
+
+/** Everything a step needs, from a builder's schedule. */
+export const lower = (plan: Plan, schedule: Schedule): Schedule =>
+  addUpdate(plan, addReduce(addTransfers(plan, addRecompute(plan, schedule))));
+
+/** The lists that peers run in a step. */
+export const stepSchedule = (plan: Plan): Schedule => lower(plan, build(plan));
+
+/** The lists that peers run in an evaluation: forwards and their transfers. */
+export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, forwards(plan));
+
+/** A recompute before each backward of a member that recomputes layers of the stage. */
+export function addRecompute(plan: Plan, schedule: Schedule): Schedule {
+  return rewrite(schedule, (action, peer) => {
+    if (action.op !== 'B') return [action];
+    const member = plan.stages[action.stage]?.members.find((candidate) => candidate.peer === peer);
+    return member && member.recompute.length > 0 ? [{ ...action, op: 'R' }, action] : [action];
+  });
+}
+
+/** Sends and receives where neighbouring stages have different owners for a micro-batch. */
+export function addTransfers(plan: Plan, schedule: Schedule): Schedule {
+  const last = plan.stages.length - 1;
+  const elsewhere = (stage: number, microBatch: number, peer: PeerId): boolean =>
+    stage >= 0 && stage <= last && owner(plan, stage, microBatch) !== peer;
+  return rewrite(schedule, (action, peer) => {
+    if (action.op !== 'F' && action.op !== 'B') return [action];
+    const { op, stage, microBatch } = action;
+    const onward = op === 'F' ? 1 : -1;
+    const receive: MicroAction = { op: `RECV_${op}`, stage, microBatch };
+    const send: MicroAction = { op: `SEND_${op}`, stage, microBatch };
+    return [
+      ...(elsewhere(stage - onward, microBatch, peer) ? [receive] : []),
+      action,
+      ...(elsewhere(stage + onward, microBatch, peer) ? [send] : []),
+    ];
+  });
+}
+
+/**
+ * A member reduces a stage as soon as its last backward there is done and sent on, so that the slices travel beside
+ * its other work but behind the gradient that a neighbour waits for.
+ */
+export function addReduce(schedule: Schedule): Schedule {
+  return new Map(
+    [...schedule].map(([peer, actions]) => {
+      const lastOfStage = new Map<number, number>();
+      actions.forEach(({ op, stage }, index) => {
+        if (op === 'B' || op === 'SEND_B') lastOfStage.set(stage, index);
+      });
+      const reduced = actions.flatMap((action, index): Action[] =>
+        lastOfStage.get(action.stage) === index ? [action, { op: 'REDUCE', stage: action.stage }] : [action],
+      );
+      return [peer, reduced];
+    }),
+  );
+}
+
+/** At the end of every list: keepers update the home stages of their blocks, then members and replicas gather. */
+export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
+  return new Map(
+    [...schedule].map(([peer, actions]) => {
+      const updates = stagesOf(plan, (stage) => keeps(plan, stage, peer, 'any'));
+      const gathers = stagesOf(plan, (stage) => computes(plan, stage, peer) || keeps(plan, stage, peer, 'replica'));
+      const ends: StageAction[] = [
+        ...updates.map((stage) => ({ op: 'UPDATE' as const, stage })),
+        ...gathers.map((stage) => ({ op: 'GATHER' as const, stage })),
+      ];
+      return [peer, [...actions, ...ends]];
+    }),
+  );
+}
+
+const stagesOf = (plan: Plan, holds: (stage: number) => boolean): number[] =>
+  plan.stages.map((_, stage) => stage).filter(holds);
+
+const computes = (plan: Plan, stage: number, peer: PeerId): boolean =>
+  plan.stages[stage]?.members.some((member) => member.peer === peer) ?? false;
+
+const keeps = (plan: Plan, stage: number, peer: PeerId, as: 'any' | 'replica'): boolean =>
+  plan.state.some(
+    ({ block, shards }) =>
+      homeStage(plan, block) === stage &&
+      shards.some((shard) => shard.replicas.includes(peer) || (as === 'any' && shard.peer === peer)),
+  );
+
+/** Each action replaced by some, in place. */
+const rewrite = (schedule: Schedule, replace: (action: Action, peer: PeerId) => Action[]): Schedule =>
+  new Map([...schedule].map(([peer, actions]) => [peer, actions.flatMap((action) => replace(action, peer))]));
