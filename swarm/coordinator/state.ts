@@ -1,0 +1,270 @@
+/**
+ * What the coordinator knows, hears and asks for. Its one idea: the whole step protocol is one pure function
+ * `step(state, event, now) → [state, effects]` (step.ts); sockets, store and clock are a shell that feeds it events and
+ * performs its effects, in order. Here are only the types, the first state, and the questions anyone may ask of a state.
+ * Times are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
+ */
+import type { PeerId, Range, Result } from '../base.ts';
+import type { LedgerEntry } from '../ledger.ts';
+import type { AdapterProfile, PeerMessage, RefusalReason, ReportMessage, ServerMessage } from '../messages.ts';
+import type { BlockName, Model } from '../model.ts';
+import type { Plan } from '../plan.ts';
+
+/** One run. Functions in it are pure. */
+export interface CoordinatorConfig {
+  readonly name: string;
+  readonly model: Model;
+  /** B samples of T positions a step. */
+  readonly batch: { readonly samples: number; readonly sequence: number };
+  /** The run is finished when this many steps stand committed. */
+  readonly steps: number;
+  readonly learningRate: (step: number) => number;
+  readonly gradientClipNorm: number | null;
+  readonly checkpointEverySteps: number;
+  /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
+  readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
+  /** Peers in the order they joined. Where it refuses, fewer peers are tried. */
+  readonly makePlan: (peers: readonly PeerId[]) => Result<Plan>;
+  /** The most donors a plan can hold; the layers of the model, for now. */
+  readonly capacity: number;
+  /** No step before this many donors are admitted; null: the first donor starts. */
+  readonly expectedDonors: number | null;
+}
+
+/** What the store knows of the run when the server starts. */
+export interface StartState {
+  readonly generation: number;
+  /** The highest epoch ever used; 0 for a new run. */
+  readonly epoch: number;
+  readonly committedSteps: number;
+  /** Steps committed before the newest whole checkpoint; the initial state is checkpoint 0. */
+  readonly newestCheckpointStep: number;
+  readonly operatorPaused: boolean;
+  /** Committed steps of the newest stored evaluation, and its loss. */
+  readonly evaluatedSteps: number | null;
+  readonly evaluationLoss: number | null;
+  /** Loss of the last committed step. */
+  readonly loss: number | null;
+}
+
+/** `hello`, `heartbeat` and `signal` are the shell's own. */
+export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'heartbeat' | 'signal' }>;
+
+export type OperatorCommand = 'start' | 'pause' | 'resume' | 'stop';
+
+export type CoordinatorEvent =
+  /** A connection was admitted: `welcome` is sent. */
+  | { readonly type: 'donorJoined'; readonly peer: PeerId; readonly adapter: AdapterProfile }
+  /** Its connection closed, or it was silent for too long. */
+  | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
+  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage }
+  | { readonly type: 'operatorSaid'; readonly command: OperatorCommand }
+  /** The time `nextDeadline` is here. An early tick does nothing. */
+  | { readonly type: 'deadlineReached' };
+
+/** One line of the metrics (CONTRACT §3) but for `evaluationLoss`. */
+export interface CommitRecord {
+  readonly step: number;
+  readonly loss: number;
+  readonly gradientNorm: number;
+  readonly learningRate: number;
+  readonly tokens: number;
+  readonly seconds: number;
+  readonly donors: number;
+  readonly stages: number;
+  readonly microBatches: number;
+  /** The plan's epoch. */
+  readonly plan: number;
+  readonly bytesDirect: number;
+  readonly bytesRelayed: number;
+}
+
+export interface StoredShard {
+  readonly block: BlockName;
+  readonly range: Range;
+  readonly hash: string;
+}
+
+/** Performed by the shell in order, each done before the next: what was answered is then always stored. */
+export type Effect =
+  | { readonly type: 'send'; readonly to: PeerId; readonly message: ServerMessage }
+  | { readonly type: 'storeCommit'; readonly record: CommitRecord; readonly ledger: readonly LedgerEntry[] }
+  | { readonly type: 'storeEvaluation'; readonly committedSteps: number; readonly loss: number }
+  /** The newest checkpoint from now on: `step` steps are in it; every shard of the plan, in the plan's order. */
+  | {
+      readonly type: 'storeCheckpoint';
+      readonly step: number;
+      readonly generation: number;
+      readonly shards: readonly StoredShard[];
+    }
+  /** Commits and ledger of steps ≥ `toStep`, and evaluations of more than `toStep` steps, never happened. */
+  | { readonly type: 'rollBack'; readonly toStep: number; readonly atStep: number; readonly reason: string }
+  | {
+      readonly type: 'storeEpoch';
+      readonly epoch: number;
+      readonly generation: number;
+      readonly plan: Plan;
+      readonly reason: string;
+    }
+  /** The operator's wish that must survive a restart. */
+  | { readonly type: 'storePaused'; readonly paused: boolean }
+  /** Say `refused` and close the connection. The coordinator has forgotten this donor already. */
+  | { readonly type: 'refuse'; readonly peer: PeerId; readonly reason: RefusalReason; readonly detail: string }
+  /** `snapshot(state, now)` would show something new. At most one, the last effect of an event. */
+  | { readonly type: 'publish' }
+  | { readonly type: 'finished' }
+  /** After `stop`: no step is in progress, and what is committed is saved. */
+  | { readonly type: 'stopped' }
+  | { readonly type: 'log'; readonly level: 'info' | 'warn'; readonly text: string };
+
+export interface Donor {
+  readonly peer: PeerId;
+  readonly adapter: AdapterProfile;
+  /** pausing, leaving: its button was pressed, and a plan still needs it until the next checkpoint is stored. */
+  readonly wish: 'compute' | 'pausing' | 'leaving' | 'paused';
+  /** Its tokens that stand committed. */
+  readonly tokens: number;
+}
+
+/** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same course. */
+export interface Course {
+  readonly plan: Plan;
+  readonly epoch: number;
+  /** Everyone the plan names, in the order of joining. */
+  readonly members: readonly PeerId[];
+  /** Everyone the plan could have used. */
+  readonly offered: readonly PeerId[];
+  /** The slowest step committed with this plan; null before the first. */
+  readonly slowestMs: number | null;
+  /** What each member earns with a step of this plan. */
+  readonly ledger: readonly LedgerEntry[];
+}
+
+export interface Preparing {
+  readonly name: 'preparing';
+  readonly course: Course;
+  /** The checkpoint to load; null: the primaries kept their state. */
+  readonly checkpoint: number | null;
+  readonly waitingFor: readonly PeerId[];
+  readonly deadline: number;
+}
+
+export interface Training {
+  readonly name: 'training';
+  readonly course: Course;
+  readonly step: number;
+  readonly reports: ReadonlyMap<PeerId, ReportMessage>;
+  readonly startedAt: number;
+  readonly deadline: number;
+}
+
+export interface Evaluating {
+  readonly name: 'evaluating';
+  readonly course: Course;
+  /** Sum of cross-entropies of each micro-batch id of the last stage. */
+  readonly lossSums: ReadonlyMap<number, number | null>;
+  readonly answered: readonly PeerId[];
+  readonly deadline: number;
+}
+
+/** The run stands at a step boundary until the checkpoint of `committedSteps` is whole. */
+export interface Saving {
+  readonly name: 'saving';
+  readonly course: Course;
+  readonly deadline: number;
+}
+
+/** A phase holds only what it needs. */
+export type Phase =
+  | { readonly name: 'waiting'; readonly sentence: string }
+  | Preparing
+  | Training
+  | Evaluating
+  | Saving
+  | { readonly name: 'paused' }
+  | { readonly name: 'finished' }
+  | { readonly name: 'failed'; readonly sentence: string }
+  | { readonly name: 'stopped' };
+
+/** A checkpoint that was asked for and is not whole yet. */
+export interface PendingCheckpoint {
+  /** Committed steps in it. */
+  readonly step: number;
+  readonly epoch: number;
+  readonly plan: Plan;
+  /** By `shardKey`. */
+  readonly hashes: ReadonlyMap<string, string>;
+}
+
+/** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
+export interface Attempts {
+  readonly faults: number;
+  readonly notFinite: number;
+  /** Deadlines that everybody missed: each doubles the next one. */
+  readonly stalls: number;
+  /** Deadlines missed in a row by one donor, while others met them. */
+  readonly late: ReadonlyMap<PeerId, number>;
+}
+export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late: new Map() };
+
+export interface CoordinatorState {
+  readonly config: CoordinatorConfig;
+  readonly generation: number;
+  readonly epoch: number;
+  readonly committedSteps: number;
+  readonly newestCheckpointStep: number;
+  readonly evaluatedSteps: number | null;
+  readonly loss: number | null;
+  readonly evaluationLoss: number | null;
+  readonly operator: 'run' | 'pause' | 'stop';
+  /** The expected donors were all here once. */
+  readonly gathered: boolean;
+  /** In the order of joining. */
+  readonly donors: readonly Donor[];
+  readonly phase: Phase;
+  readonly pending: readonly PendingCheckpoint[];
+  readonly attempts: Attempts;
+  /** The last committed steps, newest last: for the pages' tokens a second. */
+  readonly pace: readonly { readonly tokens: number; readonly seconds: number }[];
+  /** What was earned since the newest checkpoint, by step: a roll-back takes it back. */
+  readonly unsaved: readonly { readonly step: number; readonly ledger: readonly LedgerEntry[] }[];
+}
+
+export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
+  const { operatorPaused, ...stored } = start;
+  const state: CoordinatorState = {
+    config,
+    ...stored,
+    operator: operatorPaused ? 'pause' : 'run',
+    gathered: config.expectedDonors === null,
+    donors: [],
+    phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
+    pending: [],
+    attempts: NO_ATTEMPTS,
+    pace: [],
+    unsaved: [],
+  };
+  if (isDone(state)) return { ...state, phase: { name: 'finished' } };
+  return operatorPaused ? { ...state, phase: { name: 'paused' } } : state;
+}
+
+/** When the shell has to send `deadlineReached`, or null. */
+export const nextDeadline = ({ phase }: CoordinatorState): number | null =>
+  'deadline' in phase ? phase.deadline : null;
+
+/** The plan in force, where there is one. */
+export const courseOf = ({ phase }: CoordinatorState): Course | null => ('course' in phase ? phase.course : null);
+
+/** An evaluation belongs to this boundary, and is not stored yet. */
+export function evaluationDue({ config, committedSteps, evaluatedSteps }: CoordinatorState): boolean {
+  if (config.evaluation === null || evaluatedSteps === committedSteps) return false;
+  return committedSteps % config.evaluation.everySteps === 0 || committedSteps >= config.steps;
+}
+
+/** Every step is committed, saved and, where it should be, evaluated. */
+export const isDone = (state: CoordinatorState): boolean =>
+  state.committedSteps >= state.config.steps &&
+  state.newestCheckpointStep === state.committedSteps &&
+  !evaluationDue(state);
+
+export const shardKey = (block: BlockName, range: Range): string => `${block}/${range[0]}-${range[1]}`;
