@@ -1,0 +1,264 @@
+#!/usr/bin/env node
+/**
+ * `node setup.mjs COMMAND …`: everything a fresh clone needs, then the command. Plain JavaScript without dependencies,
+ * since it runs before there are any. Its one idea: each part of the set-up has a stamp of what it was made from, so
+ * that it does nothing twice and says a word only when it works.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { findBrowser, NO_BROWSER } from './signaling-server/findBrowser.mjs';
+
+const ROOT = dirname(fileURLToPath(import.meta.url));
+const MODULES = join(ROOT, 'node_modules');
+const DIST = join(ROOT, 'dist');
+const LOCK = join(ROOT, '.shoal', 'setup.lock');
+const LOCK_POLL_MS = 250;
+const SOURCE_FOLDERS = ['swarm', 'shaders', 'web', 'signaling-server'];
+/** Commands that open tabs of their own. `serve` does only with `--donors`. */
+const BROWSER_COMMANDS = ['demo', 'swarm', 'bench', 'test'];
+const VULKAN_COMMANDS = ['test', 'bench', 'sample'];
+const CHROMIUM_FOLDERS = ['/usr/lib/chromium', '/opt/google/chrome'];
+
+const say = (text) => process.stderr.write(`set-up: ${text}\n`);
+
+/** A failure with a sentence for the person who reads it. */
+class SetupError extends Error {}
+
+/** Runs a program with its output on our standard error, so that standard output stays the command's alone. */
+function execute(program, programArguments, environment = {}) {
+  const result = spawnSync(program, programArguments, {
+    cwd: ROOT,
+    stdio: ['ignore', 2, 2],
+    env: { ...process.env, ...environment },
+  });
+  return result.status === 0;
+}
+
+const NPM = process.platform === 'win32' ? 'npm.cmd' : 'npm';
+const isRootOnDebian = () => process.getuid?.() === 0 && existsSync('/etc/debian_version');
+const digest = (text) => createHash('sha256').update(text).digest('hex');
+const readStamp = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+
+/** Held while something is being made: a second set-up waits for the first and then finds everything done. */
+async function withLock(work) {
+  mkdirSync(dirname(LOCK), { recursive: true });
+  for (let told = false; ; ) {
+    try {
+      writeFileSync(LOCK, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    const owner = Number(readStamp(LOCK));
+    if (owner > 0 && !isAlive(owner)) {
+      rmSync(LOCK, { force: true });
+      continue;
+    }
+    if (!told) say('another set-up is at work in this folder: waiting for it');
+    told = true;
+    await new Promise((resolve) => setTimeout(resolve, LOCK_POLL_MS));
+  }
+  try {
+    return await work();
+  } finally {
+    rmSync(LOCK, { force: true });
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+const packageStamp = () => digest(readFileSync(join(ROOT, 'package-lock.json')));
+
+function packagesAreCurrent() {
+  const stampFile = join(MODULES, '.shoal-packages');
+  if (readStamp(stampFile) === packageStamp()) return true;
+  // Someone ran npm themselves: npm's own note of what it installed is then newer than the lock file.
+  const npmsNote = join(MODULES, '.package-lock.json');
+  if (existsSync(stampFile) || !existsSync(npmsNote)) return false;
+  return statSync(npmsNote).mtimeMs >= statSync(join(ROOT, 'package-lock.json')).mtimeMs;
+}
+
+function installPackages() {
+  if (packagesAreCurrent()) return;
+  say('installing the npm packages (npm ci)');
+  const installed = execute(NPM, ['ci', '--no-audit', '--no-fund'], { PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1' });
+  if (!installed) throw new SetupError('npm ci failed: its words are above; is the npm registry reachable?');
+  writeFileSync(join(MODULES, '.shoal-packages'), packageStamp());
+}
+
+/** Every file that the pages and the command are built from, tests left out. */
+function sourceFiles(folder) {
+  return readdirSync(folder, { withFileTypes: true })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return sourceFiles(path);
+      return /\.(test|spec)\.ts$/.test(entry.name) ? [] : [path];
+    });
+}
+
+function buildStamp() {
+  const hash = createHash('sha256');
+  const files = SOURCE_FOLDERS.flatMap((name) => sourceFiles(join(ROOT, name)));
+  for (const path of [join(ROOT, 'package-lock.json'), ...files]) hash.update(path).update(readFileSync(path));
+  return hash.digest('hex');
+}
+
+const buildIsCurrent = () => readStamp(join(DIST, 'stamp')) === buildStamp();
+
+/** Into a folder of its own first: `dist` is whole at every moment, also when a build fails. */
+function build() {
+  if (buildIsCurrent()) return;
+  say('building the pages and the command');
+  const stamp = buildStamp();
+  const fresh = mkdtempSync(join(ROOT, '.shoal', 'build-'));
+  const vite = join(MODULES, 'vite', 'bin', 'vite.js');
+  for (const [config, folder] of [
+    ['web/vite.config.ts', 'web'],
+    ['signaling-server/vite.config.ts', 'server'],
+  ]) {
+    const target = ['--outDir', join(fresh, folder), '--emptyOutDir', '--logLevel', 'warn'];
+    if (!execute(process.execPath, [vite, 'build', '--config', config, ...target])) {
+      rmSync(fresh, { recursive: true, force: true });
+      throw new SetupError(`vite could not build ${folder}: its words are above`);
+    }
+  }
+  writeFileSync(join(fresh, 'stamp'), stamp);
+  const old = `${fresh}-old`;
+  if (existsSync(DIST)) renameSync(DIST, old);
+  renameSync(fresh, DIST);
+  rmSync(old, { recursive: true, force: true });
+}
+
+/** True where every package is installed. The list of packages is fetched first, once. */
+function installDebian(packages) {
+  say(`installing ${packages.join(' and ')} (apt-get)`);
+  const quiet = { DEBIAN_FRONTEND: 'noninteractive' };
+  if (!execute('apt-get', ['update', '-qq'], quiet)) say('apt-get update failed; going on with the lists there are');
+  return execute('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quiet);
+}
+
+async function provideBrowser() {
+  if (await findBrowser()) return;
+  if (process.env.SHOAL_CHROMIUM)
+    throw new SetupError(`SHOAL_CHROMIUM names no program: ${process.env.SHOAL_CHROMIUM}`);
+  if (isRootOnDebian()) {
+    installDebian(['chromium', 'libvulkan1']);
+  } else {
+    say('no Chromium was found: asking Playwright for its own');
+    const playwright = join(MODULES, 'playwright', 'cli.js');
+    execute(process.execPath, [playwright, 'install', '--with-deps', 'chromium']) ||
+      execute(process.execPath, [playwright, 'install', 'chromium']);
+  }
+  if (!(await findBrowser())) throw new SetupError(NO_BROWSER);
+}
+
+/** Dawn for Node needs the Vulkan loader. Where there is none its tests are skipped and say so: no reason to stop. */
+function provideVulkan() {
+  const folders = ['/usr/lib', '/usr/lib64', '/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu'];
+  if (process.platform !== 'linux' || folders.some((folder) => existsSync(join(folder, 'libvulkan.so.1')))) return;
+  if (isRootOnDebian() && installDebian(['libvulkan1'])) return;
+  const bundled = CHROMIUM_FOLDERS.find((folder) => existsSync(join(folder, 'libvulkan.so.1')));
+  if (bundled) process.env.LD_LIBRARY_PATH = [bundled, process.env.LD_LIBRARY_PATH].filter(Boolean).join(':');
+}
+
+async function setUp(command, rest) {
+  if (!packagesAreCurrent()) await withLock(installPackages);
+  if (!buildIsCurrent()) await withLock(build);
+  const asksForHelp = rest.includes('--help') || rest.includes('-h');
+  const opensTabs = BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.includes('--donors'));
+  if (opensTabs && !asksForHelp) await withLock(provideBrowser);
+  if (VULKAN_COMMANDS.includes(command) && !asksForHelp) provideVulkan();
+}
+
+/** The lanes of `npm test`, in order. Types and lint count as one test each. */
+const LANES = {
+  types: [join('typescript', 'bin', 'tsc'), '--noEmit'],
+  lint: [join('@biomejs', 'biome', 'bin', 'biome'), 'check', '.'],
+  unit: 'vitest',
+  gpu: 'vitest',
+  e2e: 'vitest',
+};
+
+function runProgram(programArguments) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, programArguments, { cwd: ROOT, stdio: 'inherit' });
+    child.on('exit', (code) => resolve(code ?? 1));
+  });
+}
+
+async function runVitest(lane, folder) {
+  const report = join(folder, `${lane}.json`);
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+  const vitest = join(MODULES, 'vitest', 'vitest.mjs');
+  const code = await runProgram([vitest, 'run', '--project', lane, '--passWithNoTests', ...reporters]);
+  if (!existsSync(report)) return { passed: 0, failed: 1, skipped: 0 };
+  const result = JSON.parse(readFileSync(report, 'utf8'));
+  // A file that does not even load has no tests to count.
+  const broken = result.testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0);
+  const failed = result.numFailedTests + broken.length;
+  return {
+    passed: result.numPassedTests,
+    failed: failed === 0 && code !== 0 ? 1 : failed,
+    skipped: result.numPendingTests + result.numTodoTests,
+  };
+}
+
+async function test(chosen) {
+  const unknown = chosen.find((lane) => !(lane in LANES));
+  if (unknown) {
+    process.stderr.write(`test: unknown lane "${unknown}", expected ${Object.keys(LANES).join(', ')}\n`);
+    return 2;
+  }
+  const total = { passed: 0, failed: 0, skipped: 0 };
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-test-'));
+  for (const [lane, what] of Object.entries(LANES)) {
+    if (chosen.length > 0 && !chosen.includes(lane)) continue;
+    process.stdout.write(`\n== ${lane}\n`);
+    if (what === 'vitest') {
+      const counted = await runVitest(lane, folder);
+      for (const key of Object.keys(total)) total[key] += counted[key];
+    } else {
+      const [program, ...rest] = what;
+      total[(await runProgram([join(MODULES, program), ...rest])) === 0 ? 'passed' : 'failed'] += 1;
+    }
+  }
+  rmSync(folder, { recursive: true, force: true });
+  const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
+  process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
+  return total.failed > 0 ? 1 : 0;
+}
+
+const [, , command = '--help', ...rest] = process.argv;
+try {
+  await setUp(command, rest);
+  if (command === 'test') process.exit(await test(rest));
+  // In this very process: signals, standard streams and the exit code are the command's own.
+  if (process.argv.length < 3) process.argv.push(command);
+  await import(pathToFileURL(join(DIST, 'server', 'cli.js')).href);
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,6 @@
+export interface FoundBrowser {
+  readonly path: string;
+  readonly source: 'SHOAL_CHROMIUM' | 'PATH' | 'installed application' | 'Playwright';
+}
+export function findBrowser(): Promise<FoundBrowser | null>;
+export const NO_BROWSER: string;

@@ -1,0 +1,51 @@
+/**
+ * Where this machine's Chromium is. Plain JavaScript, because the set-up runs it before anything is built: one list of
+ * places, in the order in which they win, for the set-up, the headless donors and `shoal doctor`.
+ */
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+const NAMES = ['chromium', 'google-chrome', 'chromium-browser'];
+const MAC_PATHS = [
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+  '/Applications/Chromium.app/Contents/MacOS/Chromium',
+];
+
+function isProgram(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+async function playwrightsOwn() {
+  try {
+    const { chromium } = await import('playwright');
+    const path = chromium.executablePath();
+    return path && existsSync(path) ? path : null;
+  } catch {
+    return null; // playwright is not installed yet
+  }
+}
+
+/** The program's path and where it was found, or null. `SHOAL_CHROMIUM` wins, and is not replaced where it is wrong. */
+export async function findBrowser() {
+  const named = process.env.SHOAL_CHROMIUM;
+  if (named) return isProgram(named) ? { path: named, source: 'SHOAL_CHROMIUM' } : null;
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    for (const name of NAMES) {
+      const path = join(folder, name);
+      if (folder && isProgram(path)) return { path, source: 'PATH' };
+    }
+  }
+  const installed = MAC_PATHS.find(isProgram);
+  if (installed) return { path: installed, source: 'installed application' };
+  const own = await playwrightsOwn();
+  return own ? { path: own, source: 'Playwright' } : null;
+}
+
+/** The one sentence for a machine without a browser. */
+export const NO_BROWSER =
+  'No Chromium was found: install chromium or Google Chrome, or set SHOAL_CHROMIUM to the path of one.';
