@@ -137,6 +137,7 @@ export function problems(
     ...cover(
       'PL1',
       'layer',
+      'the model',
       model.layers,
       plan.stages.map(({ layers }, stage) => ({ place: `stage ${stage}`, range: layers })),
     ),
@@ -144,6 +145,7 @@ export function problems(
     ...cover(
       'PL3',
       'sample',
+      'the step',
       batch.samples,
       inOrder(plan.microBatches.map(({ id, samples }) => ({ place: `micro-batch ${id}`, range: samples }))),
     ),
@@ -202,7 +204,7 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
       continue;
     }
     const parts = inOrder(shards.map(({ peer, range }) => ({ place: `a shard of ${block} at ${peer}`, range })));
-    found.push(...cover('PL9', `element of ${block}`, known.elements, parts));
+    found.push(...cover('PL9', 'element', block, known.elements, parts));
     for (const { peer, range, replicas } of shards) {
       const place = `shard [${range.join(', ')}) of ${block}`;
       if (replicas.includes(peer)) report('PL10', `${place} has its primary ${peer} as a replica too`);
@@ -220,7 +222,7 @@ interface Part {
 const inOrder = (parts: readonly Part[]): Part[] => parts.toSorted((a, b) => a.range[0] - b.range[0]);
 
 /** The first place where parts, one after the other, fail to cover `[0, total)` exactly once. */
-function cover(rule: Problem['rule'], thing: string, total: number, parts: readonly Part[]): Problem[] {
+function cover(rule: Problem['rule'], thing: string, whole: string, total: number, parts: readonly Part[]): Problem[] {
   let reached = 0;
   for (const { place, range } of parts) {
     const [from, to] = range;
@@ -232,7 +234,7 @@ function cover(rule: Problem['rule'], thing: string, total: number, parts: reado
     if (to > total) return [{ rule, text: `${text}, but there are only ${total}` }];
     reached = to;
   }
-  return reached === total ? [] : [{ rule, text: `${thing} ${reached} is in no range` }];
+  return reached === total ? [] : [{ rule, text: `${thing} ${reached} of ${whole} is in no range` }];
 }
 
 /** What stands more than once in a list, each named once. */

@@ -112,7 +112,7 @@ export function simulate(model: Pick<Model, 'tied'>, plan: Plan, schedule: Sched
   for (let now = queue.runInstant(); now !== null; now = queue.runInstant()) startAll(now);
   for (const { peer, list, next } of states)
     invariant(next === list.length, `${peer} cannot start ${list[next] ? formatAction(list[next]) : ''}: see SC9`);
-  return ordered(spans, plan);
+  return ordered(spans, plan, schedule);
 }
 
 /** How many needs of each piece of work are still open, and who waits for it. */
@@ -212,8 +212,16 @@ function actionSeconds({ peer, action }: Work, costs: Costs): number {
   }
 }
 
-/** By start, then peer in the plan's order; a peer's own actions of one instant stay as they ended. */
-function ordered(spans: readonly Span[], plan: Plan): Timeline {
+/** By start, then peer in the plan's order, then place in the peer's list. */
+function ordered(spans: readonly Span[], plan: Plan, schedule: Schedule): Timeline {
   const rank = new Map(peers(plan).map((peer, index) => [peer, index]));
-  return spans.toSorted((a, b) => a.startSeconds - b.startSeconds || (rank.get(a.peer) ?? 0) - (rank.get(b.peer) ?? 0));
+  const place = new Map(
+    [...schedule].flatMap(([peer, list]) => list.map((action, index) => [workKey({ peer, action }), index] as const)),
+  );
+  return spans.toSorted(
+    (a, b) =>
+      a.startSeconds - b.startSeconds ||
+      (rank.get(a.peer) ?? 0) - (rank.get(b.peer) ?? 0) ||
+      (place.get(workKey(a)) ?? 0) - (place.get(workKey(b)) ?? 0),
+  );
 }

@@ -48,7 +48,7 @@ function workProblems(plan: Plan, schedule: Schedule, kind: ScheduleKind): Probl
     const seen = new Set<string>();
     for (const action of actions) {
       const text = formatAction(action);
-      // Recompute is the schedule's choice; it belongs to the forward's owner.
+      // A schedule may recompute more than the plan asks for; that belongs to the forward's owner.
       const wanted = action.op === 'R' ? formatAction({ ...action, op: 'F' }) : text;
       const rule = RULE_OF_OP[action.op];
       if (seen.has(text)) found.push({ rule, text: `${text} is more than once in the list of ${peer}` });
@@ -78,9 +78,8 @@ function expectedWork(plan: Plan, schedule: Schedule, kind: ScheduleKind): Map<P
   const stateWork = all.some((action) => !('microBatch' in action));
   const whole = kind === 'step' ? lower(plan, gpipe(plan)) : forwardOnly(plan);
   const wanted = (action: Action): boolean => {
-    if (action.op === 'R') return false;
     if (isTransfer(action)) return transfers;
-    return 'microBatch' in action || stateWork;
+    return action.op === 'F' || action.op === 'B' || stateWork;
   };
   return new Map(
     [...whole].map(([peer, actions]) => [

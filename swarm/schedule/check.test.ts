@@ -1,0 +1,138 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { peerId, seededRandom } from '../base.ts';
+import { peers } from '../plan.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import { outlineModel, randomPlan } from '../randomPlan.ts';
+import { type Action, formatAction, formatSchedule, parseSchedule } from './action.ts';
+import { scheduleProblems, slots } from './check.ts';
+import { build, forwardOnly, stepSchedule } from './lower.ts';
+
+const [a, b] = [peerId('a'), peerId('b')];
+const model = outlineModel(2, true);
+const plan = equalSplit(model, 2, [a, b], { microBatches: 2 });
+const found = (text: string) =>
+  scheduleProblems(model, plan, parseSchedule(text)).map((problem) => `${problem.rule} ${problem.text}`);
+
+describe('scheduleProblems', () => {
+  test('any order that can run is good, not only what a builder of ours writes', () => {
+    expect(found('a: 0F0 0F1 0B0 0B1\nb: 1F0 1B0 1F1 1B1')).toEqual([]);
+    expect(found('a: 0F1 0F0 0B0 0B1\nb: 1F1 1F0 1R0 1B0 1B1')).toEqual([]);
+  });
+
+  test.each([
+    ['[SC2] missing work', 'a: 0F0 0F1 0B0\nb: 1F0 1F1 1B0 1B1', 'SC2 0B1 is missing from the list of a'],
+    ['[SC2] a missing peer', 'a: 0F0 0F1 0B0 0B1', 'SC2 1F0 is missing from the list of b'],
+    ['[SC2] doubled work', 'a: 0F0 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1', 'SC2 0F0 is more than once in the list of a'],
+    [
+      '[SC2] unknown work',
+      'a: 0F0 0F1 0B0 0B1 2F0\nb: 1F0 1F1 1B0 1B1',
+      'SC2 2F0 in the list of a is no work of this plan',
+    ],
+    [
+      '[SC3] another peer',
+      'a: 0F0 0F1 0B0 0B1 1F0\nb: 1F1 1B0 1B1',
+      'SC3 1F0 is in the list of a, but it is work of b',
+    ],
+    [
+      '[SC3] another peer recomputes',
+      'a: 0F0 0F1 0B0 0B1 1R0\nb: 1F0 1F1 1B0 1B1',
+      'SC3 1R0 is in the list of a, but it is work of b',
+    ],
+    [
+      '[SC3] an unknown peer',
+      'a: 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1\nz: 0F0',
+      'SC3 0F0 is in the list of z, but it is work of a',
+    ],
+    [
+      '[SC5] a missing transfer',
+      'a: 0F0 0SEND_F0 0F1 0B0 0B1\nb: 1RECV_F0 1F0 1F1 1B0 1B1',
+      'SC5 0SEND_F1 is missing from the list of a',
+    ],
+    [
+      '[SC6] a missing reduce',
+      'a: 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1 1REDUCE 1UPDATE 1GATHER',
+      'SC6 0REDUCE is missing from the list of a',
+    ],
+  ])('%s is reported', (_, text, sentence) => {
+    expect(found(text)).toContain(sentence);
+  });
+
+  test('[SC9] a deadlock is shown with the place where each list is stuck', () => {
+    expect(found('a: 0F0 0B0 0F1 0B1\nb: 1F0 1F1 1B0 1B1')).toEqual([
+      [
+        'SC9 peers wait for each other:',
+        'a: 0F0 [0B0] 0F1 0B1  waits for 1B0 of b',
+        'b: 1F0 [1F1] 1B0 1B1  waits for 0F1 of a',
+      ].join('\n'),
+    ]);
+  });
+
+  test('[SC9] a list in an impossible order waits for itself', () => {
+    expect(found('a: 0B0 0F0 0F1 0B1\nb: 1F0 1F1 1B0 1B1')[0]).toContain('a: [0B0] 0F0 0F1 0B1  waits for 0F0 of a');
+  });
+
+  test('[SC2] an evaluation has forwards alone', () => {
+    expect(scheduleProblems(model, plan, forwardOnly(plan), 'evaluation')).toEqual([]);
+    expect(scheduleProblems(model, plan, forwardOnly(plan))).not.toEqual([]);
+    expect(scheduleProblems(model, plan, stepSchedule(plan), 'evaluation')).not.toEqual([]);
+  });
+
+  test('[SC2]-[SC9] gpipe has none for random plans, before and after lowering', () => {
+    fc.assert(
+      fc.property(fc.integer(), (seed) => {
+        const { model, plan } = randomPlan(seededRandom(seed));
+        expect(scheduleProblems(model, plan, build(plan))).toEqual([]);
+        expect(scheduleProblems(model, plan, stepSchedule(plan))).toEqual([]);
+        expect(scheduleProblems(model, plan, forwardOnly(plan), 'evaluation')).toEqual([]);
+      }),
+      { seed: 3, numRuns: 200 },
+    );
+  });
+
+  test('[SC2]-[SC9] an action lost, doubled, misplaced or put too early is reported', () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.constantFrom('lost', 'doubled', 'misplaced', 'early'), (seed, how) => {
+        const random = seededRandom(seed);
+        const { model, plan } = randomPlan(random);
+        const lists = new Map([...stepSchedule(plan)].map(([peer, actions]) => [peer, [...actions]]));
+        const owners = peers(plan).filter((peer) => (lists.get(peer)?.length ?? 0) > 0);
+        const owner = owners[Math.floor(random() * owners.length)] ?? a;
+        const list = lists.get(owner) ?? [];
+        const index = Math.floor(random() * list.length);
+        const action = list[index] as Action;
+        if (how === 'doubled') list.push(action);
+        else list.splice(index, 1);
+        if (how === 'misplaced') lists.set(peerId('stranger'), [action]);
+        // Before everything else only a first stage's forward is possible, and an update that waits for others.
+        if (how === 'early') {
+          fc.pre(action.op !== 'F' && action.op !== 'RECV_F' && action.op !== 'RECV_B' && action.op !== 'UPDATE');
+          fc.pre(action.op !== 'GATHER');
+          list.unshift(action);
+        }
+        expect(
+          scheduleProblems(model, plan, lists),
+          `${how} ${formatAction(action)}\n${formatSchedule(lists)}`,
+        ).not.toEqual([]);
+      }),
+      { seed: 3, numRuns: 300 },
+    );
+  });
+});
+
+describe('slots', () => {
+  const of = (text: string) => [...(slots(parseSchedule(text)).get(a) ?? [])];
+
+  test('[SC11] are the most micro-batches between forward and backward of a stage', () => {
+    expect(of('a: 0F0 0F1 0F2 0B0 0B1 0B2')).toEqual([[0, 3]]);
+    expect(of('a: 0F0 0F1 0B0 0F2 0B1 0B2')).toEqual([[0, 2]]);
+    expect(of('a: 0F0 2F0 2B0 2F1 2B1 0B0')).toEqual([
+      [0, 1],
+      [2, 1],
+    ]);
+  });
+
+  test('[SC11] an evaluation needs one', () => {
+    expect(of('a: 0F0 0SEND_F0 0F1 0SEND_F1')).toEqual([[0, 1]]);
+  });
+});
