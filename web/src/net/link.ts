@@ -1,0 +1,193 @@
+/**
+ * A direct connection to one other donor, and the only import of simple-peer. The one idea: everyone else sees `Link`,
+ * so that another transport is one file.
+ *
+ * simple-peer owns the connection and the channel that carries frames. Heartbeats have a channel of their own, so that
+ * they do not stand behind a megabyte of frames in the sender's queue. simple-peer offers no second channel (one that
+ * it is offered replaces its first), therefore it is a negotiated one on the connection underneath, `_pc`; and the gate
+ * listens on the channel underneath, `_channel`, because `send()` has no back-pressure. Both fields are as of
+ * simple-peer 9.11.1, its last release.
+ */
+import SimplePeer from 'simple-peer';
+import type { PeerId } from '../../../swarm/base.ts';
+import { Flow } from './flow.ts';
+
+export interface Link {
+  readonly peer: PeerId;
+  readonly state: 'connecting' | 'open' | 'closed';
+  /** Of the last answered ping; null before. */
+  readonly roundTripMs: number | null;
+  /** Resolves when the channel has taken the message. Rejects when the link is not open, or closes first. */
+  send(message: ArrayBuffer): Promise<void>;
+  /** What the other end signalled. False where it is no signal that this end can use now. */
+  signal(data: string): boolean;
+  /** Asks the other end whether it lives. Closes the link where an earlier ping has had no answer for too long. */
+  ping(nowMs: number): void;
+  /** Quietly: `closed` is not called for one's own decision. */
+  close(): void;
+}
+
+export interface LinkEvents {
+  /** To be carried to the other end, in order. */
+  signal(data: string): void;
+  opened(): void;
+  message(message: ArrayBuffer): void;
+  /** Once, when the other end or the way to it is gone, or the link never opened. */
+  closed(reason: string): void;
+}
+
+export interface LinkOptions {
+  readonly peer: PeerId;
+  /** Exactly one of both ends is. */
+  readonly initiator: boolean;
+  /** From the server; simple-peer's own default would tell Google and Twilio who is here. */
+  readonly iceServers: readonly Readonly<Record<string, unknown>>[];
+  readonly events: LinkEvents;
+}
+
+export type OpenLink = (options: LinkOptions) => Link;
+
+export const PONG_LIMIT_MS = 15_000;
+/** Any id that simple-peer's own channel (0 or 1) does not take; both ends must use the same. */
+const HEARTBEAT_CHANNEL_ID = 100;
+/** Pings and pongs are 9 bytes: a peer that has this much of them unread does not read. */
+const HEARTBEAT_BUFFER_LIMIT_BYTES = 4_096;
+/** An offer and every candidate of a machine with many interfaces; more is not meant well. */
+const SIGNAL_LIMIT = 256;
+const PING = 0;
+const PONG = 1;
+
+type PeerSignal = { type: 'offer' | 'answer'; sdp: string } | { type: 'candidate'; candidate: RTCIceCandidateInit };
+
+/** simple-peer acts on more than this (it renegotiates, adds media, throws); a data link needs no more. */
+function decodeSignal(data: string, initiator: boolean): PeerSignal | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  const { type, sdp, candidate } = value as Record<string, unknown>;
+  if (type === (initiator ? 'answer' : 'offer') && typeof sdp === 'string') return { type, sdp } as PeerSignal;
+  if (type !== 'candidate' || typeof candidate !== 'object' || candidate === null) return null;
+  const { candidate: line, sdpMid, sdpMLineIndex } = candidate as Record<string, unknown>;
+  if (typeof line !== 'string' || typeof sdpMid !== 'string' || typeof sdpMLineIndex !== 'number') return null;
+  return { type, candidate: { candidate: line, sdpMid, sdpMLineIndex } };
+}
+
+/** What simple-peer keeps to itself; see the header. Undefined where the connection could not be made. */
+interface Underneath {
+  readonly _pc?: RTCPeerConnection;
+  readonly _channel?: RTCDataChannel;
+}
+
+class SimplePeerLink implements Link {
+  readonly peer: PeerId;
+  state: Link['state'] = 'connecting';
+  roundTripMs: number | null = null;
+  readonly #initiator: boolean;
+  readonly #events: LinkEvents;
+  readonly #connection: SimplePeer.Instance & Underneath;
+  readonly #heartbeat: RTCDataChannel | null;
+  #flow: Flow | null = null;
+  #signals = 0;
+  #unansweredSinceMs: number | null = null;
+
+  constructor({ peer, initiator, iceServers, events }: LinkOptions) {
+    this.peer = peer;
+    this.#initiator = initiator;
+    this.#events = events;
+    this.#connection = new SimplePeer({
+      initiator,
+      trickle: true,
+      objectMode: true, // one message, one event
+      config: { iceServers: iceServers as unknown as RTCIceServer[] }, // checked by RTCPeerConnection
+    });
+    this.#connection.on('signal', (data) => events.signal(JSON.stringify(data)));
+    this.#connection.on('connect', () => this.#onConnect());
+    this.#connection.on('data', (data: unknown) => this.#onData(data));
+    this.#connection.on('error', (error) => this.#lose(error.message));
+    this.#connection.on('close', () => this.#lose('the other end closed the connection'));
+    this.#heartbeat = this.#openHeartbeat(this.#connection._pc);
+  }
+
+  async send(message: ArrayBuffer): Promise<void> {
+    if (!this.#flow) throw new Error(`the link to ${this.peer} is ${this.state}`);
+    await this.#flow.send(message);
+  }
+
+  signal(data: string): boolean {
+    this.#signals += 1;
+    if (this.state === 'closed' || this.#signals > SIGNAL_LIMIT) return false;
+    const signal = decodeSignal(data, this.#initiator);
+    if (!signal) return false;
+    this.#connection.signal(signal as SimplePeer.SignalData);
+    return true;
+  }
+
+  ping(nowMs: number): void {
+    if (this.state !== 'open') return;
+    this.#unansweredSinceMs ??= nowMs;
+    if (nowMs - this.#unansweredSinceMs >= PONG_LIMIT_MS) this.#lose(`no answer for ${PONG_LIMIT_MS / 1000} s`);
+    else this.#beat(PING, nowMs);
+  }
+
+  close(): void {
+    if (this.state === 'closed') return;
+    this.state = 'closed';
+    this.#flow?.close(`the link to ${this.peer} is closed`);
+    this.#flow = null;
+    this.#connection.destroy();
+  }
+
+  #lose(reason: string): void {
+    if (this.state === 'closed') return;
+    this.close();
+    this.#events.closed(reason);
+  }
+
+  #onConnect(): void {
+    const channel = this.#connection._channel;
+    if (this.state !== 'connecting' || !channel) return;
+    this.#flow = new Flow(channel);
+    this.state = 'open';
+    this.#events.opened();
+  }
+
+  #onData(data: unknown): void {
+    // A string, or a Buffer that spans the ArrayBuffer of the event: no copy.
+    if (this.state !== 'closed' && data instanceof Uint8Array) this.#events.message(data.buffer as ArrayBuffer);
+  }
+
+  #openHeartbeat(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
+    if (!connection) return null; // its `error` event follows
+    const channel = connection.createDataChannel('heartbeat', { negotiated: true, id: HEARTBEAT_CHANNEL_ID });
+    channel.binaryType = 'arraybuffer';
+    channel.addEventListener('message', ({ data }) => {
+      if (!(data instanceof ArrayBuffer) || data.byteLength !== 9) return;
+      const view = new DataView(data);
+      const sentMs = view.getFloat64(1);
+      if (view.getUint8(0) === PING) this.#beat(PONG, sentMs);
+      else this.#onPong(sentMs);
+    });
+    return channel;
+  }
+
+  #onPong(sentMs: number): void {
+    this.#unansweredSinceMs = null;
+    this.roundTripMs = Math.max(0, performance.now() - sentMs);
+  }
+
+  /** Kind u8, then the pinging end's own time f64, which the pong repeats. */
+  #beat(kind: typeof PING | typeof PONG, timeMs: number): void {
+    const channel = this.#heartbeat;
+    if (channel?.readyState !== 'open' || channel.bufferedAmount > HEARTBEAT_BUFFER_LIMIT_BYTES) return;
+    const view = new DataView(new ArrayBuffer(9));
+    view.setUint8(0, kind);
+    view.setFloat64(1, timeMs);
+    channel.send(view.buffer);
+  }
+}
+
+export const openSimplePeerLink: OpenLink = (options) => new SimplePeerLink(options);

@@ -1,0 +1,213 @@
+import { describe, expect, test } from 'vitest';
+import { type PeerId, peerId } from '../../../swarm/base.ts';
+import { FRAME_BYTES } from '../../../swarm/frame.ts';
+import { type FakeLink, fakeNetwork } from './fakeLink.ts';
+import { CONNECT_LIMIT_MS, Mesh } from './mesh.ts';
+
+const ALICE = peerId('alice');
+const BOB = peerId('bob');
+const CAROL = peerId('carol');
+
+interface Tab {
+  readonly mesh: Mesh;
+  readonly frames: { from: PeerId; bytes: number }[];
+  readonly lost: PeerId[];
+}
+
+/** Tabs on one fake network and one fake server, which delivers signals one microtask later, or swallows them. */
+function swarm(...peers: PeerId[]) {
+  const network = fakeNetwork();
+  const clock = { nowMs: 0 };
+  const server = { swallow: false, carried: [] as { from: PeerId; to: PeerId; epoch: number; data: string }[] };
+  const tabs = new Map<PeerId, Tab>();
+  for (const me of peers) {
+    const frames: Tab['frames'] = [];
+    const lost: PeerId[] = [];
+    const mesh = new Mesh({
+      me,
+      iceServers: [],
+      openLink: network.openLink,
+      now: () => clock.nowMs,
+      sendSignal(to, epoch, data) {
+        server.carried.push({ from: me, to, epoch, data });
+        if (!server.swallow) queueMicrotask(() => tabs.get(to)?.mesh.signalled(me, epoch, data));
+      },
+      onFrame: (from, message) => frames.push({ from, bytes: message.byteLength }),
+      onLost: (peer) => lost.push(peer),
+    });
+    tabs.set(me, { mesh, frames, lost });
+  }
+  const tab = (peer: PeerId): Tab => {
+    const found = tabs.get(peer);
+    if (!found) throw new Error(`no tab ${peer}`);
+    return found;
+  };
+  return { tab, clock, server, links: network.links };
+}
+
+/** Lets every microtask of the fakes run. */
+const quiet = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const openLinks = (links: readonly FakeLink[]): FakeLink[] => links.filter(({ state }) => state === 'open');
+
+describe('Mesh', () => {
+  test('[WP] opens one link a pair, whoever connects first', async () => {
+    const { tab, links } = swarm(ALICE, BOB, CAROL);
+    const second = tab(BOB).mesh.connect([ALICE, CAROL], 1);
+    await quiet();
+    await Promise.all([second, tab(ALICE).mesh.connect([BOB, CAROL], 1), tab(CAROL).mesh.connect([ALICE, BOB], 1)]);
+    expect(openLinks(links)).toHaveLength(6);
+    await tab(ALICE).mesh.send(CAROL, new ArrayBuffer(40));
+    await tab(CAROL).mesh.send(BOB, new ArrayBuffer(50));
+    await quiet();
+    expect(tab(CAROL).frames).toEqual([{ from: ALICE, bytes: 40 }]);
+    expect(tab(BOB).frames).toEqual([{ from: CAROL, bytes: 50 }]);
+  });
+
+  test('[WP] connecting to nobody is done at once', async () => {
+    const { tab } = swarm(ALICE);
+    await expect(tab(ALICE).mesh.connect([], 1)).resolves.toBeUndefined();
+  });
+
+  test('[WP] keeps open links through a new epoch, closes those not wanted any more', async () => {
+    const { tab, links } = swarm(ALICE, BOB, CAROL);
+    await Promise.all([
+      tab(ALICE).mesh.connect([BOB, CAROL], 1),
+      tab(BOB).mesh.connect([ALICE], 1),
+      tab(CAROL).mesh.connect([ALICE], 1),
+    ]);
+    const before = links.length;
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 2), tab(BOB).mesh.connect([ALICE], 2)]);
+    await quiet();
+    expect(links).toHaveLength(before);
+    expect(openLinks(links)).toHaveLength(2);
+    expect(tab(ALICE).lost).toEqual([]);
+    expect(tab(CAROL).lost).toEqual([ALICE]);
+    await expect(tab(ALICE).mesh.send(CAROL, new ArrayBuffer(1))).rejects.toThrow('no link');
+  });
+
+  test('[WP] says once that an open link is lost, and opens it again at the next epoch', async () => {
+    const { tab, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    links[0]?.break('the network is gone');
+    await quiet();
+    expect([tab(ALICE).lost, tab(BOB).lost]).toEqual([[BOB], [ALICE]]);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 2), tab(BOB).mesh.connect([ALICE], 2)]);
+    expect(openLinks(links)).toHaveLength(2);
+  });
+
+  for (const vanishing of [ALICE, BOB]) {
+    test(`[WP] heals a link that only ${vanishing} knows to be gone`, async () => {
+      const { tab, links } = swarm(ALICE, BOB);
+      await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+      const of = (peer: PeerId): FakeLink | undefined => links.find((link) => link.peer !== peer);
+      of(vanishing)?.vanish();
+      expect(openLinks(links)).toHaveLength(1);
+      await Promise.all([tab(ALICE).mesh.connect([BOB], 2), tab(BOB).mesh.connect([ALICE], 2)]);
+      await quiet();
+      expect(openLinks(links)).toHaveLength(2);
+      await tab(vanishing).mesh.send(vanishing === ALICE ? BOB : ALICE, new ArrayBuffer(9));
+      await quiet();
+      expect(tab(vanishing === ALICE ? BOB : ALICE).frames).toHaveLength(1);
+    });
+  }
+
+  test('[WP] gives up after 15 s without a connection', async () => {
+    const { tab, clock, server, links } = swarm(ALICE, BOB);
+    server.swallow = true;
+    const connecting = tab(ALICE).mesh.connect([BOB], 1);
+    const refused = expect(connecting).rejects.toThrow('no link to bob: no direct connection within 15 s');
+    clock.nowMs = CONNECT_LIMIT_MS - 1;
+    tab(ALICE).mesh.pulse();
+    expect(links[0]?.state).toBe('connecting');
+    clock.nowMs = CONNECT_LIMIT_MS;
+    tab(ALICE).mesh.pulse();
+    await refused;
+    expect(links[0]?.state).toBe('closed');
+  });
+
+  test('[WP] a newer epoch takes the place of a connect that still waits', async () => {
+    const { tab, server, links } = swarm(ALICE, BOB);
+    server.swallow = true;
+    const first = expect(tab(ALICE).mesh.connect([BOB], 1)).rejects.toThrow('epoch 2 took the place of epoch 1');
+    await quiet();
+    server.swallow = false;
+    // Bob never saw the offer of epoch 1: his call under epoch 2 makes Alice begin again.
+    await Promise.all([first, tab(ALICE).mesh.connect([BOB], 2), tab(BOB).mesh.connect([ALICE], 2)]);
+    expect(openLinks(links)).toHaveLength(2);
+  });
+
+  test('[WP] drops signals of an older attempt, and counts them', async () => {
+    const { tab, server, links } = swarm(ALICE, BOB);
+    server.swallow = true;
+    tab(ALICE)
+      .mesh.connect([BOB], 1)
+      .catch(() => {});
+    await quiet();
+    const [stale] = server.carried;
+    server.swallow = false;
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 3), tab(BOB).mesh.connect([ALICE], 3)]);
+    const before = links.length;
+    tab(BOB).mesh.signalled(ALICE, stale?.epoch ?? 0, stale?.data ?? '');
+    tab(BOB).mesh.signalled(CAROL, 2, 'offer 0');
+    await quiet();
+    expect(tab(BOB).mesh.refusals.staleSignals).toBe(2);
+    expect(links).toHaveLength(before);
+    expect(openLinks(links)).toHaveLength(2);
+  });
+
+  test('[WP] what is left of an ended attempt begins nothing', async () => {
+    const { tab, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    links[0]?.break('gone');
+    await quiet();
+    const before = links.length;
+    tab(BOB).mesh.signalled(ALICE, 1, 'offer 0');
+    tab(ALICE).mesh.signalled(BOB, 2, 'answer 1');
+    expect(links).toHaveLength(before);
+  });
+
+  test('[WP] drops messages longer than a frame, and counts them', async () => {
+    const { tab } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    await tab(ALICE).mesh.send(BOB, new ArrayBuffer(FRAME_BYTES + 1));
+    await tab(ALICE).mesh.send(BOB, new ArrayBuffer(FRAME_BYTES));
+    await quiet();
+    expect(tab(BOB).frames).toEqual([{ from: ALICE, bytes: FRAME_BYTES }]);
+    expect(tab(BOB).mesh.refusals.oversizedMessages).toBe(1);
+  });
+
+  test('[WP] links that others begin are bounded', () => {
+    const { tab, links } = swarm(BOB);
+    for (let i = 0; i < 300; i++) tab(BOB).mesh.signalled(peerId(`a${i}`), 1, 'offer none');
+    expect(links).toHaveLength(256);
+    expect(tab(BOB).mesh.refusals.tooManyLinks).toBe(44);
+  });
+
+  test('[WP] a pulse pings open links; silence for 15 s loses them', async () => {
+    const { tab, clock, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    tab(ALICE).mesh.pulse();
+    await quiet();
+    links.find(({ peer }) => peer === ALICE)?.vanish();
+    for (const nowMs of [20_000, 27_000, 34_999]) {
+      clock.nowMs = nowMs;
+      tab(ALICE).mesh.pulse();
+    }
+    await quiet();
+    expect(tab(ALICE).lost).toEqual([]);
+    clock.nowMs = 35_000;
+    tab(ALICE).mesh.pulse();
+    expect(tab(ALICE).lost).toEqual([BOB]);
+  });
+
+  test('[WP] a closed mesh has no links and takes no calls', async () => {
+    const { tab, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    tab(ALICE).mesh.close();
+    await quiet();
+    expect(openLinks(links)).toHaveLength(0);
+    expect(tab(ALICE).lost).toEqual([]);
+    await expect(tab(ALICE).mesh.connect([BOB], 2)).rejects.toThrow('closed');
+    await expect(tab(ALICE).mesh.send(BOB, new ArrayBuffer(1))).rejects.toThrow('no link');
+  });
+});
