@@ -124,6 +124,14 @@ test('a recompute takes as long as a forward unless told', () => {
   expect(makespanSeconds(simulate(model, plan, schedule, { ...FREE, recomputeSeconds: () => 0.5 }))).toBe(3.5);
 });
 
+test('[SC11] a backward that ends as a forward starts leaves one micro-batch in flight', () => {
+  const [model, plan] = pipeline(1, 3);
+  const inFlight = (text: string) => peakInFlight(simulate(model, plan, parseSchedule(text), FREE), peerId('d0'));
+  expect(inFlight('d0: 0F0 0B0 0F1 0B1 0F2 0B2')).toBe(1);
+  expect(inFlight('d0: 0F0 0F1 0B0 0F2 0B1 0B2')).toBe(2);
+  expect(inFlight('d0: 0F0 0F1 0F2')).toBe(1);
+});
+
 test('an order that deadlocks cannot be simulated', () => {
   const [model, plan] = pipeline(2, 2);
   const schedule = parseSchedule('d0: 0F0 0B0 0F1 0B1\nd1: 1F0 1F1 1B0 1B1');
