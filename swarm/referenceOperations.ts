@@ -1,0 +1,344 @@
+/**
+ * Each operation row of the model table as plain float64 loops, forward and backward: the formula to read, and the
+ * oracle to compare with. Matrices are row-major: x is [N, K], a linear weight [K, M] (inOut) or [M, K] (outIn).
+ * The gradient of x is dx; every backward adds to what stands there, since activations and tied tensors are read twice.
+ */
+import { assertNever, invariant } from './base.ts';
+import type { Operation } from './model.ts';
+
+type Matrix = Float64Array;
+export type Matrices = ReadonlyMap<string, Matrix>;
+
+/** What the rows of one block run on. */
+export interface Pass {
+  /** C, the model's width. */
+  readonly width: number;
+  /** Tensors of the whole model, by full name. */
+  readonly tensors: Matrices;
+  readonly activations: Map<string, Matrix>;
+  /** Token ids, samples × T of them. */
+  readonly ids: ArrayLike<number>;
+  readonly targets: ArrayLike<number>;
+  /** Positions T of a sample. */
+  readonly positions: number;
+  /** What each target's loss counts: 1/(B·T) of the step. */
+  readonly lossScale: number;
+}
+
+export interface Gradients {
+  readonly tensors: Map<string, Matrix>;
+  readonly activations: Map<string, Matrix>;
+}
+
+type Row<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
+
+/** Runs a row forward. Answers with the scaled loss of a cross-entropy, else 0. */
+export function forward(operation: Operation, pass: Pass): number {
+  switch (operation.op) {
+    case 'embed':
+      pass.activations.set(operation.y, embed(operation, pass));
+      return 0;
+    case 'layerNorm':
+      pass.activations.set(operation.y, layerNorm(operation, pass));
+      return 0;
+    case 'linear':
+      linear(operation, pass);
+      return 0;
+    case 'attention':
+      pass.activations.set(operation.y, attention(operation, pass));
+      return 0;
+    case 'crossEntropy':
+      return crossEntropy(operation, pass);
+    default:
+      return assertNever(operation);
+  }
+}
+
+/** Adds a row's gradients to those of its inputs and tensors. */
+export function backward(operation: Operation, pass: Pass, gradients: Gradients): void {
+  switch (operation.op) {
+    case 'embed':
+      embedBackward(operation, pass, gradients);
+      break;
+    case 'layerNorm':
+      layerNormBackward(operation, pass, gradients);
+      break;
+    case 'linear':
+      linearBackward(operation, pass, gradients);
+      break;
+    case 'attention':
+      attentionBackward(operation, pass, gradients);
+      break;
+    case 'crossEntropy':
+      crossEntropyBackward(operation, pass, gradients);
+      break;
+    default:
+      assertNever(operation);
+  }
+}
+
+export function matrix(matrices: Matrices, name: string): Matrix {
+  const found = matrices.get(name);
+  invariant(found, `there is no matrix ${name}`);
+  return found;
+}
+
+/** The gradient of `name`, zeros at first. */
+function gradient(gradients: Map<string, Matrix>, name: string, elements: number): Matrix {
+  const found = gradients.get(name) ?? new Float64Array(elements);
+  gradients.set(name, found);
+  return found;
+}
+
+function embed({ token, position }: Row<'embed'>, { tensors, ids, positions, width }: Pass): Matrix {
+  const [wte, wpe] = [matrix(tensors, token), matrix(tensors, position)];
+  const y = new Float64Array(ids.length * width);
+  for (let row = 0; row < ids.length; row++)
+    for (let c = 0; c < width; c++) y[row * width + c] = wte[ids[row] * width + c] + wpe[(row % positions) * width + c];
+  return y;
+}
+
+function embedBackward({ token, position, y }: Row<'embed'>, pass: Pass, gradients: Gradients): void {
+  const { tensors, ids, positions, width } = pass;
+  const dy = matrix(gradients.activations, y);
+  const dwte = gradient(gradients.tensors, token, matrix(tensors, token).length);
+  const dwpe = gradient(gradients.tensors, position, matrix(tensors, position).length);
+  for (let row = 0; row < ids.length; row++)
+    for (let c = 0; c < width; c++) {
+      dwte[ids[row] * width + c] += dy[row * width + c];
+      dwpe[(row % positions) * width + c] += dy[row * width + c];
+    }
+}
+
+/** Mean and 1/√(variance + ε) of one row. */
+function moments(x: Matrix, offset: number, width: number, epsilon: number): readonly [mean: number, inverse: number] {
+  let mean = 0;
+  for (let c = 0; c < width; c++) mean += x[offset + c] / width;
+  let variance = 0;
+  for (let c = 0; c < width; c++) variance += (x[offset + c] - mean) ** 2 / width;
+  return [mean, 1 / Math.sqrt(variance + epsilon)];
+}
+
+function layerNorm(operation: Row<'layerNorm'>, { activations, tensors, width }: Pass): Matrix {
+  const x = matrix(activations, operation.x);
+  const [weight, bias] = [matrix(tensors, operation.weight), matrix(tensors, operation.bias)];
+  const y = new Float64Array(x.length);
+  for (let offset = 0; offset < x.length; offset += width) {
+    const [mean, inverse] = moments(x, offset, width, operation.epsilon);
+    for (let c = 0; c < width; c++) y[offset + c] = (x[offset + c] - mean) * inverse * weight[c] + bias[c];
+  }
+  return y;
+}
+
+/** With n = (x − mean)·inverse and g = dy·weight: dx = inverse·(g − mean(g) − n·mean(g·n)). */
+function layerNormBackward(operation: Row<'layerNorm'>, pass: Pass, gradients: Gradients): void {
+  const { activations, tensors, width } = pass;
+  const x = matrix(activations, operation.x);
+  const weight = matrix(tensors, operation.weight);
+  const dy = matrix(gradients.activations, operation.y);
+  const dx = gradient(gradients.activations, operation.x, x.length);
+  const dweight = gradient(gradients.tensors, operation.weight, width);
+  const dbias = gradient(gradients.tensors, operation.bias, width);
+  for (let offset = 0; offset < x.length; offset += width) {
+    const [mean, inverse] = moments(x, offset, width, operation.epsilon);
+    let [meanG, meanGn] = [0, 0];
+    for (let c = 0; c < width; c++) {
+      const n = (x[offset + c] - mean) * inverse;
+      const g = dy[offset + c] * weight[c];
+      meanG += g / width;
+      meanGn += (g * n) / width;
+      dweight[c] += dy[offset + c] * n;
+      dbias[c] += dy[offset + c];
+    }
+    for (let c = 0; c < width; c++) {
+      const n = (x[offset + c] - mean) * inverse;
+      dx[offset + c] += inverse * (dy[offset + c] * weight[c] - meanG - n * meanGn);
+    }
+  }
+}
+
+/** Steps of k and m through a weight of either layout. */
+const strides = ({ weightLayout, inWidth, outWidth }: Row<'linear'>): readonly [k: number, m: number] =>
+  weightLayout === 'inOut' ? [outWidth, 1] : [1, inWidth];
+
+function linear(operation: Row<'linear'>, { activations, tensors }: Pass): void {
+  const { inWidth: K, outWidth: M, residual, bias } = operation;
+  const [strideK, strideM] = strides(operation);
+  const x = matrix(activations, operation.x);
+  const weight = matrix(tensors, operation.weight);
+  const y = new Float64Array((x.length / K) * M);
+  for (let n = 0; n < x.length / K; n++) {
+    if (bias) y.set(matrix(tensors, bias), n * M);
+    for (let k = 0; k < K; k++) {
+      const xk = x[n * K + k];
+      for (let m = 0; m < M; m++) y[n * M + m] += xk * weight[k * strideK + m * strideM];
+    }
+  }
+  if (operation.activation === 'gelu') {
+    activations.set(`${operation.y}.pre`, y.slice());
+    for (let i = 0; i < y.length; i++) y[i] = gelu(y[i]);
+  }
+  if (residual) {
+    const added = matrix(activations, residual);
+    for (let i = 0; i < y.length; i++) y[i] += added[i];
+  }
+  activations.set(operation.y, y);
+}
+
+function linearBackward(operation: Row<'linear'>, { activations, tensors }: Pass, gradients: Gradients): void {
+  const { inWidth: K, outWidth: M, residual, bias } = operation;
+  const [strideK, strideM] = strides(operation);
+  const x = matrix(activations, operation.x);
+  const weight = matrix(tensors, operation.weight);
+  const dy = matrix(gradients.activations, operation.y);
+  if (residual) {
+    const dresidual = gradient(gradients.activations, residual, dy.length);
+    for (let i = 0; i < dy.length; i++) dresidual[i] += dy[i];
+  }
+  const dpre = dy.slice();
+  if (operation.activation === 'gelu') {
+    const pre = matrix(activations, `${operation.y}.pre`);
+    for (let i = 0; i < dpre.length; i++) dpre[i] *= geluSlope(pre[i]);
+  }
+  const dx = gradient(gradients.activations, operation.x, x.length);
+  const dweight = gradient(gradients.tensors, operation.weight, weight.length);
+  const dbias = bias ? gradient(gradients.tensors, bias, M) : null;
+  for (let n = 0; n < x.length / K; n++) {
+    if (dbias) for (let m = 0; m < M; m++) dbias[m] += dpre[n * M + m];
+    for (let k = 0; k < K; k++) {
+      const xk = x[n * K + k];
+      let sum = 0;
+      for (let m = 0; m < M; m++) {
+        const g = dpre[n * M + m];
+        sum += g * weight[k * strideK + m * strideM];
+        dweight[k * strideK + m * strideM] += g * xk;
+      }
+      dx[n * K + k] += sum;
+    }
+  }
+}
+
+const GELU_SCALE = Math.sqrt(2 / Math.PI);
+const GELU_CUBE = 0.044715;
+/** gelu_new: ½x(1 + tanh(√(2/π)(x + 0.044715x³))). */
+const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(GELU_SCALE * (x + GELU_CUBE * x ** 3)));
+
+function geluSlope(x: number): number {
+  const t = Math.tanh(GELU_SCALE * (x + GELU_CUBE * x ** 3));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
+}
+
+/** Rows of one sample's queries, keys and values, and which part of them one head is. */
+interface Head {
+  readonly qkv: Matrix;
+  /** Elements of a row of qkv: 3·C. */
+  readonly stride: number;
+  readonly query: number;
+  readonly key: number;
+  readonly value: number;
+  readonly headWidth: number;
+}
+
+function headOf(qkv: Matrix, heads: number, headWidth: number, head: number): Head {
+  const width = heads * headWidth;
+  const query = head * headWidth;
+  return { qkv, stride: 3 * width, query, key: width + query, value: 2 * width + query, headWidth };
+}
+
+/** softmax of q·k/√headWidth over rows `first` to `row` (causal: no later ones). */
+function attentionWeights({ qkv, stride, query, key, headWidth }: Head, first: number, row: number): Matrix {
+  const weights = new Float64Array(row - first + 1);
+  for (let j = 0; j < weights.length; j++) {
+    let dot = 0;
+    for (let d = 0; d < headWidth; d++) dot += qkv[row * stride + query + d] * qkv[(first + j) * stride + key + d];
+    weights[j] = dot / Math.sqrt(headWidth);
+  }
+  return softmax(weights);
+}
+
+function softmax(values: Matrix): Matrix {
+  let [most, sum] = [-Infinity, 0];
+  for (const value of values) most = Math.max(most, value);
+  for (let i = 0; i < values.length; i++) sum += values[i] = Math.exp(values[i] - most);
+  for (let i = 0; i < values.length; i++) values[i] /= sum;
+  return values;
+}
+
+/** What row `row` of a sample that starts at row `first` attends to, written to `y` at `offset`. */
+export function attendRow(
+  { heads, headWidth }: Row<'attention'>,
+  qkv: Matrix,
+  [first, row]: readonly [first: number, row: number],
+  y: Matrix,
+  offset: number,
+): void {
+  for (let h = 0; h < heads; h++) {
+    const head = headOf(qkv, heads, headWidth, h);
+    const weights = attentionWeights(head, first, row);
+    for (let j = 0; j < weights.length; j++)
+      for (let d = 0; d < headWidth; d++)
+        y[offset + head.query + d] += weights[j] * qkv[(first + j) * head.stride + head.value + d];
+  }
+}
+
+function attention(operation: Row<'attention'>, { activations, ids, positions, width }: Pass): Matrix {
+  const qkv = matrix(activations, operation.qkv);
+  const y = new Float64Array(ids.length * width);
+  for (let row = 0; row < ids.length; row++) attendRow(operation, qkv, [row - (row % positions), row], y, row * width);
+  return y;
+}
+
+/** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√headWidth. */
+function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: Gradients): void {
+  const { heads, headWidth } = operation;
+  const qkv = matrix(pass.activations, operation.qkv);
+  const dy = matrix(gradients.activations, operation.y);
+  const dqkv = gradient(gradients.activations, operation.qkv, qkv.length);
+  for (let row = 0; row < pass.ids.length; row++)
+    for (let h = 0; h < heads; h++) {
+      const head = headOf(qkv, heads, headWidth, h);
+      const first = row - (row % pass.positions);
+      const weights = attentionWeights(head, first, row);
+      const dweights = new Float64Array(weights.length);
+      let mean = 0;
+      for (let j = 0; j < weights.length; j++) {
+        const value = (first + j) * head.stride + head.value;
+        for (let d = 0; d < headWidth; d++) {
+          const g = dy[row * pass.width + head.query + d];
+          dweights[j] += g * qkv[value + d];
+          dqkv[value + d] += g * weights[j];
+        }
+        mean += weights[j] * dweights[j];
+      }
+      for (let j = 0; j < weights.length; j++) {
+        const dscore = (weights[j] * (dweights[j] - mean)) / Math.sqrt(headWidth);
+        const [query, key] = [row * head.stride + head.query, (first + j) * head.stride + head.key];
+        for (let d = 0; d < headWidth; d++) {
+          dqkv[query + d] += dscore * qkv[key + d];
+          dqkv[key + d] += dscore * qkv[query + d];
+        }
+      }
+    }
+}
+
+/** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */
+function crossEntropy({ logits, vocabulary }: Row<'crossEntropy'>, { activations, targets, lossScale }: Pass): number {
+  const all = matrix(activations, logits);
+  let loss = 0;
+  for (let row = 0; row < targets.length; row++) {
+    const probabilities = softmax(all.slice(row * vocabulary, (row + 1) * vocabulary));
+    loss -= lossScale * Math.log(probabilities[targets[row]]);
+  }
+  return loss;
+}
+
+function crossEntropyBackward(operation: Row<'crossEntropy'>, pass: Pass, gradients: Gradients): void {
+  const { logits, vocabulary } = operation;
+  const all = matrix(pass.activations, logits);
+  const dlogits = gradient(gradients.activations, logits, all.length);
+  for (let row = 0; row < pass.targets.length; row++) {
+    const probabilities = softmax(all.slice(row * vocabulary, (row + 1) * vocabulary));
+    probabilities[pass.targets[row]] -= 1;
+    for (let v = 0; v < vocabulary; v++) dlogits[row * vocabulary + v] += pass.lossScale * probabilities[v];
+  }
+}

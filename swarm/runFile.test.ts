@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest';
+import { modelOf, parseRunFile, withSeed } from './runFile.ts';
+
+const model = { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 };
+const optimizer = { type: 'adamw', learningRate: 0.003, betas: [0.9, 0.95], epsilon: 1e-8 };
+const minimal = {
+  name: 'tiny',
+  model,
+  data: { files: ['a.txt'], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: { steps: 5, globalBatchSize: 2, sequenceLength: 16, optimizer },
+};
+
+/** The minimal run with `value` at `path`; undefined takes the field away. */
+function changed(path: string, value: unknown): unknown {
+  const json = structuredClone(minimal) as Record<string, unknown>;
+  const names = path.split('.');
+  const last = names.pop() ?? '';
+  let parent = json;
+  for (const name of names) {
+    const child = (parent[name] ?? {}) as Record<string, unknown>;
+    parent[name] = child;
+    parent = child;
+  }
+  if (value === undefined) delete parent[last];
+  else parent[last] = value;
+  return json;
+}
+
+const reason = (json: unknown): string => {
+  const parsed = parseRunFile(json, 'run.json');
+  return parsed.ok ? 'accepted' : parsed.reason;
+};
+
+test('defaults are those of the contract, and a parsed run file is a run file again', () => {
+  const parsed = parseRunFile(minimal, 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(parsed.value).toEqual({
+    ...minimal,
+    data: { ...minimal.data, order: 'sequential' },
+    train: {
+      ...minimal.train,
+      optimizer: { ...optimizer, weightDecay: 0 },
+      schedule: { type: 'constant', warmupSteps: 0 },
+      gradientClipNorm: null,
+    },
+    checkpoint: { everySteps: 20 },
+    evaluation: null,
+    precision: { compute: 'f32', wire: 'f32' },
+  });
+  expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+  expect(modelOf(parsed.value).layers).toBe(2);
+});
+
+test('a cosine decays over all steps to a tenth unless it says otherwise', () => {
+  const parsed = parseRunFile(changed('train.schedule', { type: 'cosine' }), 'run.json');
+  expect(parsed.ok && parsed.value.train.schedule).toEqual({
+    type: 'cosine',
+    warmupSteps: 0,
+    decaySteps: 5,
+    minRatio: 0.1,
+  });
+});
+
+test('--seed takes the place of both seeds and leaves an init file alone', () => {
+  const parsed = parseRunFile(minimal, 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(withSeed(parsed.value, 7)).toMatchObject({ init: { seed: 7 }, data: { seed: 7 } });
+  expect(withSeed({ ...parsed.value, init: 'a.safetensors' }, 7).init).toBe('a.safetensors');
+});
+
+const LATER = 'comes with a later version of Shoal';
+
+test.each<[path: string, value: unknown, sentence: string]>([
+  ['extra', 1, 'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision'],
+  ['train.batch', 1, 'train.batch is unknown: expected one of steps, globalBatchSize, sequenceLength, optimizer'],
+  ['init.kind', 1, 'init.kind is unknown: expected one of seed'],
+  ['train.globalBatchSize', '4', 'train.globalBatchSize must be a positive integer, not "4"'],
+  ['train.steps', 1.5, 'train.steps must be a positive integer, not 1.5'],
+  ['train.steps', undefined, 'train.steps is missing: it must be a positive integer'],
+  ['train.optimizer', undefined, 'train.optimizer is missing: it must be an object'],
+  ['train.optimizer.type', 'sgd', 'train.optimizer.type must be "adamw", not "sgd"'],
+  ['train.optimizer.betas', [0.9, 1], 'train.optimizer.betas[1] must be a number from 0 to below 1, not 1'],
+  ['train.optimizer.betas', [0.9], 'train.optimizer.betas must be two numbers from 0 to below 1, not [0.9]'],
+  ['train.schedule', { type: 'linear' }, 'train.schedule.type must be "constant" or "cosine", not "linear"'],
+  ['train.schedule', 'cosine', 'train.schedule must be an object, not "cosine"'],
+  ['train.schedule', { type: 'constant', minRatio: 0 }, 'train.schedule.minRatio is unknown'],
+  ['train.gradientClipNorm', 0, 'train.gradientClipNorm must be a number above 0, not 0'],
+  ['train.sequenceLength', 17, "train.sequenceLength must be at most the model's 16 positions, not 17"],
+  ['data.files', [], 'data.files must be a list of one path or more, not []'],
+  ['data.files', [3], 'data.files[0] must be a path, not 3'],
+  ['data.tokenizer', 'words', 'data.tokenizer must be "bytes", not "words"'],
+  ['data.tokenizer', 'tokenizer.json', `data.tokenizer "tokenizer.json": a tokenizer.json ${LATER}, use "bytes"`],
+  ['data.order', 'shuffled', `data.order "shuffled" ${LATER}: use "sequential"`],
+  ['precision.compute', 'f16', `precision.compute "f16" ${LATER}: use "f32"`],
+  ['precision.wire', 'int8', `precision.wire "int8" ${LATER}: use "f32"`],
+  ['precision.wire', 'f64', 'precision.wire must be "f32", not "f64"'],
+  ['init', undefined, 'init is missing: it must be the path of a .safetensors file or {"seed": N}'],
+  ['init', 3, 'init must be the path of a .safetensors file or {"seed": N}, not 3'],
+  ['init', 'folder', `init "folder": a folder or an index ${LATER}, name one .safetensors file`],
+  ['init.seed', -1, 'init.seed must be an integer of 0 or more, not -1'],
+  ['name', '../x', 'name must be at most 100 letters, digits, ".", "_" and "-", the first no "." or "-", not "../x"'],
+  ['name', '..', 'name must be at most 100 letters'],
+  ['name', 'a/b', 'name must be at most 100 letters'],
+  ['name', 'x'.repeat(101), 'name must be at most 100 letters'],
+  ['model', [], 'model must be a Hugging Face config.json, not []'],
+  ['model.model_type', 'bert', 'model.model_type must be "gpt2", not "bert"'],
+  ['model.model_type', 'llama', `model.model_type "llama" ${LATER}: use "gpt2"`],
+  ['model.resid_pdrop', 0.1, 'model.resid_pdrop must be 0, not 0.1'],
+  ['evaluation', { files: ['a'], every: 3 }, 'evaluation.every is unknown: expected one of files, everySteps'],
+])('%s = %j is refused', (path, value, sentence) => {
+  expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
+});
+
+test.each([[], null, 'x', 3])('%j is no run file', (json) => {
+  expect(reason(json)).toBe(`run.json: the run file must be an object, not ${JSON.stringify(json)}`);
+});

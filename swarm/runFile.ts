@@ -1,0 +1,179 @@
+/**
+ * The run file: what is to be trained, on what, and how. Parsing answers with plain data in the file's own shape, every
+ * default filled in, so that a parsed run file is a run file again; or with one sentence that names the file, the field
+ * and what was expected.
+ */
+import { z } from 'zod';
+import { invariant, type Result, refusal, success } from './base.ts';
+import { modelFromConfig } from './gpt2.ts';
+import type { Model } from './model.ts';
+
+export type RunFile = z.output<typeof RUN_FILE>;
+export type Train = RunFile['train'];
+
+const LATER = 'comes with a later version of Shoal';
+
+/** `words` finish the sentence "`field` must be …". */
+const expecting = (words: string) => (issue: { readonly input?: unknown }) =>
+  issue.input === undefined ? `is missing: it must be ${words}` : `must be ${words}, not ${shown(issue.input)}`;
+
+/** An object of exactly these fields; an unknown one is refused by name. */
+const fields = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
+  z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? `is unknown: expected one of ${Object.keys(shape).join(', ')}`
+        : expecting('an object')(issue),
+  });
+
+const number = (words: string, holds: (value: number) => boolean) =>
+  z.number({ error: expecting(words) }).refine(holds, { error: expecting(words) });
+const count = number('a positive integer', (value) => Number.isSafeInteger(value) && value > 0);
+const natural = number('an integer of 0 or more', (value) => Number.isSafeInteger(value) && value >= 0);
+const nonNegative = number('a number of 0 or more', (value) => value >= 0);
+const positive = number('a number above 0', (value) => value > 0);
+const belowOne = number('a number from 0 to below 1', (value) => value >= 0 && value < 1);
+const ratio = number('a number from 0 to 1', (value) => value >= 0 && value <= 1);
+const text = (words: string) => z.string({ error: expecting(words) }).min(1, { error: expecting(words) });
+const files = z
+  .array(text('a path'), { error: expecting('a list of paths') })
+  .min(1, { error: expecting('a list of one path or more') });
+
+/** The one value that is done so far; `later` names the contract's others. */
+const only = <Value extends string>(value: Value, later: readonly string[] = []) =>
+  z.literal(value, {
+    error: ({ input }) =>
+      typeof input === 'string' && later.includes(input)
+        ? `"${input}" ${LATER}: use "${value}"`
+        : expecting(`"${value}"`)({ input }),
+  });
+
+const tokenizer = z.literal('bytes', {
+  error: ({ input }) =>
+    typeof input === 'string' && input.endsWith('.json')
+      ? `"${input}": a tokenizer.json ${LATER}, use "bytes"`
+      : expecting('"bytes"')({ input }),
+});
+
+const initFile = text('a path').refine((path) => path.endsWith('.safetensors'), {
+  error: ({ input }) => `${shown(input)}: a folder or an index ${LATER}, name one .safetensors file`,
+});
+const initSeed = fields({ seed: natural });
+// A string means the file, anything else the seed: a plain union would answer with no sentence of either.
+const init = z.unknown().transform((value, context): string | { readonly seed: number } => {
+  const expected = expecting('the path of a .safetensors file or {"seed": N}');
+  const object = typeof value === 'object' && value !== null;
+  const parsed = typeof value === 'string' ? initFile.safeParse(value) : initSeed.safeParse(value);
+  if (parsed.success) return parsed.data;
+  if (typeof value !== 'string' && !object) context.addIssue({ code: 'custom', message: expected({ input: value }) });
+  else
+    for (const issue of parsed.error.issues)
+      context.addIssue({ code: 'custom', path: fieldPath(issue), message: issue.message });
+  return z.NEVER;
+});
+
+const constant = fields({ type: z.literal('constant'), warmupSteps: natural.default(0) });
+const cosine = fields({
+  type: z.literal('cosine'),
+  warmupSteps: natural.default(0),
+  decaySteps: count.optional(),
+  minRatio: ratio.default(0.1),
+});
+
+const train = fields({
+  steps: count,
+  globalBatchSize: count,
+  sequenceLength: count,
+  optimizer: fields({
+    type: only('adamw'),
+    learningRate: nonNegative,
+    betas: z.tuple([belowOne, belowOne], { error: expecting('two numbers from 0 to below 1') }),
+    epsilon: positive,
+    weightDecay: nonNegative.default(0),
+  }),
+  schedule: z
+    .discriminatedUnion('type', [constant, cosine], {
+      error: ({ code, input, discriminator }) =>
+        code === 'invalid_union' && discriminator
+          ? expecting('"constant" or "cosine"')({ input: (input as { type?: unknown }).type })
+          : expecting('an object')({ input }),
+    })
+    .default({ type: 'constant', warmupSteps: 0 }),
+  gradientClipNorm: positive.nullable().default(null),
+}).transform(({ schedule, ...rest }) => ({
+  ...rest,
+  schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
+}));
+
+const RUN_FILE = fields({
+  // It names rows and folders: no separators, and never a leading dot.
+  name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
+    error: expecting('at most 100 letters, digits, ".", "_" and "-", the first no "." or "-"'),
+  }),
+  model: z.record(z.string(), z.unknown(), { error: expecting('a Hugging Face config.json') }),
+  data: fields({
+    files,
+    tokenizer,
+    order: only('sequential', ['shuffled']).default('sequential'),
+    seed: natural.optional(),
+  }),
+  init,
+  train,
+  checkpoint: fields({ everySteps: count.default(20) }).default({ everySteps: 20 }),
+  evaluation: fields({ files, everySteps: count.default(50) })
+    .nullable()
+    .default(null),
+  precision: fields({
+    compute: only('f32', ['f16']).default('f32'),
+    wire: only('f32', ['f16', 'int8']).default('f32'),
+  }).default({ compute: 'f32', wire: 'f32' }),
+});
+
+/** `fileName` opens every sentence. */
+export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
+  const parsed = RUN_FILE.safeParse(json);
+  if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0])}`);
+  const run = parsed.data;
+  const model = modelFromConfig(run.model);
+  if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
+  const { sequenceLength } = run.train;
+  if (sequenceLength > model.value.positions)
+    return refusal(
+      `${fileName}: train.sequenceLength must be at most the model's ${model.value.positions} positions, not ${sequenceLength}`,
+    );
+  return success(run);
+}
+
+/** The model of a parsed run file. */
+export function modelOf(run: RunFile): Model {
+  const model = modelFromConfig(run.model);
+  invariant(model.ok, 'a parsed run file has a valid model');
+  return model.value;
+}
+
+/** The run with `seed` in place of `init.seed` and `data.seed`; an init file stays. */
+export function withSeed(run: RunFile, seed: number): RunFile {
+  return { ...run, data: { ...run.data, seed }, init: typeof run.init === 'string' ? run.init : { seed } };
+}
+
+/** An unknown field's issue stands at the object around it. */
+function fieldPath(issue: z.core.$ZodIssue): PropertyKey[] {
+  return issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] ?? ''] : issue.path;
+}
+
+function sentence(issue: z.core.$ZodIssue | undefined): string {
+  invariant(issue, 'a failed parse has an issue');
+  const field = fieldPath(issue).reduce<string>(
+    (text, part) => (typeof part === 'number' ? `${text}[${part}]` : `${text}${text && '.'}${String(part)}`),
+    '',
+  );
+  return `${field || 'the run file'} ${issue.message}`;
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+/** The `train` part alone, for whoever is told it over the wire. */
+export const trainSchema = train;
