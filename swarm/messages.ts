@@ -5,7 +5,9 @@
  */
 import { z } from 'zod';
 import { type PeerId, type Result, refusal, success } from './base.ts';
-import { planSchema } from './plan.ts';
+import type { TokenList } from './data.ts';
+import { type Plan, planSchema } from './plan.ts';
+import { trainSchema } from './runFile.ts';
 
 export const PROTOCOL_VERSION = 1;
 /** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
@@ -25,6 +27,8 @@ export const REFUSAL_REASONS = [
   'notInvited',
   'noGpu',
   'runFinished',
+  'tooLate',
+  'faulty',
 ] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
@@ -38,9 +42,15 @@ export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   notInvited: 'This run is by invitation: open the link that you were given, whole.',
   noGpu: 'This browser offers no GPU that can compute.',
   runFinished: 'The run is finished: there is nothing left to compute.',
+  tooLate: 'This page did not answer in time: reload it to take part again.',
+  faulty: 'This page could not do its part of the work: reload it to take part again.',
 };
 
-const peer = z.string().min(1).max(64).transform((text) => text as PeerId);
+const peer = z
+  .string()
+  .min(1)
+  .max(64)
+  .transform((text) => text as PeerId);
 const count = z.int().min(0).max(0xffffffff);
 const finite = z.number();
 const sentence = z.string().max(2_000);
@@ -70,7 +80,12 @@ const shardReport = z.object({
 const spanSchema = z.object({ action: z.string().max(40), start: finite, end: finite });
 
 export const peerMessageSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('hello'), protocol: z.int(), adapter: adapterSchema, invite: z.string().max(200).optional() }),
+  z.object({
+    type: z.literal('hello'),
+    protocol: z.int(),
+    adapter: adapterSchema,
+    invite: z.string().max(200).optional(),
+  }),
   z.object({ type: z.literal('heartbeat') }),
   /** Opaque to the server: an offer, an answer or a candidate for another donor of the same plan. */
   z.object({ type: z.literal('signal'), to: peer, epoch: count, data: z.string().max(65_536) }),
@@ -114,27 +129,36 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
 ]);
 export type PeerMessage = z.infer<typeof peerMessageSchema>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
+export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
-export const tokenListSchema = z.object({
+export const tokenListSchema: z.ZodType<TokenList> = z.object({
   tokens: z.number(),
   shardTokens: z.int(),
   bytesPerToken: z.union([z.literal(2), z.literal(4)]),
   shards: z.array(hash),
 });
-export type TokenList = z.infer<typeof tokenListSchema>;
 
 /** What a donor needs to know of the run before its first plan. `model` is the config.json; the page makes the table of it. */
 export const runFactsSchema = z.object({
   name: z.string(),
   model: z.record(z.string(), z.unknown()),
-  train: z.record(z.string(), z.unknown()),
+  train: trainSchema,
   data: tokenListSchema,
   evaluation: tokenListSchema.nullable(),
 });
 export type RunFacts = z.infer<typeof runFactsSchema>;
 
-const operatorPhase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished', 'failed']);
+const operatorPhase = z.enum([
+  'waiting',
+  'preparing',
+  'training',
+  'evaluating',
+  'saving',
+  'paused',
+  'finished',
+  'failed',
+]);
 export type SnapshotPhase = z.infer<typeof operatorPhase>;
 
 /** What the pages show; the server's word is the truth. */
@@ -191,7 +215,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     /** The first step to be done with this plan = committed steps = the step of the checkpoint to load. */
     step: count,
     checkpoint: count.nullable(),
-    plan: planSchema,
+    plan: planSchema satisfies z.ZodType<Plan> as z.ZodType<Plan>,
   }),
   z.object({ type: z.literal('start'), epoch: count, step: count }),
   z.object({ type: z.literal('evaluate'), epoch: count, step: count }),

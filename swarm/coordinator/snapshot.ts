@@ -1,5 +1,80 @@
+/** What the pages show of a run: a pure view of the coordinator's state, the same for donors and operator. */
+import { assertNever, type PeerId } from '../base.ts';
 import type { Snapshot } from '../messages.ts';
-import type { CoordinatorState } from './state.ts';
-export function snapshot(_state: CoordinatorState, _now: number): Snapshot {
-  throw new Error('not written yet');
+import { type CoordinatorState, courseOf, type Donor } from './state.ts';
+import { reportersOf } from './tally.ts';
+
+export function snapshot(state: CoordinatorState, now: number): Snapshot {
+  const { config, phase } = state;
+  return {
+    run: config.name,
+    phase: phase.name === 'stopped' ? 'paused' : phase.name,
+    sentence: sentence(state),
+    generation: state.generation,
+    epoch: state.epoch,
+    committedSteps: state.committedSteps,
+    steps: config.steps,
+    loss: state.loss,
+    evaluationLoss: state.evaluationLoss,
+    tokensPerSecond: tokensPerSecond(state, now),
+    donors: state.donors.map((donor) => ({
+      peer: donor.peer,
+      adapter: donor.adapter,
+      state: donorState(state, donor),
+      stages: stagesOf(state, donor.peer),
+      tokens: donor.tokens,
+    })),
+  };
 }
+
+function donorState(state: CoordinatorState, { peer, wish }: Donor): Snapshot['donors'][number]['state'] {
+  if (wish === 'paused') return 'paused';
+  const course = courseOf(state);
+  if (course === null) return 'joining';
+  if (!course.duties.has(peer)) return course.duties.size < state.config.capacity ? 'joining' : 'spare';
+  return state.phase.name === 'preparing' && state.phase.waitingFor.includes(peer) ? 'joining' : 'computing';
+}
+
+function stagesOf(state: CoordinatorState, peer: PeerId): Snapshot['donors'][number]['stages'] {
+  const stages = courseOf(state)?.plan.stages ?? [];
+  return stages.flatMap(({ layers, members }, stage) =>
+    members.some((member) => member.peer === peer) ? { stage, layers } : [],
+  );
+}
+
+/** Over the last committed steps; a step that takes longer than they did lowers it while it lasts. */
+function tokensPerSecond({ phase, pace }: CoordinatorState, now: number): number | null {
+  if (phase.name !== 'training' && phase.name !== 'evaluating') return null;
+  const slowest = Math.max(0, ...pace.map(({ seconds }) => seconds));
+  const elapsed = phase.name === 'training' ? (now - phase.startedAt) / 1000 : 0;
+  const seconds = pace.reduce((sum, step) => sum + step.seconds, 0) + Math.max(0, elapsed - slowest);
+  return seconds > 0 ? pace.reduce((sum, step) => sum + step.tokens, 0) / seconds : null;
+}
+
+function sentence(state: CoordinatorState): string {
+  const { phase, config, committedSteps, operator } = state;
+  const then = operator === 'run' ? '' : ` Then the run ${operator === 'stop' ? 'stops' : 'pauses'}.`;
+  switch (phase.name) {
+    case 'waiting':
+    case 'failed':
+      return phase.sentence;
+    case 'preparing':
+      return `Waiting for ${count(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
+    case 'training':
+      return `${count(reportersOf(phase.course.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
+    case 'evaluating':
+      return `Computing the held-out loss after ${count(committedSteps, 'step')}.${then}`;
+    case 'saving':
+      return `Saving the state after ${count(committedSteps, 'step')}.${then}`;
+    case 'paused':
+      return `Paused by the operator after ${count(committedSteps, 'step')}.`;
+    case 'stopped':
+      return `Stopped after ${count(committedSteps, 'step')}; everything is saved.`;
+    case 'finished':
+      return `Finished: all ${count(config.steps, 'step')} are done.`;
+    default:
+      return assertNever(phase);
+  }
+}
+
+const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;

@@ -6,7 +6,14 @@
  */
 import type { PeerId, Range, Result } from '../base.ts';
 import type { LedgerEntry } from '../ledger.ts';
-import type { AdapterProfile, PeerMessage, RefusalReason, ReportMessage, ServerMessage } from '../messages.ts';
+import type {
+  AdapterProfile,
+  EvaluatedMessage,
+  PeerMessage,
+  RefusalReason,
+  ReportMessage,
+  ServerMessage,
+} from '../messages.ts';
 import type { BlockName, Model } from '../model.ts';
 import type { Plan } from '../plan.ts';
 
@@ -126,14 +133,21 @@ export interface Donor {
   readonly tokens: number;
 }
 
+/** What a step of a plan needs of one member. */
+export interface Duties {
+  /** Ids of the micro-batches whose loss it sees, in order. */
+  readonly losses: readonly number[];
+  /** Keys of the shards it is primary of, and replica of. */
+  readonly primary: ReadonlySet<string>;
+  readonly replica: ReadonlySet<string>;
+}
+
 /** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same course. */
 export interface Course {
   readonly plan: Plan;
   readonly epoch: number;
-  /** Everyone the plan names, in the order of joining. */
-  readonly members: readonly PeerId[];
-  /** Everyone the plan could have used. */
-  readonly offered: readonly PeerId[];
+  /** Everyone the plan names, with what the step needs of them; in the plan's order. */
+  readonly duties: ReadonlyMap<PeerId, Duties>;
   /** The slowest step committed with this plan; null before the first. */
   readonly slowestMs: number | null;
   /** What each member earns with a step of this plan. */
@@ -161,9 +175,8 @@ export interface Training {
 export interface Evaluating {
   readonly name: 'evaluating';
   readonly course: Course;
-  /** Sum of cross-entropies of each micro-batch id of the last stage. */
-  readonly lossSums: ReadonlyMap<number, number | null>;
-  readonly answered: readonly PeerId[];
+  /** From the peers of the last stage; an evaluation may have more micro-batches than a step. */
+  readonly answers: ReadonlyMap<PeerId, EvaluatedMessage>;
   readonly deadline: number;
 }
 
@@ -267,4 +280,4 @@ export const isDone = (state: CoordinatorState): boolean =>
   state.newestCheckpointStep === state.committedSteps &&
   !evaluationDue(state);
 
-export const shardKey = (block: BlockName, range: Range): string => `${block}/${range[0]}-${range[1]}`;
+export const shardKey = (block: string, range: Range): string => `${block}/${range[0]}-${range[1]}`;

@@ -1,4 +1,133 @@
-import type { CoordinatorEvent, CoordinatorState, Effect } from './state.ts';
-export function step(_state: CoordinatorState, _event: CoordinatorEvent, _now: number): [CoordinatorState, Effect[]] {
-  throw new Error('not written yet');
+/**
+ * The coordinator: one pure function from a state, an event and the time to the next state and what is to be done about
+ * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
+ */
+import { assertNever } from '../base.ts';
+import { pendingNow, uploadsMissing } from './checkpoint.ts';
+import { dismiss, overdue } from './commit.ts';
+import { considerInterruption, lose, planAnew, stopNow } from './course.ts';
+import { hear } from './hear.ts';
+import {
+  type CoordinatorEvent,
+  type CoordinatorState,
+  courseOf,
+  type Effect,
+  nextDeadline,
+  type OperatorCommand,
+} from './state.ts';
+import { evaluatorsOf, reportersOf } from './tally.ts';
+import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';
+
+export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
+  const turn: Turn = { state: before, effects: [], now };
+  if (before.phase.name !== 'stopped') handle(turn, event);
+  if (showsMore(before, turn.state)) turn.effects.push({ type: 'publish' });
+  return [turn.state, turn.effects];
+}
+
+function handle(turn: Turn, event: CoordinatorEvent) {
+  switch (event.type) {
+    case 'donorJoined':
+      return joined(turn, event);
+    case 'donorGone':
+      return gone(turn, event);
+    case 'donorSaid':
+      return hear(turn, event.peer, event.message);
+    case 'operatorSaid':
+      return obey(turn, event.command);
+    case 'deadlineReached':
+      return expire(turn);
+    default:
+      assertNever(event);
+  }
+}
+
+function joined(turn: Turn, { peer, adapter }: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
+  const { donors, phase, config } = turn.state;
+  if (phase.name === 'finished') {
+    turn.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
+    return;
+  }
+  change(turn, { donors: [...donors, { peer, adapter, wish: 'compute', tokens: 0 }] });
+  log(turn, 'info', `${peer} joined.`);
+  const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
+  if (full) send(turn, [peer], { type: 'standby', state: 'spare' });
+  considerInterruption(turn);
+}
+
+function gone(turn: Turn, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {
+  if (!donorOf(turn, peer)) return;
+  forget(turn, peer);
+  log(turn, 'info', `${peer} is gone: ${detail}.`);
+  lose(turn, peer, `${peer} is gone`);
+}
+
+function obey(turn: Turn, command: OperatorCommand) {
+  const { name } = turn.state.phase;
+  log(turn, 'info', `The operator said ${command}.`);
+  if (command === 'stop') {
+    change(turn, { operator: 'stop' });
+    if (name === 'finished') return stopNow(turn);
+  } else {
+    const paused = command === 'pause';
+    change(turn, { operator: paused ? 'pause' : 'run' });
+    turn.effects.push({ type: 'storePaused', paused });
+  }
+  // Where no plan is in force nothing has to end first.
+  const idle = name === 'waiting' || name === 'paused' || name === 'failed';
+  if (!idle) return considerInterruption(turn);
+  forgive(turn);
+  planAnew(turn, `the operator said ${command}`);
+}
+
+function expire(turn: Turn) {
+  const { phase } = turn.state;
+  const deadline = nextDeadline(turn.state);
+  if (deadline === null || turn.now < deadline) return;
+  switch (phase.name) {
+    case 'preparing': {
+      const reason = `${phase.waitingFor.join(', ')} did not get ready in time`;
+      dismiss(turn, phase.waitingFor, reason);
+      return planAnew(turn, reason);
+    }
+    case 'training': {
+      const owing = reportersOf(phase.course.duties);
+      const missing = owing.filter((peer) => !phase.reports.has(peer));
+      if (missing.length > 0) return overdue(turn, owing, missing);
+      // Only replicas are late: their primaries cannot commit without one.
+      const replicas = [...phase.course.duties.keys()].filter((peer) => !phase.reports.has(peer));
+      return overdue(turn, [...owing, ...replicas], replicas);
+    }
+    case 'evaluating': {
+      const owing = evaluatorsOf(phase.course.plan);
+      return overdue(
+        turn,
+        owing,
+        owing.filter((peer) => !phase.answers.has(peer)),
+      );
+    }
+    case 'saving': {
+      const pending = pendingNow(turn);
+      const lost = pending === undefined ? [] : uploadsMissing(pending);
+      const reason = `${lost.join(', ')} did not upload in time`;
+      dismiss(turn, lost, reason);
+      return planAnew(turn, reason);
+    }
+    case 'waiting':
+    case 'paused':
+    case 'finished':
+    case 'failed':
+    case 'stopped':
+      return;
+    default:
+      assertNever(phase);
+  }
+}
+
+/** Something the pages show is another now; a report alone is not shown. */
+function showsMore(before: CoordinatorState, after: CoordinatorState): boolean {
+  if (before.phase.name === 'training' && after.phase.name === 'training') {
+    return before.donors !== after.donors || before.phase.step !== after.phase.step || before.epoch !== after.epoch;
+  }
+  return before.phase !== after.phase || before.donors !== after.donors || before.operator !== after.operator;
 }

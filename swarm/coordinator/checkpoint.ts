@@ -1,0 +1,91 @@
+/**
+ * Checkpoints on their way: a commit asks for one, the primaries upload their shards while training goes on, and the
+ * one whose last shard came in is the newest from then on. Its one idea: a checkpoint is keyed by (epoch, step), so an
+ * upload of an abandoned plan can never complete another one's.
+ */
+import type { PeerId } from '../base.ts';
+import type { PeerMessage } from '../messages.ts';
+import { type Course, type PendingCheckpoint, type StoredShard, shardKey } from './state.ts';
+import { change, log, type Turn } from './turn.ts';
+
+/** More are not asked for: shards that wait for their upload cost the donors memory. */
+const PENDING_CHECKPOINTS = 3;
+
+type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
+
+export const mayAskForCheckpoint = ({ state }: Turn): boolean => state.pending.length < PENDING_CHECKPOINTS;
+
+/** The state after the last commit was asked for, and is not whole yet. */
+export const pendingNow = ({ state }: Turn): PendingCheckpoint | undefined =>
+  state.pending.find(({ step }) => step === state.committedSteps);
+
+/** Call after the commit: the checkpoint is that of `committedSteps`. */
+export function expectCheckpoint(turn: Turn, { epoch, plan }: Course): void {
+  const expected = { step: turn.state.committedSteps, epoch, plan, hashes: new Map<string, string>() };
+  change(turn, { pending: [...turn.state.pending, expected].slice(-PENDING_CHECKPOINTS) });
+}
+
+const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; shard: Omit<StoredShard, 'hash'> }[] =>
+  plan.state.flatMap(({ block, shards }) =>
+    shards.map(({ peer, range }) => ({ key: shardKey(block, range), peer, shard: { block, range } })),
+  );
+
+/** Primaries whose shards of it are not all in. */
+export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
+  ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (pending.hashes.has(key) ? [] : peer))),
+];
+
+/** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. whole: it was the last shard. */
+export type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';
+
+export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): UploadOutcome {
+  const { state } = turn;
+  const pending = state.pending.find(({ step, epoch }) => step === message.step && epoch === message.epoch);
+  if (pending === undefined)
+    return message.epoch > state.epoch || message.step > state.committedSteps ? 'wrong' : 'old';
+  const shards = shardsOf(pending);
+  const own = new Set(shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])));
+  const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);
+  if (uploaded.some(([key]) => !own.has(key))) return 'wrong';
+  // A shard that came before stays as it was: its upload was answered.
+  const hashes = new Map([...uploaded, ...pending.hashes]);
+  if (hashes.size < shards.length) {
+    change(turn, { pending: state.pending.map((other) => (other === pending ? { ...pending, hashes } : other)) });
+    return 'open';
+  }
+  const { step } = pending;
+  turn.effects.push({
+    type: 'storeCheckpoint',
+    step,
+    generation: state.generation,
+    shards: shards.map(({ key, shard }) => ({ ...shard, hash: hashes.get(key) ?? '' })),
+  });
+  log(turn, 'info', `Checkpoint ${step} is stored.`);
+  change(turn, {
+    newestCheckpointStep: step,
+    pending: state.pending.filter((other) => other.step > step),
+    unsaved: state.unsaved.filter((other) => other.step >= step),
+  });
+  return 'whole';
+}
+
+/** Back to the newest checkpoint: what was committed since never happened. Uploads under way are forgotten. */
+export function rollBack(turn: Turn, reason: string): void {
+  const { state } = turn;
+  change(turn, { pending: [] });
+  const { newestCheckpointStep: toStep, committedSteps: atStep } = state;
+  if (toStep >= atStep) return;
+  const lost = new Map<PeerId, number>();
+  for (const { ledger } of state.unsaved) {
+    for (const { peer, tokens } of ledger) lost.set(peer, (lost.get(peer) ?? 0) + tokens);
+  }
+  change(turn, {
+    committedSteps: toStep,
+    generation: state.generation + 1,
+    evaluatedSteps: state.evaluatedSteps === null ? null : Math.min(state.evaluatedSteps, toStep),
+    donors: state.donors.map((donor) => ({ ...donor, tokens: donor.tokens - (lost.get(donor.peer) ?? 0) })),
+    unsaved: [],
+  });
+  turn.effects.push({ type: 'rollBack', toStep, atStep, reason });
+  log(turn, 'warn', `Back from step ${atStep} to step ${toStep}: ${reason}.`);
+}

@@ -1,0 +1,127 @@
+/**
+ * The end of a step: every report is in and the step is committed, or it cannot be and is given up. A commit is stored
+ * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
+ */
+import { assertNever, type PeerId } from '../base.ts';
+import { expectCheckpoint } from './checkpoint.ts';
+import { boundary, checkpointDue, planAnew, tryAgain } from './course.ts';
+import type { Training } from './state.ts';
+import { clipScale, type Tally, tally } from './tally.ts';
+import { change, donorOf, forgive, log, refuse, send, type Turn } from './turn.ts';
+
+/** Faults in a row after which the peer they are about has to go. */
+const FAULTS_LIMIT = 3;
+/** Missed deadlines in a row after which a donor has to go; and those that everybody missed, after which they all have. */
+const LATE_LIMIT = 2;
+const STALLS_LIMIT = 3;
+const NOT_FINITE_LIMIT = 2;
+/** Steps of which the pages show the mean speed. */
+const PACE_STEPS = 10;
+
+/** After each report: commits the step where it is whole. */
+export function considerCommit(turn: Turn, phase: Training) {
+  const { batch } = turn.state.config;
+  const { plan, duties } = phase.course;
+  const result = tally(plan, duties, phase.reports, batch.samples * batch.sequence);
+  switch (result.outcome) {
+    case 'open':
+      return;
+    case 'whole':
+      return commit(turn, phase, result);
+    case 'notFinite':
+      return notFinite(turn, `Step ${phase.step}`, result.detail);
+    case 'unequal':
+      return faulty(turn, result.primary, `no replica of ${result.shard} received what its primary did`);
+    default:
+      assertNever(result);
+  }
+}
+
+function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
+  const { step, course, startedAt } = phase;
+  const { config, donors, pace, unsaved } = turn.state;
+  const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
+  const { plan, epoch, ledger } = course;
+  const tokens = config.batch.samples * config.batch.sequence;
+  const tookMs = turn.now - startedAt;
+  const seconds = tookMs / 1000;
+  const learningRate = config.learningRate(step);
+  const checkpoint = checkpointDue(turn);
+  turn.effects.push({
+    type: 'storeCommit',
+    record: {
+      ...{ step, loss, gradientNorm, learningRate, tokens, seconds },
+      ...{ donors: ledger.length, stages: plan.stages.length, microBatches: plan.microBatches.length, plan: epoch },
+      ...{ bytesDirect, bytesRelayed },
+    },
+    ledger,
+  });
+  const earned = new Map(ledger.map((entry) => [entry.peer, entry.tokens]));
+  const after = { ...course, slowestMs: Math.max(course.slowestMs ?? 0, tookMs) };
+  change(turn, {
+    committedSteps: step + 1,
+    loss,
+    donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
+    pace: [...pace, { tokens, seconds }].slice(-PACE_STEPS),
+    unsaved: [...unsaved, { step, ledger }],
+    phase: { ...phase, course: after },
+  });
+  forgive(turn);
+  if (checkpoint) expectCheckpoint(turn, after);
+  const scale = clipScale(gradientNorm, config.gradientClipNorm);
+  const message = { type: 'committed', epoch, step, clipScale: scale, learningRate, checkpoint } as const;
+  send(turn, course.duties.keys(), message);
+  boundary(turn);
+}
+
+/** Never committed: done once more; then the run stands until a person has looked. `what`: `Step 12`. */
+export function notFinite(turn: Turn, what: string, detail: string) {
+  const { attempts } = turn.state;
+  const times = attempts.notFinite + 1;
+  change(turn, { attempts: { ...attempts, notFinite: times } });
+  const sentence = `${what} was not committed: ${detail} is not a finite number`;
+  log(turn, 'warn', `${sentence}.`);
+  if (times < NOT_FINITE_LIMIT) return tryAgain(turn, sentence);
+  fail(turn, `${sentence}, ${times} times in a row. Resume tries it again from the newest checkpoint.`);
+}
+
+function fail(turn: Turn, sentence: string) {
+  const { phase } = turn.state;
+  if ('course' in phase) {
+    const { epoch, duties } = phase.course;
+    send(turn, duties.keys(), { type: 'abandon', epoch, detail: sentence });
+  }
+  change(turn, { phase: { name: 'failed', sentence } });
+}
+
+/** A member of the plan said, or showed, that this epoch cannot go on, but nobody's state is lost. */
+export function faulty(turn: Turn, culprit: PeerId, detail: string) {
+  const { attempts } = turn.state;
+  const faults = attempts.faults + 1;
+  change(turn, { attempts: { ...attempts, faults } });
+  log(turn, 'warn', `Fault ${faults} in a row, about ${culprit}: ${detail}`);
+  if (faults < FAULTS_LIMIT) return tryAgain(turn, detail);
+  refuse(turn, culprit, 'faulty', detail);
+  planAnew(turn, `${culprit} failed ${faults} times in a row`);
+}
+
+/** The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not. */
+export function overdue(turn: Turn, owing: readonly PeerId[], missing: readonly PeerId[]) {
+  const { attempts } = turn.state;
+  const everybody = missing.length === owing.length;
+  const late = new Map(attempts.late);
+  // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
+  if (!everybody) for (const peer of owing) late.set(peer, missing.includes(peer) ? (late.get(peer) ?? 0) + 1 : 0);
+  const stalls = attempts.stalls + (everybody ? 1 : 0);
+  change(turn, { attempts: { ...attempts, late, stalls } });
+  const lost = missing.filter((peer) => stalls >= STALLS_LIMIT || (late.get(peer) ?? 0) >= LATE_LIMIT);
+  const reason = `${missing.join(', ')} did not answer in time`;
+  log(turn, 'warn', `${reason}.`);
+  dismiss(turn, lost, reason);
+  return lost.length > 0 ? planAnew(turn, reason) : tryAgain(turn, reason);
+}
+
+/** For those who did not answer in time. */
+export function dismiss(turn: Turn, lost: readonly PeerId[], reason: string) {
+  for (const peer of lost) if (donorOf(turn, peer)) refuse(turn, peer, 'tooLate', reason);
+}

@@ -1,0 +1,106 @@
+/**
+ * What a step adds up to: which reports it needs, what a report must hold, and the sums over all of them. Its one idea:
+ * every sum has a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
+ */
+import type { PeerId } from '../base.ts';
+import type { EvaluatedMessage, ReportMessage } from '../messages.ts';
+import { type Plan, peers } from '../plan.ts';
+import { type Duties, shardKey } from './state.ts';
+
+/** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */
+const CLIP_EPSILON = 1e-6;
+
+export function dutiesOf(plan: Plan): ReadonlyMap<PeerId, Duties> {
+  const last = plan.stages.at(-1)?.members ?? [];
+  const shards = plan.state.flatMap(({ block, shards }) =>
+    shards.map(({ peer, replicas, range }) => ({ peer, replicas, key: shardKey(block, range) })),
+  );
+  const duties = (peer: PeerId): Duties => ({
+    losses: last.flatMap((member) => (member.peer === peer ? member.microBatches : [])).toSorted((a, b) => a - b),
+    primary: new Set(shards.flatMap((shard) => (shard.peer === peer ? shard.key : []))),
+    replica: new Set(shards.flatMap((shard) => (shard.replicas.includes(peer) ? shard.key : []))),
+  });
+  return new Map(peers(plan).map((peer) => [peer, duties(peer)]));
+}
+
+/** What is wrong with a report of a peer with these duties, or null. Its numbers are judged with the whole step. */
+export function reportProblem({ losses, primary, replica }: Duties, report: ReportMessage): string | null {
+  const ids = report.losses.map(({ microBatch }) => microBatch).toSorted((a, b) => a - b);
+  if (ids.length !== losses.length || ids.some((id, i) => id !== losses[i])) {
+    return `the report has the losses of micro-batches ${ids.join(' ') || 'none'}, not of ${losses.join(' ') || 'none'}`;
+  }
+  const keys = report.shards.map(({ block, range }) => shardKey(block, range));
+  const stray = keys.find((key) => !primary.has(key) && !replica.has(key));
+  if (stray !== undefined) return `the report has shard ${stray}, which this peer does not keep`;
+  const reported = new Set(keys);
+  if (reported.size !== keys.length) return 'the report has a shard twice';
+  const missing = [...primary].find((key) => !reported.has(key));
+  return missing === undefined ? null : `the report lacks shard ${missing}`;
+}
+
+export type Tally =
+  | { readonly outcome: 'open' }
+  /** No replica of this shard received what its primary received. */
+  | { readonly outcome: 'unequal'; readonly primary: PeerId; readonly shard: string }
+  | { readonly outcome: 'notFinite'; readonly detail: string }
+  | {
+      readonly outcome: 'whole';
+      readonly loss: number;
+      readonly gradientNorm: number;
+      readonly bytesDirect: number;
+      readonly bytesRelayed: number;
+    };
+
+/** Peers without whom no step can be committed. A shard needs one of its replicas besides. */
+export const reportersOf = (duties: ReadonlyMap<PeerId, Duties>): PeerId[] =>
+  [...duties].flatMap(([peer, { losses, primary }]) => (losses.length > 0 || primary.size > 0 ? peer : []));
+
+/** Every report has no `reportProblem`. `targets`: B·T. */
+export function tally(
+  plan: Plan,
+  duties: ReadonlyMap<PeerId, Duties>,
+  reports: ReadonlyMap<PeerId, ReportMessage>,
+  targets: number,
+): Tally {
+  if (reportersOf(duties).some((peer) => !reports.has(peer))) return { outcome: 'open' };
+  let sumSquares = 0;
+  for (const { block, shards } of plan.state) {
+    for (const { peer, range, replicas } of shards) {
+      const key = shardKey(block, range);
+      const sent = (from: PeerId) =>
+        reports.get(from)?.shards.find((shard) => shardKey(shard.block, shard.range) === key);
+      const own = sent(peer);
+      sumSquares += Number(own?.sumSquares); // 'NaN' and 'Infinity' become what they say
+      if (replicas.length > 0 && !replicas.some((replica) => sent(replica)?.digest === own?.digest)) {
+        return replicas.every((replica) => reports.has(replica))
+          ? { outcome: 'unequal', primary: peer, shard: key }
+          : { outcome: 'open' };
+      }
+    }
+  }
+  const loss = sumLosses([...reports.values()]) / targets;
+  const gradientNorm = Math.sqrt(sumSquares);
+  if (!Number.isFinite(loss)) return { outcome: 'notFinite', detail: 'its loss' };
+  if (!Number.isFinite(gradientNorm)) return { outcome: 'notFinite', detail: 'its gradient norm' };
+  let bytesDirect = 0;
+  let bytesRelayed = 0;
+  for (const report of reports.values()) {
+    bytesDirect += report.bytesDirect;
+    bytesRelayed += report.bytesRelayed;
+  }
+  return { outcome: 'whole', loss, gradientNorm, bytesDirect, bytesRelayed };
+}
+
+/** The peers that know an evaluation's losses. */
+export const evaluatorsOf = ({ stages }: Plan): PeerId[] => stages.at(-1)?.members.map(({ peer }) => peer) ?? [];
+
+/** In the order of the micro-batch ids; NaN where one of them was not finite. */
+export function sumLosses(messages: readonly (ReportMessage | EvaluatedMessage)[]): number {
+  return messages
+    .flatMap(({ losses }) => losses)
+    .toSorted((a, b) => a.microBatch - b.microBatch)
+    .reduce((sum, { lossSum }) => sum + (lossSum ?? Number.NaN), 0);
+}
+
+export const clipScale = (gradientNorm: number, limit: number | null): number =>
+  limit === null ? 1 : Math.min(1, limit / (gradientNorm + CLIP_EPSILON));

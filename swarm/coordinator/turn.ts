@@ -1,0 +1,49 @@
+/**
+ * One event being handled: the state so far and the effects so far. Everything in this folder that decides something
+ * takes a turn and moves it on; `step` makes it and takes it apart again, so that from outside nothing ever changes.
+ */
+import type { PeerId } from '../base.ts';
+import type { RefusalReason, ServerMessage } from '../messages.ts';
+import { type CoordinatorState, type Donor, type Effect, NO_ATTEMPTS } from './state.ts';
+
+export interface Turn {
+  state: CoordinatorState;
+  readonly effects: Effect[];
+  readonly now: number;
+}
+
+export function change(turn: Turn, part: Partial<CoordinatorState>): void {
+  turn.state = { ...turn.state, ...part };
+}
+
+export const donorOf = ({ state }: Turn, peer: PeerId): Donor | undefined =>
+  state.donors.find((donor) => donor.peer === peer);
+
+export function changeDonor(turn: Turn, peer: PeerId, part: Partial<Donor>): void {
+  change(turn, { donors: turn.state.donors.map((donor) => (donor.peer === peer ? { ...donor, ...part } : donor)) });
+}
+
+/** To those of them who are still here. */
+export function send(turn: Turn, to: Iterable<PeerId>, message: ServerMessage): void {
+  for (const peer of to) if (donorOf(turn, peer)) turn.effects.push({ type: 'send', to: peer, message });
+}
+
+export function log(turn: Turn, level: 'info' | 'warn', text: string): void {
+  turn.effects.push({ type: 'log', level, text });
+}
+
+export function forget(turn: Turn, peer: PeerId): void {
+  const { donors, attempts } = turn.state;
+  const late = new Map(attempts.late);
+  late.delete(peer);
+  change(turn, { donors: donors.filter((donor) => donor.peer !== peer), attempts: { ...attempts, late } });
+}
+
+/** Forgets a donor whose connection is to be closed for a reason. */
+export function refuse(turn: Turn, peer: PeerId, reason: RefusalReason, detail: string): void {
+  forget(turn, peer);
+  turn.effects.push({ type: 'refuse', peer, reason, detail });
+}
+
+/** A step stands committed, or the operator said so: what went wrong before is forgiven. */
+export const forgive = (turn: Turn): void => change(turn, { attempts: NO_ATTEMPTS });
