@@ -1,0 +1,97 @@
+/**
+ * AdamW as torch.optim.AdamW does it (Loshchilov & Hutter 2019): decay decoupled from the gradient, moments corrected
+ * for their start at zero. What changes from step to step is one small buffer, `scalars`, so a step's launches stay as
+ * they are; a tensor's place and whether it decays are dims.
+ */
+import code from './adamw.wgsl?raw';
+import type { Arrays, Dims, Kernel } from './kernel.ts';
+import { lanesOf, laneVariant } from './lanes.ts';
+import { read, readWrite, u32 } from './slots.ts';
+
+/** Fields of the `scalars` tensor, in order. */
+export const ADAMW_SCALARS = [
+  'learningRate',
+  'clipScale',
+  'beta1',
+  'beta2',
+  'epsilon',
+  'correction1',
+  'correction2',
+  'weightDecay',
+] as const;
+
+export interface AdamwSettings {
+  readonly learningRate: number;
+  /** Factor on every gradient: min(1, c/(norm + 1e-6)). */
+  readonly clipScale: number;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+  readonly weightDecay: number;
+  /** Updates including this one: the first is 1. */
+  readonly update: number;
+}
+
+/**
+ * The `scalars` of one update. The corrections 1 − β^t are taken from the betas as float32 holds them: in 1 − 0.999 the
+ * rounding of 0.999 is 1.3e-5 of the result, and it cancels only where moment and correction share it.
+ */
+export function adamwScalars(settings: AdamwSettings): Float32Array<ArrayBuffer> {
+  const correction1 = 1 - Math.fround(settings.beta1) ** settings.update;
+  const correction2 = 1 - Math.fround(settings.beta2) ** settings.update;
+  const values = { ...settings, correction1, correction2 };
+  return Float32Array.from(ADAMW_SCALARS, (name) => values[name]);
+}
+
+export const adamw: Kernel = {
+  name: 'adamw',
+  tensors: [readWrite('values'), read('grads'), readWrite('m'), readWrite('v'), read('scalars')],
+  dims: [u32('offset'), u32('count'), u32('decay'), u32('momentOffset')],
+  sizes: ({ offset, count, momentOffset }) => ({
+    values: offset + count,
+    grads: offset + count,
+    m: momentOffset + count,
+    v: momentOffset + count,
+    scalars: ADAMW_SCALARS.length,
+  }),
+  variant: (_family, { offset, count, momentOffset }) =>
+    laneVariant({ name: 'adamw', code, lanes: lanesOf(offset, count, momentOffset) }, (dims) => dims.count),
+  cpu: adamwCpu,
+  cases: [
+    { offset: 0, count: 1, decay: 1, momentOffset: 0 },
+    { offset: 3, count: 259, decay: 0, momentOffset: 5 },
+    { offset: 64, count: 1024, decay: 1, momentOffset: 0 },
+  ],
+  fill({ v, scalars }) {
+    for (let i = 0; i < v.length; i++) v[i] = v[i] ** 2;
+    scalars.set(
+      adamwScalars({
+        learningRate: 0.01,
+        clipScale: 0.5,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        weightDecay: 0.1,
+        update: 3,
+      }),
+    );
+  },
+  // m and v do not go through a cancellation; the update is lr times a number of ordinary size.
+  tolerance: { absolute: 2e-6, relative: 1e-6 },
+  cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 7 * count }),
+};
+
+function adamwCpu({ values, grads, m, v, scalars }: Arrays, { offset, count, decay, momentOffset }: Dims): void {
+  const [learningRate, clipScale, beta1, beta2, epsilon, correction1, correction2, weightDecay] = scalars;
+  for (let i = 0; i < count; i++) {
+    const at = offset + i;
+    const momentAt = momentOffset + i;
+    const g = grads[at] * clipScale;
+    const mNew = beta1 * m[momentAt] + (1 - beta1) * g;
+    const vNew = beta2 * v[momentAt] + (1 - beta2) * g * g;
+    const decayed = values[at] * (1 - learningRate * weightDecay * decay);
+    values[at] = decayed - (learningRate * (mNew / correction1)) / (Math.sqrt(vNew / correction2) + epsilon);
+    m[momentAt] = mNew;
+    v[momentAt] = vNew;
+  }
+}

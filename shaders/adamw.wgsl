@@ -1,0 +1,32 @@
+// AdamW with decoupled decay, as torch.optim.AdamW (Loshchilov & Hutter 2019, algorithm 2). For elements
+// [offset, offset + count) of values and grads, and as many of m and v from momentOffset on:
+//   g = grad·clipScale,   p ← p·(1 − lr·weightDecay·decay)
+//   m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   p ← p − lr·(m/c₁)/(√(v/c₂) + ε)
+struct Dims { offset: u32, count: u32, decay: u32, moment_offset: u32 }
+struct Scalars {
+  learning_rate: f32, clip_scale: f32, beta1: f32, beta2: f32,
+  epsilon: f32, correction1: f32, correction2: f32, weight_decay: f32,
+}
+@group(0) @binding(0) var<storage, read_write> values: array<Lane>;
+@group(0) @binding(1) var<storage, read> grads: array<Lane>;
+@group(0) @binding(2) var<storage, read_write> m: array<Lane>;
+@group(0) @binding(3) var<storage, read_write> v: array<Lane>;
+@group(0) @binding(4) var<storage, read> scalars: Scalars;
+@group(1) @binding(0) var<uniform> dims: Dims;
+
+// One invocation a lane.
+@compute @workgroup_size(GROUP)
+fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let index = id.y * groups.x * GROUP + id.x;
+  if (index >= dims.count / WIDTH) { return; }
+  let at = dims.offset / WIDTH + index;
+  let moment_at = dims.moment_offset / WIDTH + index;
+  let s = scalars;
+  let g = grads[at] * s.clip_scale;
+  let decayed = values[at] * (1.0 - s.learning_rate * s.weight_decay * f32(dims.decay));
+  let m_new = s.beta1 * m[moment_at] + (1.0 - s.beta1) * g;
+  let v_new = s.beta2 * v[moment_at] + (1.0 - s.beta2) * (g * g);
+  m[moment_at] = m_new;
+  v[moment_at] = v_new;
+  values[at] = decayed - s.learning_rate * (m_new / s.correction1) / (sqrt(v_new / s.correction2) + s.epsilon);
+}

@@ -1,0 +1,66 @@
+/**
+ * Causal attention, backward, second part: the keys' and values' thirds of dqkv_N3C (the queries' third is left as it
+ * is), from lse_BHT of the forward and delta_BHT of attentionBackwardQuery.
+ */
+import {
+  ATTENTION_CASES,
+  ATTENTION_DIMS,
+  attentionAt,
+  attentionForwardCpu,
+  attentionGradients,
+  attentionSizes,
+  attentionVariant,
+} from './attention.ts';
+import code from './attentionBackwardKeyValue.wgsl?raw';
+import type { Arrays, Dims, Kernel } from './kernel.ts';
+import { read, readWrite } from './slots.ts';
+
+export const attentionBackwardKeyValue: Kernel = {
+  name: 'attention.backwardKeyValue',
+  tensors: [read('qkv'), read('lse'), read('delta'), read('dy'), readWrite('dqkv')],
+  dims: ATTENTION_DIMS,
+  sizes: attentionSizes,
+  variant: (family, { D }) => attentionVariant({ name: 'attention.backwardKeyValue', code, gpuSlice: 4 }, family, D),
+  cpu: attentionBackwardKeyValueCpu,
+  cases: ATTENTION_CASES,
+  fill({ qkv, lse, delta, dy }, dims) {
+    const y = new Float32Array(dy.length);
+    attentionForwardCpu({ qkv, y, lse }, dims);
+    const { B, T, H, D } = dims;
+    for (let n = 0; n < B * T; n++) {
+      for (let h = 0; h < H; h++) {
+        const row = attentionAt(dims, Math.floor(n / T), h).row(n % T);
+        delta[row] = 0;
+        for (let c = (n * H + h) * D; c < (n * H + h + 1) * D; c++) delta[row] += dy[c] * y[c];
+      }
+    }
+  },
+  tolerance: { absolute: 2e-5, relative: 3e-6 },
+  cost: ({ B, T, H, D }) => ({ flops: 4 * B * H * T * (T + 1) * D, bytes: 4 * B * T * H * (6 * D + 2) }),
+};
+
+function attentionBackwardKeyValueCpu(arrays: Arrays, dims: Dims): void {
+  const { qkv, delta, dy, dqkv } = arrays;
+  const { B, T, H, D } = dims;
+  for (let b = 0; b < B; b++) {
+    for (let h = 0; h < H; h++) {
+      const at = attentionAt(dims, b, h);
+      const { p, ds } = attentionGradients(arrays, delta, dims, b, h);
+      for (let j = 0; j < T; j++) {
+        const dk = new Float64Array(D);
+        const dv = new Float64Array(D);
+        for (let i = j; i < T; i++) {
+          const [pij, dsij] = [p(i, j), ds(i, j)];
+          for (let d = 0; d < D; d++) {
+            dk[d] += dsij * qkv[at.q(i, d)];
+            dv[d] += pij * dy[at.y(i, d)];
+          }
+        }
+        for (let d = 0; d < D; d++) {
+          dqkv[at.k(j, d)] = dk[d];
+          dqkv[at.v(j, d)] = dv[d];
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * Causal attention, backward, first part: delta_BHT = rowsum(dy·y) and the queries' third of dqkv_N3C (the other two
+ * thirds are left as they are). Runs before attentionBackwardKeyValue, which reads delta.
+ */
+import {
+  ATTENTION_CASES,
+  ATTENTION_DIMS,
+  attentionAt,
+  attentionForwardCpu,
+  attentionGradients,
+  attentionSizes,
+  attentionVariant,
+} from './attention.ts';
+import code from './attentionBackwardQuery.wgsl?raw';
+import type { Arrays, Dims, Kernel } from './kernel.ts';
+import { read, readWrite } from './slots.ts';
+
+export const attentionBackwardQuery: Kernel = {
+  name: 'attention.backwardQuery',
+  tensors: [read('qkv'), read('y'), read('lse'), read('dy'), readWrite('delta'), readWrite('dqkv')],
+  dims: ATTENTION_DIMS,
+  sizes: attentionSizes,
+  variant: (family, { D }) => attentionVariant({ name: 'attention.backwardQuery', code, gpuSlice: 8 }, family, D),
+  cpu: attentionBackwardQueryCpu,
+  cases: ATTENTION_CASES,
+  fill: attentionForwardCpu,
+  tolerance: { absolute: 1e-5, relative: 3e-6 },
+  cost: ({ B, T, H, D }) => ({ flops: 3 * B * H * T * (T + 1) * D, bytes: 4 * B * T * H * (6 * D + 2) }),
+};
+
+function attentionBackwardQueryCpu(arrays: Arrays, dims: Dims): void {
+  const { qkv, y, dy, delta, dqkv } = arrays;
+  const { B, T, H, D } = dims;
+  for (let b = 0; b < B; b++) {
+    for (let h = 0; h < H; h++) {
+      const at = attentionAt(dims, b, h);
+      for (let i = 0; i < T; i++) {
+        let dot = 0;
+        for (let d = 0; d < D; d++) dot += dy[at.y(i, d)] * y[at.y(i, d)];
+        delta[at.row(i)] = dot;
+      }
+      const { ds } = attentionGradients(arrays, delta, dims, b, h);
+      for (let i = 0; i < T; i++) {
+        const dsRow = Array.from({ length: i + 1 }, (_, j) => ds(i, j));
+        for (let d = 0; d < D; d++)
+          dqkv[at.q(i, d)] = dsRow.reduce((sum, value, j) => sum + value * qkv[at.k(j, d)], 0);
+      }
+    }
+  }
+}

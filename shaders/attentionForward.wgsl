@@ -1,0 +1,121 @@
+// Causal attention without its T×T matrix (online softmax: Dao et al. 2022, algorithm 1). For each head, with j ≤ i:
+//   s_ij = q_i·k_j/√D,   lse_i = log Σ_j exp s_ij,   y_i = Σ_j exp(s_ij − lse_i)·v_j
+//
+// One invocation takes four queries of one head and one slice of the head's width, and walks over the keys four at a
+// time. Everything is a product of 4×4 tiles: a Tile is one lane (four elements, or one) of four rows, side by side.
+// Matrices of scores have a column for each query and a row for each key.
+struct Dims { B: u32, T: u32, H: u32, D: u32 }
+@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
+@group(0) @binding(1) var<storage, read_write> y: array<Lane>;
+@group(0) @binding(2) var<storage, read_write> lse: array<f32>;
+@group(1) @binding(0) var<uniform> dims: Dims;
+
+// Four rows of qkv, at lane `chunk` after each row's start.
+fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
+}
+// The same, zero past the head's width: the last slice may be shorter than the others.
+fn slice_tile(rows: vec4u, chunk: u32) -> Tile {
+  var tile = Tile();
+  if (chunk < CHUNKS) { tile = qkv_tile(rows, chunk); }
+  return tile;
+}
+fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
+  if (chunk >= CHUNKS) { return; }
+  y[at.x + chunk] = tile[0];
+  if (query + 1u < dims.T) { y[at.y + chunk] = tile[1]; }
+  if (query + 2u < dims.T) { y[at.z + chunk] = tile[2]; }
+  if (query + 3u < dims.T) { y[at.w + chunk] = tile[3]; }
+}
+// A query's scores with four keys; those it may not see get a value whose exp is 0.
+fn visible(s: vec4f, keys: vec4u, query: u32) -> vec4f { return select(vec4f(HIDDEN), s, keys <= vec4u(query)); }
+
+@compute @workgroup_size(HEADS, TILES)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let head = id.x; // b·H + h
+  let tiles = (dims.T + 3u) / 4u;
+  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
+  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
+  let slice = id.z * SLICE;
+  let width = dims.H * CHUNKS; // lanes of C
+  let sample_row = (head / dims.H) * dims.T;
+  let head_lane = (head % dims.H) * CHUNKS;
+  let query_rows = sample_row + min(query + STEPS, vec4u(dims.T - 1u));
+  let q_at = query_rows * (3u * width) + head_lane;
+  let scale = 1.0 / sqrt(f32(dims.D));
+
+  var q0: Tile; var q1: Tile; var q2: Tile; var q3: Tile; var q4: Tile; var q5: Tile; var q6: Tile; var q7: Tile;
+  if (HOLD) {
+    q0 = slice_tile(q_at, slice); q1 = slice_tile(q_at, slice + 1u);
+    q2 = slice_tile(q_at, slice + 2u); q3 = slice_tile(q_at, slice + 3u);
+    if (SLICE > 4u) {
+      q4 = slice_tile(q_at, slice + 4u); q5 = slice_tile(q_at, slice + 5u);
+      q6 = slice_tile(q_at, slice + 6u); q7 = slice_tile(q_at, slice + 7u);
+    }
+  }
+  var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
+  var y4 = Tile(); var y5 = Tile(); var y6 = Tile(); var y7 = Tile();
+  var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
+  var sum = vec4f(0);
+
+  for (var key = 0u; key <= query; key += 4u) {
+    let keys = key + STEPS;
+    let k_at = (sample_row + min(keys, vec4u(dims.T - 1u))) * (3u * width) + head_lane + width;
+    let v_at = k_at + width;
+    var s = mat4x4f();
+    if (HOLD) {
+      s += scores(slice_tile(k_at, slice), q0) + scores(slice_tile(k_at, slice + 1u), q1);
+      s += scores(slice_tile(k_at, slice + 2u), q2) + scores(slice_tile(k_at, slice + 3u), q3);
+      if (SLICE > 4u) {
+        s += scores(slice_tile(k_at, slice + 4u), q4) + scores(slice_tile(k_at, slice + 5u), q5);
+        s += scores(slice_tile(k_at, slice + 6u), q6) + scores(slice_tile(k_at, slice + 7u), q7);
+      }
+    }
+    if (!HOLD || CHUNKS > SLICE) {
+      for (var c = 0u; c < CHUNKS; c++) {
+        if (HOLD && c >= slice && c < slice + SLICE) { continue; }
+        s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
+      }
+    }
+    let s0 = visible(s[0] * scale, keys, query);
+    let s1 = visible(s[1] * scale, keys, query + 1u);
+    let s2 = visible(s[2] * scale, keys, query + 2u);
+    let s3 = visible(s[3] * scale, keys, query + 3u);
+    let most_new = max(most, vec4f(largest4(s0), largest4(s1), largest4(s2), largest4(s3)));
+    let p = mat4x4f(exp(s0 - most_new.x), exp(s1 - most_new.y), exp(s2 - most_new.z), exp(s3 - most_new.w));
+    let shrink = exp(most - most_new);
+    most = most_new;
+    sum = sum * shrink + vec4f(total4(p[0]), total4(p[1]), total4(p[2]), total4(p[3]));
+    y0 = scale_columns(y0, shrink) + slice_tile(v_at, slice) * p;
+    y1 = scale_columns(y1, shrink) + slice_tile(v_at, slice + 1u) * p;
+    y2 = scale_columns(y2, shrink) + slice_tile(v_at, slice + 2u) * p;
+    y3 = scale_columns(y3, shrink) + slice_tile(v_at, slice + 3u) * p;
+    if (SLICE > 4u) {
+      y4 = scale_columns(y4, shrink) + slice_tile(v_at, slice + 4u) * p;
+      y5 = scale_columns(y5, shrink) + slice_tile(v_at, slice + 5u) * p;
+      y6 = scale_columns(y6, shrink) + slice_tile(v_at, slice + 6u) * p;
+      y7 = scale_columns(y7, shrink) + slice_tile(v_at, slice + 7u) * p;
+    }
+  }
+
+  let y_at = query_rows * width + head_lane;
+  let share = 1.0 / sum;
+  store(y_at, query, slice, scale_columns(y0, share));
+  store(y_at, query, slice + 1u, scale_columns(y1, share));
+  store(y_at, query, slice + 2u, scale_columns(y2, share));
+  store(y_at, query, slice + 3u, scale_columns(y3, share));
+  if (SLICE > 4u) {
+    store(y_at, query, slice + 4u, scale_columns(y4, share));
+    store(y_at, query, slice + 5u, scale_columns(y5, share));
+    store(y_at, query, slice + 6u, scale_columns(y6, share));
+    store(y_at, query, slice + 7u, scale_columns(y7, share));
+  }
+  if (slice == 0u) {
+    let rows = head * dims.T + query;
+    let value = most + log(sum);
+    lse[rows] = value.x;
+    if (query + 1u < dims.T) { lse[rows + 1u] = value.y; }
+    if (query + 2u < dims.T) { lse[rows + 2u] = value.z; }
+    if (query + 3u < dims.T) { lse[rows + 3u] = value.w; }
+  }
+}

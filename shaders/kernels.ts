@@ -1,0 +1,35 @@
+/** The one table of kernels: tests, the admission check and the benchmark walk over it. */
+import { adamw } from './adamw.ts';
+import { addInto } from './addInto.ts';
+import { attentionBackwardKeyValue } from './attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from './attentionBackwardQuery.ts';
+import { attentionForward } from './attentionForward.ts';
+import { columnSum } from './columnSum.ts';
+import { crossEntropy } from './crossEntropy.ts';
+import { crossEntropyLoss } from './crossEntropyLoss.ts';
+import { embedBackwardPosition } from './embedBackwardPosition.ts';
+import { embedBackwardToken } from './embedBackwardToken.ts';
+import { embedForward } from './embedForward.ts';
+import type { Kernel } from './kernel.ts';
+import { layerNormBackward } from './layerNormBackward.ts';
+import { layerNormBackwardWeights } from './layerNormBackwardWeights.ts';
+import { layerNormForward } from './layerNormForward.ts';
+import { sumSquares } from './sumSquares.ts';
+
+export const kernels: readonly Kernel[] = [
+  embedForward,
+  embedBackwardToken,
+  embedBackwardPosition,
+  layerNormForward,
+  layerNormBackward,
+  layerNormBackwardWeights,
+  columnSum,
+  attentionForward,
+  attentionBackwardQuery,
+  attentionBackwardKeyValue,
+  crossEntropy,
+  crossEntropyLoss,
+  addInto,
+  sumSquares,
+  adamw,
+];

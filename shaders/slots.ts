@@ -1,0 +1,7 @@
+/** Words for a kernel's binding table, so that it reads as one line for each slot. */
+import type { DimSlot, TensorSlot } from './kernel.ts';
+
+export const read = (name: string, type: TensorSlot['type'] = 'f32'): TensorSlot => ({ name, access: 'read', type });
+export const readWrite = (name: string): TensorSlot => ({ name, access: 'readWrite', type: 'f32' });
+export const u32 = (name: string): DimSlot => ({ name, type: 'u32' });
+export const f32 = (name: string): DimSlot => ({ name, type: 'f32' });
