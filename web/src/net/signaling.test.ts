@@ -1,0 +1,209 @@
+import { describe, expect, test } from 'vitest';
+import { seededRandom } from '../../../swarm/base.ts';
+import { type AdapterProfile, PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages.ts';
+import { Signaling, type SignalingState } from './signaling.ts';
+import { OPEN_LIMIT_MS, PROVEN_MS, RETRY_FIRST_MS, RETRY_MOST_MS, retryMs, type TextSocket } from './socket.ts';
+
+const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: 'd', software: false, browser: 'b' };
+const WELCOME = {
+  type: 'welcome',
+  protocol: PROTOCOL_VERSION,
+  peer: 'p1',
+  token: 't',
+  run: {
+    name: 'r',
+    model: {},
+    train: {
+      steps: 5,
+      globalBatchSize: 2,
+      sequenceLength: 4,
+      optimizer: { type: 'adamw', learningRate: 0.001, betas: [0.9, 0.95], epsilon: 1e-8 },
+    },
+    data: { tokens: 1, shardTokens: 1, bytesPerToken: 2, shards: [] },
+    evaluation: null,
+  },
+  iceServers: [],
+  generation: 0,
+  epoch: 0,
+  committedSteps: 0,
+};
+
+/** Node 20 has no CloseEvent; nothing of it is read. */
+const CLOSE = new Event('close') as CloseEvent;
+
+class FakeSocket implements TextSocket {
+  onopen: TextSocket['onopen'] = null;
+  onmessage: TextSocket['onmessage'] = null;
+  onclose: TextSocket['onclose'] = null;
+  readonly sent: unknown[] = [];
+  closed = false;
+  send(text: string): void {
+    this.sent.push(JSON.parse(text));
+  }
+  close(): void {
+    this.closed = true;
+  }
+  say(message: unknown): void {
+    this.onmessage?.(
+      new MessageEvent('message', { data: typeof message === 'string' ? message : JSON.stringify(message) }),
+    );
+  }
+}
+
+/** A conversation on fake sockets; `sleep` lets time pass for it and wakes who waited long enough. */
+function conversation(invite: string | null = null) {
+  const sockets: FakeSocket[] = [];
+  const states: SignalingState[] = [];
+  const messages: ServerMessage[] = [];
+  const alarms: { atMs: number; ring: () => void }[] = [];
+  let nowMs = 0;
+  const sleep = async (milliseconds: number): Promise<void> => {
+    nowMs += milliseconds;
+    for (const alarm of alarms.splice(0)) {
+      if (alarm.atMs <= nowMs) alarm.ring();
+      else alarms.push(alarm);
+    }
+    await Promise.resolve();
+  };
+  const signaling = new Signaling({
+    adapter: ADAPTER,
+    invite,
+    open: () => {
+      const socket = new FakeSocket();
+      sockets.push(socket);
+      return socket;
+    },
+    wait: (milliseconds) => new Promise((ring) => alarms.push({ atMs: nowMs + milliseconds, ring })),
+    random: seededRandom(1),
+    now: () => nowMs,
+    onState: (state) => states.push(state),
+    onMessage: (message) => messages.push(message),
+  });
+  const last = (): FakeSocket => {
+    const socket = sockets.at(-1);
+    if (!socket) throw new Error('no socket was opened');
+    return socket;
+  };
+  const join = (): void => {
+    last().onopen?.(new Event('open'));
+    last().say(WELCOME);
+  };
+  return { signaling, sockets, states, messages, sleep, last, join };
+}
+
+describe('Signaling', () => {
+  test('[WP] says hello first, with the protocol, the adapter and the invitation', () => {
+    const { last } = conversation('secret');
+    last().onopen?.(new Event('open'));
+    expect(last().sent).toEqual([{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, invite: 'secret' }]);
+  });
+
+  test('[WP] is open at welcome; sends nothing before it', () => {
+    const { signaling, states, messages, last, join } = conversation();
+    expect(signaling.send({ type: 'heartbeat' })).toBe(false);
+    join();
+    expect(states.map(({ kind }) => kind)).toEqual(['connecting', 'open']);
+    expect(messages.map(({ type }) => type)).toEqual(['welcome']);
+    expect(signaling.send({ type: 'pause' })).toBe(true);
+    expect(last().sent.slice(1)).toEqual([{ type: 'pause' }]);
+  });
+
+  test('[WP] counts and drops what it does not understand, and what comes before welcome', () => {
+    const { signaling, messages, last, join } = conversation();
+    last().onopen?.(new Event('open'));
+    last().say({ type: 'start', epoch: 0, step: 0 });
+    join();
+    for (const message of ['{', { type: 'unheard' }, { type: 'start', epoch: -1, step: 0 }]) last().say(message);
+    last().onmessage?.(new MessageEvent('message', { data: new ArrayBuffer(3) }));
+    expect(signaling.malformedMessages).toBe(4);
+    expect(messages).toHaveLength(1);
+  });
+
+  test('[WP] a greeting that is not understood is one of another version', () => {
+    const { states, last } = conversation();
+    last().onopen?.(new Event('open'));
+    last().say({ type: 'welcome', protocol: 99 });
+    expect(states.at(-1)).toMatchObject({ kind: 'refused', reason: 'wrongProtocol' });
+  });
+
+  test('[WP] a refusal is final: no further connection', async () => {
+    const { states, sockets, last, sleep } = conversation();
+    last().onopen?.(new Event('open'));
+    last().say({ type: 'refused', reason: 'serverFull', detail: 'full' });
+    last().onclose?.(CLOSE);
+    await sleep(60_000);
+    expect(states.at(-1)).toEqual({ kind: 'refused', reason: 'serverFull', detail: 'full' });
+    expect(last().closed).toBe(true);
+    expect(sockets).toHaveLength(1);
+  });
+
+  test('[WP] comes back for ever, with growing jittered pauses from 0.5 s to 15 s', async () => {
+    const { sockets, states, last, sleep } = conversation();
+    for (let i = 0; i < 12; i++) {
+      last().onclose?.(CLOSE);
+      const state = states.at(-1);
+      if (state?.kind !== 'closed') throw new Error('expected a pause');
+      const most = Math.min(RETRY_MOST_MS, RETRY_FIRST_MS * 2 ** i);
+      expect(state.pauseMs).toBeGreaterThanOrEqual(most / 2);
+      expect(state.pauseMs).toBeLessThanOrEqual(most);
+      await sleep(state.pauseMs - 1);
+      expect(sockets).toHaveLength(i + 1);
+      await sleep(1);
+      expect(sockets).toHaveLength(i + 2);
+    }
+  });
+
+  test('[WP] begins with the short pause again after a connection that lived', async () => {
+    const { states, last, join, sleep } = conversation();
+    for (let i = 0; i < 5; i++) {
+      last().onclose?.(CLOSE);
+      await sleep(RETRY_MOST_MS);
+    }
+    join();
+    await sleep(PROVEN_MS);
+    last().onclose?.(CLOSE);
+    const state = states.at(-1);
+    expect(state?.kind === 'closed' && state.pauseMs).toBeLessThanOrEqual(RETRY_FIRST_MS);
+  });
+
+  test('[WP] greets again on the next connection', async () => {
+    const { signaling, messages, last, join, sleep } = conversation();
+    join();
+    last().onclose?.(CLOSE);
+    expect(signaling.send({ type: 'heartbeat' })).toBe(false);
+    await sleep(RETRY_MOST_MS);
+    join();
+    expect(messages.map(({ type }) => type)).toEqual(['welcome', 'welcome']);
+  });
+
+  test('[WP] gives up a connection that does not open', async () => {
+    const { sockets, last, sleep } = conversation();
+    const first = last();
+    await sleep(OPEN_LIMIT_MS);
+    expect(first.closed).toBe(true);
+    await sleep(RETRY_MOST_MS);
+    first.onclose?.(CLOSE);
+    expect(sockets).toHaveLength(2);
+  });
+
+  test('[WP] after close there are no events and no connections', async () => {
+    const { signaling, sockets, states, last, join, sleep } = conversation();
+    join();
+    const before = states.length;
+    signaling.close();
+    last().say({ type: 'start', epoch: 0, step: 0 });
+    last().onclose?.(CLOSE);
+    await sleep(60_000);
+    expect(states).toHaveLength(before);
+    expect(sockets).toHaveLength(1);
+  });
+
+  test('[WP] the pause never leaves its bounds', () => {
+    const random = seededRandom(7);
+    for (let failures = 0; failures < 2_000; failures++) {
+      const pause = retryMs(failures, random);
+      expect(pause).toBeGreaterThanOrEqual(RETRY_FIRST_MS / 2);
+      expect(pause).toBeLessThanOrEqual(RETRY_MOST_MS);
+    }
+  });
+});

@@ -1,0 +1,102 @@
+/**
+ * This donor's conversation with the server: `hello` first on every connection, `welcome` or `refused` as the answer,
+ * then typed messages both ways. A refusal is the server's last word and ends the conversation; a connection that is
+ * merely gone comes back by itself.
+ */
+import type { Random } from '../../../swarm/base.ts';
+import {
+  type AdapterProfile,
+  decodeServerMessage,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  type RefusalReason,
+  type ServerMessage,
+} from '../../../swarm/messages.ts';
+import { RetrySocket, type TextSocket } from './socket.ts';
+
+/** open: the server has said welcome. */
+export type SignalingState =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'open' }
+  | { readonly kind: 'closed'; readonly pauseMs: number }
+  | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly detail: string };
+
+export interface SignalingOptions {
+  readonly adapter: AdapterProfile;
+  /** From the link that was opened, where the run is by invitation. */
+  readonly invite: string | null;
+  open(): TextSocket;
+  wait(milliseconds: number): Promise<void>;
+  readonly random: Random;
+  readonly now: () => number;
+  onState(state: SignalingState): void;
+  /** Every message but `refused`, `welcome` first on each connection. */
+  onMessage(message: ServerMessage): void;
+}
+
+/** Owns the socket; `close()` ends it. */
+export class Signaling {
+  readonly #options: SignalingOptions;
+  readonly #socket: RetrySocket;
+  #welcomed = false;
+  /** Messages of the server that were not understood, or came before its welcome. */
+  malformedMessages = 0;
+
+  constructor(options: SignalingOptions) {
+    this.#options = options;
+    const { open, wait, random, now, onState } = options;
+    onState({ kind: 'connecting' });
+    this.#socket = new RetrySocket({
+      open,
+      wait,
+      random,
+      now,
+      onOpen: () => this.#greet(),
+      onText: (text) => this.#heard(text),
+      onClosed: (pauseMs) => {
+        this.#welcomed = false;
+        onState({ kind: 'closed', pauseMs });
+      },
+    });
+  }
+
+  /** False where it was dropped because the server has not said welcome on this connection. */
+  send(message: PeerMessage): boolean {
+    return this.#welcomed && this.#socket.send(JSON.stringify(message));
+  }
+
+  close(): void {
+    this.#welcomed = false;
+    this.#socket.close();
+  }
+
+  #greet(): void {
+    const { adapter, invite } = this.#options;
+    const hello: PeerMessage = { type: 'hello', protocol: PROTOCOL_VERSION, adapter, ...(invite ? { invite } : {}) };
+    this.#socket.send(JSON.stringify(hello));
+  }
+
+  #heard(text: string): void {
+    const { onState, onMessage } = this.#options;
+    const decoded = decodeServerMessage(text);
+    if (!decoded.ok) {
+      this.malformedMessages += 1;
+      // Who does not understand even the greeting will not understand what follows.
+      if (!this.#welcomed) this.#end('wrongProtocol', decoded.reason);
+      return;
+    }
+    const message = decoded.value;
+    if (message.type === 'refused') this.#end(message.reason, message.detail);
+    else if (message.type === 'welcome') {
+      this.#welcomed = true;
+      onState({ kind: 'open' });
+      onMessage(message);
+    } else if (this.#welcomed) onMessage(message);
+    else this.malformedMessages += 1;
+  }
+
+  #end(reason: RefusalReason, detail: string): void {
+    this.close();
+    this.#options.onState({ kind: 'refused', reason, detail });
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * A WebSocket that comes back: one connection at a time, the next one after a growing, jittered pause, for as long as
+ * it takes. It knows nothing of what is said. Clock, waiting and socket are given, so that tests have no real time.
+ */
+import type { Random } from '../../../swarm/base.ts';
+
+/** What is used of a browser's WebSocket. */
+export interface TextSocket {
+  onopen: ((event: Event) => void) | null;
+  onmessage: ((event: MessageEvent) => void) | null;
+  onclose: ((event: CloseEvent) => void) | null;
+  send(text: string): void;
+  close(): void;
+}
+
+export const RETRY_FIRST_MS = 500;
+export const RETRY_MOST_MS = 15_000;
+/** A connection that lived so long was a good one: the next pause is the first one again. */
+export const PROVEN_MS = 10_000;
+/** A connection that is not open by then is given up; browsers themselves wait up to minutes. */
+export const OPEN_LIMIT_MS = 20_000;
+
+/** The pause after so many failures in a row: doubling, with half of it random so that a swarm does not come back at once. */
+export function retryMs(failures: number, random: Random): number {
+  const most = Math.min(RETRY_MOST_MS, RETRY_FIRST_MS * 2 ** Math.min(failures, 10));
+  return most * (0.5 + 0.5 * random());
+}
+
+export interface RetrySocketOptions {
+  open(): TextSocket;
+  /** Not a timer of the page where that can be avoided: a hidden page's are late. */
+  wait(milliseconds: number): Promise<void>;
+  readonly random: Random;
+  readonly now: () => number;
+  onOpen(): void;
+  onText(text: string): void;
+  /** The connection is gone, or could not be made; the next one begins after the pause. */
+  onClosed(pauseMs: number): void;
+}
+
+/** Owns its WebSocket; `close()` ends it, and no event comes after. */
+export class RetrySocket {
+  readonly #options: RetrySocketOptions;
+  #socket: TextSocket | null = null;
+  #isOpen = false;
+  #failures = 0;
+  #ended = false;
+
+  constructor(options: RetrySocketOptions) {
+    this.#options = options;
+    this.#connect();
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** False where there is no connection now; nothing is kept for the next one. */
+  send(text: string): boolean {
+    if (!this.#isOpen) return false;
+    this.#socket?.send(text);
+    return true;
+  }
+
+  close(): void {
+    this.#ended = true;
+    this.#isOpen = false;
+    this.#socket?.close();
+    this.#socket = null;
+  }
+
+  #connect(): void {
+    const { open, wait, now, onOpen, onText } = this.#options;
+    const socket = open();
+    this.#socket = socket;
+    let openedMs: number | null = null;
+    const isCurrent = (): boolean => !this.#ended && this.#socket === socket;
+    socket.onopen = () => {
+      if (!isCurrent()) return;
+      openedMs = now();
+      this.#isOpen = true;
+      onOpen();
+    };
+    socket.onmessage = ({ data }) => {
+      if (isCurrent() && typeof data === 'string') onText(data);
+    };
+    socket.onclose = () => {
+      if (isCurrent()) this.#retry(openedMs);
+    };
+    void wait(OPEN_LIMIT_MS).then(() => {
+      if (!isCurrent() || openedMs !== null) return;
+      socket.close();
+      this.#retry(null);
+    });
+  }
+
+  #retry(openedMs: number | null): void {
+    const { wait, random, now, onClosed } = this.#options;
+    this.#socket = null;
+    this.#isOpen = false;
+    if (openedMs !== null && now() - openedMs >= PROVEN_MS) this.#failures = 0;
+    const pauseMs = retryMs(this.#failures, random);
+    this.#failures += 1;
+    onClosed(pauseMs);
+    void wait(pauseMs).then(() => {
+      if (!this.#ended && this.#socket === null) this.#connect();
+    });
+  }
+}
+
+/** The browser's WebSocket to a path of this page's own server. */
+export function openWebSocket(path: string): TextSocket {
+  const url = new URL(path, location.href);
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  return new WebSocket(url);
+}
