@@ -38,4 +38,6 @@ export interface DonorWorker {
   linkLost(peer: PeerId): void;
   /** The socket is gone: drop the plan; a new `welcome` follows some day. */
   disconnected(): void;
+  /** Resolves after this much time by the worker's clock: the timers of a hidden page are late, a worker's are not. */
+  wait(milliseconds: number): Promise<void>;
 }
