@@ -9,7 +9,7 @@ import { modelFromConfig } from './gpt2.ts';
 import type { Model } from './model.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
-export type Train = RunFile['train'];
+export type Train = z.output<typeof trainSchema>;
 
 const LATER = 'comes with a later version of Shoal';
 
@@ -80,7 +80,8 @@ const cosine = fields({
   minRatio: ratio.default(0.1),
 });
 
-const train = fields({
+/** Also what a donor is told of its run. */
+export const trainSchema = fields({
   steps: count,
   globalBatchSize: count,
   sequenceLength: count,
@@ -118,7 +119,7 @@ const RUN_FILE = fields({
     seed: natural.optional(),
   }),
   init,
-  train,
+  train: trainSchema,
   checkpoint: fields({ everySteps: count.default(20) }).default({ everySteps: 20 }),
   evaluation: fields({ files, everySteps: count.default(50) })
     .nullable()
@@ -174,6 +175,3 @@ function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
-
-/** The `train` part alone, for whoever is told it over the wire. */
-export const trainSchema = train;

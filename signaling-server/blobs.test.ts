@@ -1,0 +1,53 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { blobHash, openBlobs } from './blobs.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-blobs-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const bytes = Uint8Array.from({ length: 1000 }, (_, i) => i);
+
+test('what is put is there by its hash, whole and in ranges, once', async () => {
+  const blobs = await openBlobs(folder);
+  const hash = await blobs.put(bytes);
+  expect(hash).toBe(blobHash(bytes));
+  expect(await blobs.put(bytes)).toBe(hash);
+  expect(await blobs.has(hash)).toBe(true);
+  expect(Uint8Array.from(await blobs.read(hash))).toEqual(bytes);
+  expect([...(await blobs.readRange(hash, 250, 260))]).toEqual([250, 251, 252, 253, 254, 255, 0, 1, 2, 3]);
+  const empty = await blobs.put(new Uint8Array());
+  expect(await blobs.list()).toEqual([hash, empty].sort());
+  await blobs.remove(hash);
+  await blobs.remove(hash);
+  expect(await blobs.has(hash)).toBe(false);
+  expect(await (await openBlobs(folder)).list()).toEqual([empty]);
+});
+
+test('the same bytes put many times at once are kept once', async () => {
+  const blobs = await openBlobs(folder);
+  const hashes = await Promise.all(Array.from({ length: 8 }, () => blobs.put(bytes)));
+  expect(new Set(hashes).size).toBe(1);
+  expect(await blobs.list()).toEqual([hashes[0]]);
+  expect(readdirSync(join(folder, 'unfinished'))).toEqual([]);
+});
+
+test('damage is found when a blob is read whole, a range past its end is an error', async () => {
+  const blobs = await openBlobs(folder);
+  const hash = await blobs.put(bytes);
+  writeFileSync(blobs.path(hash), 'other bytes');
+  await expect(blobs.read(hash)).rejects.toThrow('is damaged');
+  await expect(blobs.readRange(hash, 5, 20)).rejects.toThrow('the file ends at 11, 9 bytes early');
+});
+
+test('what a crash left half-written goes when the store opens; names that are no hash reach no file', async () => {
+  mkdirSync(join(folder, 'unfinished'));
+  writeFileSync(join(folder, 'unfinished', 'x'), 'half');
+  const blobs = await openBlobs(folder);
+  expect(readdirSync(join(folder, 'unfinished'))).toEqual([]);
+  expect(() => blobs.path('../../etc/passwd')).toThrow('is no blob');
+});

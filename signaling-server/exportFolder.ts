@@ -1,0 +1,88 @@
+/**
+ * A trained model as a folder that `transformers` loads. It is written beside its place and renamed, so that the folder
+ * is there whole or not at all; tensors are streamed from a reader, never held together.
+ */
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { type Result, refusal, success } from '../swarm/base.ts';
+import type { Model } from '../swarm/model.ts';
+import { encodeHeader } from '../swarm/safetensors.ts';
+import type { TensorNames, Weights } from './weights.ts';
+
+/** Elements that are in memory at once. */
+const CHUNK_ELEMENTS = 1 << 20;
+const ARCHITECTURES: Readonly<Record<Model['family'], string>> = { gpt2: 'GPT2LMHeadModel' };
+
+export interface Export {
+  readonly model: Model;
+  /** The init file's names; null: Hugging Face's. */
+  readonly tensorNames: TensorNames | null;
+  readonly read: Weights['readBlock'];
+  /** Strings for the safetensors header, such as the step. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Why `directory` cannot take an export, before anything is trained for it: it may be absent or empty. */
+export async function exportTarget(directory: string): Promise<Result<{ readonly exists: boolean }>> {
+  try {
+    const entries = await readdir(directory);
+    if (entries.length === 0) return success({ exists: true });
+    return refusal(`${directory} is not empty: an export needs a new or an empty folder`);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT') return success({ exists: false });
+    if (code === 'ENOTDIR') return refusal(`${directory} is not a folder: an export needs a new or an empty folder`);
+    throw error;
+  }
+}
+
+/** Writes the folder; its files are config.json and model.safetensors (F32). */
+export async function exportFolder(directory: string, content: Export): Promise<Result<string>> {
+  const place = resolve(directory);
+  const target = await exportTarget(place);
+  if (!target.ok) return target;
+  const unfinished = join(dirname(place), `.${basename(place)}.unfinished-${randomUUID()}`);
+  await mkdir(unfinished, { recursive: true });
+  try {
+    await writeFile(join(unfinished, 'config.json'), `${JSON.stringify(config(content.model), null, 2)}\n`);
+    await writeTensors(join(unfinished, 'model.safetensors'), content);
+    if (target.value.exists) await rmdir(place);
+    await rename(unfinished, place);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    throw error;
+  }
+  return success(place);
+}
+
+/** The run's own, and the class that loads it where the run names none. */
+function config({ config: given, family }: Model): Readonly<Record<string, unknown>> {
+  return 'architectures' in given ? given : { architectures: [ARCHITECTURES[family]], ...given };
+}
+
+async function writeTensors(path: string, content: Export): Promise<void> {
+  const file = await open(path, 'wx');
+  try {
+    await writeAll(file, content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function writeAll(file: FileHandle, { model, tensorNames, read, metadata }: Export): Promise<void> {
+  // A tied head is no tensor of the table, so it is not repeated here.
+  const specs = model.blocks.flatMap(({ tensors }) => tensors);
+  await file.writeFile(
+    encodeHeader(
+      specs.map(({ name, shape }) => ({ name: tensorNames?.[name] ?? name, shape })),
+      metadata,
+    ),
+  );
+  for (const { name, elements } of model.blocks)
+    for (let from = 0; from < elements; from += CHUNK_ELEMENTS) {
+      const values = await read(name, from, Math.min(elements, from + CHUNK_ELEMENTS));
+      await file.writeFile(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    }
+}
