@@ -215,7 +215,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     /** The first step to be done with this plan = committed steps = the step of the checkpoint to load. */
     step: count,
     checkpoint: count.nullable(),
-    plan: planSchema satisfies z.ZodType<Plan> as z.ZodType<Plan>,
+    plan: planSchema as z.ZodType<Plan>,
   }),
   z.object({ type: z.literal('start'), epoch: count, step: count }),
   z.object({ type: z.literal('evaluate'), epoch: count, step: count }),

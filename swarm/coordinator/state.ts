@@ -20,7 +20,7 @@ import type { Plan } from '../plan.ts';
 /** One run. Functions in it are pure. */
 export interface CoordinatorConfig {
   readonly name: string;
-  readonly model: Model;
+  readonly model: Pick<Model, 'layers'>;
   /** B samples of T positions a step. */
   readonly batch: { readonly samples: number; readonly sequence: number };
   /** The run is finished when this many steps stand committed. */

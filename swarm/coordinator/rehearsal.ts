@@ -1,0 +1,267 @@
+/**
+ * A run without browsers, for the tests: the real coordinator, a store in memory, and what an honest donor would answer.
+ * Its one idea: the store and the donors are the judges. Every effect is held against what they know, so that each test,
+ * scripted or random, checks all invariants of the step protocol after every event.
+ */
+import { invariant, type PeerId, success } from '../base.ts';
+import type { AdapterProfile, ServerMessage } from '../messages.ts';
+import type { Block, BlockName } from '../model.ts';
+import type { Plan } from '../plan.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import {
+  begin,
+  type CommitRecord,
+  type CoordinatorConfig,
+  type CoordinatorEvent,
+  type CoordinatorState,
+  type DonorMessage,
+  type Effect,
+} from './state.ts';
+import { step } from './step.ts';
+
+export const ADAPTER: AdapterProfile = {
+  vendor: 'v',
+  architecture: 'a',
+  description: 'd',
+  software: true,
+  browser: 'b',
+};
+
+/** A config of the rehearsal; its plans are equal splits of a model with blocks of ten elements. */
+export function rehearsalConfig(part: Partial<CoordinatorConfig> & { layers?: number }): CoordinatorConfig {
+  const { layers = 4, ...rest } = part;
+  const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
+  const blocks = names.map((name): Block => ({ name, tensors: [], elements: 10 }));
+  return {
+    name: 'rehearsal',
+    model: { layers },
+    batch: { samples: 6, sequence: 5 },
+    steps: 6,
+    learningRate: () => 0.1,
+    gradientClipNorm: 1,
+    checkpointEverySteps: 20,
+    evaluation: null,
+    makePlan: (peers) => success(equalSplit({ layers, blocks }, 6, peers, { microBatches: 3 })),
+    capacity: layers,
+    expectedDonors: null,
+    ...rest,
+  };
+}
+
+/** What an honest donor says when it is told this, under the plan it was given last; null: nothing. */
+export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorMessage | null {
+  const carried =
+    plan.stages.at(-1)?.members.flatMap((member) => (member.peer === peer ? member.microBatches : [])) ?? [];
+  const losses = carried.map((microBatch) => ({ microBatch, lossSum: 20 + microBatch }));
+  const shards = plan.state.flatMap(({ block, shards }) =>
+    shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
+  );
+  switch (message.type) {
+    case 'prepare':
+      return { type: 'ready', epoch: message.epoch, memoryBytes: 1 };
+    case 'start': {
+      const reported = shards.map((shard) => ({ ...shard, sumSquares: 0.25, digest: null }));
+      const { epoch, step } = message;
+      return { type: 'report', epoch, step, losses, shards: reported, bytesDirect: 7, bytesRelayed: 0, spans: [] };
+    }
+    case 'evaluate':
+      return losses.length === 0 ? null : { type: 'evaluated', epoch: message.epoch, step: message.step, losses };
+    case 'committed': {
+      if (!message.checkpoint || shards.length === 0) return null;
+      const step = message.step + 1;
+      const hash = step.toString(16).padStart(64, '0');
+      return { type: 'uploaded', epoch: message.epoch, step, shards: shards.map((shard) => ({ ...shard, hash })) };
+    }
+    default:
+      return null;
+  }
+}
+
+/** The server's store, as far as the protocol can tell. */
+interface Store {
+  readonly commits: CommitRecord[];
+  readonly evaluations: Map<number, number>;
+  checkpoint: number;
+  epoch: number;
+  generation: number;
+  paused: boolean;
+  plan: Plan | null;
+}
+
+export interface Rehearsal {
+  readonly config: CoordinatorConfig;
+  readonly store: Store;
+  state: CoordinatorState;
+  /** Connected, and not refused. */
+  readonly connected: Set<PeerId>;
+  /** Peers who said ready to the newest epoch. */
+  readonly ready: Set<PeerId>;
+  /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
+  readonly holding: Set<PeerId>;
+  ended: 'finished' | 'stopped' | null;
+}
+
+export function rehearse(config: CoordinatorConfig): Rehearsal {
+  const store: Store = {
+    commits: [],
+    evaluations: new Map(),
+    checkpoint: 0,
+    epoch: 0,
+    generation: 0,
+    paused: false,
+    plan: null,
+  };
+  const state = begin(config, stored(store));
+  return { config, store, state, connected: new Set(), ready: new Set(), holding: new Set(), ended: null };
+}
+
+function stored({ commits, evaluations, checkpoint, epoch, generation, paused }: Store) {
+  const evaluatedSteps = evaluations.size === 0 ? null : Math.max(...evaluations.keys());
+  return {
+    generation,
+    epoch,
+    committedSteps: commits.length,
+    newestCheckpointStep: checkpoint,
+    operatorPaused: paused,
+    evaluatedSteps,
+    evaluationLoss: evaluations.get(evaluatedSteps ?? -1) ?? null,
+    loss: commits.at(-1)?.loss ?? null,
+  };
+}
+
+/** The server dies and comes back from its store; every connection is gone. */
+export function restart(run: Rehearsal): void {
+  for (const peers of [run.connected, run.ready, run.holding]) peers.clear();
+  run.state = begin(run.config, stored(run.store));
+  run.ended = null;
+}
+
+/** One event: the coordinator's answer, judged. */
+export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
+  const before = run.state;
+  if (event.type === 'donorJoined') run.connected.add(event.peer);
+  if (event.type === 'donorGone') disconnect(run, event.peer);
+  if (event.type === 'donorSaid' && event.message.type === 'ready' && event.message.epoch === run.store.epoch) {
+    run.ready.add(event.peer);
+  }
+  const [state, effects] = step(before, event, now);
+  run.state = state;
+  for (const effect of effects) judge(run, before, event, effect);
+  invariant(state.committedSteps === run.store.commits.length, 'state and store count the same steps');
+  invariant(state.newestCheckpointStep === run.store.checkpoint, 'state and store know the same checkpoint');
+  return effects;
+}
+
+function disconnect(run: Rehearsal, peer: PeerId): void {
+  for (const peers of [run.connected, run.ready, run.holding]) peers.delete(peer);
+}
+
+function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent, effect: Effect) {
+  const { store, config } = run;
+  switch (effect.type) {
+    case 'send':
+      return judgeMessage(run, effect.to, effect.message);
+    case 'storeCommit': {
+      const { record, ledger } = effect;
+      const tokens = config.batch.samples * config.batch.sequence;
+      invariant(record.step === store.commits.length, `step ${record.step} follows ${store.commits.length - 1}`);
+      invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
+      invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
+      const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
+      invariant(Math.abs(shared - tokens) < 1e-9 * tokens, `the ledger shares out ${shared} of ${tokens} tokens`);
+      store.commits.push(record);
+      return;
+    }
+    case 'storeEvaluation':
+      invariant(effect.committedSteps === store.commits.length, 'an evaluation is of the committed state');
+      invariant(!store.evaluations.has(effect.committedSteps), 'each state is evaluated once');
+      store.evaluations.set(effect.committedSteps, effect.loss);
+      return;
+    case 'storeCheckpoint': {
+      invariant(effect.step > store.checkpoint && effect.step <= store.commits.length, 'checkpoints go forward');
+      invariant(effect.generation === store.generation, 'a checkpoint is of this generation');
+      const hash = effect.step.toString(16).padStart(64, '0');
+      invariant(
+        effect.shards.every((shard) => shard.hash === hash),
+        'all shards are of one step',
+      );
+      invariant(effect.shards.length === config.model.layers + 2, 'every block is in the checkpoint');
+      store.checkpoint = effect.step;
+      return;
+    }
+    case 'rollBack': {
+      const { toStep, atStep } = effect;
+      invariant(
+        toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep,
+        'back to a checkpoint',
+      );
+      const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
+      invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
+      store.commits.length = toStep;
+      for (const steps of [...store.evaluations.keys()]) if (steps > toStep) store.evaluations.delete(steps);
+      store.generation++;
+      return;
+    }
+    case 'storeEpoch':
+      invariant(effect.epoch > store.epoch, 'epochs rise');
+      invariant(effect.generation === store.generation, 'the generation rises with each roll-back, and only then');
+      store.epoch = effect.epoch;
+      store.plan = effect.plan;
+      run.ready.clear();
+      return;
+    case 'storePaused':
+      store.paused = effect.paused;
+      return;
+    case 'refuse':
+      disconnect(run, effect.peer);
+      return;
+    case 'finished':
+      invariant(
+        store.commits.length >= config.steps && store.checkpoint === store.commits.length,
+        'all is done and saved',
+      );
+      for (let at = 0; config.evaluation !== null && at < config.steps; at += config.evaluation.everySteps) {
+        invariant(store.evaluations.has(at), `there is an evaluation after ${at} steps`);
+      }
+      invariant(config.evaluation === null || store.evaluations.has(config.steps), 'the end is evaluated');
+      run.ended = 'finished';
+      return;
+    case 'stopped':
+      run.ended = 'stopped';
+      return;
+    case 'publish':
+    case 'log':
+      return;
+  }
+}
+
+const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type === 'leave' || type === 'resume';
+
+function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void {
+  const { store } = run;
+  invariant(run.connected.has(to), `${to} hears ${message.type} although it is gone`);
+  const members = new Set((store.plan?.state ?? []).flatMap(({ shards }) => shards.map(({ peer }) => peer)));
+  if (message.type === 'prepare') {
+    invariant(message.epoch === store.epoch && message.step === store.commits.length, 'a plan begins at the next step');
+    if (message.checkpoint === null) {
+      invariant(
+        [...members].every((peer) => run.holding.has(peer)),
+        'state is kept only where everyone kept it',
+      );
+    } else {
+      invariant(message.checkpoint === store.checkpoint, 'a plan begins from the newest checkpoint');
+      invariant(message.step === message.checkpoint, 'nothing is committed beyond the checkpoint a plan begins from');
+      run.holding.clear();
+    }
+  }
+  if (message.type === 'start' || message.type === 'evaluate') {
+    invariant(message.epoch === store.epoch && message.step === store.commits.length, 'the next step starts');
+    invariant(
+      [...members].every((peer) => run.ready.has(peer)),
+      'a step starts when everyone is ready',
+    );
+    run.holding.clear();
+    for (const peer of members) run.holding.add(peer);
+  }
+  if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
+}

@@ -1,0 +1,157 @@
+/**
+ * A rehearsal on a script: named donors, a clock that only moves when told, and a trace of effects as text, so that a
+ * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
+ */
+import { type PeerId, peerId } from '../base.ts';
+import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages.ts';
+import { peers } from '../plan.ts';
+import { ADAPTER, answer, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
+import { snapshot } from './snapshot.ts';
+import {
+  type CoordinatorConfig,
+  type CoordinatorEvent,
+  type DonorMessage,
+  type Effect,
+  nextDeadline,
+  type OperatorCommand,
+} from './state.ts';
+
+type Config = Parameters<typeof rehearsalConfig>[0];
+
+export interface Script {
+  readonly run: Rehearsal;
+  join(...names: string[]): void;
+  gone(name: string): void;
+  say(name: string, message: DonorMessage): void;
+  operator(command: OperatorCommand): void;
+  /** The clock moves on. */
+  pass(ms: number): void;
+  /** To the next deadline, which is then reached. */
+  expire(): void;
+  restart(): void;
+  /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
+  settle(...withhold: string[]): void;
+  /** Only one answer: the first one of this donor. */
+  answerOnce(name: string): void;
+  /** What was told and stored since the last call. */
+  trace(): string[];
+}
+
+export function script(part: Config, config: CoordinatorConfig = rehearsalConfig(part)): Script {
+  const run = rehearse(config);
+  let now = 1_000;
+  let told: { to: PeerId; message: ServerMessage }[] = [];
+  let effects: Effect[] = [];
+  const event = (happened: CoordinatorEvent) => {
+    const caused = happen(run, happened, now);
+    effects.push(...caused);
+    for (const effect of caused) {
+      if (effect.type !== 'send') continue;
+      told.push(effect);
+      serverMessageSchema.parse(JSON.parse(JSON.stringify(effect.message)));
+    }
+    snapshotSchema.parse(snapshot(run.state, now));
+  };
+  const say = (name: string, message: DonorMessage) => event({ type: 'donorSaid', peer: peerId(name), message });
+  const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
+    for (const [index, { to, message }] of told.entries()) {
+      const { plan } = run.store;
+      const reply = plan && run.connected.has(to) ? answer(to, plan, message) : null;
+      if (reply !== null && !may(to, reply)) continue;
+      told.splice(index, 1);
+      if (reply !== null) say(to, reply);
+      return true;
+    }
+    return false;
+  };
+  return {
+    run,
+    say,
+    join: (...names) => {
+      for (const name of names) event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER });
+    },
+    gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
+    operator: (command) => event({ type: 'operatorSaid', command }),
+    pass: (ms) => {
+      now += ms;
+    },
+    expire: () => {
+      now = nextDeadline(run.state) ?? now;
+      event({ type: 'deadlineReached' });
+    },
+    restart: () => {
+      told = [];
+      restart(run);
+    },
+    settle: (...withhold) => {
+      const held = (to: PeerId, { type }: DonorMessage) =>
+        withhold.some((words) => words === `${to} ${type}` || words === `* ${type}`);
+      while (answerFirst((to, reply) => !held(to, reply)));
+    },
+    answerOnce: (name) => {
+      const before = run.state;
+      while (run.state === before && answerFirst((to) => to === name));
+    },
+    trace: () => {
+      const lines = effects.flatMap((effect) => effectText(effect) ?? []);
+      effects = [];
+      return merge(lines);
+    },
+  };
+}
+
+/** `a b < start e1 step 0`: the same message to several donors in a row is one line. */
+function merge(lines: readonly string[]): string[] {
+  const merged: string[] = [];
+  for (const line of lines) {
+    const [to, message] = line.split(' < ');
+    const [before, same] = merged.at(-1)?.split(' < ') ?? [];
+    if (message !== undefined && message === same) merged[merged.length - 1] = `${before} ${to} < ${message}`;
+    else merged.push(line);
+  }
+  return merged;
+}
+
+function effectText(effect: Effect): string | null {
+  switch (effect.type) {
+    case 'send':
+      return `${effect.to} < ${messageText(effect.message)}`;
+    case 'storeCommit':
+      return `commit ${effect.record.step}`;
+    case 'storeEvaluation':
+      return `evaluation ${effect.committedSteps}`;
+    case 'storeCheckpoint':
+      return `checkpoint ${effect.step}`;
+    case 'rollBack':
+      return `roll back ${effect.atStep} to ${effect.toStep}: ${effect.reason}`;
+    case 'storeEpoch':
+      return `epoch ${effect.epoch} ${peers(effect.plan).join(' ')}: ${effect.reason}`;
+    case 'storePaused':
+      return `paused ${effect.paused}`;
+    case 'refuse':
+      return `refuse ${effect.peer} ${effect.reason}`;
+    case 'publish':
+    case 'log':
+      return null;
+    default:
+      return effect.type;
+  }
+}
+
+function messageText(message: ServerMessage): string {
+  switch (message.type) {
+    case 'prepare':
+      return `prepare e${message.epoch} step ${message.step} ${message.checkpoint === null ? 'kept' : 'loaded'}`;
+    case 'committed':
+      return `committed e${message.epoch} step ${message.step}${message.checkpoint ? ' checkpoint' : ''}`;
+    case 'start':
+    case 'evaluate':
+      return `${message.type} e${message.epoch} step ${message.step}`;
+    case 'abandon':
+      return `abandon e${message.epoch}`;
+    case 'standby':
+      return `standby ${message.state}`;
+    default:
+      return message.type;
+  }
+}
