@@ -1,0 +1,96 @@
+/**
+ * The vocabulary of the matrix product C[M,N] = op(A)·op(B): its layouts, its epilogues, and which tensors each needs.
+ * The one idea: a product is a small record; both families read the same record and generate the same table of
+ * bindings, so a caller never sees which family runs.
+ *
+ * Letters: M rows and N columns of C, K the summed dimension. NN: A[M,K] B[K,N] (x·W). NT: A[M,K] B[N,K] (dy·Wᵀ).
+ * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient).
+ */
+import { invariant } from '../../swarm/base.ts';
+import type { TensorSlot } from '../kernel.ts';
+
+export type Layout = 'NN' | 'NT' | 'TN';
+
+/** What happens to v = Σ a·b before it is stored, in this order. */
+export interface Epilogue {
+  /** v += bias[n]. */
+  readonly bias?: boolean;
+  /** pre = v, v = gelu(v): `pre` is a second output. */
+  readonly gelu?: boolean;
+  /** v ·= gelu′(pre): `pre` is an input. */
+  readonly geluBackward?: boolean;
+  /** v += residual, which may not be the same memory as C. */
+  readonly residual?: boolean;
+  /** C += v in place of C = v. */
+  readonly accumulate?: boolean;
+  /** TN alone: biasGradient[n] = Σ_k B[k,n] (or += with `accumulate`), from the values that are loaded anyway. */
+  readonly biasGradient?: boolean;
+}
+
+/** A product with the dims that its text is generated for; the dim that varies with the micro-batch is left out. */
+export interface Product {
+  readonly layout: Layout;
+  readonly epilogue: Epilogue;
+  /** Rows of C: known for TN, else a run-time dim. */
+  readonly m: number | 'runtime';
+  readonly n: number;
+  /** Summed dimension: a run-time dim for TN. */
+  readonly k: number | 'runtime';
+}
+
+/** `bias`, `gelu` … of an epilogue, in a fixed order: for names and keys. */
+export function epilogueNames(epilogue: Epilogue): string[] {
+  const order = ['bias', 'gelu', 'geluBackward', 'residual', 'accumulate', 'biasGradient'] as const;
+  return order.filter((name) => epilogue[name] === true);
+}
+
+export function checkEpilogue(layout: Layout, epilogue: Epilogue): void {
+  const { bias, gelu, geluBackward, residual, accumulate, biasGradient } = epilogue;
+  invariant(!(gelu && geluBackward), 'a product has one activation');
+  // Software kernels keep partial sums in C, so what is added to C must be linear in the product.
+  invariant(!(accumulate && (bias || gelu || geluBackward || residual)), 'accumulate goes with no other epilogue');
+  invariant(!biasGradient || layout === 'TN', 'a bias gradient is a by-product of a weight gradient');
+}
+
+export function productTensors(epilogue: Epilogue): TensorSlot[] {
+  const slot = (name: string, access: TensorSlot['access'] = 'read'): TensorSlot => ({ name, access, type: 'f32' });
+  return [
+    slot('a'),
+    slot('b'),
+    slot('c', 'readWrite'),
+    ...(epilogue.bias ? [slot('bias')] : []),
+    ...(epilogue.residual ? [slot('residual')] : []),
+    ...(epilogue.gelu ? [slot('pre', 'readWrite')] : []),
+    ...(epilogue.geluBackward ? [slot('pre')] : []),
+    ...(epilogue.biasGradient ? [slot('biasGradient', 'readWrite')] : []),
+  ];
+}
+
+/**
+ * GPT-2's gelu (the tanh form, "gelu_new") written with the logistic function, since ½(1 + tanh u) = 1/(1 + e^(−2u)):
+ * no cancellation, and no need of a WGSL tanh whose accuracy differs between drivers. The argument is clamped where
+ * gelu(x) is x or 0 to the last bit, which keeps e^(−2u) below the largest f32. u = √(2/π)(x + 0.044715x³).
+ */
+export function geluText(element: 'f32' | 'vec4f'): string {
+  return `const GELU_SLOPE = 1.5957691216057308; // 2·√(2/π)
+const GELU_CUBIC = 0.044715;
+
+// e^(−2u)
+fn geluExponential(x: ${element}) -> ${element} {
+  let z = clamp(x, ${element}(-10.0), ${element}(10.0));
+  return exp(-GELU_SLOPE * z * (1.0 + GELU_CUBIC * z * z));
+}
+
+fn gelu(x: ${element}) -> ${element} {
+  return x / (1.0 + geluExponential(x));
+}
+
+// gelu′(x) = s + x·s(1−s)·2u′ with s = 1/(1 + e^(−2u)) and 1 − s = e^(−2u)·s
+fn geluSlope(x: ${element}) -> ${element} {
+  let e = geluExponential(x);
+  let s = 1.0 / (1.0 + e);
+  let z = clamp(x, ${element}(-10.0), ${element}(10.0));
+  return s + z * (e * s) * s * (GELU_SLOPE * (1.0 + 3.0 * GELU_CUBIC * z * z));
+}
+`;
+}

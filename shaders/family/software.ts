@@ -1,0 +1,275 @@
+/**
+ * The matrix product for software adapters (SwiftShader). The one idea: a workgroup is one row of four lanes that holds
+ * a panel of B, 32 deep and 32 columns wide, in named values (they live on the JIT's stack) and walks down rows of C
+ * with it. Memory is what costs there: every access is a gather of lanes, vec4 loads are the cheapest per element,
+ * workgroup memory is no faster than storage and barriers switch coroutines. So there is neither; an element of A is
+ * loaded by one lane and handed round, and C is read and written once for every 32 steps of K.
+ *
+ * Lane l holds the columns 4l…4l+3 of each 16. The four lanes' elements of A go round by rotations: after rotation r
+ * lane l has what lane l ^ r loaded. A rotation is one machine instruction, a broadcast six. So every lane meets the
+ * elements in an order of its own, and the panel is loaded in that order too. Sums over a panel are made in registers,
+ * panels are added in C: the bits depend on K alone, not on how rows are dealt to workgroups.
+ */
+import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
+import { aRow, component, declarations, dimText, indent, known, range, type Widths, widths } from './bindings.ts';
+import { geluText, type Product } from './product.ts';
+
+/** Four columns for each lane. */
+const VECTOR_COLUMNS = 4 * LANES;
+const PANEL_DEPTH = 32;
+
+export interface SoftwareTile {
+  /** Steps of K in a panel. */
+  readonly depth: number;
+  /** vec4s of columns a lane holds: a panel is 16 times as wide. */
+  readonly vectors: number;
+}
+
+/** What the pieces of the text share. */
+interface Writer {
+  readonly product: Product;
+  readonly tile: SoftwareTile;
+  readonly width: Widths;
+  /** Elements of A that a lane gets by one load, along K. */
+  readonly span: number;
+  readonly hasDepthTail: boolean;
+  readonly hasColumnTail: boolean;
+  readonly isOnePanel: boolean;
+  readonly kText: string;
+}
+
+/** One step of K: component p of what rotation r brings from load q. Steps are added in this order. */
+interface Step {
+  readonly q: number;
+  readonly r: number;
+  readonly p: number;
+}
+
+/** For TN the elements of A along K are rows apart: one scalar load each. */
+function softwareWidths(product: Product): Widths {
+  const width = widths(product);
+  return product.layout === 'TN' ? { ...width, a: 1 } : width;
+}
+
+export function softwareTile(product: Product): SoftwareTile {
+  const vectors = product.n <= VECTOR_COLUMNS ? 1 : 2;
+  if (product.k === 'runtime') return { depth: PANEL_DEPTH, vectors };
+  const step = LANES * softwareWidths(product).a;
+  return { depth: Math.min(PANEL_DEPTH, Math.ceil(product.k / step) * step), vectors };
+}
+
+/**
+ * Strips of columns × runs of rows. A run of 128 rows pays for loading its panels; shorter ones are worth it only where
+ * there would be fewer than four workgroups, or an odd few, for two or more cores.
+ */
+export function softwareWorkgroups(product: Product, m: number): readonly [number, number, number] {
+  const strips = Math.ceil(product.n / (VECTOR_COLUMNS * softwareTile(product).vectors));
+  const runs = Math.max(Math.ceil(m / 128), Math.min(Math.ceil(4 / strips), Math.ceil(m / 16)));
+  const isOddFew = (strips * runs) % 2 === 1 && strips * runs < 8 && m >= 64;
+  return [strips, isOddFew ? runs * 2 : runs, 1];
+}
+
+function writer(product: Product): Writer {
+  const tile = softwareTile(product);
+  const width = softwareWidths(product);
+  const { n, k } = product;
+  return {
+    product,
+    tile,
+    width,
+    span: product.layout === 'TN' ? 1 : width.a,
+    hasDepthTail: k === 'runtime' || k % tile.depth !== 0,
+    hasColumnTail: n % (VECTOR_COLUMNS * tile.vectors) !== 0,
+    isOnePanel: k !== 'runtime' && k <= tile.depth,
+    kText: dimText(k, 'K'),
+  };
+}
+
+const loadsOfA = (w: Writer): number[] => range(w.tile.depth / (LANES * w.span));
+const vectorsOf = (w: Writer): number[] => range(w.tile.vectors);
+const stepsOf = (w: Writer): Step[] =>
+  loadsOfA(w).flatMap((q) => range(LANES).flatMap((r) => range(w.span).map((p) => ({ q, r, p }))));
+const panelName = ({ q, r, p }: Step, j: number): string => `b${q}_${r}_${p}_${j}`;
+
+/** Vector j of a row that is laid out as C's are. Past the last column it reads something, which is never stored. */
+function load4(w: Writer, row: string, j: number): string {
+  if (w.width.c === 4) return `${row}[column / 4u + ${LANES * j}u]`;
+  return `vec4f(${range(4)
+    .map((i) => `${row}[column + ${VECTOR_COLUMNS * j + i}u]`)
+    .join(', ')})`;
+}
+
+function store4(w: Writer, row: string, j: number, value: string): string[] {
+  const guarded = (offset: number, store: string): string =>
+    w.hasColumnTail ? `if (column + ${offset}u < ${w.product.n}u) { ${store} }` : store;
+  const offset = VECTOR_COLUMNS * j;
+  if (w.width.c === 4) return [guarded(offset, `${row}[column / 4u + ${LANES * j}u] = ${value};`)];
+  return range(4).map((i) => guarded(offset + i, `${row}[column + ${offset + i}u] = ${value}.${component(i)};`));
+}
+
+/** `k1_2`: the step of K that this lane meets first after rotation 2 of load 1. */
+function depthsText(w: Writer): string[] {
+  return loadsOfA(w).flatMap((q) =>
+    range(LANES).map((r) => {
+      const lane = r === 0 ? 'lane' : `(lane ^ ${r}u)`;
+      return `let k${q}_${r} = k0 + ${LANES * w.span * q}u + ${w.span === 1 ? lane : `${lane} * ${w.span}u`};`;
+    }),
+  );
+}
+
+/** The panel: `b0_1_2_0` is load 0, rotation 1, component 2 for the first 16 columns. Past K it is zero. */
+function panelText(w: Writer): string[] {
+  const depth = ({ q, r, p }: Step): string => (p === 0 ? `k${q}_${r}` : `k${q}_${r} + ${p}u`);
+  const define = (step: Step, j: number, value: string): string => {
+    const guarded = w.hasDepthTail ? `select(vec4f(), ${value}, ${depth(step)} < ${w.kText})` : value;
+    return `let ${panelName(step, j)} = ${guarded};`;
+  };
+  if (w.product.layout !== 'NT') {
+    return stepsOf(w).flatMap((step) => {
+      const row = `row${step.q}_${step.r}_${step.p}`;
+      return [
+        `let ${row} = &b[${depth(step)}];`,
+        ...vectorsOf(w).map((j) => define(step, j, load4ofB(w, `(*${row})`, j))),
+      ];
+    });
+  }
+  // Rows of B are columns of C here: load four of them along K, then name the values the other way round.
+  return vectorsOf(w).flatMap((j) => {
+    const column = (i: number): string => `column${j}_${i}`;
+    const rows = range(4).map((i) => `let ${column(i)} = &b[column + ${VECTOR_COLUMNS * j + i}u];`);
+    if (w.width.b === 1) {
+      return [
+        ...rows,
+        ...stepsOf(w).map((step) =>
+          define(
+            step,
+            j,
+            vectorText((i) => `(*${column(i)})[${depth(step)}]`),
+          ),
+        ),
+      ];
+    }
+    const loaded = ({ q, r }: Step, i: number): string => `t${q}_${r}_${j}_${i}`;
+    const values = stepsOf(w).flatMap((step) => [
+      ...(step.p === 0 ? range(4).map((i) => `let ${loaded(step, i)} = (*${column(i)})[${depth(step)} / 4u];`) : []),
+      define(
+        step,
+        j,
+        vectorText((i) => `${loaded(step, i)}.${component(step.p)}`),
+      ),
+    ]);
+    return [...rows, ...values];
+  });
+}
+
+const vectorText = (element: (i: number) => string): string => `vec4f(${range(4).map(element).join(', ')})`;
+/** B's rows are as long as C's wherever they are read along N. */
+const load4ofB = load4;
+
+/** Where A is read: fixed before the row loop for TN (rows of A are steps of K), an index into each row otherwise. */
+function sourcesText(w: Writer): string[] {
+  const clamped = (index: string, last: string): string => (w.hasDepthTail ? `min(${index}, ${last})` : index);
+  // Past K the last element is loaded again (the panel is zero there): this row's sum has that value in it already, so
+  // an infinity spoils no other row.
+  if (w.product.layout === 'TN') {
+    return loadsOfA(w).map((q) => `let source${q} = &a[${clamped(`k${q}_0`, `${w.kText} - 1u`)}];`);
+  }
+  const last = `${aRow(w.product) / w.width.a - 1}u`;
+  return loadsOfA(w).map((q) => {
+    const index = w.width.a === 1 ? `k${q}_0` : `k${q}_0 / ${w.width.a}u`;
+    return `let at${q} = ${clamped(index, last)};`;
+  });
+}
+
+/** `a0_1`: load 0 after rotation 1. */
+function elementsText(w: Writer): string[] {
+  const loads =
+    w.product.layout === 'TN'
+      ? loadsOfA(w).map((q) => `let a${q}_0 = (*source${q})[m];`)
+      : ['let row = &a[m];', ...loadsOfA(w).map((q) => `let a${q}_0 = (*row)[at${q}];`)];
+  const rotations = loadsOfA(w).flatMap((q) => [
+    `let a${q}_1 = quadSwapX(a${q}_0);`,
+    `let a${q}_2 = quadSwapY(a${q}_0);`,
+    `let a${q}_3 = quadSwapDiagonal(a${q}_0);`,
+  ]);
+  return [...loads, ...rotations];
+}
+
+/** What is done to a row's sums after the last panel. */
+function finishText(w: Writer): string[] {
+  const { gelu, geluBackward, residual } = w.product.epilogue;
+  const vectors = vectorsOf(w);
+  const lines: string[] = [];
+  if (gelu || geluBackward) lines.push('let preRow = &pre[m];');
+  if (gelu) lines.push(...vectors.flatMap((j) => [...store4(w, '(*preRow)', j, `s${j}`), `s${j} = gelu(s${j});`]));
+  if (geluBackward) lines.push(...vectors.map((j) => `s${j} *= geluSlope(${load4(w, '(*preRow)', j)});`));
+  if (residual) {
+    lines.push('let residualRow = &residual[m];');
+    lines.push(...vectors.map((j) => `s${j} += ${load4(w, '(*residualRow)', j)};`));
+  }
+  if (lines.length === 0 || w.isOnePanel) return lines;
+  return [`if (k0 + ${w.tile.depth}u >= ${w.kText}) {`, ...lines.map((line) => `  ${line}`), '}'];
+}
+
+/** One row of C: the sums over this panel, what C holds from the panels before, the epilogue, the store. */
+function rowText(w: Writer): string[] {
+  const { bias, accumulate } = w.product.epilogue;
+  const vectors = vectorsOf(w);
+  const element = ({ q, r, p }: Step): string => `a${q}_${r}${w.span === 1 ? '' : `.${component(p)}`}`;
+  // A select, not a branch: branches cost this adapter more than the load.
+  const carried = vectors.map((j) =>
+    accumulate ? `s${j} += ${load4(w, '(*out)', j)};` : `s${j} += select(vec4f(), ${load4(w, '(*out)', j)}, k0 > 0u);`,
+  );
+  return [
+    ...elementsText(w),
+    ...vectors.map((j) => `var s${j} = ${bias ? `start${j}` : 'vec4f()'};`),
+    ...stepsOf(w).map((step) => vectors.map((j) => `s${j} += ${element(step)} * ${panelName(step, j)};`).join(' ')),
+    'let out = &c[m];',
+    ...(accumulate || !w.isOnePanel ? carried : []),
+    ...finishText(w),
+    ...vectors.flatMap((j) => store4(w, '(*out)', j, `s${j}`)),
+  ];
+}
+
+/** Column sums of B, by the first run of rows of each strip: each step of K is in exactly one lane's rotation. */
+function biasGradientText(w: Writer): string[] {
+  const vectors = vectorsOf(w);
+  const lines = vectors.flatMap((j) => [
+    `var total${j} = ${stepsOf(w)
+      .map((step) => panelName(step, j))
+      .join(' + ')};`,
+    w.product.epilogue.accumulate
+      ? `total${j} += ${load4(w, 'biasGradient', j)};`
+      : `total${j} += select(vec4f(), ${load4(w, 'biasGradient', j)}, k0 > 0u);`,
+    ...store4(w, 'biasGradient', j, `total${j}`),
+  ]);
+  return ['if (group.y == 0u) {', ...lines.map((line) => `  ${line}`), '}'];
+}
+
+export function softwareText(product: Product): string {
+  const w = writer(product);
+  const { bias, gelu, geluBackward, biasGradient } = product.epilogue;
+  const vectors = vectorsOf(w);
+  const biases = bias ? vectors.map((j) => `let bias${j} = ${load4(w, 'bias', j)};`) : [];
+  const starts = bias ? vectors.map((j) => `let start${j} = select(vec4f(), bias${j}, k0 == 0u);`) : [];
+  const mText = dimText(product.layout === 'TN' ? known(product.m) : product.m, 'M');
+  return `enable subgroups;
+
+${declarations(product, w.width)}
+${gelu || geluBackward ? `${geluText('vec4f')}\n` : ''}@compute @workgroup_size(${LANES})
+fn main(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let column = group.x * ${VECTOR_COLUMNS * vectors.length}u + lane * 4u;
+  let run = (${mText} + groups.y - 1u) / groups.y;
+  let first = group.y * run;
+  let end = min(first + run, ${mText});
+${indent(biases, 1)}  for (var k0 = 0u; k0 < ${w.kText}; k0 += ${w.tile.depth}u) {
+${indent([...depthsText(w), ...panelText(w), ...sourcesText(w), ...starts], 2)}${indent(biasGradient ? biasGradientText(w) : [], 2)}    for (var m = first; m < end; m++) {
+${indent(rowText(w), 3)}    }
+  }
+}
+`;
+}

@@ -1,0 +1,61 @@
+/** Every layout, epilogue, family and case of the matrix product against its CPU reference, on Dawn's software adapter. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { dawnDevice } from './dawn.ts';
+import type { Epilogue, Layout } from './family/product.ts';
+import type { AdapterFamily } from './kernel.ts';
+import { PipelineCache } from './launch.ts';
+import { matmul } from './matmul.ts';
+import { compareKernel } from './verify.ts';
+
+const EPILOGUES: readonly Epilogue[] = [
+  {},
+  { bias: true },
+  { bias: true, gelu: true },
+  { bias: true, residual: true },
+  { geluBackward: true },
+  { accumulate: true },
+];
+/** A weight gradient has no activation. */
+const GRADIENT_EPILOGUES: readonly Epilogue[] = [
+  {},
+  { accumulate: true },
+  { biasGradient: true },
+  { accumulate: true, biasGradient: true },
+];
+const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
+const FORMS = LAYOUTS.flatMap((layout) =>
+  (layout === 'TN' ? GRADIENT_EPILOGUES : EPILOGUES).map((epilogue) => ({ layout, epilogue })),
+);
+const FAMILIES: readonly AdapterFamily[] = ['software', 'gpu'];
+
+// Asked for once a file: the cases below are listed before any device is there.
+const found = await dawnDevice();
+
+describe.skipIf(!found.ok)(
+  `matrix product on ${found.ok ? found.value.description : `no device: ${found.reason}`}`,
+  () => {
+    let pipelines: PipelineCache;
+
+    beforeAll(() => {
+      if (found.ok) pipelines = new PipelineCache(found.value.device);
+    });
+
+    for (const family of FAMILIES) {
+      const lacksLanes = family === 'software' && found.ok && found.value.family !== 'software';
+      describe.skipIf(lacksLanes)(`${family} family${lacksLanes ? ' (needs subgroups of four)' : ''}`, () => {
+        for (const form of FORMS) {
+          const kernel = matmul(form);
+          it(`${kernel.name} equals its reference in every case`, async () => {
+            if (!found.ok) return;
+            const { device } = found.value;
+            await pipelines.precompile(kernel.cases.map((dims) => [kernel, kernel.variant(family, dims)] as const));
+            for (const dims of kernel.cases) {
+              const { excess, where } = await compareKernel(device, family, kernel, dims, { pipelines });
+              expect(excess, `${JSON.stringify(dims)}: ${where}`).toBeLessThanOrEqual(0);
+            }
+          });
+        }
+      });
+    }
+  },
+);

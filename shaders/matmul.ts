@@ -1,0 +1,158 @@
+/**
+ * The matrix product C[M,N] = op(A)·op(B) with its epilogues: bias, gelu and its gradient, residual, accumulation. The
+ * one idea: widths of the model are constants of the generated text, the rows of a micro-batch are a run-time dim, so a
+ * model has a handful of pipelines whatever the plan does with its micro-batches.
+ *
+ * Letters and layouts: family/product.ts. The text: family/software.ts and family/gpu.ts.
+ */
+import { invariant, normal, type Random } from '../swarm/base.ts';
+import { gpuText, gpuTile, gpuWorkgroups } from './family/gpu.ts';
+import {
+  checkEpilogue,
+  type Epilogue,
+  epilogueNames,
+  type Layout,
+  type Product,
+  productTensors,
+} from './family/product.ts';
+import { softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
+import type { AdapterFamily, Arrays, Dims, Kernel, Variant } from './kernel.ts';
+
+export interface MatmulForm {
+  readonly layout: Layout;
+  readonly epilogue?: Epilogue;
+}
+
+/** gelu_new(x) = ½x(1 + tanh(√(2/π)(x + 0.044715x³))): Hugging Face's name for GPT-2's activation. */
+export const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(geluArgument(x)));
+
+/** d gelu_new / dx. */
+export function geluSlope(x: number): number {
+  const tanh = Math.tanh(geluArgument(x));
+  return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+const geluArgument = (x: number): number => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
+
+interface Shape {
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+}
+
+function shapeOf(dims: Dims): Shape {
+  const { M, N, K } = dims;
+  invariant(M !== undefined && N !== undefined && K !== undefined, 'a product has the dims M, N, K');
+  invariant(M >= 1 && N >= 1 && K >= 1, `a product of ${M}×${N}×${K} has nothing to do`);
+  return { M, N, K };
+}
+
+function sizes(epilogue: Epilogue, dims: Dims): Record<string, number> {
+  const { M, N, K } = shapeOf(dims);
+  const all: Record<string, number> = {
+    a: M * K,
+    b: K * N,
+    c: M * N,
+    bias: N,
+    residual: M * N,
+    pre: M * N,
+    biasGradient: N,
+  };
+  return Object.fromEntries(productTensors(epilogue).map(({ name }) => [name, all[name] ?? 0]));
+}
+
+function variantOf(layout: Layout, epilogue: Epilogue, family: AdapterFamily, dims: Dims): Variant {
+  const { M, N, K } = shapeOf(dims);
+  const product: Product =
+    layout === 'TN' ? { layout, epilogue, m: M, n: N, k: 'runtime' } : { layout, epilogue, m: 'runtime', n: N, k: K };
+  const form = ['matmul', family, layout, ...epilogueNames(epilogue), layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`];
+  if (family === 'software') {
+    const { depth, vectors } = softwareTile(product);
+    return {
+      key: [...form, `${depth}x${vectors * 16}`].join(' '),
+      code: softwareText(product),
+      entryPoint: 'main',
+      subgroups: true,
+      workgroups: (actual) => softwareWorkgroups(product, shapeOf(actual).M),
+    };
+  }
+  const tile = gpuTile(product, M);
+  return {
+    key: [...form, `${tile.rows}x${tile.columns}x${tile.depth}`].join(' '),
+    code: gpuText(product, tile),
+    entryPoint: 'main',
+    subgroups: false,
+    workgroups: (actual) => gpuWorkgroups(tile, shapeOf(actual).M, N),
+  };
+}
+
+function reference(layout: Layout, epilogue: Epilogue, arrays: Arrays, dims: Dims): void {
+  const { M, N, K } = shapeOf(dims);
+  const { a, b, c, bias, residual, pre, biasGradient } = arrays;
+  invariant(a && b && c, 'a product has a, b and c');
+  const aAt = (m: number, k: number): number => (layout === 'TN' ? a[k * M + m] : a[m * K + k]) ?? Number.NaN;
+  const bAt = (k: number, n: number): number => (layout === 'NT' ? b[n * K + k] : b[k * N + n]) ?? Number.NaN;
+  for (let m = 0; m < M; m++) {
+    for (let n = 0; n < N; n++) {
+      const i = m * N + n;
+      let v = 0;
+      for (let k = 0; k < K; k++) v += aAt(m, k) * bAt(k, n);
+      if (epilogue.bias) v += bias?.[n] ?? Number.NaN;
+      if (epilogue.gelu) {
+        if (pre) pre[i] = v;
+        v = gelu(v);
+      }
+      if (epilogue.geluBackward) v *= geluSlope(pre?.[i] ?? Number.NaN);
+      if (epilogue.residual) v += residual?.[i] ?? Number.NaN;
+      c[i] = epilogue.accumulate ? (c[i] ?? Number.NaN) + v : v;
+    }
+  }
+  for (let n = 0; epilogue.biasGradient && biasGradient && n < N; n++) {
+    let v = epilogue.accumulate ? (biasGradient[n] ?? Number.NaN) : 0;
+    for (let k = 0; k < K; k++) v += bAt(k, n);
+    biasGradient[n] = v;
+  }
+}
+
+/** Inputs whose sums are of size 1 whatever K is, and pre-activations from both tails of gelu. */
+function fill(arrays: Arrays, dims: Dims, random: Random): void {
+  const { K } = shapeOf(dims);
+  const { b, pre } = arrays;
+  for (let i = 0; b && i < b.length; i++) b[i] = normal(random) / Math.sqrt(K);
+  for (let i = 0; pre && i < pre.length; i++) pre[i] = 4 * normal(random);
+}
+
+/** Every remainder: of four (vec4 or scalar rows), of a panel (32), of a tile (32 and 64), in each dim. */
+const CASES: readonly Shape[] = [
+  { M: 1, N: 1, K: 1 },
+  { M: 37, N: 60, K: 180 },
+  { M: 5, N: 37, K: 257 },
+  { M: 9, N: 36, K: 37 },
+  { M: 130, N: 37, K: 36 },
+  { M: 64, N: 128, K: 64 },
+  { M: 513, N: 516, K: 20 },
+];
+
+export function matmul({ layout, epilogue = {} }: MatmulForm): Kernel {
+  checkEpilogue(layout, epilogue);
+  return {
+    name: ['matmul', layout, ...epilogueNames(epilogue)].join('.'),
+    tensors: productTensors(epilogue),
+    dims: [
+      { name: 'M', type: 'u32' },
+      { name: 'N', type: 'u32' },
+      { name: 'K', type: 'u32' },
+    ],
+    sizes: (dims) => sizes(epilogue, dims),
+    variant: (family, dims) => variantOf(layout, epilogue, family, dims),
+    cpu: (arrays, dims) => reference(layout, epilogue, arrays, dims),
+    cases: CASES.map((shape) => ({ ...shape })),
+    fill,
+    tolerance: { absolute: 1e-5, relative: 1e-5 },
+    cost: (dims) => {
+      const { M, N, K } = shapeOf(dims);
+      const elements = Object.values(sizes(epilogue, dims)).reduce((sum, count) => sum + count, 0);
+      return { flops: 2 * M * N * K, bytes: 4 * elements };
+    },
+  };
+}
