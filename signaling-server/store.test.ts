@@ -41,7 +41,7 @@ const commit = (step: number): CommitRecord => ({
 describe('store', () => {
   it('keeps commits, ledger and evaluations over a restart', () => {
     const first = opened();
-    first.addRun('a', 'hash', '{}', 0);
+    first.addRun('a', 'hash', '{}', 'zero', 0);
     first.setActive('a');
     for (const step of [0, 1, 2]) first.commitStep('a', commit(step), [{ peer: peerId('p'), tokens: 128.5 }]);
     first.saveEvaluation('a', 2, 4.5);
@@ -57,7 +57,7 @@ describe('store', () => {
 
   it('takes back everything that was made of steps given up', () => {
     const store = opened();
-    store.addRun('a', 'hash', '{}', 0);
+    store.addRun('a', 'hash', '{}', 'zero', 0);
     for (const step of [0, 1, 2, 3]) store.commitStep('a', commit(step), [{ peer: peerId('p'), tokens: 1 }]);
     store.saveEvaluation('a', 2, 4);
     store.saveEvaluation('a', 3, 3);
@@ -72,8 +72,8 @@ describe('store', () => {
 
   it('keeps the newest checkpoints and names those that may go', () => {
     const store = opened();
-    store.addRun('a', 'hash', '{}', 0);
-    expect(store.saveCheckpoint('a', 0, 'zero', 2)).toEqual([]);
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 0, manifest: 'zero' });
     expect(store.saveCheckpoint('a', 3, 'three', 2)).toEqual([]);
     expect(store.saveCheckpoint('a', 6, 'six', 2)).toEqual(['zero']);
     expect(store.checkpoint('a', 3)).toBe('three');

@@ -27,7 +27,8 @@ export interface RunRow {
 export interface Store {
   /** A secret of this directory, made by `create` the first time it is asked for. */
   secret(key: string, create: () => string): string;
-  addRun(name: string, contentHash: string, document: string, nowMs: number): void;
+  /** A new run with its initial state, checkpoint 0. */
+  addRun(name: string, contentHash: string, document: string, manifest: string, nowMs: number): void;
   run(name: string): RunRow | null;
   runNames(): string[];
   activeRun(): RunRow | null;
@@ -141,14 +142,12 @@ function storeOf(database: DatabaseSyncInstance): Store {
         return String(one('SELECT value FROM setting WHERE key = ?', key)?.value);
       }),
 
-    addRun: (name, contentHash, document, nowMs) =>
-      run(
-        'INSERT INTO run (name, contentHash, document, createdAtMs) VALUES (?, ?, ?, ?)',
-        name,
-        contentHash,
-        document,
-        nowMs,
-      ),
+    addRun: (name, contentHash, document, manifest, nowMs) =>
+      atomically(() => {
+        const columns = 'name, contentHash, document, createdAtMs';
+        run(`INSERT INTO run (${columns}) VALUES (?, ?, ?, ?)`, name, contentHash, document, nowMs);
+        run('INSERT INTO checkpoint VALUES (?, 0, ?)', name, manifest);
+      }),
     run: (name) => {
       const row = one(`SELECT ${RUN_COLUMNS} FROM run WHERE name = ?`, name);
       return row && runRow(row);

@@ -1,0 +1,161 @@
+/**
+ * One donor's connection: the only place that reads what a donor sends. Everything is bounded before it is parsed and
+ * checked by schema before it goes on; what breaks a rule is answered with a reason, counted, and ends this connection
+ * alone. Rules WP in SPEC.md.
+ */
+import type { RawData, WebSocket } from 'ws';
+import type { PeerId } from '../swarm/base.ts';
+import {
+  type AdapterProfile,
+  decodePeerMessage,
+  MESSAGE_BYTES_LIMIT,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  REFUSAL_SENTENCES,
+  type RefusalReason,
+  type ServerMessage,
+} from '../swarm/messages.ts';
+
+/** Time from the connection to its `hello`. */
+export const HELLO_LIMIT_MS = 10_000;
+/** Messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
+const MESSAGE_BURST = 1_000;
+const MESSAGES_PER_SECOND = 100;
+/** A donor that does not read what it is sent is given up when so much waits for it. */
+const UNREAD_BYTES_LIMIT = 16 * 1024 * 1024;
+/** What was not said to be too large within this is cut off by the WebSocket library. */
+export const SOCKET_BYTES_LIMIT = 4 * MESSAGE_BYTES_LIMIT;
+
+/** The way to a donor, as the run sees it. */
+export interface DonorLink {
+  send(message: ServerMessage): void;
+  refuse(reason: RefusalReason, detail: string): void;
+  close(): void;
+}
+
+/** The run, as a connection sees it. */
+export interface DonorHost {
+  /** Answers `hello`: the name this donor has from now on (it was sent `welcome`), or why it may not join. */
+  admit(adapter: AdapterProfile, invite: string | undefined, link: DonorLink): PeerId | RefusalReason;
+  /** A message after `hello`; a reason where it does not fit what the server has said. */
+  heard(peer: PeerId, message: PeerMessage): RefusalReason | null;
+  gone(peer: PeerId, detail: string): void;
+  countRefusal(reason: RefusalReason): void;
+}
+
+type Problem = readonly [reason: RefusalReason, detail: string];
+
+export class DonorSocket {
+  readonly #socket: WebSocket;
+  readonly #host: DonorHost;
+  readonly #helloTimer: NodeJS.Timeout;
+  #peer: PeerId | null = null;
+  #open = true;
+  #allowance = MESSAGE_BURST;
+  #lastHeardMs: number;
+
+  constructor(socket: WebSocket, host: DonorHost, nowMs: number) {
+    this.#socket = socket;
+    this.#host = host;
+    this.#lastHeardMs = nowMs;
+    this.#helloTimer = setTimeout(() => this.refuse('outOfOrder', 'no hello came'), HELLO_LIMIT_MS);
+    socket.on('message', (data, isBinary) => this.#received(data, isBinary));
+    socket.on('error', (error) => {
+      if (/max payload/i.test(error.message)) host.countRefusal('tooLarge');
+    });
+    socket.on('close', () => this.#ended('its connection closed'));
+  }
+
+  /** Ends the connection where nothing came for so long. */
+  expire(nowMs: number, limitMs: number): void {
+    if (this.#open && nowMs - this.#lastHeardMs > limitMs) {
+      this.#socket.terminate();
+      this.#ended('it was silent for too long');
+    }
+  }
+
+  send(message: ServerMessage): void {
+    if (!this.#open) return;
+    this.#socket.send(JSON.stringify(message));
+    if (this.#socket.bufferedAmount > UNREAD_BYTES_LIMIT) {
+      this.#socket.terminate();
+      this.#ended('it does not read what it is sent');
+    }
+  }
+
+  refuse(reason: RefusalReason, detail: string): void {
+    if (!this.#open) return;
+    this.#host.countRefusal(reason);
+    this.send({ type: 'refused', reason, detail: `${REFUSAL_SENTENCES[reason]} (${detail})`.slice(0, 2_000) });
+    this.close();
+    this.#ended(`it was refused: ${reason}, ${detail}`);
+  }
+
+  close(): void {
+    this.#socket.close(1000);
+  }
+
+  #ended(detail: string): void {
+    if (!this.#open) return;
+    this.#open = false;
+    clearTimeout(this.#helloTimer);
+    if (this.#peer !== null) this.#host.gone(this.#peer, detail);
+  }
+
+  #received(data: RawData, isBinary: boolean): void {
+    if (!this.#open) return;
+    const problem = this.#handle(data, isBinary);
+    if (problem !== null) this.refuse(...problem);
+  }
+
+  #handle(data: RawData, isBinary: boolean): Problem | null {
+    if (!this.#mayMessage()) return ['tooManyMessages', `more than ${MESSAGES_PER_SECOND} a second`];
+    const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer);
+    if (bytes.length > MESSAGE_BYTES_LIMIT) return ['tooLarge', `${bytes.length} bytes`];
+    if (isBinary) return ['malformed', 'tensors go from peer to peer, not to the server'];
+    const text = bytes.toString('utf8');
+    const decoded = decodePeerMessage(text);
+    if (this.#peer === null) return this.#greeted(text, decoded.ok ? decoded.value : decoded.reason);
+    if (!decoded.ok) return ['malformed', decoded.reason];
+    if (decoded.value.type === 'hello') return ['outOfOrder', 'a second hello'];
+    const reason = this.#host.heard(this.#peer, decoded.value);
+    return reason === null ? null : [reason, `${decoded.value.type} does not fit here`];
+  }
+
+  #greeted(text: string, message: PeerMessage | string): Problem | null {
+    // Another version's hello need not fit this version's schema: its number alone is looked at first.
+    const protocol = protocolOfHello(text);
+    if (protocol !== null && protocol !== PROTOCOL_VERSION) {
+      return ['wrongProtocol', `version ${protocol}, the server speaks ${PROTOCOL_VERSION}`];
+    }
+    if (typeof message === 'string') return ['malformed', message];
+    if (message.type !== 'hello') return ['outOfOrder', `${message.type} before hello`];
+    clearTimeout(this.#helloTimer);
+    const admitted = this.#host.admit(message.adapter, message.invite, this);
+    if (isRefusal(admitted)) return [admitted, 'at hello'];
+    this.#peer = admitted;
+    if (!this.#open) this.#host.gone(admitted, 'its connection closed');
+    return null;
+  }
+
+  /** A bucket of messages that fills with time. */
+  #mayMessage(): boolean {
+    const nowMs = Date.now();
+    const earned = ((nowMs - this.#lastHeardMs) / 1_000) * MESSAGES_PER_SECOND;
+    this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + earned) - 1;
+    this.#lastHeardMs = nowMs;
+    return this.#allowance >= 0;
+  }
+}
+
+const isRefusal = (answer: PeerId | RefusalReason): answer is RefusalReason => answer in REFUSAL_SENTENCES;
+
+function protocolOfHello(text: string): number | null {
+  try {
+    const json: unknown = JSON.parse(text);
+    if (typeof json !== 'object' || json === null || !('type' in json) || json.type !== 'hello') return null;
+    return 'protocol' in json && typeof json.protocol === 'number' ? json.protocol : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,403 @@
+/**
+ * The shell around the coordinator for one run: it feeds events in and performs the effects that come out, each done
+ * before the next. It decides nothing. Connections, the store, the metrics file and one timer are all it owns.
+ */
+import { randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { invariant, type PeerId, peerId, type Result } from '../swarm/base.ts';
+import { snapshot } from '../swarm/coordinator/snapshot.ts';
+import {
+  begin,
+  type CoordinatorConfig,
+  type CoordinatorEvent,
+  type CoordinatorState,
+  type Effect,
+  nextDeadline,
+  type OperatorCommand,
+  type StartState,
+} from '../swarm/coordinator/state.ts';
+import { step } from '../swarm/coordinator/step.ts';
+import { learningRate } from '../swarm/learningRate.ts';
+import { predictedBytes } from '../swarm/memory.ts';
+import {
+  type AdapterProfile,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  type RefusalReason,
+  type RunFacts,
+  type ServerMessage,
+  type Snapshot,
+} from '../swarm/messages.ts';
+import type { Model } from '../swarm/model.ts';
+import type { Plan } from '../swarm/plan.ts';
+import { modelOf } from '../swarm/runFile.ts';
+import type { BlobStore } from './blobs.ts';
+import { KEPT_CHECKPOINTS, type Manifest, manifestHashes, parseManifest, shardBytes } from './checkpointState.ts';
+import type { DonorHost, DonorLink } from './donorSocket.ts';
+import { MetricsFile } from './metricsFile.ts';
+import { factsOf, isEvaluationDue, parseDocument, type RunDocument, windowsOf } from './runDocument.ts';
+import type { Store } from './store.ts';
+
+export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
+
+export interface RunOptions {
+  readonly store: Store;
+  readonly blobs: BlobStore;
+  readonly name: string;
+  readonly log: Log;
+  /** Peers in the order they joined. */
+  readonly makePlan: (peers: readonly PeerId[]) => Result<Plan>;
+  readonly capacity: number;
+  readonly expectedDonors: number | null;
+  /** Until so many steps stand committed; the run file's number where absent. */
+  readonly steps?: number;
+  readonly metricsPath?: string;
+  readonly maxDonors?: number;
+}
+
+export interface RollBack {
+  readonly atStep: number;
+  readonly toStep: number;
+  readonly reason: string;
+}
+
+export interface DonorMemory {
+  readonly predictedBytes: number;
+  readonly peakBytes: number;
+}
+
+interface Connection {
+  readonly link: DonorLink;
+  readonly token: string;
+  readonly adapter: AdapterProfile;
+}
+
+/** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
+const MAX_DONORS = 1_000;
+/** setTimeout takes no longer waits. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export class ActiveRun implements DonorHost {
+  readonly name: string;
+  readonly document: RunDocument;
+  readonly model: Model;
+  readonly facts: RunFacts;
+  readonly rollBacks: RollBack[] = [];
+  /** GPU bytes of each donor, the most that any of its plans predicted and it reported. */
+  readonly memory = new Map<PeerId, DonorMemory>();
+  readonly refusals = new Map<RefusalReason, number>();
+  readonly #options: RunOptions;
+  readonly #connections = new Map<PeerId, Connection>();
+  readonly #listeners = new Set<() => void>();
+  readonly #metrics: MetricsFile | null;
+  #state: CoordinatorState;
+  #timer: NodeJS.Timeout | undefined;
+  /** Events that come while another one is being handled wait their turn. */
+  readonly #events: CoordinatorEvent[] = [];
+  #busy = false;
+  #closed = false;
+  #plan: Plan | null = null;
+
+  constructor(options: RunOptions) {
+    const { store, name } = options;
+    const row = store.run(name);
+    invariant(row, `the store knows no run ${name}`);
+    this.name = name;
+    this.#options = options;
+    this.document = parseDocument(row.document);
+    this.model = modelOf(this.document.file);
+    this.facts = factsOf(this.document);
+    this.#state = begin(this.#config(), this.#startState());
+    this.#metrics =
+      options.metricsPath === undefined
+        ? null
+        : new MetricsFile(options.metricsPath, {
+            steps: (from) => store.steps(name, from),
+            evaluations: () => store.evaluations(name),
+            isEvaluationDue: (committedSteps) => isEvaluationDue(this.document, committedSteps, this.#steps),
+          });
+  }
+
+  get #steps(): number {
+    return Math.min(this.#options.steps ?? this.document.file.train.steps, this.document.file.train.steps);
+  }
+
+  get phase(): CoordinatorState['phase']['name'] {
+    return this.#state.phase.name;
+  }
+
+  get committedSteps(): number {
+    return this.#state.committedSteps;
+  }
+
+  get epoch(): number {
+    return this.#state.epoch;
+  }
+
+  snapshot(): Snapshot {
+    return snapshot(this.#state, Date.now());
+  }
+
+  /** Called after every event that changed something to see. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves once `holds` does. */
+  until(holds: (run: ActiveRun) => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (!holds(this)) return;
+        forget();
+        resolve();
+      };
+      const forget = this.onChange(look);
+      look();
+    });
+  }
+
+  /** What the operator says. A stop holds until a start, also over a restart of the server. */
+  command(command: OperatorCommand): void {
+    const { store } = this.#options;
+    store.addEvent(this.name, 'operator', command, Date.now());
+    if (command === 'stop') store.setOperatorPaused(this.name, true);
+    if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain();
+    this.#dispatch({ type: 'operatorSaid', command });
+  }
+
+  /** Ends at the next step boundary; the next server goes on from there. */
+  shutDown(): void {
+    this.#dispatch({ type: 'operatorSaid', command: 'stop' });
+  }
+
+  /** Nothing is in progress, and nothing will be. */
+  get isAtRest(): boolean {
+    return this.phase === 'stopped';
+  }
+
+  admit(adapter: AdapterProfile, _invite: string | undefined, link: DonorLink): PeerId | RefusalReason {
+    if (this.#closed) return 'serverFull';
+    if (this.phase === 'finished') return 'runFinished';
+    if (this.#connections.size >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
+    const peer = peerId(randomBytes(9).toString('base64url'));
+    const token = randomBytes(24).toString('base64url');
+    this.#connections.set(peer, { link, token, adapter });
+    const { generation, epoch, committedSteps } = this.#state;
+    link.send({
+      type: 'welcome',
+      protocol: PROTOCOL_VERSION,
+      peer,
+      token,
+      run: this.facts,
+      iceServers: [],
+      generation,
+      epoch,
+      committedSteps,
+    });
+    this.#options.store.addEvent(this.name, 'joined', peer, Date.now());
+    this.#dispatch({ type: 'donorJoined', peer, adapter });
+    return peer;
+  }
+
+  heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
+    if (!this.#connections.has(peer)) return null;
+    switch (message.type) {
+      case 'hello':
+        return 'outOfOrder';
+      case 'heartbeat':
+        return null;
+      case 'signal':
+        // Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault.
+        this.#connections
+          .get(message.to)
+          ?.link.send({ type: 'signal', from: peer, epoch: message.epoch, data: message.data });
+        return null;
+      case 'uploaded':
+        if (!message.shards.every((shard) => this.#isStored(shard.hash, shardBytes(shard.range, true))))
+          return 'malformed';
+        break;
+      case 'ready':
+        this.#recordMemory(peer, message.memoryBytes);
+        break;
+    }
+    this.#dispatch({ type: 'donorSaid', peer, message });
+    return null;
+  }
+
+  gone(peer: PeerId, detail: string): void {
+    if (this.#closed || !this.#connections.delete(peer)) return;
+    this.#options.store.addEvent(this.name, 'gone', `${peer}: ${detail}`, Date.now());
+    this.#dispatch({ type: 'donorGone', peer, detail });
+  }
+
+  countRefusal(reason: RefusalReason): void {
+    this.refusals.set(reason, (this.refusals.get(reason) ?? 0) + 1);
+    this.#options.log('debug', `refused: ${reason}`);
+  }
+
+  /** The donor whose HTTP calls carry this token. */
+  donorOfToken(token: string): PeerId | null {
+    for (const [peer, connection] of this.#connections) if (connection.token === token) return peer;
+    return null;
+  }
+
+  /** A message for everyone, past the coordinator: snapshots. */
+  broadcast(message: ServerMessage): void {
+    for (const { link } of this.#connections.values()) link.send(message);
+  }
+
+  checkpoint(committedSteps: number): Manifest | null {
+    const manifest = this.#options.store.checkpoint(this.name, committedSteps);
+    return manifest === null ? null : parseManifest(manifest);
+  }
+
+  /** No event is handled any more; the last line of the metrics file is written. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#metrics?.append(true);
+    for (const { link } of this.#connections.values()) link.close();
+  }
+
+  #config(): CoordinatorConfig {
+    const { file } = this.document;
+    const { train } = file;
+    const evaluation = windowsOf(this.document);
+    return {
+      name: this.name,
+      model: this.model,
+      batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
+      steps: this.#steps,
+      learningRate: (at) => learningRate(train, at),
+      gradientClipNorm: train.gradientClipNorm,
+      checkpointEverySteps: file.checkpoint.everySteps,
+      evaluation,
+      makePlan: this.#options.makePlan,
+      capacity: this.#options.capacity,
+      expectedDonors: this.#options.expectedDonors,
+    };
+  }
+
+  #startState(): StartState {
+    const { store, name } = this.#options;
+    const row = store.run(name);
+    const newest = store.newestCheckpoint(name);
+    invariant(row && newest, `run ${name} has no initial state`);
+    const committedSteps = store.committedSteps(name);
+    const evaluated = [...store.evaluations(name)].at(-1);
+    return {
+      generation: row.generation,
+      epoch: row.epoch,
+      committedSteps,
+      newestCheckpointStep: newest.committedSteps,
+      operatorPaused: row.operatorPaused,
+      evaluatedSteps: evaluated?.[0] ?? null,
+      evaluationLoss: evaluated?.[1] ?? null,
+      loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
+    };
+  }
+
+  /** From the store, with those who are still connected. */
+  #beginAgain(): void {
+    this.#state = begin(this.#config(), this.#startState());
+    for (const [peer, { adapter }] of this.#connections) this.#dispatch({ type: 'donorJoined', peer, adapter });
+  }
+
+  #dispatch(event: CoordinatorEvent): void {
+    this.#events.push(event);
+    if (this.#busy) return;
+    this.#busy = true;
+    try {
+      for (let next = this.#events.shift(); next !== undefined && !this.#closed; next = this.#events.shift()) {
+        const [state, effects] = step(this.#state, next, Date.now());
+        this.#state = state;
+        for (const effect of effects) this.#perform(effect);
+      }
+    } finally {
+      this.#busy = false;
+    }
+    this.#setTimer();
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  #setTimer(): void {
+    clearTimeout(this.#timer);
+    const deadline = nextDeadline(this.#state);
+    if (deadline === null || this.#closed) return;
+    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - Date.now()));
+    this.#timer = setTimeout(() => this.#dispatch({ type: 'deadlineReached' }), waitMs);
+  }
+
+  #perform(effect: Effect): void {
+    const { store, log } = this.#options;
+    switch (effect.type) {
+      case 'send':
+        this.#connections.get(effect.to)?.link.send(effect.message);
+        return;
+      case 'refuse':
+        this.#connections.get(effect.peer)?.link.refuse(effect.reason, effect.detail);
+        this.#connections.delete(effect.peer);
+        return;
+      case 'storeCommit':
+        store.commitStep(this.name, effect.record, effect.ledger);
+        this.#metrics?.append();
+        return;
+      case 'storeEvaluation':
+        store.saveEvaluation(this.name, effect.committedSteps, effect.loss);
+        this.#metrics?.append();
+        return;
+      case 'storeCheckpoint':
+        this.#storeCheckpoint({
+          step: effect.step,
+          shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
+        });
+        return;
+      case 'rollBack':
+        this.rollBacks.push({ atStep: effect.atStep, toStep: effect.toStep, reason: effect.reason });
+        store.rollBack(this.name, effect.toStep);
+        store.addEvent(this.name, 'rollBack', `${effect.atStep} to ${effect.toStep}: ${effect.reason}`, Date.now());
+        this.#metrics?.rewrite();
+        return;
+      case 'storeEpoch':
+        this.#plan = effect.plan;
+        store.saveEpoch(this.name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
+        return;
+      case 'storePaused':
+        store.setOperatorPaused(this.name, effect.paused);
+        return;
+      case 'log':
+        log(effect.level, effect.text);
+        return;
+      case 'publish':
+      case 'finished':
+      case 'stopped':
+        return; // every event ends with the listeners being told
+    }
+  }
+
+  #isStored(hash: string, bytes: number): boolean {
+    const found = statSync(this.#options.blobs.path(hash), { throwIfNoEntry: false });
+    return found?.size === bytes;
+  }
+
+  #recordMemory(peer: PeerId, memoryBytes: number): void {
+    if (this.#plan === null) return;
+    const before = this.memory.get(peer) ?? { predictedBytes: 0, peakBytes: 0 };
+    const predicted = predictedBytes(this.model, this.#plan, peer, this.document.file.train.sequenceLength);
+    this.memory.set(peer, {
+      predictedBytes: Math.max(before.predictedBytes, predicted),
+      peakBytes: Math.max(before.peakBytes, memoryBytes),
+    });
+  }
+
+  #storeCheckpoint(manifest: Manifest): void {
+    const { store, blobs } = this.#options;
+    const superseded = store.saveCheckpoint(this.name, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
+    const needed = new Set(store.manifests().flatMap((text) => manifestHashes(parseManifest(text))));
+    for (const hash of superseded.flatMap((text) => manifestHashes(parseManifest(text)))) {
+      if (!needed.has(hash)) void blobs.remove(hash);
+    }
+  }
+}

@@ -1,0 +1,183 @@
+/**
+ * A donor without a GPU, for the server's tests: it speaks the protocol as a page does, and answers every request with
+ * numbers that are a pure function of the step. What it uploads says which step it is of.
+ */
+import { WebSocket } from 'ws';
+import { invariant } from '../swarm/base.ts';
+import {
+  type AdapterProfile,
+  decodeServerMessage,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  type ServerMessage,
+} from '../swarm/messages.ts';
+import type { Plan } from '../swarm/plan.ts';
+
+export const SCRIPTED_ADAPTER: AdapterProfile = {
+  vendor: 'none',
+  architecture: 'scripted',
+  description: 'a test',
+  software: true,
+  browser: 'none',
+};
+
+type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
+
+/** Loss of a step, whatever the plan. */
+export const scriptedLoss = (step: number): number => 5 - step / 10;
+export const scriptedEvaluation = (committedSteps: number): number => 4 - committedSteps / 10;
+
+export class ScriptedDonor {
+  readonly heard: ServerMessage[] = [];
+  readonly closed: Promise<void>;
+  /** Whether it does what the server asks, or only listens. */
+  obedient = true;
+  readonly #url: string;
+  readonly #socket: WebSocket;
+  readonly #waiting = new Set<() => void>();
+  #welcome: Said<'welcome'> | null = null;
+  #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+
+  /** `greets`: it says hello by itself. */
+  constructor(url: string, { greets = true } = {}) {
+    this.#url = url;
+    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/ws`);
+    this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
+    this.#socket.on('error', () => {}); // the close that follows says it
+    this.#socket.on('message', (data) => this.#received(String(data)));
+    this.opened = new Promise((resolve) => {
+      this.#socket.on('open', () => {
+        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER });
+        resolve();
+      });
+    });
+  }
+
+  readonly opened: Promise<void>;
+
+  get welcome(): Said<'welcome'> {
+    invariant(this.#welcome, 'this donor was not welcomed yet');
+    return this.#welcome;
+  }
+
+  say(message: PeerMessage): void {
+    this.sayRaw(JSON.stringify(message));
+  }
+
+  sayRaw(data: string | Uint8Array): void {
+    this.#socket.send(data);
+  }
+
+  leave(): void {
+    this.#socket.close();
+  }
+
+  /** As if its machine had lost power. */
+  vanish(): void {
+    this.#socket.terminate();
+  }
+
+  /** The first message of this type, come or to come, that `fits`. */
+  async hears<Type extends ServerMessage['type']>(
+    type: Type,
+    fits: (message: Said<Type>) => boolean = () => true,
+  ): Promise<Said<Type>> {
+    const matches = (message: ServerMessage): message is Said<Type> =>
+      message.type === type && fits(message as Said<Type>);
+    for (;;) {
+      const found = this.heard.find(matches);
+      if (found) return found;
+      await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    }
+  }
+
+  fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(`${this.#url}${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${this.welcome.token}`, ...init.headers },
+    });
+  }
+
+  #received(text: string): void {
+    const message = decodeServerMessage(text);
+    if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
+    if (message.value.type === 'welcome') this.#welcome = message.value;
+    if (this.obedient) void this.#obey(message.value);
+    this.heard.push(message.value);
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+
+  async #obey(message: ServerMessage): Promise<void> {
+    switch (message.type) {
+      case 'prepare':
+        this.#plan = message;
+        return this.say({ type: 'ready', epoch: message.epoch, memoryBytes: 1_000_000 });
+      case 'start':
+        return this.#report(message.epoch, message.step);
+      case 'evaluate':
+        return this.#evaluate(message.epoch, message.step);
+      case 'committed':
+        if (message.checkpoint) await this.#upload(message.epoch, message.step + 1);
+    }
+  }
+
+  /** Losses of these samples, so that their mean is `loss`. */
+  #losses(loss: number, samples: readonly { id: number; count: number }[]) {
+    const { sequenceLength } = this.welcome.run.train;
+    return samples.map(({ id, count }) => ({ microBatch: id, lossSum: loss * count * sequenceLength }));
+  }
+
+  #isLast(plan: Plan): boolean {
+    return plan.stages.at(-1)?.members.some(({ peer }) => peer === this.welcome.peer) ?? false;
+  }
+
+  #shards(plan: Plan) {
+    return plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap(({ peer, range }) => (peer === this.welcome.peer ? { block, range } : [])),
+    );
+  }
+
+  #report(epoch: number, step: number): void {
+    const plan = this.#planOf(epoch);
+    if (plan === null) return;
+    const samples = plan.microBatches.map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
+    this.say({
+      type: 'report',
+      epoch,
+      step,
+      losses: this.#isLast(plan) ? this.#losses(scriptedLoss(step), samples) : [],
+      shards: this.#shards(plan).map((shard) => ({ ...shard, sumSquares: 0.25, digest: null })),
+      bytesDirect: 100,
+      bytesRelayed: 0,
+      spans: [],
+    });
+  }
+
+  #evaluate(epoch: number, step: number): void {
+    const plan = this.#planOf(epoch);
+    if (plan === null || !this.#isLast(plan)) return;
+    const { evaluation, train } = this.welcome.run;
+    const windows = Math.floor(((evaluation?.tokens ?? 1) - 1) / train.sequenceLength);
+    const losses = this.#losses(scriptedEvaluation(step), [{ id: 0, count: windows }]);
+    this.say({ type: 'evaluated', epoch, step, losses });
+  }
+
+  async #upload(epoch: number, step: number): Promise<void> {
+    const plan = this.#planOf(epoch);
+    if (plan === null) return;
+    const shards = [];
+    for (const { block, range } of this.#shards(plan)) {
+      const body = new Uint8Array(new Float32Array((range[1] - range[0]) * 3).fill(step).buffer);
+      const headers = { 'content-type': 'application/octet-stream' };
+      const answer: unknown = await (await this.fetch('/api/state', { method: 'PUT', body, headers })).json();
+      const hash = typeof answer === 'object' && answer && 'hash' in answer ? String(answer.hash) : '';
+      shards.push({ block, range, hash });
+    }
+    this.say({ type: 'uploaded', epoch, step, shards });
+  }
+
+  #planOf(epoch: number): Plan | null {
+    return this.#plan?.epoch === epoch ? this.#plan.plan : null;
+  }
+}

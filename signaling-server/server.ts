@@ -1,0 +1,211 @@
+/**
+ * The server of one run: pages, the donors' sockets, their HTTP calls and the dashboard's. It only wires: what is
+ * decided is decided in swarm/coordinator, what is kept is kept by the store.
+ */
+import { existsSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+import helmet from '@fastify/helmet';
+import rateLimit from '@fastify/rate-limit';
+import staticFiles from '@fastify/static';
+import websocket from '@fastify/websocket';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { invariant, type PeerId, type Result, refusal, success } from '../swarm/base.ts';
+import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
+import { equalSplit } from '../swarm/planner/equalSplit.ts';
+import { modelOf } from '../swarm/runFile.ts';
+import type { DataDirectory } from './dataDirectory.ts';
+import { addDonorApi } from './donorApi.ts';
+import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
+import { addOperatorApi, RECENT_STEPS_SHOWN, recentSteps, throttled } from './operatorApi.ts';
+import { newSessionKey, operatorSession } from './operatorSession.ts';
+import { ActiveRun, type Log } from './run.ts';
+import { parseDocument } from './runDocument.ts';
+
+export const DEFAULT_PORT = 8080;
+/** Donors see the run at most so often; it is for people. */
+const SNAPSHOT_INTERVAL_MS = 1_000;
+const SILENCE_CHECK_MS = 1_000;
+/** How long a stop waits for the step in progress and its checkpoint. */
+const STOP_LIMIT_MS = 180_000;
+const PAGE_CALLS_PER_MINUTE = 600;
+
+export interface ServerOptions {
+  readonly data: DataDirectory;
+  readonly runName: string;
+  readonly log: Log;
+  /** Folder with the built pages; without it there are only the calls. */
+  readonly pages?: string;
+  readonly host?: string;
+  /** 0: any free one. */
+  readonly port?: number;
+  /** Fixed number of donors, all of whom compute: no step before they are there. Null: whoever comes. */
+  readonly expectedDonors?: number | null;
+  readonly microBatches?: number;
+  readonly steps?: number;
+  readonly metricsPath?: string;
+  readonly maxDonors?: number;
+  /** Told every operator token: the first one, and one after each login. */
+  readonly onOperatorToken?: (token: string) => void;
+}
+
+export interface Server {
+  readonly url: string;
+  readonly run: ActiveRun;
+  operatorToken(): string;
+  /** Stops at the next step boundary, with everything saved, and closes. */
+  stop(): Promise<void>;
+  /** Closes at once; what is committed stays committed. */
+  close(): Promise<void>;
+}
+
+export async function createServer(options: ServerOptions): Promise<Result<Server>> {
+  const { data, host = 'localhost', port = DEFAULT_PORT, log } = options;
+  const run = activeRun(options);
+  const app = Fastify({ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true });
+  const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
+    options.onOperatorToken?.(token),
+  );
+  await addPlugins(app, options.pages);
+  addDonorApi(app, run, data.blobs);
+  addOperatorApi(app, run, { view: () => operatorView(run, data) }, session, false);
+  const sockets = addDonorSockets(app, run);
+  app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
+
+  const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () =>
+    run.broadcast({ type: 'snapshot', snapshot: run.snapshot() }),
+  );
+  run.onChange(snapshots.request);
+  const silence = setInterval(() => {
+    const nowMs = Date.now();
+    for (const socket of [...sockets]) socket.expire(nowMs, SILENCE_LIMIT_MS);
+  }, SILENCE_CHECK_MS);
+
+  const close = async (): Promise<void> => {
+    clearInterval(silence);
+    snapshots.cancel();
+    run.close();
+    await app.close();
+  };
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    await close();
+    return refusal(listenProblem(error, host, port));
+  }
+  log('debug', 'the server listens');
+  return success({
+    url: addressOf(app, host),
+    run,
+    operatorToken: session.token,
+    stop: async () => {
+      run.shutDown();
+      await Promise.race([run.until(({ isAtRest }) => isAtRest), timeout(STOP_LIMIT_MS)]);
+      await close();
+    },
+    close,
+  });
+}
+
+function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun {
+  const row = data.store.run(runName);
+  invariant(row, `run ${runName} is in the store`);
+  data.store.setActive(runName);
+  const { file } = parseDocument(row.document);
+  const model = modelOf(file);
+  const microBatches = options.microBatches === undefined ? {} : { microBatches: options.microBatches };
+  const makePlan = (peers: readonly PeerId[]) =>
+    success(equalSplit(model, file.train.globalBatchSize, peers, microBatches));
+  return new ActiveRun({
+    ...options,
+    store: data.store,
+    blobs: data.blobs,
+    name: runName,
+    log,
+    makePlan,
+    capacity: model.layers,
+    expectedDonors: options.expectedDonors ?? null,
+  });
+}
+
+async function addPlugins(app: FastifyInstance, pages: string | undefined): Promise<void> {
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'self'"],
+        baseUri: ["'none'"],
+        connectSrc: ["'self'"],
+        frameAncestors: ["'none'"],
+        formAction: ["'self'"],
+        imgSrc: ["'self'", 'data:'],
+        objectSrc: ["'none'"],
+        scriptSrc: ["'self'"],
+        styleSrc: ["'self'"],
+        workerSrc: ["'self'"],
+      },
+    },
+    strictTransportSecurity: false,
+  });
+  await app.register(rateLimit, { global: false });
+  await app.register(websocket, { options: { maxPayload: SOCKET_BYTES_LIMIT } });
+  if (pages === undefined || !existsSync(pages)) return;
+  const config = { rateLimit: { max: PAGE_CALLS_PER_MINUTE, timeWindow: 60_000 } };
+  await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
+  app.get('/operator', { config }, (_request, reply) => reply.sendFile('operator.html'));
+}
+
+function addDonorSockets(app: FastifyInstance, run: ActiveRun): Set<DonorSocket> {
+  const sockets = new Set<DonorSocket>();
+  app.register(async (donors) => {
+    donors.get('/ws', { websocket: true }, (socket) => {
+      const donor = new DonorSocket(socket, run, Date.now());
+      sockets.add(donor);
+      socket.on('close', () => sockets.delete(donor));
+    });
+  });
+  return sockets;
+}
+
+function operatorView(run: ActiveRun, { store }: DataDirectory) {
+  const recent = store.steps(run.name, Math.max(0, run.committedSteps - RECENT_STEPS_SHOWN));
+  return {
+    snapshot: run.snapshot(),
+    recent: recentSteps(recent),
+    evaluations: [...store.evaluations(run.name)].map(([committedSteps, loss]) => ({ committedSteps, loss })),
+    refusals: Object.fromEntries(run.refusals),
+  };
+}
+
+function addressOf(app: FastifyInstance, host: string): string {
+  const address = app.server.address();
+  invariant(address !== null && typeof address === 'object', 'the server listens on a port');
+  const isAny = host === '0.0.0.0' || host === '::';
+  const name = isAny ? 'localhost' : isIP(host) === 6 ? `[${host}]` : host;
+  return `http://${name}:${address.port}`;
+}
+
+/** A browser gives WebGPU only to https and to localhost: what to say where the address is neither. */
+export function secureContextProblem(host: string): string | null {
+  const isLocal = host === 'localhost' || host.endsWith('.localhost') || host.startsWith('127.') || host === '::1';
+  if (isLocal) return null;
+  return (
+    `Browsers give WebGPU only to https and to localhost: donors who open http://${host} will have none. ` +
+    'Put a proxy with a certificate before this server, or let donors reach it as localhost.'
+  );
+}
+
+function listenProblem(error: unknown, host: string, port: number): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE') return `port ${port} of ${host} is taken: choose another one with --port`;
+  if (code === 'EACCES') return `port ${port} of ${host} may not be used by you: choose another one with --port`;
+  if (code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL') return `${host} is no address of this machine: see --host`;
+  return `the server cannot listen on ${host}:${port}: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+function timeout(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref());
+}
+
+/** The built pages beside this program. */
+export const pagesFolder = (root: string): string => join(root, 'dist', 'web');
