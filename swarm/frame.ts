@@ -16,8 +16,8 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 export const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. */
-export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values'] as const;
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. */
+export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut'] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 
 /** What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving holder's (values). */
@@ -26,7 +26,10 @@ export interface TensorKey {
   readonly epoch: number;
   readonly step: number;
   readonly stage: number;
-  /** Micro-batch id (activation, gradient) or the block's place in the model table (slice, values). */
+  /**
+   * Micro-batch id (activation, gradient; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
+   * values).
+   */
   readonly index: number;
   /** Elements of the block; for activations and gradients `[0, elements)`. */
   readonly range: Range;
@@ -66,8 +69,10 @@ export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[
 }
 
 export function decodeFrame(message: ArrayBuffer): Result<Frame> {
-  if (message.byteLength < HEADER_BYTES) return refusal(`a frame of ${message.byteLength} bytes is shorter than its header`);
-  if (message.byteLength > FRAME_BYTES) return refusal(`a frame of ${message.byteLength} bytes is longer than ${FRAME_BYTES}`);
+  if (message.byteLength < HEADER_BYTES)
+    return refusal(`a frame of ${message.byteLength} bytes is shorter than its header`);
+  if (message.byteLength > FRAME_BYTES)
+    return refusal(`a frame of ${message.byteLength} bytes is longer than ${FRAME_BYTES}`);
   const view = new DataView(message);
   const version = view.getUint8(0);
   if (version !== FRAME_VERSION) return refusal(`frame version ${version}, expected ${FRAME_VERSION}`);
@@ -77,7 +82,8 @@ export function decodeFrame(message: ArrayBuffer): Result<Frame> {
   const offset = view.getUint32(24, true);
   const length = view.getUint32(28, true);
   const tensorBytes = (range[1] - range[0]) * 4;
-  if (tensorBytes <= 0 || tensorBytes > TENSOR_BYTES_LIMIT) return refusal(`a tensor of ${tensorBytes} bytes is out of bounds`);
+  if (tensorBytes <= 0 || tensorBytes > TENSOR_BYTES_LIMIT)
+    return refusal(`a tensor of ${tensorBytes} bytes is out of bounds`);
   if (length !== message.byteLength - HEADER_BYTES) return refusal('the payload length differs from the message');
   if (offset % PAYLOAD_BYTES !== 0 || length !== Math.min(PAYLOAD_BYTES, tensorBytes - offset)) {
     return refusal('the payload is no chunk of its tensor');

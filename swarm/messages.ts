@@ -236,6 +236,9 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
 ]);
 export type ServerMessage = z.infer<typeof serverMessageSchema>;
 
+/** What `PUT /api/state` answers: the SHA-256 of the bytes it stored. */
+export const uploadAnswerSchema = z.object({ hash });
+
 function decode<T>(schema: z.ZodType<T>, text: string): Result<T> {
   let json: unknown;
   try {

@@ -1,0 +1,81 @@
+/**
+ * Where a block's tensors lie in a GPU buffer. A block's elements are counted without gaps everywhere (plans, shards,
+ * frames, checkpoints); in a buffer each tensor begins at a multiple of 64 floats, since WebGPU binds at multiples of
+ * 256 bytes. An arena is the one translation between the two: gaps stay zero, so norms may run over whole arenas.
+ */
+import { invariant, overlap, type Range } from './base.ts';
+import { type Block, type BlockUse, block, type Model, type TensorSpec } from './model.ts';
+
+export const ALIGNMENT_FLOATS = 64;
+/** The longest piece of a block that travels as one tensor frame sequence. */
+export const SLICE_ELEMENTS = 1_048_576;
+
+/** A run of elements that is contiguous on both sides. */
+export interface Segment {
+  readonly tensor: TensorSpec;
+  /** First element of the block. */
+  readonly from: number;
+  readonly length: number;
+  /** Float position in the arena. */
+  readonly at: number;
+}
+
+export interface Arena {
+  /** Covered elements of the block in order: one segment a tensor (or part of a tensor). */
+  readonly segments: readonly Segment[];
+  /** Floats, gaps included. */
+  readonly floats: number;
+}
+
+/** The arena of some ranges of a block (a whole block, a tied head's token table, a shard). */
+export function arena(source: Block, ranges: readonly Range[]): Arena {
+  const segments: Segment[] = [];
+  let at = 0;
+  for (const range of ranges) {
+    for (const tensor of source.tensors) {
+      const part = overlap(range, [tensor.offset, tensor.offset + tensor.elements]);
+      if (!part) continue;
+      segments.push({ tensor, from: part[0], length: part[1] - part[0], at });
+      at += Math.ceil((part[1] - part[0]) / ALIGNMENT_FLOATS) * ALIGNMENT_FLOATS;
+    }
+  }
+  return { segments, floats: at };
+}
+
+/** The parts of an arena that hold `range`, clipped to it, in order. What the arena does not cover is left out. */
+export function segmentsIn({ segments }: Arena, range: Range): Segment[] {
+  const found: Segment[] = [];
+  for (const segment of segments) {
+    const part = overlap(range, [segment.from, segment.from + segment.length]);
+    if (!part) continue;
+    found.push({
+      tensor: segment.tensor,
+      from: part[0],
+      length: part[1] - part[0],
+      at: segment.at + part[0] - segment.from,
+    });
+  }
+  return found;
+}
+
+/** Where a whole tensor lies, for binding it. */
+export function placeOf({ segments }: Arena, tensorName: string): { readonly at: number; readonly elements: number } {
+  const found = segments.find(({ tensor }) => tensor.name === tensorName);
+  invariant(found && found.length === found.tensor.elements, `the arena does not hold ${tensorName} whole`);
+  return { at: found.at, elements: found.length };
+}
+
+/** What a stage's use of a block and a shard share, cut into pieces that travel: both ends cut alike. */
+export function slices(use: BlockUse, shard: Range): Range[] {
+  const pieces: Range[] = [];
+  for (const range of use.ranges) {
+    const part = overlap(range, shard);
+    if (!part) continue;
+    for (let from = part[0]; from < part[1]; from += SLICE_ELEMENTS) {
+      pieces.push([from, Math.min(from + SLICE_ELEMENTS, part[1])]);
+    }
+  }
+  return pieces;
+}
+
+export const arenaOfUse = (model: Model, use: BlockUse): Arena => arena(block(model, use.block), use.ranges);

@@ -1,0 +1,166 @@
+/**
+ * What a peer allocates for a plan, buffer by buffer. The stage and the shards create exactly these lists, so the
+ * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
+ */
+import { overlap, type PeerId, type Range } from './base.ts';
+import { arena, arenaOfUse, slices } from './layout.ts';
+import { type BlockName, block, blocksOfStage, type Model } from './model.ts';
+import { type Holder, holders, type Plan } from './plan.ts';
+import { type Program, program } from './program.ts';
+import { slots as slotsOf } from './schedule/check.ts';
+import { stepSchedule } from './schedule/lower.ts';
+
+export interface BufferSpec {
+  readonly name: string;
+  readonly bytes: number;
+  readonly use: 'storage' | 'readback';
+}
+
+/** Partial sums of a norm, added up on the CPU in float64. */
+export const PARTIALS = 256;
+/** Learning rate, clip scale and what else AdamW reads, as floats. */
+export const SCALARS = 8;
+/** Mapped buffers per stage for activations and gradients on their way out. */
+export const READBACKS = 3;
+
+const storage = (name: string, floats: number): BufferSpec => ({
+  name,
+  bytes: Math.max(16, Math.ceil(floats) * 4),
+  use: 'storage',
+});
+const readback = (name: string, floats: number): BufferSpec => ({ ...storage(name, floats), use: 'readback' });
+
+export interface StageSize {
+  readonly layers: Range;
+  /** Samples of the largest micro-batch. */
+  readonly samples: number;
+  readonly sequence: number;
+  /** Micro-batches between forward and backward at once. */
+  readonly slots: number;
+}
+
+/** Everything a stage keeps: values, gradients, activations for each slot, scratch, and the way out. */
+export function stageBuffers(model: Model, { layers, samples, sequence, slots }: StageSize): BufferSpec[] {
+  const work = program(model, layers);
+  const rows = samples * sequence;
+  const specs: BufferSpec[] = [];
+  let largestSlice = 1;
+  for (const use of blocksOfStage(model, layers)) {
+    const { floats } = arenaOfUse(model, use);
+    specs.push(storage(`values/${use.block}`, floats), storage(`gradients/${use.block}`, floats));
+    for (const [from, to] of slices(use, [0, block(model, use.block).elements])) {
+      largestSlice = Math.max(largestSlice, to - from);
+    }
+  }
+  for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows));
+  for (const [name, width] of work.scratch) specs.push(storage(name, rows * width));
+  specs.push(...scratchExtras(work, rows));
+  const outgoing = Math.max(rows * model.width, largestSlice);
+  for (let i = 0; i < READBACKS; i++) {
+    specs.push(readback(`readback/${i}`, outgoing));
+    if (work.last) specs.push(readback(`lossReadback/${i}`, rows));
+  }
+  return specs;
+}
+
+function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
+  const specs = [...work.kept].map(([name, width]) => storage(`${slot}/${name}`, rows * width));
+  for (const { operation, y } of [...work.body, ...work.head]) {
+    if (operation.op === 'layerNorm') specs.push(storage(`${slot}/${y}.stat`, rows * 2));
+    if (operation.op === 'attention') specs.push(storage(`${slot}/${y}.lse`, rows * operation.heads));
+  }
+  if (work.first) {
+    specs.push(storage(`${slot}/ids`, rows), storage(`${slot}/order`, rows), storage(`${slot}/segments`, rows * 3 + 4));
+  }
+  if (work.last) {
+    specs.push(storage(`${slot}/targets`, rows), storage(`${slot}/loss`, rows));
+  }
+  return specs;
+}
+
+function scratchExtras(work: Program, rows: number): BufferSpec[] {
+  const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
+  return heads > 0 ? [storage('attention.delta', rows * heads)] : [];
+}
+
+/** How a primary works on a shard of its own: where the values lie, and what it adds up in which order. */
+export interface ShardWork {
+  readonly block: BlockName;
+  readonly range: Range;
+  /** Stage of this peer whose values buffer is the master; null: a buffer of the shard's own. */
+  readonly valuesStage: number | null;
+  /** Gradient sums to add, in order. */
+  readonly holders: readonly Holder[];
+  /** The first sum is this peer's own and covers the range: the others are added onto it where it lies. */
+  readonly sumInPlace: boolean;
+}
+
+const within = (range: Range, ranges: readonly Range[]): boolean =>
+  ranges.some(([from, to]) => from <= range[0] && range[1] <= to);
+
+export function shardsOf(model: Model, plan: Plan, peer: PeerId): ShardWork[] {
+  return plan.state.flatMap(({ block: name, shards }) => {
+    const order = holders(model, plan, name);
+    return shards
+      .filter((shard) => shard.peer === peer)
+      .map(({ range }): ShardWork => {
+        const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
+        const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
+        return {
+          block: name,
+          range,
+          valuesStage: own?.stage ?? null,
+          holders: concerned,
+          sumInPlace: own !== undefined && own === concerned[0],
+        };
+      });
+  });
+}
+
+/** Everything a peer keeps as the primary of shards: moments, sums of others' slices, its own values where it holds none. */
+export function shardBuffers(model: Model, plan: Plan, peer: PeerId): BufferSpec[] {
+  const work = shardsOf(model, plan, peer);
+  if (work.length === 0) return [];
+  const specs = work.flatMap(({ block: name, range, valuesStage, holders: order, sumInPlace }) => {
+    const { floats } = arena(block(model, name), [range]);
+    const key = shardKey(name, range);
+    const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
+    if (valuesStage === null) own.push(storage(`values/${key}`, floats));
+    if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
+    if (order.length > 1) own.push(storage(`incoming/${key}`, floats));
+    return own;
+  });
+  const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
+  return [
+    ...specs,
+    storage('scalars', SCALARS),
+    readback('partialsReadback', PARTIALS * work.length),
+    readback('shardReadback', largest * 3),
+  ];
+}
+
+export const shardKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
+
+/** The stages this peer has work in, with what each must hold. */
+export function stagesOfPeer(plan: Plan, peer: PeerId, sequence: number): Map<number, StageSize> {
+  const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
+  const inFlight = slotsOf(stepSchedule(plan));
+  const found = new Map<number, StageSize>();
+  plan.stages.forEach(({ layers, members }, stage) => {
+    const member = members.find((candidate) => candidate.peer === peer);
+    if (!member) return;
+    found.set(stage, {
+      layers,
+      samples: Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0)),
+      sequence,
+      slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
+    });
+  });
+  return found;
+}
+
+/** Bytes that a peer will allocate on its GPU for this plan. */
+export function predictedBytes(model: Model, plan: Plan, peer: PeerId, sequence: number): number {
+  const specs = [...stagesOfPeer(plan, peer, sequence).values()].flatMap((size) => stageBuffers(model, size));
+  return [...specs, ...shardBuffers(model, plan, peer)].reduce((sum, { bytes }) => sum + bytes, 0);
+}

@@ -1,0 +1,152 @@
+/**
+ * A stage's work as a straight list: the model's rows with every activation and gradient named, in forward order. The
+ * backward is the same list from the end. Naming them once, here, lets the memory prediction and the GPU stage read
+ * the same list, so that what is predicted is what is allocated.
+ *
+ * Gradients: rows that add a residual share one gradient buffer along the chain, so the gradient of the residual
+ * stream is one buffer for a whole stage (`stream`), one for each micro-batch in flight since it waits between the
+ * head's backward and the layers'. A gradient that is written twice is set first, then added to.
+ */
+import { invariant, type Range } from './base.ts';
+import { type BlockName, layerBlock, type Model, type Operation } from './model.ts';
+
+/** The gradient of the residual stream: what comes into a stage's backward and what leaves it. */
+export const STREAM = 'stream';
+/** The activation that a stage receives: rows of width C. */
+export const INPUT = 'input';
+
+export interface Step {
+  readonly operation: Operation;
+  /** Where it stands: labels and spans say `layer.3 linear`. */
+  readonly scope: BlockName;
+  /** Activation read, null for token ids. For attention the qkv, for the loss the logits. */
+  readonly x: string | null;
+  /** Activation written; null for the loss, which writes only its gradient. */
+  readonly y: string | null;
+  readonly residual: string | null;
+  /** Gradient buffers of x and y. */
+  readonly dx: string | null;
+  readonly dy: string | null;
+  /** True where dx was written before in this backward: add, do not set. */
+  readonly accumulate: boolean;
+  /** Set where x came out of a GELU: dx is then the gradient of the value before it. */
+  readonly xBeforeGelu: string | null;
+}
+
+export interface Program {
+  readonly layers: Range;
+  readonly first: boolean;
+  readonly last: boolean;
+  /** Embedding (first stage) and layers. */
+  readonly body: readonly Step[];
+  /** Final norm, logits, loss: forward and backward run in one go, so that logits are never kept (last stage). */
+  readonly head: readonly Step[];
+  /** The stream as it leaves the layers. */
+  readonly output: string;
+  /** Width in floats a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
+  readonly kept: ReadonlyMap<string, number>;
+  /** Same for what lives only inside one action: logits, gradients. */
+  readonly scratch: ReadonlyMap<string, number>;
+}
+
+const input = (operation: Operation): string | null => {
+  switch (operation.op) {
+    case 'embed':
+      return null;
+    case 'attention':
+      return operation.qkv;
+    case 'crossEntropy':
+      return operation.logits;
+    default:
+      return operation.x;
+  }
+};
+const output = (operation: Operation): string | null => (operation.op === 'crossEntropy' ? null : operation.y);
+
+function widthOf(operation: Operation, model: Model): number {
+  switch (operation.op) {
+    case 'embed':
+    case 'layerNorm':
+      return model.width;
+    case 'linear':
+      return operation.outWidth;
+    case 'attention':
+      return operation.heads * operation.headWidth;
+    case 'crossEntropy':
+      return operation.vocabulary;
+  }
+}
+
+/** One list of rows with full names. `x` is what came before; gradients along residuals share a buffer. */
+function bind(scope: BlockName, rows: readonly Operation[], incoming: string): Step[] {
+  const local = (name: string): string => (name === 'x' ? incoming : `${scope}/${name}`);
+  const stream = new Set<string>(['x']);
+  for (const row of rows) {
+    if (row.op === 'embed') stream.add(row.y);
+    if (row.op === 'linear' && row.residual !== null && stream.has(row.residual)) stream.add(row.y);
+  }
+  // The loss writes its gradient over the logits: one buffer under one name.
+  const logits = new Set(rows.flatMap((row) => (row.op === 'crossEntropy' ? [row.logits] : [])));
+  const gradient = (name: string): string => {
+    if (stream.has(name)) return STREAM;
+    return logits.has(name) ? local(name) : `gradient/${name}`;
+  };
+  const written = new Set<string>(scope === 'head' ? [] : [STREAM]);
+  const gelus = new Map<string, string>();
+  for (const row of rows) {
+    if (row.op === 'linear' && row.activation === 'gelu') gelus.set(row.y, `${local(row.y)}.pre`);
+  }
+  const steps = rows.toReversed().map((operation): Step => {
+    const x = input(operation);
+    const y = output(operation);
+    const dx = x === null ? null : gradient(x);
+    const accumulate = dx !== null && written.has(dx);
+    if (dx !== null) written.add(dx);
+    return {
+      operation,
+      scope,
+      x: x === null ? null : local(x),
+      y: y === null ? null : local(y),
+      residual: operation.op === 'linear' && operation.residual !== null ? local(operation.residual) : null,
+      dx,
+      dy: y === null ? null : gradient(y),
+      accumulate,
+      xBeforeGelu: x === null ? null : (gelus.get(x) ?? null),
+    };
+  });
+  invariant(steps.length > 0, `${scope} has no rows`);
+  return steps.reverse();
+}
+
+export function program(model: Model, layers: Range): Program {
+  const first = layers[0] === 0;
+  const last = layers[1] === model.layers;
+  const body: Step[] = [];
+  let stream = INPUT;
+  const append = (scope: BlockName, rows: readonly Operation[]): void => {
+    const steps = bind(scope, rows, stream);
+    body.push(...steps);
+    const written = steps.at(-1)?.y;
+    invariant(written, `${scope} leaves no stream`);
+    stream = written;
+  };
+  if (first) append('embedding', model.embedding);
+  for (let index = layers[0]; index < layers[1]; index++) append(layerBlock(index), model.layer(index));
+  const head = last ? bind('head', model.head, stream) : [];
+
+  const kept = new Map<string, number>([[STREAM, model.width]]);
+  if (!first) kept.set(INPUT, model.width);
+  for (const { operation, y } of body) {
+    if (y !== null) kept.set(y, widthOf(operation, model));
+    if (operation.op === 'linear' && operation.activation === 'gelu') kept.set(`${y}.pre`, operation.outWidth);
+  }
+  const scratch = new Map<string, number>();
+  for (const { operation, y } of head) if (y !== null) scratch.set(y, widthOf(operation, model));
+  for (const { x, dx } of [...body, ...head]) {
+    if (x === null || dx === null || kept.has(dx) || scratch.has(dx)) continue;
+    const width = kept.get(x) ?? scratch.get(x);
+    invariant(width !== undefined, `nothing writes ${x}`);
+    scratch.set(dx, width);
+  }
+  return { layers, first, last, body, head, output: stream, kept, scratch };
+}

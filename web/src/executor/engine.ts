@@ -1,0 +1,82 @@
+/**
+ * What the executor asks of a stage and of the shards of a peer: the interface between the order of work (executor) and
+ * the arithmetic (web/src/gpu). Calls that compute only put work in the GPU's queue; values come back by Readings.
+ */
+import type { Range } from '../../../swarm/base.ts';
+import type { BlockName } from '../../../swarm/model.ts';
+
+/** Values on their way back from the GPU; `take` lends them for the length of the call. */
+export interface Reading {
+  take<T>(use: (values: Float32Array<ArrayBuffer>) => T | Promise<T>): Promise<T>;
+}
+
+/** Token ids of one micro-batch, N of each: inputs, and the same shifted by one. */
+export interface MicroTokens {
+  readonly ids: Uint32Array;
+  readonly targets: Uint32Array;
+}
+
+export interface Stage {
+  /** Clears the gradients: a new step begins. */
+  begin(): void;
+  /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
+  forward(work: ForwardWork): void;
+  /** `gradient` [N, C] of the stage's output where it is not the last. */
+  backward(microBatch: number, gradient: Float32Array | null): void;
+  /** Resolves when the copy stands in the GPU's queue. */
+  readOutput(microBatch: number): Promise<Reading>;
+  readInputGradient(microBatch: number): Promise<Reading>;
+  /** Cross-entropy (nats) of each row of a micro-batch of the last stage. */
+  readLoss(microBatch: number): Promise<Reading>;
+  /** A range of this stage's gradient sum of a block, without gaps. */
+  readGradient(block: BlockName, range: Range): Promise<Reading>;
+  writeValues(block: BlockName, range: Range, values: Float32Array): void;
+  readValues(block: BlockName, range: Range): Promise<Reading>;
+  /** Resolves when everything submitted so far is computed. */
+  settled(): Promise<void>;
+  readonly bytes: number;
+  close(): void;
+}
+
+export interface ForwardWork {
+  readonly microBatch: number;
+  readonly samples: number;
+  readonly input: Float32Array | null;
+  readonly tokens: MicroTokens | null;
+  readonly evaluation: boolean;
+}
+
+export interface UpdateScalars {
+  readonly learningRate: number;
+  readonly clipScale: number;
+  /** Updates done before this one, plus one: the exponent of the bias corrections. */
+  readonly time: number;
+}
+
+/** The shards of which this peer is the primary. `sums` are added in the order that the plan fixes (DESIGN §3.2). */
+export interface Shards {
+  readonly bytes: number;
+  /** Adds this holder's part of a shard: from a stage of this peer, or received. In the plan's order, for each shard. */
+  addOwn(block: BlockName, shard: Range, stage: Stage): void;
+  addReceived(
+    block: BlockName,
+    shard: Range,
+    pieces: readonly { readonly range: Range; readonly values: Float32Array }[],
+  ): void;
+  /** Sum of squares of each shard's gradient, in the order of the plan's state. */
+  sumSquares(): Promise<readonly ShardNorm[]>;
+  update(scalars: UpdateScalars): void;
+  readValues(block: BlockName, range: Range): Promise<Reading>;
+  /** Values, m, v of a shard, one after the other. */
+  readState(block: BlockName, shard: Range): Promise<Reading>;
+  writeState(block: BlockName, shard: Range, kind: StateKind, values: Float32Array): void;
+  close(): void;
+}
+
+export type StateKind = 'value' | 'm' | 'v';
+
+export interface ShardNorm {
+  readonly block: BlockName;
+  readonly range: Range;
+  readonly sumSquares: number;
+}

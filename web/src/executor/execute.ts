@@ -1,0 +1,358 @@
+/**
+ * One step of one peer: walks its list of actions, the same list that the simulator reads. Compute goes into the GPU's
+ * queue in list order; receives are awaited; sends run beside it and never hold it up. Everything a step waits for ends
+ * with its AbortSignal.
+ */
+import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
+import type { TensorKey } from '../../../swarm/frame.ts';
+import { slices } from '../../../swarm/layout.ts';
+import type { ShardWork } from '../../../swarm/memory.ts';
+import type { PeerMessage, ReportMessage } from '../../../swarm/messages.ts';
+import { type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
+import { owner, type Plan } from '../../../swarm/plan.ts';
+import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
+import type { MicroTokens, Reading, Shards, Stage, UpdateScalars } from './engine.ts';
+
+/** What a plan means to this peer: made once an epoch. */
+export interface Role {
+  readonly model: Model;
+  readonly plan: Plan;
+  readonly peer: PeerId;
+  readonly epoch: number;
+  /** T: positions of a sample. */
+  readonly sequence: number;
+  readonly stages: ReadonlyMap<number, Stage>;
+  readonly shards: Shards;
+  readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
+  readonly kept: readonly ShardWork[];
+}
+
+export function usesOf(model: Model, plan: Plan): Map<number, readonly BlockUse[]> {
+  return new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
+}
+
+export const blockIndex = (model: Model, name: string): number =>
+  model.blocks.findIndex((block) => block.name === name);
+
+/** The outside world, as a step sees it. */
+export interface Surroundings {
+  readonly signal: AbortSignal;
+  now(): number;
+  /** Resolves when the link has taken the whole tensor. */
+  send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
+  receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
+  /** Tokens of the samples of a micro-batch. */
+  tokens(microBatch: number): Promise<MicroTokens>;
+  report(message: PeerMessage): void;
+  /** The server's answer to this step. */
+  committed(): Promise<UpdateScalars>;
+}
+
+type Span = ReportMessage['spans'][number];
+
+/** A primary's values on their way to the holders elsewhere (and to its own other stages, copied). */
+export async function sendValues(
+  role: Role,
+  step: number,
+  send: (to: PeerId, key: TensorKey, reading: Reading) => void,
+): Promise<void> {
+  const { model, peer, epoch, kept, shards, stages, uses } = role;
+  for (const { block, range, holders, valuesStage } of kept) {
+    for (const holder of holders) {
+      if (holder.peer === peer && holder.stage === valuesStage) continue;
+      const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
+      invariant(use, `stage ${holder.stage} does not use ${block}`);
+      for (const part of slices(use, range)) {
+        const reading = await shards.readValues(block, part);
+        const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
+        if (own) await reading.take((values) => own.writeValues(block, part, values));
+        else {
+          const index = blockIndex(model, block);
+          send(holder.peer, { kind: 'values', epoch, step, stage: holder.stage, index, range: part }, reading);
+        }
+      }
+    }
+  }
+}
+
+/** Waits for the values of a stage's blocks that others are primaries of. */
+export async function gatherValues(
+  { model, plan, peer, epoch, stages, uses }: Role,
+  index: number,
+  step: number,
+  receive: Surroundings['receive'],
+): Promise<void> {
+  const stage = stages.get(index);
+  if (!stage) return;
+  for (const use of uses.get(index) ?? []) {
+    for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
+      if (shard.peer === peer) continue;
+      for (const range of slices(use, shard.range)) {
+        const key: TensorKey = {
+          kind: 'values',
+          epoch,
+          step,
+          stage: index,
+          index: blockIndex(model, use.block),
+          range,
+        };
+        stage.writeValues(use.block, range, await receive(key, shard.peer));
+      }
+    }
+  }
+}
+
+export class StepRun {
+  readonly #role: Role;
+  readonly #around: Surroundings;
+  readonly #step: number;
+  readonly #pending: Promise<unknown>[] = [];
+  readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
+  readonly #handoffs = new Map<string, Promise<Float32Array<ArrayBuffer>>>();
+  readonly #spans: Span[] = [];
+  #bytesSent = 0;
+  #counted: (microBatch: number, row: number) => boolean = () => true;
+  #updated = false;
+
+  /** Of an evaluation; null: a training step. */
+  readonly #round: number | null;
+
+  constructor(role: Role, around: Surroundings, step: number, round: number | null = null) {
+    this.#role = role;
+    this.#around = around;
+    this.#step = step;
+    this.#round = round;
+  }
+
+  /** Runs a training step to the last gather. */
+  async train(actions: readonly Action[]): Promise<void> {
+    for (const stage of this.#role.stages.values()) stage.begin();
+    await this.#runAll(actions);
+    await this.#update();
+    await Promise.all(this.#pending);
+  }
+
+  /** Runs a round of an evaluation; the sums of cross-entropy of the rows that `counted` admits, by micro-batch. */
+  async evaluate(
+    actions: readonly Action[],
+    counted: (microBatch: number, row: number) => boolean,
+  ): Promise<{ microBatch: number; lossSum: number | null }[]> {
+    this.#counted = counted;
+    await this.#runAll(actions);
+    await Promise.all(this.#pending);
+    return Promise.all(this.#losses);
+  }
+
+  async #runAll(actions: readonly Action[]): Promise<void> {
+    for (const action of actions) {
+      this.#around.signal.throwIfAborted();
+      await this.#run(action);
+    }
+  }
+
+  async #run(action: Action): Promise<void> {
+    switch (action.op) {
+      case 'F':
+        return this.#forward(action.stage, action.microBatch);
+      case 'B':
+        return this.#backward(action.stage, action.microBatch);
+      case 'RECV_F':
+        return this.#expect('F', action.stage, action.microBatch, action.stage - 1);
+      case 'RECV_B':
+        return this.#expect('B', action.stage, action.microBatch, action.stage + 1);
+      case 'SEND_F':
+        return this.#dispatch('activation', action.stage, action.stage + 1, action.microBatch);
+      case 'SEND_B':
+        return this.#dispatch('gradient', action.stage, action.stage - 1, action.microBatch);
+      case 'REDUCE':
+        return this.#reduce(action.stage);
+      case 'UPDATE':
+        return this.#update();
+      case 'GATHER':
+        return this.#gather(action.stage);
+      case 'R':
+        throw new Error(`${formatAction(action)}: recompute is not made by any plan yet`);
+      default:
+        return assertNever(action);
+    }
+  }
+
+  async #forward(index: number, microBatch: number): Promise<void> {
+    const stage = this.#stage(index);
+    const last = index === this.#role.plan.stages.length - 1;
+    const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
+    const input = index === 0 ? null : await this.#input('F', index, microBatch);
+    const samples = this.#samples(microBatch);
+    this.#measure({ op: 'F', stage: index, microBatch }, stage, () =>
+      stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null }),
+    );
+    if (last) {
+      const reading = await stage.readLoss(microBatch);
+      const sum = reading.take((rows) => {
+        let total = 0;
+        for (let row = 0; row < rows.length; row++) if (this.#counted(microBatch, row)) total += rows[row];
+        return { microBatch, lossSum: Number.isFinite(total) ? total : null };
+      });
+      sum.catch(() => undefined); // awaited with the report
+      this.#losses.push(sum);
+    } else if (this.#owner(index + 1, microBatch) === this.#role.peer) {
+      this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch));
+    }
+  }
+
+  async #backward(index: number, microBatch: number): Promise<void> {
+    const stage = this.#stage(index);
+    const last = index === this.#role.plan.stages.length - 1;
+    const gradient = last ? null : await this.#input('B', index, microBatch);
+    this.#measure({ op: 'B', stage: index, microBatch }, stage, () => stage.backward(microBatch, gradient));
+    if (index > 0 && this.#owner(index - 1, microBatch) === this.#role.peer) {
+      this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch));
+    }
+  }
+
+  /** Begins to wait for what a neighbour sends; the action that needs it takes it from the same place as a hand-over. */
+  async #expect(op: 'F' | 'B', stage: number, microBatch: number, sender: number): Promise<void> {
+    const key = this.#boundaryKey(op === 'F' ? 'activation' : 'gradient', stage, microBatch);
+    const values = await this.#around.receive(key, this.#owner(sender, microBatch));
+    this.#handoffs.set(`${op}${stage}/${microBatch}`, Promise.resolve(values));
+  }
+
+  #handOver(op: 'F' | 'B', stage: number, microBatch: number, reading: Reading): void {
+    this.#handoffs.set(
+      `${op}${stage}/${microBatch}`,
+      reading.take((values) => values.slice()),
+    );
+  }
+
+  async #input(op: 'F' | 'B', stage: number, microBatch: number): Promise<Float32Array<ArrayBuffer>> {
+    const values = this.#handoffs.get(`${op}${stage}/${microBatch}`);
+    invariant(values, `nothing was received for ${stage}${op}${microBatch}`);
+    this.#handoffs.delete(`${op}${stage}/${microBatch}`);
+    return values;
+  }
+
+  async #dispatch(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
+    const stage = this.#stage(from);
+    const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
+    this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
+  }
+
+  /** Sends this peer's gradient sums of the stage's blocks to the primaries elsewhere. */
+  async #reduce(index: number): Promise<void> {
+    const { model, plan, peer, uses } = this.#role;
+    const stage = this.#stage(index);
+    for (const use of uses.get(index) ?? []) {
+      for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
+        if (shard.peer === peer) continue;
+        for (const range of slices(use, shard.range)) {
+          const key = this.#blockKey('slice', index, blockIndex(model, use.block), range);
+          this.#sendBeside(shard.peer, key, await stage.readGradient(use.block, range));
+        }
+      }
+    }
+  }
+
+  /** Waits for every holder's slices, adds them in the plan's order, reports; once a step for all shards of this peer. */
+  async #reduceAndReport(): Promise<void> {
+    const { model, peer, kept, shards, stages, uses, epoch } = this.#role;
+    for (const { block, range, holders } of kept) {
+      for (const holder of holders) {
+        const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
+        if (own) {
+          shards.addOwn(block, range, own);
+          continue;
+        }
+        const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
+        invariant(use, `stage ${holder.stage} does not use ${block}`);
+        const pieces = await Promise.all(
+          slices(use, range).map(async (part) => ({
+            range: part,
+            values: await this.#around.receive(
+              this.#blockKey('slice', holder.stage, blockIndex(model, block), part),
+              holder.peer,
+            ),
+          })),
+        );
+        shards.addReceived(block, range, pieces);
+      }
+    }
+    const norms = await shards.sumSquares();
+    const losses = await Promise.all(this.#losses);
+    await Promise.all([...stages.values()].map((stage) => stage.settled()));
+    this.#around.report({
+      type: 'report',
+      epoch,
+      step: this.#step,
+      losses,
+      shards: norms.map(({ block, range, sumSquares }) => ({
+        block,
+        range,
+        sumSquares: Number.isNaN(sumSquares) ? 'NaN' : Number.isFinite(sumSquares) ? sumSquares : 'Infinity',
+        digest: null,
+      })),
+      bytesDirect: this.#bytesSent,
+      bytesRelayed: 0,
+      spans: this.#spans,
+    });
+  }
+
+  async #update(): Promise<void> {
+    if (this.#updated) return;
+    this.#updated = true;
+    await this.#reduceAndReport();
+    const scalars = await this.#around.committed();
+    // From here on nothing may interrupt: a committed step is completed, whoever dies.
+    this.#role.shards.update(scalars);
+    await sendValues(this.#role, this.#step, (to, key, reading) => this.#sendBeside(to, key, reading));
+  }
+
+  async #gather(index: number): Promise<void> {
+    // A holder that keeps no shard has no UPDATE: it too reports first, and gathers only what is committed.
+    await this.#update();
+    await gatherValues(this.#role, index, this.#step, this.#around.receive);
+  }
+
+  #sendBeside(to: PeerId, key: TensorKey, reading: Reading): void {
+    const sent = reading.take((values) => this.#around.send(to, key, values));
+    sent.catch(() => undefined); // awaited at the end of the step
+    this.#pending.push(sent);
+    this.#bytesSent += (key.range[1] - key.range[0]) * 4;
+  }
+
+  #measure(action: Action, stage: Stage, work: () => void): void {
+    const start = this.#around.now();
+    work();
+    void stage
+      .settled()
+      .then(() => this.#spans.push({ action: formatAction(action), start, end: this.#around.now() }))
+      .catch(() => undefined); // a lost device ends the step elsewhere
+  }
+
+  #boundaryKey(kind: 'activation' | 'gradient', stage: number, microBatch: number): TensorKey {
+    const { model, epoch, sequence } = this.#role;
+    const elements = this.#samples(microBatch) * sequence * model.width;
+    const range = [0, elements] as const;
+    if (this.#round === null) return { kind, epoch, step: this.#step, stage, index: microBatch, range };
+    return { kind: 'heldOut', epoch, step: this.#step, stage, index: this.#round * 65_536 + microBatch, range };
+  }
+
+  #blockKey(kind: 'slice' | 'values', stage: number, index: number, range: readonly [number, number]): TensorKey {
+    return { kind, epoch: this.#role.epoch, step: this.#step, stage, index, range };
+  }
+
+  #samples(microBatch: number): number {
+    const found = this.#role.plan.microBatches.find(({ id }) => id === microBatch);
+    invariant(found, `no micro-batch ${microBatch}`);
+    return found.samples[1] - found.samples[0];
+  }
+
+  #owner(stage: number, microBatch: number): PeerId {
+    return owner(this.#role.plan, stage, microBatch);
+  }
+
+  #stage(index: number): Stage {
+    const stage = this.#role.stages.get(index);
+    invariant(stage, `this peer has no stage ${index}`);
+    return stage;
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Where tensor frames wait until the executor asks for them. Frames of an older epoch or step are dropped and counted;
+ * those of a newer one wait, up to a bound. A tensor is known by its key and its sender, so a frame from the wrong peer,
+ * a repeated one or one that fits no tensor changes nothing. Rules WP in SPEC.md.
+ */
+import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey } from '../../../swarm/frame.ts';
+
+/** Bytes of tensors that may wait here unasked for. A peer that sends more than this ahead of its plan is at fault. */
+export const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
+
+export type DropReason = 'malformed' | 'old' | 'repeated' | 'unexpectedSender' | 'tooMuch';
+
+interface Tensor {
+  readonly from: PeerId;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly missing: Set<number>;
+  readonly epoch: number;
+  readonly step: number;
+}
+
+interface Waiter {
+  readonly resolve: (values: Float32Array<ArrayBuffer>) => void;
+  readonly from: PeerId;
+}
+
+export class Inbox {
+  readonly #tensors = new Map<string, Tensor>();
+  readonly #waiters = new Map<string, Waiter>();
+  readonly #taken = new Set<string>();
+  readonly dropped: Record<DropReason, number> = {
+    malformed: 0,
+    old: 0,
+    repeated: 0,
+    unexpectedSender: 0,
+    tooMuch: 0,
+  };
+  #epoch = 0;
+  #step = 0;
+  #waitingBytes = 0;
+
+  get droppedFrames(): number {
+    return Object.values(this.dropped).reduce((sum, count) => sum + count, 0);
+  }
+
+  /** From now on only this epoch and step, and later ones, count; waits for older ones stay unanswered (they abort). */
+  advance(epoch: number, step: number): void {
+    this.#epoch = epoch;
+    this.#step = step;
+    for (const [key, tensor] of this.#tensors) if (this.#isOld(tensor)) this.#forget(key, tensor);
+    this.#waiters.clear();
+    this.#taken.clear();
+  }
+
+  accept(from: PeerId, message: ArrayBuffer): void {
+    const decoded = decodeFrame(message);
+    if (!decoded.ok) {
+      this.dropped.malformed++;
+      return;
+    }
+    const frame = decoded.value;
+    if (this.#isOld(frame)) {
+      this.dropped.old++;
+      return;
+    }
+    const key = keyText(frame);
+    const tensor = this.#tensors.get(key) ?? this.#begin(key, from, frame);
+    if (!tensor) return;
+    if (tensor.from !== from) {
+      this.dropped.unexpectedSender++;
+      return;
+    }
+    if (!tensor.missing.delete(frame.offset / PAYLOAD_BYTES)) {
+      this.dropped.repeated++;
+      return;
+    }
+    tensor.bytes.set(frame.payload, frame.offset);
+    if (tensor.missing.size === 0) this.#deliver(key, tensor);
+  }
+
+  /** The tensor of this key from this peer, now or when its last frame is in; rejects when the work is aborted. */
+  receive(tensorKey: TensorKey, from: PeerId, signal: AbortSignal): Promise<Float32Array<ArrayBuffer>> {
+    const key = keyText(tensorKey);
+    invariant(!this.#waiters.has(key) && !this.#taken.has(key), `${key} is awaited twice`);
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      this.#waiters.set(key, { resolve, from });
+      const tensor = this.#tensors.get(key);
+      if (tensor && tensor.from !== from) {
+        this.dropped.unexpectedSender++;
+        this.#forget(key, tensor);
+      } else if (tensor && tensor.missing.size === 0) this.#deliver(key, tensor);
+    });
+  }
+
+  #isOld({ epoch, step }: { readonly epoch: number; readonly step: number }): boolean {
+    return epoch < this.#epoch || (epoch === this.#epoch && step < this.#step);
+  }
+
+  #begin(key: string, from: PeerId, frame: Frame): Tensor | null {
+    const bytes = (frame.range[1] - frame.range[0]) * 4;
+    const waiter = this.#waiters.get(key);
+    if (this.#taken.has(key)) {
+      this.dropped.repeated++;
+      return null;
+    }
+    if (waiter && waiter.from !== from) {
+      this.dropped.unexpectedSender++;
+      return null;
+    }
+    if (this.#waitingBytes + bytes > WAITING_BYTES_LIMIT) {
+      this.dropped.tooMuch++;
+      return null;
+    }
+    const chunks = Math.ceil(bytes / PAYLOAD_BYTES);
+    const tensor: Tensor = {
+      from,
+      bytes: new Uint8Array(bytes),
+      missing: new Set(Array.from({ length: chunks }, (_, i) => i)),
+      epoch: frame.epoch,
+      step: frame.step,
+    };
+    this.#tensors.set(key, tensor);
+    this.#waitingBytes += bytes;
+    return tensor;
+  }
+
+  #deliver(key: string, tensor: Tensor): void {
+    const waiter = this.#waiters.get(key);
+    if (!waiter) return;
+    this.#forget(key, tensor);
+    this.#waiters.delete(key);
+    this.#taken.add(key);
+    waiter.resolve(new Float32Array(tensor.bytes.buffer));
+  }
+
+  #forget(key: string, tensor: Tensor): void {
+    this.#tensors.delete(key);
+    this.#waitingBytes -= tensor.bytes.length;
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * What a plan makes of this peer: its stages and shards, built, filled from a checkpoint, taken apart. The engine that
+ * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
+ */
+import type { PeerId, Range } from '../../../swarm/base.ts';
+import { type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory.ts';
+import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
+import { holders, owner, type Plan, peers } from '../../../swarm/plan.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import type { Shards, Stage, StateKind } from './engine.ts';
+import type { Role } from './execute.ts';
+
+export interface Engine {
+  /** `slotOf` numbers the places for micro-batches in flight; `sizes` are the micro-batch sizes that occur. */
+  stage(size: StageSize, slotOf: ReadonlyMap<number, number>, sizes: readonly number[]): Promise<Stage>;
+  shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
+}
+
+export type ReadState = (block: BlockName, kind: StateKind, range: Range) => Promise<Float32Array>;
+
+export async function buildRole(
+  engine: Engine,
+  model: Model,
+  train: Train,
+  plan: Plan,
+  peer: PeerId,
+  epoch: number,
+): Promise<Role> {
+  const sequence = train.sequenceLength;
+  const stages = new Map<number, Stage>();
+  try {
+    for (const [index, size] of stagesOfPeer(plan, peer, sequence)) {
+      stages.set(index, await engine.stage(size, slotsOf(plan, peer, index), sizesOf(plan, peer, index)));
+    }
+    const shards = await engine.shards(plan, peer, stages);
+    const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
+    return { model, plan, peer, epoch, sequence, stages, shards, uses, kept: shardsOf(model, plan, peer) };
+  } catch (cause) {
+    for (const stage of stages.values()) stage.close();
+    throw cause;
+  }
+}
+
+export function closeRole(role: Role): void {
+  for (const stage of role.stages.values()) stage.close();
+  role.shards.close();
+}
+
+export const roleBytes = ({ stages, shards }: Role): number =>
+  [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
+
+/** Loads every value that this peer computes with and the moments it keeps. */
+export async function loadRole({ stages, uses, shards, kept }: Role, read: ReadState): Promise<void> {
+  const loads: Promise<void>[] = [];
+  for (const [index, stage] of stages) {
+    for (const { block, ranges } of uses.get(index) ?? []) {
+      for (const range of ranges) {
+        loads.push(read(block, 'value', range).then((values) => stage.writeValues(block, range, values)));
+      }
+    }
+  }
+  for (const { block, range, valuesStage } of kept) {
+    for (const kind of ['value', 'm', 'v'] as const) {
+      if (kind === 'value' && valuesStage !== null) continue;
+      loads.push(read(block, kind, range).then((values) => shards.writeState(block, range, kind, values)));
+    }
+  }
+  await Promise.all(loads);
+}
+
+/** Everyone this peer exchanges tensors with under a plan: owners of neighbouring work, primaries and holders of blocks. */
+export function neighbours(model: Model, plan: Plan, peer: PeerId): PeerId[] {
+  const found = new Set<PeerId>();
+  for (let stage = 0; stage + 1 < plan.stages.length; stage++) {
+    for (const { id } of plan.microBatches) {
+      const pair = [owner(plan, stage, id), owner(plan, stage + 1, id)];
+      if (pair.includes(peer)) for (const other of pair) found.add(other);
+    }
+  }
+  for (const { block, shards } of plan.state) {
+    const computing = holders(model, plan, block).map((holder) => holder.peer);
+    for (const shard of shards) {
+      const keepers = [shard.peer, ...shard.replicas];
+      const group = [...keepers, ...computing];
+      if (keepers.includes(peer)) for (const other of group) found.add(other);
+      else if (computing.includes(peer)) for (const other of keepers) found.add(other);
+    }
+  }
+  found.delete(peer);
+  return peers(plan).filter((other) => found.has(other));
+}
+
+/** Slots by micro-batch: each forward takes the lowest free one, its backward gives it back. */
+function slotsOf(plan: Plan, peer: PeerId, stage: number): Map<number, number> {
+  const slots = new Map<number, number>();
+  const busy = new Set<number>();
+  for (const action of stepSchedule(plan).get(peer) ?? []) {
+    if (!('microBatch' in action) || action.stage !== stage) continue;
+    if (action.op === 'F') {
+      let slot = 0;
+      while (busy.has(slot)) slot++;
+      busy.add(slot);
+      slots.set(action.microBatch, slot);
+    } else if (action.op === 'B') busy.delete(slots.get(action.microBatch) ?? -1);
+  }
+  return slots;
+}
+
+function sizesOf(plan: Plan, peer: PeerId, stage: number): number[] {
+  const carried = plan.stages[stage]?.members.find((member) => member.peer === peer)?.microBatches ?? [];
+  const sizes = plan.microBatches
+    .filter(({ id }) => carried.includes(id))
+    .map(({ samples }) => samples[1] - samples[0]);
+  return [...new Set(sizes)];
+}

@@ -1,0 +1,353 @@
+/**
+ * A donor's side of the step protocol (DESIGN §3): takes the server's words in order, keeps one role at a time, runs its
+ * steps. Leaving an epoch is one abort. What it promises: a committed step is applied here even when the step's own run
+ * was aborted a moment later, and nothing is reported for a step before the state stands after the one before.
+ */
+import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
+import { modelFromConfig } from '../../../swarm/gpt2.ts';
+import type { RunFacts, ServerMessage } from '../../../swarm/messages.ts';
+import type { BlockName, Model } from '../../../swarm/model.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
+import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
+import type { StateKind, UpdateScalars } from './engine.ts';
+import { gatherValues, type Role, StepRun, type Surroundings, sendValues } from './execute.ts';
+import { Inbox } from './inbox.ts';
+import { buildRole, closeRole, type Engine, loadRole, neighbours, roleBytes } from './role.ts';
+import { TokenSource } from './tokenSource.ts';
+
+/** The server's HTTP side, with this donor's token. */
+export interface RunFiles {
+  tokenShard(hash: string): Promise<ArrayBuffer>;
+  state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
+  /** Values, m, v of a shard, one after the other; resolves to the blob's SHA-256. */
+  upload(state: Float32Array): Promise<string>;
+}
+
+export interface SessionParts {
+  readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'showStatus'>;
+  readonly engine: (model: Model, train: Train) => Engine;
+  readonly files: (token: string) => RunFiles;
+  /** Seconds, monotonic. */
+  readonly now: () => number;
+}
+
+interface Run {
+  readonly peer: PeerId;
+  readonly facts: RunFacts;
+  readonly model: Model;
+  readonly engine: Engine;
+  readonly files: RunFiles;
+  readonly tokens: TokenSource;
+  readonly evaluation: TokenSource | null;
+}
+
+/** One epoch: aborted as a whole. */
+interface Epoch {
+  readonly number: number;
+  readonly abort: AbortController;
+  /** Everything done for this epoch, one after the other; never rejects. */
+  work: Promise<void>;
+}
+
+type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+
+export class Session {
+  readonly #parts: SessionParts;
+  readonly #inbox = new Inbox();
+  #run: Run | null = null;
+  #role: Role | null = null;
+  #epoch: Epoch | null = null;
+  /** Updates that the shards of the role have had. */
+  #stateStep = 0;
+  #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
+  /** One upload at a time: a checkpoint's readback buffer is one. */
+  #upload: Promise<void> = Promise.resolve();
+  #status: DonorStatus = { activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0 };
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+  }
+
+  serverSaid(message: ServerMessage): void {
+    switch (message.type) {
+      case 'welcome':
+        this.#welcome(message);
+        return;
+      case 'prepare':
+        this.#prepare(message);
+        return;
+      case 'start':
+        this.#enqueue(message.epoch, (epoch) => this.#train(epoch, message.step));
+        return;
+      case 'evaluate':
+        this.#enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
+        return;
+      case 'committed':
+        this.#committed(message);
+        return;
+      case 'abandon':
+        if (this.#epoch?.number === message.epoch) this.#leaveEpoch();
+        return;
+      case 'standby':
+        this.#leaveEpoch();
+        this.#afterWork(() => this.#dropRole());
+        return;
+      case 'refused':
+      case 'signal':
+      case 'snapshot':
+        return;
+    }
+  }
+
+  peerSent(from: PeerId, message: ArrayBuffer): void {
+    this.#inbox.accept(from, message);
+  }
+
+  linkLost(peer: PeerId): void {
+    if (!this.#epoch || !this.#run || !this.#role) return;
+    if (!neighbours(this.#run.model, this.#role.plan, this.#run.peer).includes(peer)) return;
+    this.#fault(this.#epoch, 'linkLost', `the link to ${peer} closed`, peer);
+  }
+
+  /** The server is out of reach: what was in progress will not be committed. */
+  disconnected(): void {
+    this.#leaveEpoch();
+    this.#afterWork(() => this.#dropRole());
+    this.#run = null;
+  }
+
+  #welcome({ peer, run: facts, token }: Message<'welcome'>): void {
+    const model = modelFromConfig(facts.model);
+    invariant(model.ok, 'the server sent a model that it would have refused itself');
+    const files = this.#parts.files(token);
+    const source = (list: RunFacts['data']) =>
+      new TokenSource(list, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
+    this.#run = {
+      peer,
+      facts,
+      model: model.value,
+      engine: this.#parts.engine(model.value, facts.train),
+      files,
+      tokens: source(facts.data),
+      evaluation: facts.evaluation ? source(facts.evaluation) : null,
+    };
+  }
+
+  #prepare(message: Message<'prepare'>): void {
+    this.#leaveEpoch();
+    const before = this.#epoch?.work ?? Promise.resolve();
+    const epoch: Epoch = { number: message.epoch, abort: new AbortController(), work: Promise.resolve() };
+    this.#epoch = epoch;
+    this.#inbox.advance(message.epoch, message.step);
+    epoch.work = before.then(() => this.#guard(epoch, () => this.#getReady(epoch, message)));
+  }
+
+  async #getReady(epoch: Epoch, { plan, checkpoint, step }: Message<'prepare'>): Promise<void> {
+    const run = this.#run;
+    invariant(run, 'a plan came before the welcome');
+    this.#show({ activity: 'preparing', step });
+    const links = this.#parts.page.connect(neighbours(run.model, plan, run.peer), epoch.number);
+    links.catch(() => undefined); // awaited below
+    if (checkpoint === null) {
+      if (!this.#role || this.#stateStep !== step) {
+        throw new Error(`the state here stands after ${this.#stateStep} steps, not ${step}`);
+      }
+      this.#role = { ...this.#role, plan, epoch: epoch.number };
+    } else {
+      this.#dropRole();
+      this.#role = await buildRole(run.engine, run.model, run.facts.train, plan, run.peer, epoch.number);
+      await loadRole(this.#role, (block, kind, range) => run.files.state(checkpoint, block, kind, range));
+      this.#stateStep = step;
+    }
+    const role = this.#role;
+    await links;
+    if (checkpoint === null) await this.#shareValues(epoch, role, step);
+    this.#prefetch(run, role, step);
+    epoch.abort.signal.throwIfAborted();
+    this.#show({
+      activity: 'waiting',
+      stages: [...role.stages.keys()].map((stage) => ({ stage, layers: plan.stages[stage]?.layers ?? [0, 0] })),
+      gpuMemoryBytes: roleBytes(role),
+    });
+    this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
+  }
+
+  /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
+  async #shareValues(epoch: Epoch, role: Role, step: number): Promise<void> {
+    const around = this.#surroundings(epoch, role, step);
+    const sends: Promise<void>[] = [];
+    await sendValues(role, step, (to, key, reading) => {
+      sends.push(reading.take((values) => around.send(to, key, values)));
+    });
+    for (const stage of role.stages.keys()) await gatherValues(role, stage, step, around.receive);
+    await Promise.all(sends);
+    this.#inbox.advance(epoch.number, step);
+  }
+
+  async #train(epoch: Epoch, step: number): Promise<void> {
+    const { run, role } = this.#atWork();
+    this.#inbox.advance(epoch.number, step);
+    this.#show({ activity: 'computing', step });
+    const actions = stepSchedule(role.plan).get(run.peer) ?? [];
+    this.#prefetch(run, role, step + 1);
+    await new StepRun(role, this.#surroundings(epoch, role, step), step).train(actions);
+    this.#show({ activity: 'waiting' });
+  }
+
+  async #evaluate(epoch: Epoch, step: number): Promise<void> {
+    const { run, role } = this.#atWork();
+    const source = run.evaluation;
+    invariant(source, 'the run has no held-out text');
+    this.#show({ activity: 'evaluating', step });
+    const { globalBatchSize, sequenceLength } = run.facts.train;
+    const actions = forwardOnly(role.plan).get(run.peer) ?? [];
+    const sums = new Map<number, number | null>();
+    const firstSample = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples[0]]));
+    for (let first = 0, round = 0; first < source.windows; first += globalBatchSize, round++) {
+      const around = this.#surroundings(epoch, role, step, source, first);
+      const counted = (microBatch: number, row: number): boolean =>
+        first + (firstSample.get(microBatch) ?? 0) + Math.floor(row / sequenceLength) < source.windows;
+      const losses = await new StepRun(role, around, step, round).evaluate(actions, counted);
+      for (const { microBatch, lossSum } of losses) {
+        const sum = sums.get(microBatch) ?? 0;
+        sums.set(microBatch, lossSum === null || sums.get(microBatch) === null ? null : sum + lossSum);
+      }
+    }
+    const losses = [...sums].map(([microBatch, lossSum]) => ({ microBatch, lossSum }));
+    if (losses.length > 0) this.#parts.page.sendServer({ type: 'evaluated', epoch: epoch.number, step, losses });
+    this.#show({ activity: 'waiting' });
+  }
+
+  #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
+    if (this.#epoch?.number !== epoch || !this.#role) return;
+    const scalars = { learningRate, clipScale, time: step + 1 };
+    const waiting = this.#awaitingCommit;
+    this.#stateStep = step + 1;
+    if (waiting?.step === step) {
+      this.#awaitingCommit = null;
+      waiting.resolve(scalars);
+    }
+    if (checkpoint) this.#enqueue(epoch, () => this.#saveShards(epoch, step + 1));
+  }
+
+  /** Copies each shard aside, then uploads while training goes on. */
+  async #saveShards(epoch: number, step: number): Promise<void> {
+    const { run, role } = this.#atWork();
+    await this.#upload;
+    const shards: { block: BlockName; range: Range; hash: string }[] = [];
+    for (const { block, range } of role.kept) {
+      const reading = await role.shards.readState(block, range);
+      const state = await reading.take((values) => values.slice());
+      shards.push({ block, range, hash: '' });
+      const at = shards.length - 1;
+      this.#upload = this.#upload.then(async () => {
+        shards[at] = { block, range, hash: await run.files.upload(state) };
+      });
+    }
+    this.#upload = this.#upload
+      .then(() => {
+        if (shards.length > 0) this.#parts.page.sendServer({ type: 'uploaded', epoch, step, shards });
+      })
+      .catch(() => undefined); // the server misses the upload at its deadline, or has another checkpoint by then
+  }
+
+  #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
+    const { page } = this.#parts;
+    const { signal } = epoch.abort;
+    const { run } = this.#atWork();
+    const from = first ?? step * run.facts.train.globalBatchSize;
+    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
+    return {
+      signal,
+      now: this.#parts.now,
+      send: (to, key, values) => this.#sendTensor(signal, to, key, values),
+      receive: (key, sender) => this.#inbox.receive(key, sender, signal),
+      tokens: (microBatch) => (source ?? run.tokens).read(from, samplesOf.get(microBatch) ?? [0, 0]),
+      report: (message) => page.sendServer(message),
+      committed: () => {
+        this.#show({ activity: 'updating' });
+        return new Promise((resolve, reject) => {
+          signal.throwIfAborted();
+          this.#awaitingCommit = { step, resolve };
+          signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        });
+      },
+    };
+  }
+
+  /** Cuts the tensor at once (its values are only lent), then sends frame by frame as the link has room. */
+  #sendTensor(signal: AbortSignal, to: PeerId, key: TensorKey, values: Float32Array): Promise<void> {
+    const messages = encodeTensor(key, values);
+    return (async () => {
+      for (const message of messages) {
+        signal.throwIfAborted();
+        await this.#parts.page.sendFrame(to, message);
+      }
+    })();
+  }
+
+  #prefetch({ tokens, facts }: Run, { plan, peer }: Role, step: number): void {
+    const ends = [plan.stages[0], plan.stages.at(-1)];
+    const carried = new Set(
+      ends
+        .flatMap((stage) => stage?.members.filter((member) => member.peer === peer) ?? [])
+        .flatMap((m) => m.microBatches),
+    );
+    for (const { id, samples } of plan.microBatches) {
+      if (carried.has(id)) tokens.prefetch(step * facts.train.globalBatchSize, samples);
+    }
+  }
+
+  #atWork(): { readonly run: Run; readonly role: Role } {
+    invariant(this.#run && this.#role, 'work came before a plan');
+    return { run: this.#run, role: this.#role };
+  }
+
+  #enqueue(number: number, work: (epoch: Epoch) => Promise<void>): void {
+    const epoch = this.#epoch;
+    if (epoch?.number !== number) return;
+    epoch.work = epoch.work.then(() => this.#guard(epoch, () => work(epoch)));
+  }
+
+  /** Runs a piece of an epoch; what fails while the epoch lives is told to the server once. */
+  async #guard(epoch: Epoch, work: () => Promise<void>): Promise<void> {
+    if (epoch.abort.signal.aborted) return;
+    try {
+      await work();
+    } catch (error) {
+      if (!epoch.abort.signal.aborted) this.#fault(epoch, 'internal', String(error));
+    }
+  }
+
+  #fault(epoch: Epoch, reason: 'linkLost' | 'internal', detail: string, about?: PeerId): void {
+    if (epoch.abort.signal.aborted) return;
+    epoch.abort.abort(new Error(detail));
+    const message = { type: 'fault' as const, epoch: epoch.number, reason, detail: detail.slice(0, 2_000) };
+    this.#parts.page.sendServer(about === undefined ? message : { ...message, about });
+  }
+
+  #leaveEpoch(): void {
+    this.#epoch?.abort.abort(new Error('the step was abandoned'));
+    this.#awaitingCommit = null;
+    this.#show({ activity: 'idle' });
+  }
+
+  #afterWork(then: () => void): void {
+    const before = this.#epoch?.work ?? Promise.resolve();
+    const done = before.then(then);
+    if (this.#epoch) this.#epoch.work = done;
+  }
+
+  #dropRole(): void {
+    if (this.#role) closeRole(this.#role);
+    this.#role = null;
+    this.#show({ activity: 'idle', stages: [], gpuMemoryBytes: 0 });
+  }
+
+  #show(change: Partial<DonorStatus>): void {
+    this.#status = { ...this.#status, ...change, droppedFrames: this.#inbox.droppedFrames };
+    this.#parts.page.showStatus(this.#status);
+  }
+}

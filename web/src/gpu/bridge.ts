@@ -1,0 +1,114 @@
+/**
+ * The page's end of the worker, and with worker.ts the only import of comlink. The one idea: a worker that dies answers
+ * nothing, so every call races with its death; who waits for an answer gets a rejection, never silence.
+ */
+import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
+import type { PeerId, Result } from '../../../swarm/base.ts';
+import type { AdapterProfile, ServerMessage } from '../../../swarm/messages.ts';
+import type { DonorPage, DonorWorker } from './protocol.ts';
+
+/** Loading the worker, adapter and device take half a second; a driver that hangs takes for ever. */
+const OPEN_LIMIT_MS = 30_000;
+
+/** Owns a worker; `close()` ends it at once, whatever it is doing. */
+export class DonorBridge {
+  readonly #worker: Worker;
+  readonly #remote: Remote<DonorWorker>;
+  readonly #page: DonorPage;
+  readonly #dead: Promise<never>;
+  #die: (error: Error) => void = () => {};
+  #closed = false;
+
+  /** `page.fail` is also called for what the worker cannot say itself: that it crashed or was not loaded. */
+  constructor(page: DonorPage) {
+    this.#page = page;
+    this.#dead = new Promise((_, reject) => {
+      this.#die = reject;
+    });
+    this.#dead.catch(() => {}); // who waits hears of it; nobody need wait
+    this.#worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'shoal' });
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      this.#fail(event.message || 'the worker could not be loaded');
+    };
+    this.#worker.onmessageerror = () => this.#fail('a message of the worker could not be read');
+    this.#remote = wrap<DonorWorker>(this.#worker);
+  }
+
+  /** Opens adapter and device. A refusal says what is missing; a rejection, that the worker died or hangs. */
+  async open(): Promise<Result<AdapterProfile>> {
+    const page = proxy(this.#guardedPage());
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error('the GPU did not answer')), OPEN_LIMIT_MS);
+    });
+    try {
+      return await Promise.race([this.#remote.open(page), late, this.#dead]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  serverSaid(message: ServerMessage): void {
+    this.#tell(() => this.#remote.serverSaid(message));
+  }
+
+  /** The message belongs to the worker afterwards. */
+  peerSent(from: PeerId, message: ArrayBuffer): void {
+    this.#tell(() => this.#remote.peerSent(from, transfer(message, [message])));
+  }
+
+  linkLost(peer: PeerId): void {
+    this.#tell(() => this.#remote.linkLost(peer));
+  }
+
+  disconnected(): void {
+    this.#tell(() => this.#remote.disconnected());
+  }
+
+  /** By the worker's clock, while there is one. */
+  async wait(milliseconds: number): Promise<void> {
+    await Promise.race([this.#remote.wait(milliseconds), this.#dead]);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#die(new Error('the worker is closed'));
+    this.#remote[releaseProxy]();
+    this.#worker.terminate();
+  }
+
+  /** A call without an answer: only its failure is news. */
+  #tell(call: () => Promise<void>): void {
+    if (!this.#closed) call().catch((error: unknown) => this.#fail(String(error)));
+  }
+
+  #fail(detail: string): void {
+    if (this.#closed) return;
+    this.#die(new Error(detail));
+    this.#page.fail('internal', detail);
+  }
+
+  /** What a closed worker still says is not heard: its messages may be on their way when it ends. */
+  #guardedPage(): DonorPage {
+    const page = this.#page;
+    return {
+      sendServer: (message) => {
+        if (!this.#closed) page.sendServer(message);
+      },
+      sendFrame: async (peer, message) => {
+        if (!this.#closed) await page.sendFrame(peer, message);
+      },
+      connect: async (peers, epoch) => {
+        if (!this.#closed) await page.connect(peers, epoch);
+      },
+      showStatus: (status) => {
+        if (!this.#closed) page.showStatus(status);
+      },
+      fail: (reason, detail) => {
+        if (!this.#closed) page.fail(reason, detail);
+      },
+    };
+  }
+}

@@ -1,0 +1,45 @@
+/** Opens the GPU: the adapter, the device with the limits and features that the kernels want, and what to call it. */
+
+import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
+import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import { type Result, refusal, success } from '../../../swarm/base.ts';
+import type { AdapterProfile } from '../../../swarm/messages.ts';
+
+export interface OpenDevice {
+  readonly device: GPUDevice;
+  readonly family: AdapterFamily;
+  readonly profile: AdapterProfile;
+}
+
+/** Asked for where the adapter has them; no kernel needs one to be right. */
+const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query'];
+/** An embedding table or a block's gradients are one binding: ask for what the adapter has, beyond the default 128 MiB. */
+const WANTED_LIMITS = ['maxStorageBufferBindingSize', 'maxBufferSize'] as const;
+const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i;
+
+export async function openDevice(gpu: GPU | undefined, browser: string): Promise<Result<OpenDevice>> {
+  if (!gpu) return refusal('This browser has no WebGPU: try a current Chrome, Edge, Firefox or Safari.');
+  const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+  if (!adapter) {
+    return refusal('The browser offers no GPU adapter: look at chrome://gpu, and whether hardware acceleration is on.');
+  }
+  const requiredLimits = Object.fromEntries(WANTED_LIMITS.map((name) => [name, adapter.limits[name]]));
+  const device = await adapter.requestDevice({
+    label: 'shoal',
+    requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
+    requiredLimits,
+  });
+  const { info } = adapter;
+  const described = `${info.vendor} ${info.architecture} ${info.description} ${info.device}`;
+  return success({
+    device,
+    family: adapterFamily(info, device.features),
+    profile: {
+      vendor: info.vendor.slice(0, 200),
+      architecture: info.architecture.slice(0, 200),
+      description: info.description.slice(0, 200),
+      software: SOFTWARE.test(described) || info.isFallbackAdapter === true,
+      browser: browser.slice(0, 200),
+    },
+  });
+}

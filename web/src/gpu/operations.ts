@@ -1,0 +1,251 @@
+/**
+ * From the rows of a model to dispatches: each operation's forward and backward as kernels over named buffers. The only
+ * file that knows which kernels an operation is made of; a new family is new cases here and new rows there.
+ *
+ * N = samples·T rows of this micro-batch.
+ */
+import { attentionBackwardKeyValue } from '../../../shaders/attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from '../../../shaders/attentionBackwardQuery.ts';
+import { attentionForward } from '../../../shaders/attentionForward.ts';
+import { columnSum } from '../../../shaders/columnSum.ts';
+import { crossEntropy } from '../../../shaders/crossEntropy.ts';
+import { crossEntropyLoss } from '../../../shaders/crossEntropyLoss.ts';
+import { embedBackwardPosition } from '../../../shaders/embedBackwardPosition.ts';
+import { embedBackwardToken } from '../../../shaders/embedBackwardToken.ts';
+import { embedForward } from '../../../shaders/embedForward.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import type { BufferSlice } from '../../../shaders/launch.ts';
+import { layerNormBackward } from '../../../shaders/layerNormBackward.ts';
+import { layerNormBackwardWeights } from '../../../shaders/layerNormBackwardWeights.ts';
+import { layerNormForward } from '../../../shaders/layerNormForward.ts';
+import { matmul } from '../../../shaders/matmul.ts';
+import { assertNever, invariant } from '../../../swarm/base.ts';
+import type { Operation } from '../../../swarm/model.ts';
+import type { Step } from '../../../swarm/program.ts';
+
+/** One dispatch to be made, before its pipeline is compiled. */
+export interface Dispatch {
+  readonly kernel: Kernel;
+  readonly buffers: Readonly<Record<string, BufferSlice>>;
+  readonly dims: Dims;
+  readonly label: string;
+}
+
+/** Where the names of a program lie for one micro-batch size in one slot. */
+export interface Places {
+  readonly samples: number;
+  readonly sequence: number;
+  /** C: width of the stream, and of what is normalised. */
+  readonly width: number;
+  /** 1/(B·T) of the whole step: what each token's loss counts. */
+  readonly lossScale: number;
+  /** An activation, a gradient or a by-product, by name. */
+  readonly buffer: (name: string) => BufferSlice;
+  readonly value: (tensor: string) => BufferSlice;
+  readonly gradient: (tensor: string) => BufferSlice;
+}
+
+type Row<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
+
+function named(name: string | null): string {
+  invariant(name, 'a row lacks an input that it needs');
+  return name;
+}
+
+/** The dispatches of a row's forward. With `evaluation` the loss leaves no gradient. */
+export function forward(step: Step, places: Places, evaluation: boolean): Dispatch[] {
+  const { operation } = step;
+  const { samples, sequence, width: C, lossScale, buffer, value } = places;
+  const N = samples * sequence;
+  const label = `${step.scope} ${operation.op}`;
+  switch (operation.op) {
+    case 'embed': {
+      const buffers = {
+        ids: buffer('ids'),
+        token: value(operation.token),
+        position: value(operation.position),
+        x: buffer(named(step.y)),
+      };
+      return [{ kernel: embedForward, buffers, dims: { N, T: sequence, C }, label }];
+    }
+    case 'layerNorm': {
+      const y = named(step.y);
+      const buffers = {
+        x: buffer(named(step.x)),
+        weight: value(operation.weight),
+        bias: value(operation.bias),
+        y: buffer(y),
+        stat: buffer(`${y}.stat`),
+      };
+      return [{ kernel: layerNormForward, buffers, dims: { N, C, epsilon: operation.epsilon }, label }];
+    }
+    case 'linear':
+      return [linearForward(step, operation, places)];
+    case 'attention': {
+      const y = named(step.y);
+      const buffers = { qkv: buffer(named(step.x)), y: buffer(y), lse: buffer(`${y}.lse`) };
+      const dims = { B: samples, T: sequence, H: operation.heads, D: operation.headWidth };
+      return [{ kernel: attentionForward, buffers, dims, label }];
+    }
+    case 'crossEntropy': {
+      const buffers = { logits: buffer(named(step.x)), targets: buffer('targets'), loss: buffer('loss') };
+      const V = operation.vocabulary;
+      return evaluation
+        ? [{ kernel: crossEntropyLoss, buffers, dims: { N, V }, label }]
+        : [{ kernel: crossEntropy, buffers, dims: { N, V, scale: lossScale }, label }];
+    }
+    default:
+      return assertNever(operation);
+  }
+}
+
+function linearForward(step: Step, row: Row<'linear'>, { samples, sequence, buffer, value }: Places): Dispatch {
+  const y = named(step.y);
+  const kernel = matmul({
+    layout: row.weightLayout === 'inOut' ? 'NN' : 'NT',
+    epilogue: { bias: row.bias !== null, gelu: row.activation === 'gelu', residual: row.residual !== null },
+  });
+  return {
+    kernel,
+    buffers: {
+      a: buffer(named(step.x)),
+      b: value(row.weight),
+      c: buffer(y),
+      ...(row.bias === null ? {} : { bias: value(row.bias) }),
+      ...(row.activation === 'gelu' ? { pre: buffer(`${y}.pre`) } : {}),
+      ...(step.residual === null ? {} : { residual: buffer(step.residual) }),
+    },
+    dims: { M: samples * sequence, N: row.outWidth, K: row.inWidth },
+    label: `${step.scope} ${row.weight}`,
+  };
+}
+
+/** The dispatches of a row's backward: gradients of its tensors (added), then of its input. The loss has none of its own. */
+export function backward(step: Step, places: Places): Dispatch[] {
+  const { operation } = step;
+  const { samples, sequence, width: C, buffer, value, gradient } = places;
+  const N = samples * sequence;
+  const label = `${step.scope} d${operation.op}`;
+  switch (operation.op) {
+    case 'embed': {
+      const dx = buffer(named(step.dy));
+      return [
+        {
+          kernel: embedBackwardToken,
+          buffers: {
+            order: buffer('order'),
+            segments: buffer('segments'),
+            dx,
+            dtoken: gradient(operation.token),
+          },
+          dims: { N, C },
+          label,
+        },
+        {
+          kernel: embedBackwardPosition,
+          buffers: { dx, dposition: gradient(operation.position) },
+          dims: { N, T: sequence, C },
+          label,
+        },
+      ];
+    }
+    case 'layerNorm': {
+      const shared = {
+        x: buffer(named(step.x)),
+        stat: buffer(`${named(step.y)}.stat`),
+        dy: buffer(named(step.dy)),
+      };
+      return [
+        {
+          kernel: layerNormBackwardWeights,
+          buffers: { ...shared, dweight: gradient(operation.weight), dbias: gradient(operation.bias) },
+          dims: { N, C },
+          label,
+        },
+        {
+          kernel: layerNormBackward,
+          buffers: { ...shared, weight: value(operation.weight), dx: buffer(named(step.dx)) },
+          dims: { N, C, accumulate: step.accumulate ? 1 : 0 },
+          label,
+        },
+      ];
+    }
+    case 'linear':
+      return linearBackward(step, operation, places);
+    case 'attention': {
+      const y = named(step.y);
+      const dims = { B: samples, T: sequence, H: operation.heads, D: operation.headWidth };
+      const buffers = {
+        qkv: buffer(named(step.x)),
+        y: buffer(y),
+        lse: buffer(`${y}.lse`),
+        dy: buffer(named(step.dy)),
+        dqkv: buffer(named(step.dx)),
+        delta: buffer('attention.delta'),
+      };
+      // The queries' kernel writes delta, which the keys' kernel reads.
+      return [attentionBackwardQuery, attentionBackwardKeyValue].map(
+        (kernel): Dispatch => ({ kernel, buffers: pick(kernel, buffers), dims, label }),
+      );
+    }
+    case 'crossEntropy':
+      return [];
+    default:
+      return assertNever(operation);
+  }
+}
+
+function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatch[] {
+  const { samples, sequence, buffer, value, gradient } = places;
+  const rows = samples * sequence;
+  const x = buffer(named(step.x));
+  const dy = buffer(named(step.dy));
+  const inOut = row.weightLayout === 'inOut';
+  const label = `${step.scope} d${row.weight}`;
+  // Where dy is the second factor its column sums, the bias gradient, are a by-product.
+  const biasBeside = inOut && row.bias !== null;
+  const dispatches: Dispatch[] = [
+    {
+      kernel: matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: biasBeside } }),
+      buffers: {
+        a: inOut ? x : dy,
+        b: inOut ? dy : x,
+        c: gradient(row.weight),
+        ...(biasBeside && row.bias !== null ? { biasGradient: gradient(row.bias) } : {}),
+      },
+      dims: { M: inOut ? row.inWidth : row.outWidth, N: inOut ? row.outWidth : row.inWidth, K: rows },
+      label,
+    },
+  ];
+  if (row.bias !== null && !biasBeside) {
+    const buffers = { dy, dbias: gradient(row.bias) };
+    dispatches.push({ kernel: columnSum, buffers, dims: { N: rows, K: row.outWidth }, label: `${label} bias` });
+  }
+  const pre = step.xBeforeGelu;
+  dispatches.push({
+    kernel: matmul({
+      layout: inOut ? 'NT' : 'NN',
+      epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
+    }),
+    buffers: {
+      a: dy,
+      b: value(row.weight),
+      c: buffer(named(step.dx)),
+      ...(pre === null ? {} : { pre: buffer(pre) }),
+    },
+    dims: { M: rows, N: row.inWidth, K: row.outWidth },
+    label,
+  });
+  return dispatches;
+}
+
+/** The buffers that a kernel's table names. */
+function pick(kernel: Kernel, buffers: Readonly<Record<string, BufferSlice>>): Record<string, BufferSlice> {
+  return Object.fromEntries(
+    kernel.tensors.map(({ name }) => {
+      const slice = buffers[name];
+      invariant(slice, `${kernel.name} needs ${name}`);
+      return [name, slice];
+    }),
+  );
+}

@@ -1,0 +1,284 @@
+/**
+ * The shards of which this peer is the primary: float32 master values, Adam's m and v, and the sum of the holders'
+ * gradients in the order that the plan fixes. The common case, one holder that is the primary, works in the stage's own
+ * buffers and copies nothing.
+ */
+import { ADAMW_SCALARS, adamw, adamwScalars } from '../../../shaders/adamw.ts';
+import { addInto } from '../../../shaders/addInto.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
+import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { type Arena, arena, segmentsIn } from '../../../swarm/layout.ts';
+import { PARTIALS, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory.ts';
+import { type BlockName, block, type Model } from '../../../swarm/model.ts';
+import type { Plan } from '../../../swarm/plan.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import type { Reading, ShardNorm, Shards, Stage, StateKind, UpdateScalars } from '../executor/engine.ts';
+import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
+import { type Gpu, GpuStage, writeRange } from './stage.ts';
+
+interface Shard {
+  readonly work: ShardWork;
+  readonly key: string;
+  /** Layout of the shard's own buffers: m, v, sum, incoming. */
+  readonly arena: Arena;
+  readonly values: { readonly buffer: GPUBuffer; readonly arena: Arena };
+  readonly sum: { readonly buffer: GPUBuffer; readonly arena: Arena };
+  readonly launches: { readonly add: Launch | null; readonly norm: Launch; readonly update: readonly Launch[] };
+}
+
+export async function createShards(
+  gpu: Gpu,
+  model: Model,
+  { optimizer }: Train,
+  plan: Plan,
+  peer: PeerId,
+  stages: ReadonlyMap<number, Stage>,
+): Promise<GpuShards> {
+  const buffers = new BufferSet(gpu.device, 'shards', shardBuffers(model, plan, peer));
+  try {
+    const shards: Shard[] = [];
+    for (const work of shardsOf(model, plan, peer)) shards.push(await createShard(gpu, model, buffers, work, stages));
+    return new GpuShards(gpu, buffers, shards, optimizer);
+  } catch (cause) {
+    buffers.close();
+    throw cause;
+  }
+}
+
+async function createShard(
+  gpu: Gpu,
+  model: Model,
+  buffers: BufferSet,
+  work: ShardWork,
+  stages: ReadonlyMap<number, Stage>,
+): Promise<Shard> {
+  const key = shardKey(work.block, work.range);
+  const own = arena(block(model, work.block), [work.range]);
+  const inStage = (index: number): GpuStage => {
+    const stage = stages.get(index);
+    invariant(stage instanceof GpuStage, `stage ${index} is not on this device`);
+    return stage;
+  };
+  const home = work.valuesStage === null ? null : inStage(work.valuesStage);
+  const values = home
+    ? { buffer: home.valuesBuffer(work.block), arena: home.arena(work.block) }
+    : { buffer: buffers.get(`values/${key}`), arena: own };
+  const first = work.sumInPlace && work.holders[0] ? inStage(work.holders[0].stage) : null;
+  const sum = first
+    ? { buffer: first.gradientsBuffer(work.block), arena: first.arena(work.block) }
+    : { buffer: buffers.get(`sum/${key}`), arena: own };
+  const launch = async (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims): Promise<Launch> => {
+    const variant = kernel.variant(gpu.family, dims);
+    const pipeline = await gpu.pipelines.get(kernel, variant);
+    return createLaunch({ device: gpu.device, pipeline, kernel, variant, buffers: slices, dims, label: key });
+  };
+  // The sum and what is added to it are laid out alike only where the shard is a whole arena: else add piece by piece.
+  const sumFloats = sum.arena.floats;
+  invariant(sumFloats === own.floats, `shard ${key} is not the whole of its block`);
+  const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: sumFloats * 4 });
+  const update: Launch[] = [];
+  for (const { from, at, length, tensor } of own.segments) {
+    const range: Range = [from, from + length];
+    const [valuesAt] = segmentsIn(values.arena, range);
+    const [sumAt] = segmentsIn(sum.arena, range);
+    invariant(valuesAt && sumAt && valuesAt.at === sumAt.at, `${tensor.name} lies differently in values and gradients`);
+    const decay = tensor.shape.length >= 2 ? 1 : 0;
+    const bound = {
+      values: { buffer: values.buffer },
+      grads: { buffer: sum.buffer },
+      m: { buffer: buffers.get(`m/${key}`) },
+      v: { buffer: buffers.get(`v/${key}`) },
+      scalars: { buffer: buffers.get('scalars') },
+    };
+    update.push(await launch(adamw, bound, { offset: valuesAt.at, count: length, decay, momentOffset: at }));
+  }
+  return {
+    work,
+    key,
+    arena: own,
+    values,
+    sum,
+    launches: {
+      add:
+        work.holders.length > 1
+          ? await launch(
+              addInto,
+              { x: slice(buffers.get(`incoming/${key}`)), acc: slice(sum.buffer) },
+              { n: sumFloats },
+            )
+          : null,
+      norm: await launch(
+        sumSquares,
+        { x: slice(sum.buffer), partials: { buffer: buffers.get(`partials/${key}`) } },
+        { n: sumFloats },
+      ),
+      update,
+    },
+  };
+}
+
+export class GpuShards implements Shards {
+  readonly bytes: number;
+  readonly #gpu: Gpu;
+  readonly #buffers: BufferSet;
+  readonly #shards: readonly Shard[];
+  readonly #optimizer: Train['optimizer'];
+  readonly #partials: ReadbackPool | null;
+  readonly #state: ReadbackPool | null;
+  /** Shards whose sum holds something of this step already. */
+  readonly #begun = new Set<string>();
+
+  constructor(gpu: Gpu, buffers: BufferSet, shards: readonly Shard[], optimizer: Train['optimizer']) {
+    this.#gpu = gpu;
+    this.#buffers = buffers;
+    this.#shards = shards;
+    this.#optimizer = optimizer;
+    this.bytes = buffers.bytes;
+    const pool = (name: string) => new ReadbackPool(gpu.device, [buffers.get(name)]);
+    this.#partials = shards.length > 0 ? pool('partialsReadback') : null;
+    this.#state = shards.length > 0 ? pool('shardReadback') : null;
+  }
+
+  addOwn(name: BlockName, range: Range, stage: Stage): void {
+    const shard = this.#shard(name, range);
+    const first = this.#isFirst(shard);
+    if (first && shard.work.sumInPlace) return;
+    invariant(stage instanceof GpuStage, 'a stage of another device');
+    const target = first ? shard.sum : { buffer: this.#buffers.get(`incoming/${shard.key}`), arena: shard.arena };
+    const encoder = this.#gpu.device.createCommandEncoder({ label: `add ${shard.key}` });
+    encoder.clearBuffer(target.buffer);
+    for (const { at, from, length } of segmentsIn(stage.arena(name), range)) {
+      const [to] = segmentsIn(target.arena, [from, from + length]);
+      invariant(to, `${shard.key} has no place for its own gradient`);
+      const source = stage.gradientsBuffer(name);
+      encoder.copyBufferToBuffer(source, at * 4, target.buffer, to.at * 4, length * 4);
+    }
+    this.#gpu.device.queue.submit([encoder.finish()]);
+    if (!first) this.#add(shard);
+  }
+
+  addReceived(
+    name: BlockName,
+    range: Range,
+    pieces: readonly { readonly range: Range; readonly values: Float32Array }[],
+  ): void {
+    const shard = this.#shard(name, range);
+    const first = this.#isFirst(shard);
+    const target = first ? shard.sum : { buffer: this.#buffers.get(`incoming/${shard.key}`), arena: shard.arena };
+    const encoder = this.#gpu.device.createCommandEncoder({ label: `clear ${shard.key}` });
+    encoder.clearBuffer(target.buffer);
+    this.#gpu.device.queue.submit([encoder.finish()]);
+    for (const piece of pieces) writeRange(this.#gpu.device, target.arena, target.buffer, piece.range, piece.values);
+    if (!first) this.#add(shard);
+  }
+
+  async sumSquares(): Promise<readonly ShardNorm[]> {
+    this.#begun.clear();
+    if (!this.#partials) return [];
+    this.#pass(
+      'norms',
+      this.#shards.map(({ launches }) => launches.norm),
+    );
+    const runs = this.#shards.map(
+      ({ key }): Run => ({ source: this.#buffers.get(`partials/${key}`), at: 0, length: PARTIALS }),
+    );
+    const reading = await this.#partials.read(runs);
+    return reading.take((partials) =>
+      this.#shards.map(({ work }, index) => {
+        let sum = 0;
+        for (let i = index * PARTIALS; i < (index + 1) * PARTIALS; i++) sum += partials[i];
+        return { block: work.block, range: work.range, sumSquares: sum };
+      }),
+    );
+  }
+
+  update({ learningRate, clipScale, time }: UpdateScalars): void {
+    if (this.#shards.length === 0) return;
+    const { betas, epsilon, weightDecay } = this.#optimizer;
+    const scalars = adamwScalars({
+      learningRate,
+      clipScale,
+      beta1: betas[0],
+      beta2: betas[1],
+      epsilon,
+      weightDecay,
+      update: time,
+    });
+    invariant(scalars.length === ADAMW_SCALARS.length, 'scalars have their table');
+    this.#gpu.device.queue.writeBuffer(this.#buffers.get('scalars'), 0, scalars);
+    this.#pass(
+      'update',
+      this.#shards.flatMap(({ launches }) => launches.update),
+    );
+  }
+
+  async readValues(name: BlockName, range: Range): Promise<Reading> {
+    const shard = this.#shards.find(
+      ({ work }) => work.block === name && work.range[0] <= range[0] && range[1] <= work.range[1],
+    );
+    invariant(shard && this.#state, `no shard of ${name} here`);
+    return this.#state.read(runsOf(shard.values.buffer, shard.values.arena, range));
+  }
+
+  async readState(name: BlockName, range: Range): Promise<Reading> {
+    const shard = this.#shard(name, range);
+    invariant(this.#state, 'no shards here');
+    return this.#state.read([
+      ...runsOf(shard.values.buffer, shard.values.arena, range),
+      ...runsOf(this.#buffers.get(`m/${shard.key}`), shard.arena, range),
+      ...runsOf(this.#buffers.get(`v/${shard.key}`), shard.arena, range),
+    ]);
+  }
+
+  writeState(name: BlockName, range: Range, kind: StateKind, values: Float32Array): void {
+    const shard = this.#shard(name, range);
+    const target =
+      kind === 'value' ? shard.values : { buffer: this.#buffers.get(`${kind}/${shard.key}`), arena: shard.arena };
+    writeRange(this.#gpu.device, target.arena, target.buffer, range, values);
+  }
+
+  /** What one update dispatches, for the profile. */
+  launches(): { readonly norms: readonly Launch[]; readonly update: readonly Launch[] } {
+    return {
+      norms: this.#shards.map(({ launches }) => launches.norm),
+      update: this.#shards.flatMap(({ launches }) => launches.update),
+    };
+  }
+
+  close(): void {
+    for (const { launches } of this.#shards) {
+      for (const launch of [launches.add, launches.norm, ...launches.update]) launch?.dimsBuffer.destroy();
+    }
+    this.#buffers.close();
+  }
+
+  #add(shard: Shard): void {
+    invariant(shard.launches.add, `${shard.key} has one holder`);
+    this.#pass(`add ${shard.key}`, [shard.launches.add]);
+  }
+
+  #pass(label: string, launches: readonly Launch[]): void {
+    const encoder = this.#gpu.device.createCommandEncoder({ label });
+    const pass = encoder.beginComputePass({ label });
+    for (const launch of launches) encodeLaunch(pass, launch);
+    pass.end();
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  #isFirst({ key }: Shard): boolean {
+    if (this.#begun.has(key)) return false;
+    this.#begun.add(key);
+    return true;
+  }
+
+  #shard(name: BlockName, range: Range): Shard {
+    const found = this.#shards.find(({ work }) => work.block === name && work.range[0] === range[0]);
+    invariant(found, `no shard ${name} from ${range[0]} here`);
+    return found;
+  }
+}
+
+const runsOf = (source: GPUBuffer, layout: Arena, range: Range): Run[] =>
+  segmentsIn(layout, range).map(({ at, length }) => ({ source, at, length }));

@@ -1,0 +1,307 @@
+/**
+ * One pipeline stage on a GPU: buffers, bind groups and pipelines are made once for a plan; a micro-batch is one compute
+ * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
+ */
+import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import { createLaunch, encodeLaunch, type Launch, type PipelineCache } from '../../../shaders/launch.ts';
+import { sortTokens } from '../../../shaders/sortTokens.ts';
+import { invariant, type Range } from '../../../swarm/base.ts';
+import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
+import { READBACKS, type StageSize, stageBuffers } from '../../../swarm/memory.ts';
+import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
+import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
+import type { ForwardWork, Reading, Stage } from '../executor/engine.ts';
+import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
+import { backward, type Dispatch, forward, type Places } from './operations.ts';
+
+export interface Gpu {
+  readonly device: GPUDevice;
+  readonly family: AdapterFamily;
+  readonly pipelines: PipelineCache;
+}
+
+export interface StagePlan {
+  readonly size: StageSize;
+  /** Samples of a whole step, B. */
+  readonly globalBatch: number;
+  readonly slotOf: ReadonlyMap<number, number>;
+  /** The micro-batch sizes that occur, in samples. */
+  readonly sizes: readonly number[];
+}
+
+/** What runs for one micro-batch size in one slot. */
+interface Launches {
+  readonly forward: readonly Launch[];
+  readonly evaluation: readonly Launch[];
+  readonly backward: readonly Launch[];
+}
+
+interface Work {
+  readonly forward: readonly Dispatch[];
+  readonly evaluation: readonly Dispatch[];
+  readonly backward: readonly Dispatch[];
+}
+
+export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
+  const stage = new GpuStage(gpu, model, plan);
+  try {
+    await stage.compile();
+    return stage;
+  } catch (cause) {
+    stage.close();
+    throw cause;
+  }
+}
+
+export class GpuStage implements Stage {
+  readonly bytes: number;
+  readonly #gpu: Gpu;
+  readonly #model: Model;
+  readonly #plan: StagePlan;
+  readonly #program: Program;
+  readonly #buffers: BufferSet;
+  readonly #arenas: ReadonlyMap<BlockName, Arena>;
+  readonly #readbacks: ReadbackPool;
+  readonly #lossReadbacks: ReadbackPool;
+  readonly #launches = new Map<string, Launches>();
+  /** Samples of each micro-batch in flight. */
+  readonly #samples = new Map<number, number>();
+
+  constructor(gpu: Gpu, model: Model, plan: StagePlan) {
+    const { layers } = plan.size;
+    this.#gpu = gpu;
+    this.#model = model;
+    this.#plan = plan;
+    this.#program = program(model, layers);
+    this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use)]));
+    this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
+    this.bytes = this.#buffers.bytes;
+    this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
+    this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
+    invariant(READBACKS > 0, 'a stage without a way out');
+  }
+
+  /** Compiles every pipeline in parallel, then makes all bind groups. */
+  async compile(): Promise<void> {
+    const { device, family, pipelines } = this.#gpu;
+    const works = new Map<string, Work>();
+    for (const samples of this.#plan.sizes) {
+      for (let slot = 0; slot < this.#plan.size.slots; slot++) {
+        works.set(`${samples}/${slot}`, this.#work(this.#places(samples, slot)));
+      }
+    }
+    const all = [...works.values()].flatMap((work) => [...work.forward, ...work.evaluation, ...work.backward]);
+    await pipelines.precompile(all.map(({ kernel, dims }) => [kernel, kernel.variant(family, dims)]));
+    const made = new Map<Dispatch, Launch>();
+    const launch = async (dispatch: Dispatch): Promise<Launch> => {
+      const known = made.get(dispatch);
+      if (known) return known;
+      const { kernel, dims, buffers, label } = dispatch;
+      const variant = kernel.variant(family, dims);
+      const pipeline = await pipelines.get(kernel, variant);
+      const launched = createLaunch({ device, pipeline, kernel, variant, buffers, dims, label });
+      made.set(dispatch, launched);
+      return launched;
+    };
+    for (const [key, work] of works) {
+      this.#launches.set(key, {
+        forward: await inOrder(work.forward, launch),
+        evaluation: await inOrder(work.evaluation, launch),
+        backward: await inOrder(work.backward, launch),
+      });
+    }
+  }
+
+  begin(): void {
+    const encoder = this.#gpu.device.createCommandEncoder({ label: 'clear gradients' });
+    for (const block of this.#arenas.keys()) encoder.clearBuffer(this.#buffers.get(`gradients/${block}`));
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  forward({ microBatch, samples, input, tokens, evaluation }: ForwardWork): void {
+    const { queue } = this.#gpu.device;
+    const slot = this.#slot(microBatch);
+    this.#samples.set(microBatch, samples);
+    const write = (name: string, values: Float32Array | Uint32Array) =>
+      queue.writeBuffer(this.#buffers.get(`${slot}/${name}`), 0, values as Float32Array<ArrayBuffer>);
+    if (this.#program.first) {
+      invariant(tokens, 'the first stage needs tokens');
+      write('ids', tokens.ids);
+      if (!evaluation) {
+        const { order, segments } = sortTokens(tokens.ids);
+        write('order', order);
+        write('segments', segments);
+      }
+    } else {
+      invariant(input, 'a later stage needs the stream');
+      write(INPUT, input);
+    }
+    if (this.#program.last) {
+      invariant(tokens, 'the last stage needs targets');
+      write('targets', tokens.targets);
+    }
+    const launches = this.#launched(microBatch);
+    this.#submit(`F${microBatch}`, evaluation ? launches.evaluation : launches.forward);
+  }
+
+  backward(microBatch: number, gradient: Float32Array | null): void {
+    if (gradient) {
+      const stream = this.#buffers.get(`${this.#slot(microBatch)}/${STREAM}`);
+      this.#gpu.device.queue.writeBuffer(stream, 0, gradient as Float32Array<ArrayBuffer>);
+    }
+    this.#submit(`B${microBatch}`, this.#launched(microBatch).backward);
+  }
+
+  readOutput(microBatch: number): Promise<Reading> {
+    return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)]);
+  }
+
+  readInputGradient(microBatch: number): Promise<Reading> {
+    return this.#readbacks.read([this.#streamOf(microBatch, STREAM)]);
+  }
+
+  readLoss(microBatch: number): Promise<Reading> {
+    const rows = this.#rows(microBatch);
+    const source = this.#buffers.get(`${this.#slot(microBatch)}/loss`);
+    return this.#lossReadbacks.read([{ source, at: 0, length: rows }]);
+  }
+
+  readGradient(block: BlockName, range: Range): Promise<Reading> {
+    return this.#readbacks.read(this.gradientRuns(block, range));
+  }
+
+  readValues(block: BlockName, range: Range): Promise<Reading> {
+    return this.#readbacks.read(this.#runs('values', block, range));
+  }
+
+  writeValues(block: BlockName, range: Range, values: Float32Array): void {
+    writeRange(this.#gpu.device, this.#arena(block), this.valuesBuffer(block), range, values);
+  }
+
+  settled(): Promise<void> {
+    return this.#gpu.device.queue.onSubmittedWorkDone();
+  }
+
+  /** For the shards of the same device, which update and add in place. */
+  valuesBuffer(block: BlockName): GPUBuffer {
+    return this.#buffers.get(`values/${block}`);
+  }
+  gradientsBuffer(block: BlockName): GPUBuffer {
+    return this.#buffers.get(`gradients/${block}`);
+  }
+  arena(block: BlockName): Arena {
+    return this.#arena(block);
+  }
+  gradientRuns(block: BlockName, range: Range): Run[] {
+    return this.#runs('gradients', block, range);
+  }
+  valueRuns(block: BlockName, range: Range): Run[] {
+    return this.#runs('values', block, range);
+  }
+
+  /** Names, pass by pass, of what a forward and a backward of this micro-batch dispatch. */
+  launchesOf(microBatch: number): { readonly forward: readonly Launch[]; readonly backward: readonly Launch[] } {
+    return this.#launched(microBatch);
+  }
+
+  close(): void {
+    for (const { forward, evaluation, backward } of this.#launches.values()) {
+      for (const launch of [...forward, ...evaluation, ...backward]) launch.dimsBuffer.destroy();
+    }
+    this.#launches.clear();
+    this.#buffers.close();
+  }
+
+  #submit(label: string, launches: readonly Launch[]): void {
+    const encoder = this.#gpu.device.createCommandEncoder({ label });
+    const pass = encoder.beginComputePass({ label });
+    for (const launch of launches) encodeLaunch(pass, launch);
+    pass.end();
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  #work(places: Places): Work {
+    const { body, head } = this.#program;
+    const there = (evaluation: boolean) => (step: (typeof body)[number]) => forward(step, places, evaluation);
+    const back = (step: (typeof body)[number]) => backward(step, places);
+    const bodyForward = body.flatMap(there(false));
+    const headBackward = head.toReversed().flatMap(back);
+    return {
+      forward: [...bodyForward, ...head.flatMap(there(false)), ...headBackward],
+      evaluation: [...bodyForward, ...head.flatMap(there(true))],
+      backward: body.toReversed().flatMap(back),
+    };
+  }
+
+  #places(samples: number, slot: number): Places {
+    const { size, globalBatch } = this.#plan;
+    const names = new Set([...this.#program.scratch.keys(), 'attention.delta']);
+    const tensor = (kind: 'values' | 'gradients') => (name: string) => {
+      const block = this.#model.blocks.find(({ tensors }) => tensors.some((candidate) => candidate.name === name));
+      invariant(block, `no block has ${name}`);
+      const { at, elements } = placeOf(this.#arena(block.name), name);
+      return { buffer: this.#buffers.get(`${kind}/${block.name}`), offset: at * 4, size: elements * 4 };
+    };
+    return {
+      samples,
+      sequence: size.sequence,
+      width: this.#model.width,
+      lossScale: 1 / (globalBatch * size.sequence),
+      buffer: (name) => ({ buffer: this.#buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
+      value: tensor('values'),
+      gradient: tensor('gradients'),
+    };
+  }
+
+  #runs(kind: 'values' | 'gradients', block: BlockName, range: Range): Run[] {
+    const source = this.#buffers.get(`${kind}/${block}`);
+    return segmentsIn(this.#arena(block), range).map(({ at, length }) => ({ source, at, length }));
+  }
+
+  #streamOf(microBatch: number, name: string): Run {
+    const source = this.#buffers.get(`${this.#slot(microBatch)}/${name}`);
+    return { source, at: 0, length: this.#rows(microBatch) * this.#model.width };
+  }
+
+  #rows(microBatch: number): number {
+    return (this.#samples.get(microBatch) ?? 0) * this.#plan.size.sequence;
+  }
+
+  #slot(microBatch: number): string {
+    const slot = this.#plan.slotOf.get(microBatch);
+    invariant(slot !== undefined, `micro-batch ${microBatch} has no slot`);
+    return `slot${slot}`;
+  }
+
+  #launched(microBatch: number): Launches {
+    const found = this.#launches.get(`${this.#samples.get(microBatch)}/${this.#plan.slotOf.get(microBatch)}`);
+    invariant(found, `micro-batch ${microBatch} has a size that was not planned`);
+    return found;
+  }
+
+  #arena(block: BlockName): Arena {
+    const found = this.#arenas.get(block);
+    invariant(found, `this stage does not use ${block}`);
+    return found;
+  }
+}
+
+/** Writes a range of a block, which comes without gaps, into a buffer that is laid out as an arena. */
+export function writeRange(
+  device: GPUDevice,
+  arena: Arena,
+  buffer: GPUBuffer,
+  range: Range,
+  values: Float32Array,
+): void {
+  for (const { from, at, length } of segmentsIn(arena, range)) {
+    const part = values.subarray(from - range[0], from - range[0] + length) as Float32Array<ArrayBuffer>;
+    device.queue.writeBuffer(buffer, at * 4, part);
+  }
+}
+
+async function inOrder<T, U>(items: readonly T[], make: (item: T) => Promise<U>): Promise<U[]> {
+  const made: U[] = [];
+  for (const item of items) made.push(await make(item));
+  return made;
+}
