@@ -8,7 +8,7 @@
  *
  * How the work is cut: one invocation takes four rows of one head and accumulates a slice of the head's width, in lanes
  * of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each four rows and
- * read every key once; wider ones compute the scores again for each slice.
+ * compute every score once; wider ones compute the scores again for each slice.
  */
 import code from './attention.wgsl?raw';
 import type { AdapterFamily, Arrays, Dims, Variant } from './kernel.ts';
@@ -47,13 +47,13 @@ export function attentionVariant(request: AttentionRequest, family: AdapterFamil
   const chunks = D / lanes.width;
   const slice = chunks <= 4 || (family === 'gpu' && request.gpuSlice === 4) ? 4 : 8;
   // Four heads in step fill a software adapter's four lanes; on a GPU neighbours are tiles of one head, which read the
-  // same keys. A GPU's caches serve the invocation's own rows; SwiftShader pays for every load, so there they are held.
-  const [heads, tiles, hold] = family === 'gpu' ? [1, 32, 0] : [4, 1, 1];
+  // same keys.
+  const [heads, tiles] = family === 'gpu' ? [1, 32] : [4, 1];
   return {
     key: `${request.name}.${lanes.name}.${family}.${D}`,
     code: lanes.prelude + code + request.code,
     entryPoint: 'main',
-    constants: { HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice, HOLD: hold },
+    constants: { HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice },
     subgroups: false,
     workgroups: ({ B, T, H }) => [
       Math.ceil((B * H) / heads),

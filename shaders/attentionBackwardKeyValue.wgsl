@@ -30,7 +30,6 @@ fn slice_dy(rows: vec4u, chunk: u32) -> Tile {
   return tile;
 }
 fn store(at: vec4u, key: u32, chunk: u32, tile: Tile) {
-  if (chunk >= CHUNKS) { return; }
   dqkv[at.x + chunk] = tile[0];
   if (key + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
   if (key + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
@@ -46,7 +45,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let head = id.x; // b·H + h
   if (head >= dims.B * dims.H || id.y >= (dims.T + 3u) / 4u) { return; }
   let key = 4u * id.y; // the longest walks start first
-  let slice = id.z * SLICE;
+  let slice = first_chunk(id.z);
   let width = dims.H * CHUNKS; // lanes of C
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
@@ -55,20 +54,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let v_at = k_at + width;
   let scale = 1.0 / sqrt(f32(dims.D));
 
-  var k0: Tile; var k1: Tile; var k2: Tile; var k3: Tile; var k4: Tile; var k5: Tile; var k6: Tile; var k7: Tile;
-  var v0: Tile; var v1: Tile; var v2: Tile; var v3: Tile; var v4: Tile; var v5: Tile; var v6: Tile; var v7: Tile;
-  if (HOLD) {
-    k0 = slice_qkv(k_at, slice); v0 = slice_qkv(v_at, slice);
-    k1 = slice_qkv(k_at, slice + 1u); v1 = slice_qkv(v_at, slice + 1u);
-    k2 = slice_qkv(k_at, slice + 2u); v2 = slice_qkv(v_at, slice + 2u);
-    k3 = slice_qkv(k_at, slice + 3u); v3 = slice_qkv(v_at, slice + 3u);
-    if (SLICE > 4u) {
-      k4 = slice_qkv(k_at, slice + 4u); v4 = slice_qkv(v_at, slice + 4u);
-      k5 = slice_qkv(k_at, slice + 5u); v5 = slice_qkv(v_at, slice + 5u);
-      k6 = slice_qkv(k_at, slice + 6u); v6 = slice_qkv(v_at, slice + 6u);
-      k7 = slice_qkv(k_at, slice + 7u); v7 = slice_qkv(v_at, slice + 7u);
-    }
-  }
   var dk0 = Tile(); var dk1 = Tile(); var dk2 = Tile(); var dk3 = Tile();
   var dk4 = Tile(); var dk5 = Tile(); var dk6 = Tile(); var dk7 = Tile();
   var dv0 = Tile(); var dv1 = Tile(); var dv2 = Tile(); var dv3 = Tile();
@@ -84,35 +69,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let d = vec4f(delta[rows.x], delta[rows.y], delta[rows.z], delta[rows.w]);
     var s = mat4x4f();
     var dp = mat4x4f();
-    if (!HOLD || CHUNKS > SLICE) {
-      for (var c = 0u; c < CHUNKS; c++) {
-        if (HOLD && c >= slice && c < slice + SLICE) { continue; }
-        s += scores(qkv_tile(q_at, c), qkv_tile(k_at, c));
-        dp += scores(dy_tile(y_at, c), qkv_tile(v_at, c));
-      }
-    }
-    let q0 = slice_qkv(q_at, slice); let q1 = slice_qkv(q_at, slice + 1u);
-    let q2 = slice_qkv(q_at, slice + 2u); let q3 = slice_qkv(q_at, slice + 3u);
-    let g0 = slice_dy(y_at, slice); let g1 = slice_dy(y_at, slice + 1u);
-    let g2 = slice_dy(y_at, slice + 2u); let g3 = slice_dy(y_at, slice + 3u);
-    var q4: Tile; var q5: Tile; var q6: Tile; var q7: Tile; var g4: Tile; var g5: Tile; var g6: Tile; var g7: Tile;
-    if (SLICE > 4u) {
-      q4 = slice_qkv(q_at, slice + 4u); q5 = slice_qkv(q_at, slice + 5u);
-      q6 = slice_qkv(q_at, slice + 6u); q7 = slice_qkv(q_at, slice + 7u);
-      g4 = slice_dy(y_at, slice + 4u); g5 = slice_dy(y_at, slice + 5u);
-      g6 = slice_dy(y_at, slice + 6u); g7 = slice_dy(y_at, slice + 7u);
-    }
-    if (HOLD) {
-      s += scores(q0, k0) + scores(q1, k1);
-      s += scores(q2, k2) + scores(q3, k3);
-      dp += scores(g0, v0) + scores(g1, v1);
-      dp += scores(g2, v2) + scores(g3, v3);
-      if (SLICE > 4u) {
-        s += scores(q4, k4) + scores(q5, k5);
-        s += scores(q6, k6) + scores(q7, k7);
-        dp += scores(g4, v4) + scores(g5, v5);
-        dp += scores(g6, v6) + scores(g7, v7);
-      }
+    for (var c = 0u; c < CHUNKS; c++) {
+      s += scores(qkv_tile(q_at, c), qkv_tile(k_at, c));
+      dp += scores(dy_tile(y_at, c), qkv_tile(v_at, c));
     }
     let p = mat4x4f(
       probabilities(s[0], l, scale, queries, key), probabilities(s[1], l, scale, queries, key + 1u),
@@ -121,22 +80,22 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let ds = mat4x4f(
       p[0] * (dp[0] - d) * scale, p[1] * (dp[1] - d) * scale, p[2] * (dp[2] - d) * scale, p[3] * (dp[3] - d) * scale,
     );
-    dk0 += q0 * ds; dk1 += q1 * ds; dk2 += q2 * ds; dk3 += q3 * ds;
-    dv0 += g0 * p; dv1 += g1 * p; dv2 += g2 * p; dv3 += g3 * p;
+    dk0 += slice_qkv(q_at, slice) * ds; dv0 += slice_dy(y_at, slice) * p;
+    dk1 += slice_qkv(q_at, slice + 1u) * ds; dv1 += slice_dy(y_at, slice + 1u) * p;
+    dk2 += slice_qkv(q_at, slice + 2u) * ds; dv2 += slice_dy(y_at, slice + 2u) * p;
+    dk3 += slice_qkv(q_at, slice + 3u) * ds; dv3 += slice_dy(y_at, slice + 3u) * p;
     if (SLICE > 4u) {
-      dk4 += q4 * ds; dk5 += q5 * ds; dk6 += q6 * ds; dk7 += q7 * ds;
-      dv4 += g4 * p; dv5 += g5 * p; dv6 += g6 * p; dv7 += g7 * p;
+      dk4 += slice_qkv(q_at, slice + 4u) * ds; dv4 += slice_dy(y_at, slice + 4u) * p;
+      dk5 += slice_qkv(q_at, slice + 5u) * ds; dv5 += slice_dy(y_at, slice + 5u) * p;
+      dk6 += slice_qkv(q_at, slice + 6u) * ds; dv6 += slice_dy(y_at, slice + 6u) * p;
+      dk7 += slice_qkv(q_at, slice + 7u) * ds; dv7 += slice_dy(y_at, slice + 7u) * p;
     }
   }
 
-  store(k_at, key, slice, dk0); store(k_at, key, slice + 1u, dk1);
-  store(k_at, key, slice + 2u, dk2); store(k_at, key, slice + 3u, dk3);
-  store(v_at, key, slice, dv0); store(v_at, key, slice + 1u, dv1);
-  store(v_at, key, slice + 2u, dv2); store(v_at, key, slice + 3u, dv3);
-  if (SLICE > 4u) {
-    store(k_at, key, slice + 4u, dk4); store(k_at, key, slice + 5u, dk5);
-    store(k_at, key, slice + 6u, dk6); store(k_at, key, slice + 7u, dk7);
-    store(v_at, key, slice + 4u, dv4); store(v_at, key, slice + 5u, dv5);
-    store(v_at, key, slice + 6u, dv6); store(v_at, key, slice + 7u, dv7);
+  var dk = array(dk0, dk1, dk2, dk3, dk4, dk5, dk6, dk7);
+  var dv = array(dv0, dv1, dv2, dv3, dv4, dv5, dv6, dv7);
+  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) {
+    store(k_at, key, slice + c, dk[c]);
+    store(v_at, key, slice + c, dv[c]);
   }
 }

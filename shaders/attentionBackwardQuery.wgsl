@@ -27,13 +27,7 @@ fn slice_qkv(rows: vec4u, chunk: u32) -> Tile {
   if (chunk < CHUNKS) { tile = qkv_tile(rows, chunk); }
   return tile;
 }
-fn slice_dy(rows: vec4u, chunk: u32) -> Tile {
-  var tile = Tile();
-  if (chunk < CHUNKS) { tile = dy_tile(rows, chunk); }
-  return tile;
-}
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  if (chunk >= CHUNKS) { return; }
   dqkv[at.x + chunk] = tile[0];
   if (query + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
   if (query + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
@@ -51,7 +45,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let tiles = (dims.T + 3u) / 4u;
   if (head >= dims.B * dims.H || id.y >= tiles) { return; }
   let query = 4u * (tiles - 1u - id.y); // the longest walks start first
-  let slice = id.z * SLICE;
+  let slice = first_chunk(id.z);
   let width = dims.H * CHUNKS; // lanes of C
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
@@ -71,20 +65,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     delta[rows.w] = d.w; // rows past the end are the last row again, with the same value
   }
 
-  var q0: Tile; var q1: Tile; var q2: Tile; var q3: Tile; var q4: Tile; var q5: Tile; var q6: Tile; var q7: Tile;
-  var g0: Tile; var g1: Tile; var g2: Tile; var g3: Tile; var g4: Tile; var g5: Tile; var g6: Tile; var g7: Tile;
-  if (HOLD) {
-    q0 = slice_qkv(q_at, slice); g0 = slice_dy(y_at, slice);
-    q1 = slice_qkv(q_at, slice + 1u); g1 = slice_dy(y_at, slice + 1u);
-    q2 = slice_qkv(q_at, slice + 2u); g2 = slice_dy(y_at, slice + 2u);
-    q3 = slice_qkv(q_at, slice + 3u); g3 = slice_dy(y_at, slice + 3u);
-    if (SLICE > 4u) {
-      q4 = slice_qkv(q_at, slice + 4u); g4 = slice_dy(y_at, slice + 4u);
-      q5 = slice_qkv(q_at, slice + 5u); g5 = slice_dy(y_at, slice + 5u);
-      q6 = slice_qkv(q_at, slice + 6u); g6 = slice_dy(y_at, slice + 6u);
-      q7 = slice_qkv(q_at, slice + 7u); g7 = slice_dy(y_at, slice + 7u);
-    }
-  }
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
 
@@ -94,31 +74,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let v_at = k_at + width;
     var s = mat4x4f();
     var dp = mat4x4f();
-    if (!HOLD || CHUNKS > SLICE) {
-      for (var c = 0u; c < CHUNKS; c++) {
-        if (HOLD && c >= slice && c < slice + SLICE) { continue; }
-        s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
-        dp += scores(qkv_tile(v_at, c), dy_tile(y_at, c));
-      }
-    }
-    let k0 = slice_qkv(k_at, slice); let k1 = slice_qkv(k_at, slice + 1u);
-    let k2 = slice_qkv(k_at, slice + 2u); let k3 = slice_qkv(k_at, slice + 3u);
-    var k4: Tile; var k5: Tile; var k6: Tile; var k7: Tile;
-    if (SLICE > 4u) {
-      k4 = slice_qkv(k_at, slice + 4u); k5 = slice_qkv(k_at, slice + 5u);
-      k6 = slice_qkv(k_at, slice + 6u); k7 = slice_qkv(k_at, slice + 7u);
-    }
-    if (HOLD) {
-      s += scores(k0, q0) + scores(k1, q1);
-      s += scores(k2, q2) + scores(k3, q3);
-      dp += scores(slice_qkv(v_at, slice), g0) + scores(slice_qkv(v_at, slice + 1u), g1);
-      dp += scores(slice_qkv(v_at, slice + 2u), g2) + scores(slice_qkv(v_at, slice + 3u), g3);
-      if (SLICE > 4u) {
-        s += scores(k4, q4) + scores(k5, q5);
-        s += scores(k6, q6) + scores(k7, q7);
-        dp += scores(slice_qkv(v_at, slice + 4u), g4) + scores(slice_qkv(v_at, slice + 5u), g5);
-        dp += scores(slice_qkv(v_at, slice + 6u), g6) + scores(slice_qkv(v_at, slice + 7u), g7);
-      }
+    for (var c = 0u; c < CHUNKS; c++) {
+      s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
+      dp += scores(qkv_tile(v_at, c), dy_tile(y_at, c));
     }
     let ds = mat4x4f(
       score_gradients(s[0], dp[0], l.x, d.x, scale, keys, query),
@@ -126,14 +84,18 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       score_gradients(s[2], dp[2], l.z, d.z, scale, keys, query + 2u),
       score_gradients(s[3], dp[3], l.w, d.w, scale, keys, query + 3u),
     );
-    dq0 += k0 * ds; dq1 += k1 * ds; dq2 += k2 * ds; dq3 += k3 * ds;
-    if (SLICE > 4u) { dq4 += k4 * ds; dq5 += k5 * ds; dq6 += k6 * ds; dq7 += k7 * ds; }
+    dq0 += slice_qkv(k_at, slice) * ds;
+    dq1 += slice_qkv(k_at, slice + 1u) * ds;
+    dq2 += slice_qkv(k_at, slice + 2u) * ds;
+    dq3 += slice_qkv(k_at, slice + 3u) * ds;
+    if (SLICE > 4u) {
+      dq4 += slice_qkv(k_at, slice + 4u) * ds;
+      dq5 += slice_qkv(k_at, slice + 5u) * ds;
+      dq6 += slice_qkv(k_at, slice + 6u) * ds;
+      dq7 += slice_qkv(k_at, slice + 7u) * ds;
+    }
   }
 
-  store(q_at, query, slice, dq0); store(q_at, query, slice + 1u, dq1);
-  store(q_at, query, slice + 2u, dq2); store(q_at, query, slice + 3u, dq3);
-  if (SLICE > 4u) {
-    store(q_at, query, slice + 4u, dq4); store(q_at, query, slice + 5u, dq5);
-    store(q_at, query, slice + 6u, dq6); store(q_at, query, slice + 7u, dq7);
-  }
+  var dq = array(dq0, dq1, dq2, dq3, dq4, dq5, dq6, dq7);
+  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(q_at, query, slice + c, dq[c]); }
 }

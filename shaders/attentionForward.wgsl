@@ -21,7 +21,6 @@ fn slice_tile(rows: vec4u, chunk: u32) -> Tile {
   return tile;
 }
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  if (chunk >= CHUNKS) { return; }
   y[at.x + chunk] = tile[0];
   if (query + 1u < dims.T) { y[at.y + chunk] = tile[1]; }
   if (query + 2u < dims.T) { y[at.z + chunk] = tile[2]; }
@@ -36,7 +35,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let tiles = (dims.T + 3u) / 4u;
   if (head >= dims.B * dims.H || id.y >= tiles) { return; }
   let query = 4u * (tiles - 1u - id.y); // the longest walks start first
-  let slice = id.z * SLICE;
+  let slice = first_chunk(id.z);
   let width = dims.H * CHUNKS; // lanes of C
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
@@ -44,15 +43,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let q_at = query_rows * (3u * width) + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
 
-  var q0: Tile; var q1: Tile; var q2: Tile; var q3: Tile; var q4: Tile; var q5: Tile; var q6: Tile; var q7: Tile;
-  if (HOLD) {
-    q0 = slice_tile(q_at, slice); q1 = slice_tile(q_at, slice + 1u);
-    q2 = slice_tile(q_at, slice + 2u); q3 = slice_tile(q_at, slice + 3u);
-    if (SLICE > 4u) {
-      q4 = slice_tile(q_at, slice + 4u); q5 = slice_tile(q_at, slice + 5u);
-      q6 = slice_tile(q_at, slice + 6u); q7 = slice_tile(q_at, slice + 7u);
-    }
-  }
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var y4 = Tile(); var y5 = Tile(); var y6 = Tile(); var y7 = Tile();
   var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
@@ -63,19 +53,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let k_at = (sample_row + min(keys, vec4u(dims.T - 1u))) * (3u * width) + head_lane + width;
     let v_at = k_at + width;
     var s = mat4x4f();
-    if (HOLD) {
-      s += scores(slice_tile(k_at, slice), q0) + scores(slice_tile(k_at, slice + 1u), q1);
-      s += scores(slice_tile(k_at, slice + 2u), q2) + scores(slice_tile(k_at, slice + 3u), q3);
-      if (SLICE > 4u) {
-        s += scores(slice_tile(k_at, slice + 4u), q4) + scores(slice_tile(k_at, slice + 5u), q5);
-        s += scores(slice_tile(k_at, slice + 6u), q6) + scores(slice_tile(k_at, slice + 7u), q7);
-      }
-    }
-    if (!HOLD || CHUNKS > SLICE) {
-      for (var c = 0u; c < CHUNKS; c++) {
-        if (HOLD && c >= slice && c < slice + SLICE) { continue; }
-        s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
-      }
+    for (var c = 0u; c < CHUNKS; c++) {
+      s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
     }
     let s0 = visible(s[0] * scale, keys, query);
     let s1 = visible(s[1] * scale, keys, query + 1u);
@@ -100,16 +79,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   let y_at = query_rows * width + head_lane;
   let share = 1.0 / sum;
-  store(y_at, query, slice, scale_columns(y0, share));
-  store(y_at, query, slice + 1u, scale_columns(y1, share));
-  store(y_at, query, slice + 2u, scale_columns(y2, share));
-  store(y_at, query, slice + 3u, scale_columns(y3, share));
-  if (SLICE > 4u) {
-    store(y_at, query, slice + 4u, scale_columns(y4, share));
-    store(y_at, query, slice + 5u, scale_columns(y5, share));
-    store(y_at, query, slice + 6u, scale_columns(y6, share));
-    store(y_at, query, slice + 7u, scale_columns(y7, share));
-  }
+  var parts = array(y0, y1, y2, y3, y4, y5, y6, y7);
+  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(y_at, query, slice + c, scale_columns(parts[c], share)); }
   if (slice == 0u) {
     let rows = head * dims.T + query;
     let value = most + log(sum);
