@@ -17,6 +17,8 @@ export interface Widths {
 
 export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 export const component = (i: number): string => 'xyzw'.charAt(i);
+/** `base + 3u`, or `base` alone for nothing added. */
+export const plus = (base: string, added: number): string => (added === 0 ? base : `${base} + ${added}u`);
 export const indent = (lines: readonly string[], depth: number): string =>
   lines.map((line) => `${' '.repeat(2 * depth)}${line}\n`).join('');
 

@@ -8,7 +8,7 @@
  * An invocation's elements are a quarter of the tile apart in both directions, so neighbours read neighbouring words of
  * workgroup memory and store neighbouring words of C.
  */
-import { component, declarations, dimText, indent, range, type VectorWidth, widths } from './bindings.ts';
+import { component, declarations, dimText, indent, plus, range, type VectorWidth, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
 
 const PER_INVOCATION = 4;
@@ -62,7 +62,7 @@ function stageText(strip: Strip, turn: number, invocations: number): string[] {
     ? `${operand}[${start} + side][${column('k0 + depth')}]`
     : `${operand}[k0 + depth][${column(`${start} + side`)}]`;
   const word = (p: number): string =>
-    alongDepth ? `(depth + ${p}u) * ${pitch}u + side` : `depth * ${pitch}u + side + ${p}u`;
+    alongDepth ? `(${plus('depth', p)}) * ${pitch}u + side` : plus(`depth * ${pitch}u + side`, p);
   const store =
     width === 1
       ? [`${operand}Strip[depth * ${pitch}u + side] = value;`]
@@ -77,7 +77,7 @@ function stageText(strip: Strip, turn: number, invocations: number): string[] {
   ];
   return [
     '{',
-    `  let index = local + ${turn * invocations}u;`,
+    `  let index = ${plus('local', turn * invocations)};`,
     ...(isPartial
       ? [`  if (index < ${loads}u) {`, ...body.map((line) => `    ${line}`), '  }']
       : body.map((line) => `  ${line}`)),
@@ -118,8 +118,8 @@ function strips(product: Product, tile: GpuTile): [Strip, Strip] {
 
 /** One step of K, written out: `s2` is the vec4 of this invocation's four columns in its third row. */
 function stepText(k: number, a: Strip, b: Strip, across: number, down: number): string[] {
-  const as = range(PER_INVOCATION).map((i) => `let a${i} = aStrip[row + ${k * a.pitch + i * down}u];`);
-  const bs = range(PER_INVOCATION).map((j) => `bStrip[column + ${k * b.pitch + j * across}u]`);
+  const as = range(PER_INVOCATION).map((i) => `let a${i} = aStrip[${plus('row', k * a.pitch + i * down)}];`);
+  const bs = range(PER_INVOCATION).map((j) => `bStrip[${plus('column', k * b.pitch + j * across)}]`);
   const sums = range(PER_INVOCATION).map((i) => `s${i} += a${i} * bs;`);
   return ['{', `  ${as.join(' ')}`, `  let bs = vec4f(${bs.join(', ')});`, `  ${sums.join(' ')}`, '}'];
 }
@@ -138,7 +138,7 @@ function elementText({ epilogue }: Product): string[] {
 
 /** Column sums of B by the first row of tiles: one invocation a column adds up the strip that is staged anyway. */
 function biasGradientText({ n, epilogue }: Product, tile: GpuTile, b: Strip): { loop: string[]; end: string[] } {
-  const sum = range(tile.depth).map((k) => `bStrip[local + ${k * b.pitch}u]`);
+  const sum = range(tile.depth).map((k) => `bStrip[${plus('local', k * b.pitch)}]`);
   return {
     loop: [`if (group.y == 0u && local < ${tile.columns}u) { total += ${sum.join(' + ')}; }`],
     end: [
@@ -191,7 +191,7 @@ ${indent(
   for (var j = 0u; j < ${PER_INVOCATION}u; j++) {
     let n = firstColumn + column + j * ${across}u;
 ${indent(
-  range(PER_INVOCATION).map((i) => `finish(firstRow + row + ${i * down}u, n, s${i}[j]);`),
+  range(PER_INVOCATION).map((i) => `finish(${plus('firstRow + row', i * down)}, n, s${i}[j]);`),
   2,
 )}  }
 ${indent(totals.end, 1)}}

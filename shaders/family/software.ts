@@ -11,7 +11,7 @@
  * panels are added in C: the bits depend on K alone, not on how rows are dealt to workgroups.
  */
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
-import { aRow, component, declarations, dimText, indent, known, range, type Widths, widths } from './bindings.ts';
+import { aRow, component, declarations, dimText, indent, known, plus, range, type Widths, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
 
 /** Four columns for each lane. */
@@ -93,18 +93,18 @@ const panelName = ({ q, r, p }: Step, j: number): string => `b${q}_${r}_${p}_${j
 
 /** Vector j of a row that is laid out as C's are. Past the last column it reads something, which is never stored. */
 function load4(w: Writer, row: string, j: number): string {
-  if (w.width.c === 4) return `${row}[column / 4u + ${LANES * j}u]`;
+  if (w.width.c === 4) return `${row}[${plus('column / 4u', LANES * j)}]`;
   return `vec4f(${range(4)
-    .map((i) => `${row}[column + ${VECTOR_COLUMNS * j + i}u]`)
+    .map((i) => `${row}[${plus('column', VECTOR_COLUMNS * j + i)}]`)
     .join(', ')})`;
 }
 
 function store4(w: Writer, row: string, j: number, value: string): string[] {
   const guarded = (offset: number, store: string): string =>
-    w.hasColumnTail ? `if (column + ${offset}u < ${w.product.n}u) { ${store} }` : store;
+    w.hasColumnTail ? `if (${plus('column', offset)} < ${w.product.n}u) { ${store} }` : store;
   const offset = VECTOR_COLUMNS * j;
-  if (w.width.c === 4) return [guarded(offset, `${row}[column / 4u + ${LANES * j}u] = ${value};`)];
-  return range(4).map((i) => guarded(offset + i, `${row}[column + ${offset + i}u] = ${value}.${component(i)};`));
+  if (w.width.c === 4) return [guarded(offset, `${row}[${plus('column / 4u', LANES * j)}] = ${value};`)];
+  return range(4).map((i) => guarded(offset + i, `${row}[${plus('column', offset + i)}] = ${value}.${component(i)};`));
 }
 
 /** `k1_2`: the step of K that this lane meets first after rotation 2 of load 1. */
@@ -112,14 +112,14 @@ function depthsText(w: Writer): string[] {
   return loadsOfA(w).flatMap((q) =>
     range(LANES).map((r) => {
       const lane = r === 0 ? 'lane' : `(lane ^ ${r}u)`;
-      return `let k${q}_${r} = k0 + ${LANES * w.span * q}u + ${w.span === 1 ? lane : `${lane} * ${w.span}u`};`;
+      return `let k${q}_${r} = ${plus('k0', LANES * w.span * q)} + ${w.span === 1 ? lane : `${lane} * ${w.span}u`};`;
     }),
   );
 }
 
 /** The panel: `b0_1_2_0` is load 0, rotation 1, component 2 for the first 16 columns. Past K it is zero. */
 function panelText(w: Writer): string[] {
-  const depth = ({ q, r, p }: Step): string => (p === 0 ? `k${q}_${r}` : `k${q}_${r} + ${p}u`);
+  const depth = ({ q, r, p }: Step): string => plus(`k${q}_${r}`, p);
   const define = (step: Step, j: number, value: string): string => {
     const guarded = w.hasDepthTail ? `select(vec4f(), ${value}, ${depth(step)} < ${w.kText})` : value;
     return `let ${panelName(step, j)} = ${guarded};`;
@@ -136,7 +136,7 @@ function panelText(w: Writer): string[] {
   // Rows of B are columns of C here: load four of them along K, then name the values the other way round.
   return vectorsOf(w).flatMap((j) => {
     const column = (i: number): string => `column${j}_${i}`;
-    const rows = range(4).map((i) => `let ${column(i)} = &b[column + ${VECTOR_COLUMNS * j + i}u];`);
+    const rows = range(4).map((i) => `let ${column(i)} = &b[${plus('column', VECTOR_COLUMNS * j + i)}];`);
     if (w.width.b === 1) {
       return [
         ...rows,

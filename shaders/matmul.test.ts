@@ -1,0 +1,173 @@
+/** The matrix product without a GPU: its reference against formulas written another way, its text, its workgroups. */
+import { describe, expect, it } from 'vitest';
+import { normal, seededRandom } from '../swarm/base.ts';
+import type { Epilogue, Layout } from './family/product.ts';
+import type { AdapterFamily } from './kernel.ts';
+import { MAX_WORKGROUPS_PER_DIMENSION } from './launch.ts';
+import { gelu, geluSlope, matmul } from './matmul.ts';
+import { caseArrays } from './verify.ts';
+
+type Matrix = number[][];
+const rows = (values: ArrayLike<number>, width: number): Matrix =>
+  Array.from({ length: values.length / width }, (_, i) => Array.from(values).slice(i * width, (i + 1) * width));
+const transposed = (x: Matrix): Matrix => (x[0] ?? []).map((_, j) => x.map((row) => row[j] ?? Number.NaN));
+const dot = (x: number[], y: number[]): number => x.reduce((sum, value, i) => sum + value * (y[i] ?? Number.NaN), 0);
+/** The logistic form of gelu_new: ½(1 + tanh u) = 1/(1 + e^(−2u)). */
+const logisticGelu = (x: number): number =>
+  x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
+
+describe('gelu', () => {
+  it('equals published values of gelu_new', () => {
+    expect(gelu(0)).toBe(0);
+    expect(gelu(1)).toBeCloseTo(0.841192, 6);
+    expect(gelu(-1)).toBeCloseTo(-0.158808, 6);
+    expect(gelu(3)).toBeCloseTo(2.996363, 6);
+  });
+
+  it('has the slope that central differences give', () => {
+    for (let x = -12; x <= 12; x += 0.25) {
+      const h = 1e-5;
+      expect(geluSlope(x)).toBeCloseTo((gelu(x + h) - gelu(x - h)) / (2 * h), 7);
+    }
+  });
+});
+
+describe('reference of the matrix product', () => {
+  const shape = { M: 3, N: 5, K: 4 };
+  const forms: readonly [Layout, Epilogue][] = [
+    ['NN', { bias: true }],
+    ['NN', { bias: true, gelu: true }],
+    ['NT', { bias: true, gelu: true, residual: true }],
+    ['NN', { bias: true, residual: true }],
+    ['NT', { geluBackward: true }],
+    ['TN', { accumulate: true, biasGradient: true }],
+    ['TN', { biasGradient: true }],
+    ['NT', {}],
+  ];
+  it.each(forms)('%s %o equals the formula over rows and columns', (layout, epilogue) => {
+    const kernel = matmul({ layout, epilogue });
+    const before = caseArrays(kernel, shape, 3);
+    const after = Object.fromEntries(Object.entries(before).map(([name, values]) => [name, values.slice()]));
+    kernel.cpu(after, shape);
+    const list = (name: string): number[] => Array.from(before[name] ?? []);
+    const a = layout === 'TN' ? rows(list('a'), shape.M) : transposed(rows(list('a'), shape.K));
+    const b = layout === 'NT' ? transposed(rows(list('b'), shape.K)) : rows(list('b'), shape.N);
+    const columnsOfA = transposed(a);
+    const columnsOfB = transposed(b);
+    const pre = columnsOfA.flatMap((row) =>
+      columnsOfB.map((column, n) => dot(row, column) + (epilogue.bias ? (list('bias')[n] ?? Number.NaN) : 0)),
+    );
+    const expected = pre.map((value, i) => {
+      const activated = epilogue.gelu ? logisticGelu(value) : value;
+      const slope = epilogue.geluBackward ? geluSlope(list('pre')[i] ?? Number.NaN) : 1;
+      const added = (epilogue.residual ? list('residual')[i] : epilogue.accumulate ? list('c')[i] : 0) ?? Number.NaN;
+      return activated * slope + added;
+    });
+    const close = (actual: ArrayLike<number> | undefined, wanted: number[]): void => {
+      expect(actual?.length).toBe(wanted.length);
+      wanted.forEach((value, i) => {
+        expect(actual?.[i]).toBeCloseTo(value, 5);
+      });
+    };
+    close(after.c, expected);
+    if (epilogue.gelu) close(after.pre, pre);
+    if (epilogue.biasGradient) {
+      const start = (n: number): number => (epilogue.accumulate ? (list('biasGradient')[n] ?? Number.NaN) : 0);
+      close(
+        after.biasGradient,
+        columnsOfB.map((column, n) => start(n) + column.reduce((sum, value) => sum + value, 0)),
+      );
+    }
+  });
+
+  it('is linear in the weights: dW of a bias-free product is xᵀ·dy (finite differences)', () => {
+    const random = seededRandom(5);
+    const draw = (length: number): Float32Array => Float32Array.from({ length }, () => normal(random));
+    const { M, N, K } = shape;
+    const [x, w, dy] = [draw(M * K), draw(K * N), draw(M * N)];
+    const loss = (weights: Float32Array): number => {
+      const c = new Float32Array(M * N);
+      matmul({ layout: 'NN' }).cpu({ a: x, b: weights, c }, shape);
+      return c.reduce((sum, value, i) => sum + value * (dy[i] ?? Number.NaN), 0);
+    };
+    const dw = new Float32Array(K * N);
+    matmul({ layout: 'TN' }).cpu({ a: x, b: dy, c: dw }, { M: K, N, K: M });
+    for (let i = 0; i < dw.length; i++) {
+      const moved = (h: number): Float32Array => w.map((value, j) => (i === j ? value + h : value));
+      expect(dw[i]).toBeCloseTo(loss(moved(0.5)) - loss(moved(-0.5)), 4);
+    }
+  });
+});
+
+describe('text of the matrix product', () => {
+  const text = (layout: Layout, family: AdapterFamily, M: number, N: number, K: number, epilogue: Epilogue = {}) =>
+    matmul({ layout, epilogue }).variant(family, { M, N, K });
+
+  it('does not change with the rows of a micro-batch', () => {
+    expect(text('NN', 'software', 7, 64, 128).key).toBe(text('NN', 'software', 1000, 64, 128).key);
+    expect(text('NT', 'software', 7, 64, 128).code).toBe(text('NT', 'software', 1000, 64, 128).code);
+    expect(text('TN', 'software', 64, 128, 7).code).toBe(text('TN', 'software', 64, 128, 1000).code);
+    expect(text('TN', 'gpu', 64, 128, 7).code).toBe(text('TN', 'gpu', 64, 128, 1000).code);
+  });
+
+  it('has a key of its own for every text', () => {
+    const codes = new Map<string, string>();
+    for (const family of ['software', 'gpu'] as const) {
+      for (const layout of ['NN', 'NT', 'TN'] as const) {
+        for (const epilogue of [{}, { bias: true }, { geluBackward: true }, { accumulate: true }]) {
+          for (const [M, N, K] of [
+            [64, 60, 32],
+            [64, 37, 32],
+            [64, 60, 36],
+            [60, 60, 32],
+            [513, 516, 32],
+          ] as const) {
+            const { key, code } = text(layout, family, M, N, K, epilogue);
+            expect(codes.get(key) ?? code).toBe(code);
+            codes.set(key, code);
+          }
+        }
+      }
+    }
+    expect(new Set(codes.values()).size).toBe(codes.size);
+  });
+
+  it('has neither workgroup memory nor barriers for software adapters, no subgroups for GPUs', () => {
+    for (const layout of ['NN', 'NT', 'TN'] as const) {
+      const software = text(layout, 'software', 256, 128, 128);
+      expect(software.subgroups).toBe(true);
+      expect(software.code).not.toMatch(/var<workgroup>|Barrier/);
+      const gpu = text(layout, 'gpu', 256, 128, 128);
+      expect(gpu.subgroups).toBe(false);
+      expect(gpu.code).not.toMatch(/subgroup|quad/);
+    }
+  });
+
+  it('stays short enough to compile in a fraction of a second', () => {
+    for (const layout of ['NN', 'NT', 'TN'] as const) {
+      for (const family of ['software', 'gpu'] as const) {
+        const { code } = text(layout, family, 513, 513, 513, { bias: layout !== 'TN', gelu: layout !== 'TN' });
+        expect(code.length).toBeLessThan(24_000);
+      }
+    }
+  });
+
+  it('deals every row to a workgroup, within the limits of a dispatch', () => {
+    for (const family of ['software', 'gpu'] as const) {
+      for (const N of [1, 16, 37, 96, 512, 50_257]) {
+        for (const M of [1, 2, 63, 64, 65, 127, 256, 1000, 65_536, 1_000_000]) {
+          const [x, y, z] = text('NN', family, M, N, 64).workgroups({ M, N, K: 64 });
+          expect(Math.max(x, y, z)).toBeLessThanOrEqual(MAX_WORKGROUPS_PER_DIMENSION);
+          expect(y).toBeLessThanOrEqual(M);
+          expect(z).toBe(1);
+        }
+      }
+    }
+  });
+
+  it('refuses epilogues that no text could do', () => {
+    expect(() => matmul({ layout: 'NN', epilogue: { accumulate: true, bias: true } })).toThrow(/accumulate/);
+    expect(() => matmul({ layout: 'NN', epilogue: { biasGradient: true } })).toThrow(/weight gradient/);
+    expect(() => matmul({ layout: 'NN', epilogue: { gelu: true, geluBackward: true } })).toThrow(/one activation/);
+  });
+});
