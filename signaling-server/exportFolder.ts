@@ -3,12 +3,14 @@
  * is there whole or not at all; tensors are streamed from a reader, never held together.
  */
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
+import { modelFromConfig } from '../swarm/gpt2.ts';
 import type { Model } from '../swarm/model.ts';
 import { encodeHeader } from '../swarm/safetensors.ts';
-import type { TensorNames, Weights } from './weights.ts';
+import { readFault } from './runFileOnDisk.ts';
+import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */
 const CHUNK_ELEMENTS = 1 << 20;
@@ -85,4 +87,21 @@ async function writeAll(file: FileHandle, { model, tensorNames, read, metadata }
       const values = await read(name, from, Math.min(elements, from + CHUNK_ELEMENTS));
       await file.writeFile(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
     }
+}
+
+/** The model and the weights of such a folder, ours or another program's. The caller closes the weights. */
+export async function openExport(
+  directory: string,
+): Promise<Result<{ readonly model: Model; readonly weights: Weights }>> {
+  const path = join(directory, 'config.json');
+  let json: unknown;
+  try {
+    json = JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    return refusal(`${path}: ${readFault(error)}: a Hugging Face config.json was expected`);
+  }
+  const model = modelFromConfig(json);
+  if (!model.ok) return refusal(`${path}: ${model.reason}`);
+  const weights = await openWeights(join(directory, 'model.safetensors'), model.value);
+  return weights.ok ? success({ model: model.value, weights: weights.value }) : weights;
 }

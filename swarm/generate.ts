@@ -5,7 +5,8 @@
 import { invariant, type Random } from './base.ts';
 import type { Model, Operation } from './model.ts';
 import { outputOf } from './reference.ts';
-import { attendRow, forward, type Matrices, matrix, type Pass } from './referenceOperations.ts';
+import { attendRow } from './referenceAttention.ts';
+import { forward, type Matrices, matrix, type Pass } from './referenceOperations.ts';
 
 export interface Sampling {
   /** Tokens to add. */

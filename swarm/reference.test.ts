@@ -1,97 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { normal, seededRandom } from './base.ts';
-import { tokensOfWindow, windowCount, windowOfSample } from './data.ts';
 import { choose, generate } from './generate.ts';
 import { modelFromConfig } from './gpt2.ts';
 import { initialValues } from './initialValues.ts';
 import { type BlockName, block, type Model } from './model.ts';
-import { lossAndGradients, meanLoss, referenceTensors, referenceTrainer, type Window } from './reference.ts';
-import { modelOf, parseRunFile, type RunFile } from './runFile.ts';
-import { headerBytes, parseHeader } from './safetensors.ts';
-
-const golden = (path: string) => readFileSync(new URL(`../e2e/golden/${path}`, import.meta.url));
-
-interface Case {
-  readonly run: RunFile;
-  readonly model: Model;
-  readonly tensors: Map<string, Float64Array>;
-  readonly windows: (step: number) => Window[];
-  readonly expected: readonly { loss: number; gradientNorm: number; learningRate: number }[];
-}
-
-function goldenTensors(path: string): Map<string, Float64Array> {
-  const bytes = golden(path);
-  const length = headerBytes(bytes, bytes.length);
-  if (!length.ok) throw new Error(length.reason);
-  const header = parseHeader(bytes.subarray(8, 8 + length.value), bytes.length - 8 - length.value);
-  if (!header.ok) throw new Error(header.reason);
-  const data = bytes.subarray(8 + length.value);
-  return new Map(
-    [...header.value.tensors].map(([name, { from, to }]) => [
-      name,
-      Float64Array.from(new Float32Array(Uint8Array.from(data.subarray(from, to)).buffer)),
-    ]),
-  );
-}
-
-function goldenCase(name: string): Case {
-  const parsed = parseRunFile(JSON.parse(golden(`${name}/run.json`).toString()), 'run.json');
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const run = parsed.value;
-  const { globalBatchSize, sequenceLength } = run.train;
-  const tokens = golden(`${name}/corpus.txt`);
-  const count = windowCount(tokens.length, sequenceLength);
-  return {
-    run,
-    model: modelOf(run),
-    tensors: goldenTensors(`${name}/init.safetensors`),
-    windows: (step) =>
-      Array.from({ length: globalBatchSize }, (_, i) =>
-        tokens.subarray(...tokensOfWindow(windowOfSample(step, i, globalBatchSize, count), sequenceLength)),
-      ),
-    expected: golden(`${name}/expected.jsonl`)
-      .toString()
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line)),
-  };
-}
-
-describe('the reference trainer gives the golden numbers', () => {
-  for (const [name, steps] of [
-    ['gpt2-tiny', 3],
-    ['odd-gpt2', 3],
-    ['untied-gpt2', 8],
-  ] as const)
-    test(name, () => {
-      const { run, model, tensors, windows, expected } = goldenCase(name);
-      const trainer = referenceTrainer(model, tensors, run.train);
-      for (let step = 0; step < steps; step++) {
-        const row = expected[step];
-        const { loss, gradientNorm, learningRate } = trainer.step(windows(step));
-        expect(Math.abs(loss / row.loss - 1)).toBeLessThan(1e-9);
-        expect(Math.abs(gradientNorm / row.gradientNorm - 1)).toBeLessThan(1e-9);
-        expect(Math.abs(learningRate / row.learningRate - 1)).toBeLessThan(1e-12);
-      }
-    });
-
-  test('untied-gpt2: the final weights', () => {
-    const { run, model, tensors, windows } = goldenCase('untied-gpt2');
-    const trainer = referenceTrainer(model, tensors, run.train);
-    for (let step = 0; step < run.train.steps; step++) trainer.step(windows(step));
-    for (const [name, values] of goldenTensors('untied-gpt2/final.safetensors')) {
-      // The key third of c_attn.bias has an exact gradient of 0, whose rounding Adam turns into steps.
-      const skipped = name.endsWith('c_attn.bias') ? [model.width, 2 * model.width] : [0, 0];
-      const mine = tensors.get(name) ?? [];
-      const worst = values.reduce(
-        (most, value, i) => (i >= skipped[0] && i < skipped[1] ? most : Math.max(most, Math.abs(value - mine[i]))),
-        0,
-      );
-      expect(worst, name).toBeLessThan(1e-6);
-    }
-  });
-});
+import { lossAndGradients, meanLoss, referenceTensors } from './reference.ts';
 
 function tinyModel(tied: boolean): { model: Model; tensors: Map<string, Float64Array> } {
   const config = { model_type: 'gpt2', n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 };

@@ -5,6 +5,7 @@
  */
 import { assertNever, invariant } from './base.ts';
 import type { Operation } from './model.ts';
+import { attendRow, attendRowBackward, softmax } from './referenceAttention.ts';
 
 type Matrix = Float64Array;
 export type Matrices = ReadonlyMap<string, Matrix>;
@@ -228,59 +229,6 @@ function geluSlope(x: number): number {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
 }
 
-/** Rows of one sample's queries, keys and values, and which part of them one head is. */
-interface Head {
-  readonly qkv: Matrix;
-  /** Elements of a row of qkv: 3·C. */
-  readonly stride: number;
-  readonly query: number;
-  readonly key: number;
-  readonly value: number;
-  readonly headWidth: number;
-}
-
-function headOf(qkv: Matrix, heads: number, headWidth: number, head: number): Head {
-  const width = heads * headWidth;
-  const query = head * headWidth;
-  return { qkv, stride: 3 * width, query, key: width + query, value: 2 * width + query, headWidth };
-}
-
-/** softmax of q·k/√headWidth over rows `first` to `row` (causal: no later ones). */
-function attentionWeights({ qkv, stride, query, key, headWidth }: Head, first: number, row: number): Matrix {
-  const weights = new Float64Array(row - first + 1);
-  for (let j = 0; j < weights.length; j++) {
-    let dot = 0;
-    for (let d = 0; d < headWidth; d++) dot += qkv[row * stride + query + d] * qkv[(first + j) * stride + key + d];
-    weights[j] = dot / Math.sqrt(headWidth);
-  }
-  return softmax(weights);
-}
-
-function softmax(values: Matrix): Matrix {
-  let [most, sum] = [-Infinity, 0];
-  for (const value of values) most = Math.max(most, value);
-  for (let i = 0; i < values.length; i++) sum += values[i] = Math.exp(values[i] - most);
-  for (let i = 0; i < values.length; i++) values[i] /= sum;
-  return values;
-}
-
-/** What row `row` of a sample that starts at row `first` attends to, written to `y` at `offset`. */
-export function attendRow(
-  { heads, headWidth }: Row<'attention'>,
-  qkv: Matrix,
-  [first, row]: readonly [first: number, row: number],
-  y: Matrix,
-  offset: number,
-): void {
-  for (let h = 0; h < heads; h++) {
-    const head = headOf(qkv, heads, headWidth, h);
-    const weights = attentionWeights(head, first, row);
-    for (let j = 0; j < weights.length; j++)
-      for (let d = 0; d < headWidth; d++)
-        y[offset + head.query + d] += weights[j] * qkv[(first + j) * head.stride + head.value + d];
-  }
-}
-
 function attention(operation: Row<'attention'>, { activations, ids, positions, width }: Pass): Matrix {
   const qkv = matrix(activations, operation.qkv);
   const y = new Float64Array(ids.length * width);
@@ -288,37 +236,12 @@ function attention(operation: Row<'attention'>, { activations, ids, positions, w
   return y;
 }
 
-/** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√headWidth. */
 function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: Gradients): void {
-  const { heads, headWidth } = operation;
   const qkv = matrix(pass.activations, operation.qkv);
   const dy = matrix(gradients.activations, operation.y);
   const dqkv = gradient(gradients.activations, operation.qkv, qkv.length);
   for (let row = 0; row < pass.ids.length; row++)
-    for (let h = 0; h < heads; h++) {
-      const head = headOf(qkv, heads, headWidth, h);
-      const first = row - (row % pass.positions);
-      const weights = attentionWeights(head, first, row);
-      const dweights = new Float64Array(weights.length);
-      let mean = 0;
-      for (let j = 0; j < weights.length; j++) {
-        const value = (first + j) * head.stride + head.value;
-        for (let d = 0; d < headWidth; d++) {
-          const g = dy[row * pass.width + head.query + d];
-          dweights[j] += g * qkv[value + d];
-          dqkv[value + d] += g * weights[j];
-        }
-        mean += weights[j] * dweights[j];
-      }
-      for (let j = 0; j < weights.length; j++) {
-        const dscore = (weights[j] * (dweights[j] - mean)) / Math.sqrt(headWidth);
-        const [query, key] = [row * head.stride + head.query, (first + j) * head.stride + head.key];
-        for (let d = 0; d < headWidth; d++) {
-          dqkv[query + d] += dscore * qkv[key + d];
-          dqkv[key + d] += dscore * qkv[query + d];
-        }
-      }
-    }
+    attendRowBackward(operation, { qkv, dqkv, dy }, [row - (row % pass.positions), row]);
 }
 
 /** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */
