@@ -22,11 +22,12 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let at = dims.offset / WIDTH + index;
   let moment_at = dims.moment_offset / WIDTH + index;
   let s = scalars;
+  let step = s.learning_rate / s.correction1;
   let g = grads[at] * s.clip_scale;
   let decayed = values[at] * (1.0 - s.learning_rate * s.weight_decay * f32(dims.decay));
   let m_new = s.beta1 * m[moment_at] + (1.0 - s.beta1) * g;
   let v_new = s.beta2 * v[moment_at] + (1.0 - s.beta2) * (g * g);
   m[moment_at] = m_new;
   v[moment_at] = v_new;
-  values[at] = decayed - s.learning_rate * (m_new / s.correction1) / (sqrt(v_new / s.correction2) + s.epsilon);
+  values[at] = decayed - step * m_new / (sqrt(v_new * (1.0 / s.correction2)) + s.epsilon);
 }

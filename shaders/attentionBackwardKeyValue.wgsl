@@ -12,22 +12,23 @@ struct Dims { B: u32, T: u32, H: u32, D: u32 }
 @group(0) @binding(4) var<storage, read_write> dqkv: array<Lane>;
 @group(1) @binding(0) var<uniform> dims: Dims;
 
-// Four rows of a tensor at lane `chunk` after each row's start; slice_… is zero past the head's width.
+// Four rows of a tensor at lane `chunk` after each row's start.
 fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
   return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
 }
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
   return Tile(dy[rows.x + chunk], dy[rows.y + chunk], dy[rows.z + chunk], dy[rows.w + chunk]);
 }
-fn slice_qkv(rows: vec4u, chunk: u32) -> Tile {
-  var tile = Tile();
-  if (chunk < CHUNKS) { tile = qkv_tile(rows, chunk); }
-  return tile;
+// One lane, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
+  return lane;
 }
-fn slice_dy(rows: vec4u, chunk: u32) -> Tile {
-  var tile = Tile();
-  if (chunk < CHUNKS) { tile = dy_tile(rows, chunk); }
-  return tile;
+fn dy_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = dy[row + chunk]; }
+  return lane;
 }
 fn store(at: vec4u, key: u32, chunk: u32, tile: Tile) {
   dqkv[at.x + chunk] = tile[0];
@@ -49,8 +50,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let width = dims.H * CHUNKS; // lanes of C
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
-  let last = vec4u(dims.T - 1u);
-  let k_at = (sample_row + min(key + STEPS, last)) * (3u * width) + head_lane + width;
+  let last = dims.T - 1u;
+  let k_at = (sample_row + min(key + STEPS, vec4u(last))) * (3u * width) + head_lane + width;
   let v_at = k_at + width;
   let scale = 1.0 / sqrt(f32(dims.D));
 
@@ -61,7 +62,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   for (var query = key; query < dims.T; query += 4u) {
     let queries = query + STEPS;
-    let steps = min(queries, last);
+    let steps = min(queries, vec4u(last));
     let q_at = (sample_row + steps) * (3u * width) + head_lane;
     let y_at = (sample_row + steps) * width + head_lane;
     let rows = head * dims.T + steps;
@@ -80,15 +81,24 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let ds = mat4x4f(
       p[0] * (dp[0] - d) * scale, p[1] * (dp[1] - d) * scale, p[2] * (dp[2] - d) * scale, p[3] * (dp[3] - d) * scale,
     );
-    dk0 += slice_qkv(q_at, slice) * ds; dv0 += slice_dy(y_at, slice) * p;
-    dk1 += slice_qkv(q_at, slice + 1u) * ds; dv1 += slice_dy(y_at, slice + 1u) * p;
-    dk2 += slice_qkv(q_at, slice + 2u) * ds; dv2 += slice_dy(y_at, slice + 2u) * p;
-    dk3 += slice_qkv(q_at, slice + 3u) * ds; dv3 += slice_dy(y_at, slice + 3u) * p;
-    if (SLICE > 4u) {
-      dk4 += slice_qkv(q_at, slice + 4u) * ds; dv4 += slice_dy(y_at, slice + 4u) * p;
-      dk5 += slice_qkv(q_at, slice + 5u) * ds; dv5 += slice_dy(y_at, slice + 5u) * p;
-      dk6 += slice_qkv(q_at, slice + 6u) * ds; dv6 += slice_dy(y_at, slice + 6u) * p;
-      dk7 += slice_qkv(q_at, slice + 7u) * ds; dv7 += slice_dy(y_at, slice + 7u) * p;
+    var p_rows = transpose(p);
+    var ds_rows = transpose(ds);
+    for (var i = 0u; i < 4u; i++) {
+      let row = sample_row + min(query + i, last);
+      let q_row = row * (3u * width) + head_lane;
+      let y_row = row * width + head_lane;
+      let p_i = p_rows[i];
+      let ds_i = ds_rows[i];
+      dk0 += outer(qkv_lane(q_row, slice), ds_i); dv0 += outer(dy_lane(y_row, slice), p_i);
+      dk1 += outer(qkv_lane(q_row, slice + 1u), ds_i); dv1 += outer(dy_lane(y_row, slice + 1u), p_i);
+      dk2 += outer(qkv_lane(q_row, slice + 2u), ds_i); dv2 += outer(dy_lane(y_row, slice + 2u), p_i);
+      dk3 += outer(qkv_lane(q_row, slice + 3u), ds_i); dv3 += outer(dy_lane(y_row, slice + 3u), p_i);
+      if (SLICE > 4u) {
+        dk4 += outer(qkv_lane(q_row, slice + 4u), ds_i); dv4 += outer(dy_lane(y_row, slice + 4u), p_i);
+        dk5 += outer(qkv_lane(q_row, slice + 5u), ds_i); dv5 += outer(dy_lane(y_row, slice + 5u), p_i);
+        dk6 += outer(qkv_lane(q_row, slice + 6u), ds_i); dv6 += outer(dy_lane(y_row, slice + 6u), p_i);
+        dk7 += outer(qkv_lane(q_row, slice + 7u), ds_i); dv7 += outer(dy_lane(y_row, slice + 7u), p_i);
+      }
     }
   }
 

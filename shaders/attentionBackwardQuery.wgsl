@@ -12,7 +12,7 @@ struct Dims { B: u32, T: u32, H: u32, D: u32 }
 @group(0) @binding(5) var<storage, read_write> dqkv: array<Lane>;
 @group(1) @binding(0) var<uniform> dims: Dims;
 
-// Four rows of a tensor at lane `chunk` after each row's start; slice_… is zero past the head's width.
+// Four rows of a tensor at lane `chunk` after each row's start.
 fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
   return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
 }
@@ -22,10 +22,11 @@ fn y_tile(rows: vec4u, chunk: u32) -> Tile {
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
   return Tile(dy[rows.x + chunk], dy[rows.y + chunk], dy[rows.z + chunk], dy[rows.w + chunk]);
 }
-fn slice_qkv(rows: vec4u, chunk: u32) -> Tile {
-  var tile = Tile();
-  if (chunk < CHUNKS) { tile = qkv_tile(rows, chunk); }
-  return tile;
+// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
+  return lane;
 }
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
   dqkv[at.x + chunk] = tile[0];
@@ -49,7 +50,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let width = dims.H * CHUNKS; // lanes of C
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
-  let steps = min(query + STEPS, vec4u(dims.T - 1u));
+  let last = dims.T - 1u;
+  let steps = min(query + STEPS, vec4u(last));
   let q_at = (sample_row + steps) * (3u * width) + head_lane;
   let y_at = (sample_row + steps) * width + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
@@ -70,7 +72,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   for (var key = 0u; key <= query; key += 4u) {
     let keys = key + STEPS;
-    let k_at = (sample_row + min(keys, vec4u(dims.T - 1u))) * (3u * width) + head_lane + width;
+    let k_at = (sample_row + min(keys, vec4u(last))) * (3u * width) + head_lane + width;
     let v_at = k_at + width;
     var s = mat4x4f();
     var dp = mat4x4f();
@@ -84,15 +86,16 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       score_gradients(s[2], dp[2], l.z, d.z, scale, keys, query + 2u),
       score_gradients(s[3], dp[3], l.w, d.w, scale, keys, query + 3u),
     );
-    dq0 += slice_qkv(k_at, slice) * ds;
-    dq1 += slice_qkv(k_at, slice + 1u) * ds;
-    dq2 += slice_qkv(k_at, slice + 2u) * ds;
-    dq3 += slice_qkv(k_at, slice + 3u) * ds;
-    if (SLICE > 4u) {
-      dq4 += slice_qkv(k_at, slice + 4u) * ds;
-      dq5 += slice_qkv(k_at, slice + 5u) * ds;
-      dq6 += slice_qkv(k_at, slice + 6u) * ds;
-      dq7 += slice_qkv(k_at, slice + 7u) * ds;
+    var ds_rows = transpose(ds);
+    for (var j = 0u; j < 4u; j++) {
+      let row = (sample_row + min(key + j, last)) * (3u * width) + head_lane + width;
+      let ds_j = ds_rows[j];
+      dq0 += outer(qkv_lane(row, slice), ds_j); dq1 += outer(qkv_lane(row, slice + 1u), ds_j);
+      dq2 += outer(qkv_lane(row, slice + 2u), ds_j); dq3 += outer(qkv_lane(row, slice + 3u), ds_j);
+      if (SLICE > 4u) {
+        dq4 += outer(qkv_lane(row, slice + 4u), ds_j); dq5 += outer(qkv_lane(row, slice + 5u), ds_j);
+        dq6 += outer(qkv_lane(row, slice + 6u), ds_j); dq7 += outer(qkv_lane(row, slice + 7u), ds_j);
+      }
     }
   }
 

@@ -14,11 +14,11 @@ struct Dims { B: u32, T: u32, H: u32, D: u32 }
 fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
   return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
 }
-// The same, zero past the head's width: the last slice may be shorter than the others.
-fn slice_tile(rows: vec4u, chunk: u32) -> Tile {
-  var tile = Tile();
-  if (chunk < CHUNKS) { tile = qkv_tile(rows, chunk); }
-  return tile;
+// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
+  return lane;
 }
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
   y[at.x + chunk] = tile[0];
@@ -39,7 +39,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let width = dims.H * CHUNKS; // lanes of C
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
-  let query_rows = sample_row + min(query + STEPS, vec4u(dims.T - 1u));
+  let last = dims.T - 1u;
+  let query_rows = sample_row + min(query + STEPS, vec4u(last));
   let q_at = query_rows * (3u * width) + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
 
@@ -50,8 +51,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   for (var key = 0u; key <= query; key += 4u) {
     let keys = key + STEPS;
-    let k_at = (sample_row + min(keys, vec4u(dims.T - 1u))) * (3u * width) + head_lane + width;
-    let v_at = k_at + width;
+    let k_at = (sample_row + min(keys, vec4u(last))) * (3u * width) + head_lane + width;
     var s = mat4x4f();
     for (var c = 0u; c < CHUNKS; c++) {
       s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
@@ -65,15 +65,22 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let shrink = exp(most - most_new);
     most = most_new;
     sum = sum * shrink + vec4f(total4(p[0]), total4(p[1]), total4(p[2]), total4(p[3]));
-    y0 = scale_columns(y0, shrink) + slice_tile(v_at, slice) * p;
-    y1 = scale_columns(y1, shrink) + slice_tile(v_at, slice + 1u) * p;
-    y2 = scale_columns(y2, shrink) + slice_tile(v_at, slice + 2u) * p;
-    y3 = scale_columns(y3, shrink) + slice_tile(v_at, slice + 3u) * p;
+    y0 = scale_columns(y0, shrink); y1 = scale_columns(y1, shrink);
+    y2 = scale_columns(y2, shrink); y3 = scale_columns(y3, shrink);
     if (SLICE > 4u) {
-      y4 = scale_columns(y4, shrink) + slice_tile(v_at, slice + 4u) * p;
-      y5 = scale_columns(y5, shrink) + slice_tile(v_at, slice + 5u) * p;
-      y6 = scale_columns(y6, shrink) + slice_tile(v_at, slice + 6u) * p;
-      y7 = scale_columns(y7, shrink) + slice_tile(v_at, slice + 7u) * p;
+      y4 = scale_columns(y4, shrink); y5 = scale_columns(y5, shrink);
+      y6 = scale_columns(y6, shrink); y7 = scale_columns(y7, shrink);
+    }
+    var p_rows = transpose(p);
+    for (var j = 0u; j < 4u; j++) {
+      let v_at = (sample_row + min(key + j, last)) * (3u * width) + head_lane + 2u * width;
+      let p_j = p_rows[j];
+      y0 += outer(qkv_lane(v_at, slice), p_j); y1 += outer(qkv_lane(v_at, slice + 1u), p_j);
+      y2 += outer(qkv_lane(v_at, slice + 2u), p_j); y3 += outer(qkv_lane(v_at, slice + 3u), p_j);
+      if (SLICE > 4u) {
+        y4 += outer(qkv_lane(v_at, slice + 4u), p_j); y5 += outer(qkv_lane(v_at, slice + 5u), p_j);
+        y6 += outer(qkv_lane(v_at, slice + 6u), p_j); y7 += outer(qkv_lane(v_at, slice + 7u), p_j);
+      }
     }
   }
 

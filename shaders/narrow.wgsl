@@ -14,5 +14,7 @@ fn one_hot(first: u32, index: u32) -> Lane { return select(0.0, 1.0, first == in
 alias Tile = vec4f;
 // scores[i][j] = a[j]·b[i]
 fn scores(a: Tile, b: Tile) -> mat4x4f { return mat4x4f(a * b.x, a * b.y, a * b.z, a * b.w); }
+// outer[i] = a·by[i]
+fn outer(a: Lane, by: vec4f) -> Tile { return a * by; }
 fn scale_columns(t: Tile, by: vec4f) -> Tile { return t * by; }
 fn column_dots(a: Tile, b: Tile) -> vec4f { return a * b; }

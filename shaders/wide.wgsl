@@ -16,6 +16,8 @@ fn one_hot(first: u32, index: u32) -> Lane {
 alias Tile = mat4x4f;
 // scores[i][j] = a[j]·b[i]
 fn scores(a: Tile, b: Tile) -> mat4x4f { return transpose(a) * b; }
+// outer[i] = a·by[i]
+fn outer(a: Lane, by: vec4f) -> Tile { return Tile(a * by.x, a * by.y, a * by.z, a * by.w); }
 fn scale_columns(t: Tile, by: vec4f) -> Tile { return Tile(t[0] * by.x, t[1] * by.y, t[2] * by.z, t[3] * by.w); }
 fn column_dots(a: Tile, b: Tile) -> vec4f {
   return vec4f(dot(a[0], b[0]), dot(a[1], b[1]), dot(a[2], b[2]), dot(a[3], b[3]));
