@@ -1,0 +1,235 @@
+/** `shoal bench`: one donor's training step, and every kernel, in a headless browser or in Dawn for Node. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Command, Option } from 'commander';
+import type { Page } from 'playwright';
+import { z } from 'zod';
+import { modelFromConfig } from '../../swarm/gpt2.ts';
+import type { Model } from '../../swarm/model.ts';
+import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
+import type { BenchPage } from '../../web/src/bench/main.ts';
+import { benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
+import { launchBrowser } from '../headless.ts';
+import { PAGES_FOLDER } from '../projectRoot.ts';
+import { openWeights, type Weights } from '../weights.ts';
+import { openDawn } from './benchDawn.ts';
+import { badInput, COMES_LATER, failed, need } from './failure.ts';
+import { wholeNumber } from './options.ts';
+
+/** The page is served by interception: no socket, and localhost is where a browser gives WebGPU. */
+const BENCH_ORIGIN = 'http://localhost:9';
+const CONTENT_TYPES: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css' };
+
+const tokensSchema = z.array(z.array(z.int().min(0)));
+
+interface StepOptions {
+  readonly layers: number;
+  readonly width: number;
+  readonly heads: number;
+  readonly sequence: number;
+  readonly batch: number;
+  readonly vocabulary: number;
+  readonly steps: number;
+  readonly learningRate: number;
+  readonly clip: boolean;
+  readonly family: string;
+  readonly init?: string;
+  readonly tokens?: string;
+  readonly adapter: 'browser' | 'dawn';
+  readonly profile?: boolean;
+  readonly json?: boolean;
+}
+
+export function addBenchCommand(program: Command): void {
+  const bench = program.command('bench').description('measure this machine: a training step, the kernels');
+  const adapter = () =>
+    new Option('--adapter <name>', 'headless browser, or Dawn for Node')
+      .choices(['browser', 'dawn'])
+      .default('browser');
+  bench
+    .command('step')
+    .description('one donor, one tab: forward, backward, clip and AdamW, step after step')
+    .option('--layers <n>', 'transformer layers', wholeNumber('--layers', 1), 2)
+    .option('--width <n>', 'width of the stream', wholeNumber('--width', 1), 128)
+    .option('--heads <n>', 'attention heads', wholeNumber('--heads', 1), 4)
+    .option('--sequence <n>', 'positions of a sample', wholeNumber('--sequence', 1), 64)
+    .option('--batch <n>', 'samples of a step', wholeNumber('--batch', 1), 4)
+    .option('--vocabulary <n>', 'token ids', wholeNumber('--vocabulary', 1), 256)
+    .option('--steps <n>', 'steps to time', wholeNumber('--steps', 1), 20)
+    .option('--family <name>', 'model family', family, 'gpt2')
+    .option('--init <file>', 'weights of the first step, a safetensors file')
+    .option('--tokens <file>', 'JSON: B lists of T+1 token ids, the same batch at every step')
+    .option('--learning-rate <x>', 'constant', positive, 1e-3)
+    .option('--no-clip', 'do not clip the gradient norm at 1')
+    .addOption(adapter())
+    .option('--profile', 'time of each kernel, from timestamp queries, in a step apart')
+    .option('--json', 'one JSON document on standard output')
+    .action(step);
+  bench
+    .command('kernels')
+    .description('time, rate and error against the CPU reference of every kernel')
+    .addOption(adapter())
+    .option('--json', 'one JSON document on standard output')
+    .action(kernels);
+  for (const name of ['transport', 'server']) {
+    bench
+      .command(name)
+      .description(COMES_LATER)
+      .option('--json', 'one JSON document on standard output')
+      .action(() => {
+        throw badInput(`bench ${name} ${COMES_LATER}`);
+      });
+  }
+}
+
+function family(text: string): string {
+  if (text === 'gpt2') return text;
+  if (text === 'llama') throw badInput(`--family llama ${COMES_LATER}: use gpt2`);
+  throw badInput(`--family "${text}" is unknown: expected gpt2`);
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && Number.isFinite(value))) throw badInput(`--learning-rate must be a number above 0, not "${text}"`);
+  return value;
+}
+
+async function step(options: StepOptions): Promise<void> {
+  const { layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip } = options;
+  const model = need(
+    modelFromConfig({
+      model_type: 'gpt2',
+      n_layer: layers,
+      n_embd: width,
+      n_head: heads,
+      n_positions: sequence,
+      vocab_size: vocabulary,
+    }),
+    badInput,
+  );
+  const tokens = options.tokens === undefined ? null : await readTokens(options.tokens, options);
+  const weights = options.init === undefined ? null : need(await openWeights(options.init, model), badInput);
+  const profile = options.profile === true;
+  const bench: StepBench = {
+    layers,
+    width,
+    heads,
+    sequence,
+    batch,
+    vocabulary,
+    steps,
+    learningRate,
+    clip,
+    profile,
+    tokens,
+  };
+  try {
+    const result = await (options.adapter === 'dawn' ? stepInDawn : stepInBrowser)(bench, model, weights);
+    if (options.json) console.log(JSON.stringify(result));
+    else printStep(result);
+  } finally {
+    await weights?.close();
+  }
+  // Dawn's threads would keep the process alive.
+  if (options.adapter === 'dawn') process.exit(0);
+}
+
+async function readTokens(path: string, { batch, sequence, vocabulary }: StepOptions): Promise<number[][]> {
+  let json: unknown;
+  try {
+    json = JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    throw badInput(
+      `${path}: ${error instanceof Error ? error.message : error}: a JSON list of token lists was expected`,
+    );
+  }
+  const parsed = tokensSchema.safeParse(json);
+  const fits =
+    parsed.success &&
+    parsed.data.length === batch &&
+    parsed.data.every((row) => row.length === sequence + 1 && row.every((id) => id < vocabulary));
+  if (!fits) {
+    throw badInput(`${path} must hold ${batch} lists of ${sequence + 1} token ids below ${vocabulary} each`);
+  }
+  return parsed.data;
+}
+
+async function stepInDawn(bench: StepBench, _model: Model, weights: Weights | null): Promise<StepBenchResult> {
+  const opened = need(await openDawn('software'), failed);
+  return benchStep(opened, bench, weights && ((block, [from, to]) => weights.readBlock(block, from, to)));
+}
+
+/** The page has no server: its files and the weights are handed to the browser as it asks for them. */
+async function inBrowser<T>(
+  file: (path: string) => Promise<Buffer | null>,
+  work: (page: Page) => Promise<T>,
+): Promise<T> {
+  const { browser, server } = need(await launchBrowser(), failed);
+  try {
+    const page = await (await browser.newContext()).newPage();
+    await page.route(`${BENCH_ORIGIN}/**`, async (route) => {
+      const path = new URL(route.request().url()).pathname.slice(1);
+      const body = (await file(path)) ?? (await readFile(join(PAGES_FOLDER, path)).catch(() => null));
+      const contentType = CONTENT_TYPES[path.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
+      await (body === null ? route.fulfill({ status: 404 }) : route.fulfill({ body, contentType }));
+    });
+    await page.goto(`${BENCH_ORIGIN}/bench.html`);
+    await page.waitForFunction(() => 'shoalBench' in globalThis);
+    return await work(page);
+  } finally {
+    await browser.close().catch(() => {});
+    await server.close().catch(() => server.kill());
+  }
+}
+
+const WEIGHTS = 'weights';
+
+function stepInBrowser(bench: StepBench, model: Model, weights: Weights | null): Promise<StepBenchResult> {
+  const block = async (path: string): Promise<Buffer | null> => {
+    const found = model.blocks.find(({ name }) => path === `${WEIGHTS}/${name}`);
+    if (!found || !weights) return null;
+    return Buffer.from((await weights.readBlock(found.name, 0, found.elements)).buffer);
+  };
+  return inBrowser(block, (page) =>
+    page.evaluate(
+      ([asked, folder]) => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.step(asked, folder),
+      [bench, weights ? `/${WEIGHTS}` : null] as const,
+    ),
+  );
+}
+
+async function kernels({ adapter, json }: { readonly adapter: 'browser' | 'dawn'; readonly json?: boolean }) {
+  const results =
+    adapter === 'dawn'
+      ? await benchKernels(need(await openDawn('software'), failed))
+      : await inBrowser(
+          async () => null,
+          (page) => page.evaluate(() => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.kernels()),
+        );
+  if (json) console.log(JSON.stringify({ kernels: results }));
+  else for (const result of results) console.log(kernelLine(result));
+  const wrong = results.filter(({ right }) => !right);
+  if (wrong.length > 0) {
+    throw failed(`wrong against the CPU reference: ${wrong.map(({ kernel }) => kernel).join(', ')}`);
+  }
+  if (adapter === 'dawn') process.exit(0);
+}
+
+function kernelLine({ kernel, dims, ms, gflops, gigabytesPerSecond, error }: KernelBench): string {
+  const shape = Object.entries(dims)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+  const rate = `${gflops.toFixed(2).padStart(7)} GFLOP/s ${gigabytesPerSecond.toFixed(2).padStart(7)} GB/s`;
+  return `${kernel.padEnd(36)} ${ms.toFixed(3).padStart(9)} ms ${rate}  error ${error.toExponential(1)}  ${shape}`;
+}
+
+function printStep({ medianMs, minMs, firstStepMs, tokensPerSecond, losses, ...rest }: StepBenchResult): void {
+  console.log(
+    `step: median ${medianMs.toFixed(1)} ms, least ${minMs.toFixed(1)} ms, first ${firstStepMs.toFixed(0)} ms`,
+  );
+  console.log(`${tokensPerSecond.toFixed(0)} tokens/s; ${rest.dispatches} dispatches, ${rest.submits} submits a step`);
+  console.log(`loss ${losses[0]} -> ${losses.at(-1)}; GPU buffers ${(rest.gpuBytes / 1e6).toFixed(1)} MB`);
+  for (const { name, calls, ms } of rest.kernels ?? []) {
+    console.log(`${name.padEnd(36)} ${String(calls).padStart(4)} calls ${ms.toFixed(2).padStart(9)} ms`);
+  }
+}
