@@ -33,6 +33,7 @@ export const ATTENTION_CASES: readonly Dims[] = [
   { B: 4, T: 64, H: 4, D: 32 },
   { B: 1, T: 70, H: 2, D: 80 },
   { B: 1, T: 18, H: 2, D: 128 },
+  { B: 1, T: 1024, H: 1, D: 8 },
 ];
 
 interface AttentionRequest {

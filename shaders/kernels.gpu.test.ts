@@ -7,7 +7,8 @@ import { type DawnDevice, dawnDevice } from './dawn.ts';
 import type { AdapterFamily } from './kernel.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
-import { compareKernel } from './verify.ts';
+import { sumSquares } from './sumSquares.ts';
+import { caseArrays, compareKernel, runKernel } from './verify.ts';
 
 // The matrix product has tests of its own, for every layout and epilogue: matmul.gpu.test.ts.
 const others = kernels.filter(({ name }) => !name.startsWith('matmul'));
@@ -38,5 +39,14 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
   test.each(table)('$title', async ({ family, kernel, dims }) => {
     const comparison = await compareKernel(dawn.device, family, kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
+  });
+
+  test.each(families)('%s: the norm of two million elements is good to 1e-6', async (family) => {
+    const dims = { n: 2_000_003 };
+    const arrays = caseArrays(sumSquares, dims);
+    const { partials } = await runKernel(dawn.device, family, sumSquares, dims, arrays, pipelines);
+    const total = Array.from(partials).reduce((sum, partial) => sum + partial, 0);
+    const exact = Array.from(arrays.x).reduce((sum, x) => sum + x * x, 0);
+    expect(Math.abs(Math.sqrt(total / exact) - 1)).toBeLessThan(1e-6);
   });
 });
