@@ -5,8 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
-import type { Snapshot } from '../swarm/messages.ts';
+import { OPERATOR_COMMANDS, type WatchMessage } from '../swarm/watch.ts';
 import type { OperatorSession } from './operatorSession.ts';
 import type { ActiveRun } from './run.ts';
 
@@ -14,27 +13,14 @@ const LOGINS_PER_MINUTE = 10;
 const CALLS_PER_MINUTE = 240;
 /** At most four pictures a second. */
 const WATCH_INTERVAL_MS = 250;
-const RECENT_STEPS = 200;
+/** Steps that a new dashboard is told of. */
+export const RECENT_STEPS = 1_000;
 
 const loginBody = z.object({ token: z.string().max(200) });
-const commandBody = z.object({ command: z.enum(['start', 'pause', 'resume', 'stop']) });
+const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
-/** What the dashboard shows. `recent`: the last steps, oldest first, with their held-out losses by committed steps. */
-export interface OperatorView {
-  readonly snapshot: Snapshot;
-  readonly recent: readonly (CommitRecord & { readonly tokensPerSecond: number })[];
-  readonly evaluations: readonly { readonly committedSteps: number; readonly loss: number }[];
-  readonly refusals: Readonly<Record<string, number>>;
-}
-
-export interface OperatorSource {
-  view(): OperatorView;
-}
-
-export const recentSteps = (records: readonly CommitRecord[]): OperatorView['recent'] =>
-  records.map((record) => ({ ...record, tokensPerSecond: record.seconds > 0 ? record.tokens / record.seconds : 0 }));
-
-export const RECENT_STEPS_SHOWN = RECENT_STEPS;
+/** What the dashboard shows: steps from `from` on, as far as they are recent. */
+export type OperatorSource = (from: number) => WatchMessage;
 
 /** A page of another site cannot steer: its requests name it as their origin. */
 function isSameOrigin({ headers }: FastifyRequest): boolean {
@@ -79,14 +65,21 @@ export function addOperatorApi(
       run.command(body.data.command);
       return { ok: true };
     });
-    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => source.view());
+    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => source(0));
     api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, source));
   });
 }
 
-/** A picture at once, then one after each change, never two within `WATCH_INTERVAL_MS`. */
+/** A picture at once, then one after each change, never two within `WATCH_INTERVAL_MS`; steps go out once. */
 function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource): void {
-  const sender = throttled(WATCH_INTERVAL_MS, () => socket.send(JSON.stringify(source.view())));
+  let next = 0;
+  const sender = throttled(WATCH_INTERVAL_MS, () => {
+    const { committedSteps } = run;
+    // After a roll-back steps have other values than those that were sent.
+    const message = source(next > committedSteps ? 0 : next);
+    next = committedSteps;
+    socket.send(JSON.stringify(message));
+  });
   const forget = run.onChange(sender.request);
   const end = (): void => {
     forget();

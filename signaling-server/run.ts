@@ -85,6 +85,8 @@ export class ActiveRun implements DonorHost {
   readonly rollBacks: RollBack[] = [];
   /** GPU bytes of each donor, the most that any of its plans predicted and it reported. */
   readonly memory = new Map<PeerId, DonorMemory>();
+  /** Everyone who was ever admitted, in order. */
+  readonly joined: PeerId[] = [];
   readonly refusals = new Map<RefusalReason, number>();
   readonly #options: RunOptions;
   readonly #connections = new Map<PeerId, Connection>();
@@ -183,6 +185,7 @@ export class ActiveRun implements DonorHost {
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
     this.#connections.set(peer, { link, token, adapter });
+    this.joined.push(peer);
     const { generation, epoch, committedSteps } = this.#state;
     link.send({
       type: 'welcome',

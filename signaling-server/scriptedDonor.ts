@@ -41,7 +41,7 @@ export class ScriptedDonor {
   /** `greets`: it says hello by itself. */
   constructor(url: string, { greets = true } = {}) {
     this.#url = url;
-    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/ws`);
+    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
     this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
     this.#socket.on('error', () => {}); // the close that follows says it
     this.#socket.on('message', (data) => this.#received(String(data)));
@@ -170,7 +170,9 @@ export class ScriptedDonor {
     for (const { block, range } of this.#shards(plan)) {
       const body = new Uint8Array(new Float32Array((range[1] - range[0]) * 3).fill(step).buffer);
       const headers = { 'content-type': 'application/octet-stream' };
-      const answer: unknown = await (await this.fetch('/api/state', { method: 'PUT', body, headers })).json();
+      const response = await this.fetch('/api/state', { method: 'PUT', body, headers }).catch(() => null);
+      if (response === null) return; // the server has closed in the middle of it
+      const answer: unknown = await response.json();
       const hash = typeof answer === 'object' && answer && 'hash' in answer ? String(answer.hash) : '';
       shards.push({ block, range, hash });
     }

@@ -4,7 +4,6 @@
  */
 import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { join } from 'node:path';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
@@ -14,10 +13,11 @@ import { invariant, type PeerId, type Result, refusal, success } from '../swarm/
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { modelOf } from '../swarm/runFile.ts';
+import type { WatchMessage } from '../swarm/watch.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
-import { addOperatorApi, RECENT_STEPS_SHOWN, recentSteps, throttled } from './operatorApi.ts';
+import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
@@ -68,7 +68,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   );
   await addPlugins(app, options.pages);
   addDonorApi(app, run, data.blobs);
-  addOperatorApi(app, run, { view: () => operatorView(run, data) }, session, false);
+  addOperatorApi(app, run, (from) => watchMessage(run, data, from), session, false);
   const sockets = addDonorSockets(app, run);
   app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
 
@@ -158,7 +158,7 @@ async function addPlugins(app: FastifyInstance, pages: string | undefined): Prom
 function addDonorSockets(app: FastifyInstance, run: ActiveRun): Set<DonorSocket> {
   const sockets = new Set<DonorSocket>();
   app.register(async (donors) => {
-    donors.get('/ws', { websocket: true }, (socket) => {
+    donors.get('/api/donor', { websocket: true }, (socket) => {
       const donor = new DonorSocket(socket, run, Date.now());
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
@@ -167,14 +167,10 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun): Set<DonorSocket>
   return sockets;
 }
 
-function operatorView(run: ActiveRun, { store }: DataDirectory) {
-  const recent = store.steps(run.name, Math.max(0, run.committedSteps - RECENT_STEPS_SHOWN));
-  return {
-    snapshot: run.snapshot(),
-    recent: recentSteps(recent),
-    evaluations: [...store.evaluations(run.name)].map(([committedSteps, loss]) => ({ committedSteps, loss })),
-    refusals: Object.fromEntries(run.refusals),
-  };
+function watchMessage(run: ActiveRun, { store }: DataDirectory, from: number): WatchMessage {
+  const records = store.steps(run.name, Math.max(from, run.committedSteps - RECENT_STEPS));
+  const recent = records.map(({ step, loss, tokens, seconds }) => ({ step, loss, tokens, seconds }));
+  return { snapshot: run.snapshot(), recent };
 }
 
 function addressOf(app: FastifyInstance, host: string): string {
@@ -206,6 +202,3 @@ function listenProblem(error: unknown, host: string, port: number): string {
 function timeout(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }
-
-/** The built pages beside this program. */
-export const pagesFolder = (root: string): string => join(root, 'dist', 'web');

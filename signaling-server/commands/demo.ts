@@ -1,0 +1,121 @@
+/** `npm run demo`: the bundled run, trained by three headless donors, from nothing to text in a few minutes. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
+import { modelOf } from '../../swarm/runFile.ts';
+import { checkpointWeights, parseManifest } from '../checkpointState.ts';
+import { prepareDefaultRun } from '../corpus.ts';
+import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
+import { exportRun } from '../exportRun.ts';
+import { onInterrupt } from '../interrupt.ts';
+import { terminalLog } from '../log.ts';
+import { trainingProgress } from '../progress.ts';
+import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
+import { parseDocument } from '../runDocument.ts';
+import { sampleText } from '../sampleText.ts';
+import { trainHeadless } from '../trainHeadless.ts';
+import { failed, need } from './failure.ts';
+
+const DONORS = 3;
+const PROMPT = 'The whale';
+const SAMPLE = { prompt: PROMPT, tokens: 160, temperature: 0.7, seed: 1 };
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+export function addDemoCommand(program: Command): void {
+  program
+    .command('demo')
+    .description(`train the bundled run with ${DONORS} headless donors, then write text with it`)
+    .action(demo);
+}
+
+async function demo(): Promise<void> {
+  const data = need(await openDataDirectory(join(WORK_FOLDER, 'demo')), failed);
+  try {
+    const runName = await chooseRun(data);
+    const finished = await train(data, runName);
+    if (finished) await conclude(data, runName);
+  } finally {
+    data.close();
+  }
+}
+
+/** The run of the last demo, or a new one beside it. Without a terminal: what is unfinished goes on, else a new one. */
+async function chooseRun(data: DataDirectory): Promise<string> {
+  const last = data.store.activeRun();
+  if (last !== null) {
+    const { steps } = parseDocument(last.document).file.train;
+    const committed = data.store.committedSteps(last.name);
+    const isFinished = committed >= steps;
+    const state = isFinished ? 'is finished' : `stands at step ${committed} of ${steps}`;
+    const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
+    const goesOn = isTerminal ? await askToGoOn(`The run ${last.name} ${state}.`, isFinished) : !isFinished;
+    if (goesOn) return last.name;
+  }
+  say('Fetching the text (Moby Dick) where it is not here yet.');
+  const file = need(await prepareDefaultRun(join(WORK_FOLDER, 'corpus')), failed);
+  const known = new Set(data.store.runNames());
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? 'moby-dick' : `moby-dick-${number}`;
+    if (!known.has(name)) return need(await addRun(data, file, { name }), failed);
+  }
+}
+
+async function askToGoOn(state: string, isFinished: boolean): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const goOn = isFinished ? 'show its result again' : 'go on with it';
+  const answer = await terminal.question(
+    `${state} Type g to ${goOn}, n to start anew beside it [${isFinished ? 'n' : 'g'}]: `,
+  );
+  terminal.close();
+  const choice = answer.trim().toLowerCase();
+  return choice === '' ? !isFinished : choice.startsWith('g');
+}
+
+/** Whether it came to its end. */
+async function train(data: DataDirectory, runName: string): Promise<boolean> {
+  const interrupt = onInterrupt();
+  const progress = trainingProgress(process.stderr);
+  const log = terminalLog('warn');
+  const trained = await trainHeadless({
+    data,
+    runName,
+    donors: DONORS,
+    pages: PAGES_FOLDER,
+    log,
+    interrupt: interrupt.signal,
+    onServing: (server) => {
+      say(`dashboard: ${server.url}/operator#token=${server.operatorToken()}`);
+      say(
+        `Training ${runName} with ${DONORS} headless donors. Ctrl-C stops at a step boundary; the next start goes on.`,
+      );
+    },
+    onOpened: (opened) => progress.note(`donor ${opened} of ${DONORS} takes part`),
+    onChange: (run) => progress.show(run.snapshot()),
+  });
+  progress.end();
+  interrupt.release();
+  const { outcome, run } = need(trained, failed);
+  if (outcome === 'finished') return true;
+  say(`Stopped after step ${run.committedSteps}; npm run demo goes on from there.`);
+  return false;
+}
+
+/** The contract's last three lines. */
+async function conclude(data: DataDirectory, runName: string): Promise<void> {
+  const { store, blobs, directory } = data;
+  const { file } = parseDocument(store.run(runName)?.document ?? '');
+  const folder = join(directory, 'exports', runName);
+  if (!existsSync(folder)) need(await exportRun(data, runName, folder), failed);
+  const manifest = parseManifest(store.newestCheckpoint(runName)?.manifest ?? '');
+  const text = await sampleText(modelOf(file), checkpointWeights(blobs, manifest), SAMPLE);
+  const evaluations = store.evaluations(runName);
+  const loss = (committedSteps: number): string => evaluations.get(committedSteps)?.toFixed(3) ?? 'unknown';
+  say(`held-out loss: ${loss(0)} -> ${loss(file.train.steps)} nats a byte`);
+  say(`sample: ${oneLine(PROMPT + text)}`);
+  say(`export: ${folder}`);
+}
+
+/** Line breaks become spaces; bytes that are no text become the replacement character. */
+const oneLine = (text: string): string => text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();

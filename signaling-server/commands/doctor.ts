@@ -1,0 +1,115 @@
+/** `shoal doctor`: what this machine can do, and how to mend what it cannot. */
+import { constants, existsSync } from 'node:fs';
+import { access, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { findBrowser, NO_BROWSER } from '../findBrowser.mjs';
+import { launchBrowser } from '../headless.ts';
+import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
+
+interface Check {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly finding: string;
+  /** What to do, where it is not ok. */
+  readonly fix: string | null;
+  /** Nothing but tests and benchmarks needs it. */
+  readonly optional?: boolean;
+}
+
+const NODE_NEEDED = [20, 19] as const;
+const VULKAN_FOLDERS = ['/usr/lib', '/usr/lib64', '/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu'];
+
+export function addDoctorCommand(program: Command): void {
+  program
+    .command('doctor')
+    .description('what this machine can do, with a fix for each thing missing')
+    .option('--json', 'one JSON document')
+    .action(doctor);
+}
+
+async function doctor({ json }: { readonly json?: boolean }): Promise<void> {
+  const checks = [node(), pages(), await workFolder(), ...(await browser()), vulkan()];
+  const isWell = checks.every(({ ok, optional }) => ok || optional);
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ ok: isWell, checks })}\n`);
+  } else {
+    for (const { name, ok, finding, fix, optional } of checks) {
+      const mark = ok ? 'ok     ' : optional ? 'without' : 'missing';
+      process.stdout.write(`${mark}  ${name}: ${finding}\n`);
+      if (fix !== null) process.stdout.write(`         fix: ${fix}\n`);
+    }
+  }
+  process.exitCode = isWell ? 0 : 1;
+}
+
+const well = (name: string, finding: string): Check => ({ name, ok: true, finding, fix: null });
+const missing = (name: string, finding: string, fix: string): Check => ({ name, ok: false, finding, fix });
+
+function node(): Check {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const isEnough = major > NODE_NEEDED[0] || (major === NODE_NEEDED[0] && minor >= NODE_NEEDED[1]);
+  const finding = `${process.versions.node} on ${process.platform} ${process.arch}`;
+  return isEnough ? well('Node', finding) : missing('Node', finding, `install Node ${NODE_NEEDED.join('.')} or newer`);
+}
+
+function pages(): Check {
+  const name = 'built pages';
+  return existsSync(join(PAGES_FOLDER, 'index.html'))
+    ? well(name, PAGES_FOLDER)
+    : missing(name, 'not built', 'run this command through npm run shoal -- doctor, which builds them');
+}
+
+async function workFolder(): Promise<Check> {
+  const name = 'work folder';
+  try {
+    await mkdir(WORK_FOLDER, { recursive: true });
+    await access(WORK_FOLDER, constants.W_OK);
+    return well(name, WORK_FOLDER);
+  } catch {
+    return missing(name, `${WORK_FOLDER} cannot be written`, 'give yourself write access to the checkout');
+  }
+}
+
+async function browser(): Promise<Check[]> {
+  const found = await findBrowser();
+  if (found === null) return [missing('browser', 'none', NO_BROWSER)];
+  const launched = await launchBrowser();
+  if (!launched.ok) return [missing('browser', launched.reason, 'start it by hand and read what it says')];
+  const { browser: started, server } = launched.value;
+  try {
+    const page = await started.newPage();
+    await page.goto('data:text/html,<title>doctor</title>');
+    const version = `${found.path} ${started.version()} (from ${found.source})`;
+    return [well('browser', version), await webGpu(started)];
+  } finally {
+    await started.close();
+    await server.close();
+  }
+}
+
+/** In a page of a secure address: a browser offers WebGPU nowhere else. */
+async function webGpu(started: Awaited<ReturnType<typeof import('playwright').chromium.launch>>): Promise<Check> {
+  const name = 'WebGPU';
+  const page = await started.newPage();
+  await page.route('**/*', (route) => route.fulfill({ contentType: 'text/html', body: '<title>doctor</title>' }));
+  await page.goto('http://localhost/');
+  const adapter = await page.evaluate(async () => {
+    const found = await navigator.gpu?.requestAdapter();
+    if (!found) return null;
+    const { vendor, architecture } = found.info;
+    return `${vendor} ${architecture}${found.features.has('shader-f16') ? ', with shader-f16' : ''}`;
+  });
+  return adapter === null
+    ? missing(name, 'the headless browser has no adapter', 'use a newer Chromium: the headless donors need WebGPU')
+    : well(name, adapter);
+}
+
+/** Dawn for Node: kernel tests and benchmarks without a browser. */
+function vulkan(): Check {
+  const name = 'Vulkan loader';
+  if (process.platform !== 'linux') return well(name, 'not needed here');
+  const folder = VULKAN_FOLDERS.find((path) => existsSync(join(path, 'libvulkan.so.1')));
+  if (folder !== undefined) return well(name, join(folder, 'libvulkan.so.1'));
+  return { ...missing(name, 'none: kernel tests on Dawn are skipped', 'apt-get install libvulkan1'), optional: true };
+}

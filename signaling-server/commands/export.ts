@@ -1,0 +1,42 @@
+/** `shoal export`: the newest checkpoint of a run as a Hugging Face folder. */
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { openDataDirectory } from '../dataDirectory.ts';
+import { exportTarget } from '../exportFolder.ts';
+import { exportRun } from '../exportRun.ts';
+import { badInput, failed, need } from './failure.ts';
+
+interface ExportOptions {
+  readonly dataDir: string;
+  readonly run?: string;
+  readonly out: string;
+  readonly json?: boolean;
+}
+
+export function addExportCommand(program: Command): void {
+  program
+    .command('export')
+    .description('write the newest checkpoint of a run as a folder that transformers loads')
+    .requiredOption('--data-dir <dir>', 'where the run is kept')
+    .option('--run <name>', 'which run (default: the one that was active last)')
+    .requiredOption('--out <dir>', 'the folder to write: new, or empty')
+    .option('--json', 'one JSON document')
+    .action(exportCommand);
+}
+
+async function exportCommand(options: ExportOptions): Promise<void> {
+  if (!existsSync(options.dataDir)) throw badInput(`--data-dir ${options.dataDir}: there is no such folder`);
+  need(await exportTarget(options.out), badInput);
+  const data = need(await openDataDirectory(options.dataDir), failed);
+  try {
+    const name = options.run ?? data.store.activeRun()?.name ?? data.store.runNames()[0];
+    if (name === undefined) throw badInput(`--data-dir ${options.dataDir} has no run`);
+    const folder = need(await exportRun(data, name, options.out), badInput);
+    const step = data.store.newestCheckpoint(name)?.committedSteps;
+    process.stdout.write(
+      options.json ? `${JSON.stringify({ run: name, step, folder })}\n` : `${name} after ${step} steps: ${folder}\n`,
+    );
+  } finally {
+    data.close();
+  }
+}

@@ -1,0 +1,39 @@
+/** Options that several commands share: how they are read, and what they refuse. */
+import { Option } from 'commander';
+import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
+import { badInput, COMES_LATER } from './failure.ts';
+
+const LATER_SCHEDULES = ['1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager', 'varuna', 'auto'];
+
+/** A whole number from `least` on; the option's name opens the sentence. */
+export const wholeNumber =
+  (name: string, least: number) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
+      throw badInput(`${name} must be a whole number of ${least} or more, not "${text}"`);
+    }
+    return value;
+  };
+
+export function schedule(text: string): ScheduleName {
+  const known = SCHEDULE_NAMES.find((name) => name === text);
+  if (known !== undefined) return known;
+  const names = SCHEDULE_NAMES.join(', ');
+  if (LATER_SCHEDULES.includes(text)) throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
+  throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
+}
+
+/** An option of the contract that nothing does yet: recognised, and refused. */
+export function laterOption(flags: string, description: string): Option {
+  const [name] = flags.split(' ');
+  return new Option(flags, `${description} (${COMES_LATER})`).argParser(() => {
+    throw badInput(`${name} ${COMES_LATER}`);
+  });
+}
+
+export function browser(text: string): string {
+  if (text === 'chromium') return text;
+  if (text === 'firefox') throw badInput(`--browser firefox ${COMES_LATER}: use chromium`);
+  throw badInput(`--browser "${text}" is unknown: expected chromium`);
+}

@@ -1,0 +1,27 @@
+/** The newest checkpoint of a run as a Hugging Face folder. */
+import { type Result, refusal } from '../swarm/base.ts';
+import { modelOf } from '../swarm/runFile.ts';
+import { checkpointWeights, parseManifest } from './checkpointState.ts';
+import type { DataDirectory } from './dataDirectory.ts';
+import { exportFolder } from './exportFolder.ts';
+import { parseDocument } from './runDocument.ts';
+
+/** Answers with the folder's path. */
+export async function exportRun(
+  { store, blobs }: DataDirectory,
+  name: string,
+  target: string,
+): Promise<Result<string>> {
+  const row = store.run(name);
+  const newest = store.newestCheckpoint(name);
+  if (row === null || newest === null) {
+    return refusal(`there is no run "${name}" here: it has ${store.runNames().join(', ') || 'none'}`);
+  }
+  const { file, tensorNames } = parseDocument(row.document);
+  return exportFolder(target, {
+    model: modelOf(file),
+    tensorNames,
+    read: checkpointWeights(blobs, parseManifest(newest.manifest)),
+    metadata: { format: 'pt', run: name, step: String(newest.committedSteps) },
+  });
+}

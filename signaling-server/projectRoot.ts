@@ -1,0 +1,18 @@
+/** The checkout: where the built pages and the files of the set-up are, from the sources and from the built command. */
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { invariant } from '../swarm/base.ts';
+
+function find(): string {
+  for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
+    if (existsSync(join(folder, 'setup.mjs'))) return folder;
+    invariant(folder !== dirname(folder), 'the sources lie under the folder of setup.mjs');
+  }
+}
+
+const root = find();
+
+export const PAGES_FOLDER = join(root, 'dist', 'web');
+/** What commands keep between two starts; git ignores it. */
+export const WORK_FOLDER = join(root, '.shoal');
