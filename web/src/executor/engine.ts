@@ -56,6 +56,8 @@ export interface UpdateScalars {
 /** The shards of which this peer is the primary. `sums` are added in the order that the plan fixes (DESIGN §3.2). */
 export interface Shards {
   readonly bytes: number;
+  /** Forgets what an abandoned step added. */
+  begin(): void;
   /** Adds this holder's part of a shard: from a stage of this peer, or received. In the plan's order, for each shard. */
   addOwn(block: BlockName, shard: Range, stage: Stage): void;
   addReceived(

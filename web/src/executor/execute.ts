@@ -127,6 +127,7 @@ export class StepRun {
   /** Runs a training step to the last gather. */
   async train(actions: readonly Action[]): Promise<void> {
     for (const stage of this.#role.stages.values()) stage.begin();
+    this.#role.shards.begin();
     await this.#runAll(actions);
     await this.#update();
     await Promise.all(this.#pending);

@@ -24,6 +24,19 @@ interface Waiter {
   readonly from: PeerId;
 }
 
+/** A promise that also rejects when the work is aborted, and leaves nothing on the signal when it is done. */
+export function abortable<T>(signal: AbortSignal, begin: (resolve: (value: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const stop = () => reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    begin((value) => {
+      signal.removeEventListener('abort', stop);
+      resolve(value);
+    });
+  });
+}
+
 export class Inbox {
   readonly #tensors = new Map<string, Tensor>();
   readonly #waiters = new Map<string, Waiter>();
@@ -82,9 +95,7 @@ export class Inbox {
   receive(tensorKey: TensorKey, from: PeerId, signal: AbortSignal): Promise<Float32Array<ArrayBuffer>> {
     const key = keyText(tensorKey);
     invariant(!this.#waiters.has(key) && !this.#taken.has(key), `${key} is awaited twice`);
-    return new Promise((resolve, reject) => {
-      signal.throwIfAborted();
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    return abortable(signal, (resolve) => {
       this.#waiters.set(key, { resolve, from });
       const tensor = this.#tensors.get(key);
       if (tensor && tensor.from !== from) {

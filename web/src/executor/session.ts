@@ -13,7 +13,7 @@ import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
 import type { StateKind, UpdateScalars } from './engine.ts';
 import { gatherValues, type Role, StepRun, type Surroundings, sendValues } from './execute.ts';
-import { Inbox } from './inbox.ts';
+import { abortable, Inbox } from './inbox.ts';
 import { buildRole, closeRole, type Engine, loadRole, neighbours, roleBytes } from './role.ts';
 import { TokenSource } from './tokenSource.ts';
 
@@ -61,6 +61,8 @@ export class Session {
   #epoch: Epoch | null = null;
   /** Updates that the shards of the role have had. */
   #stateStep = 0;
+  /** A peer without losses and shards may hear of the commit before it asks for it. */
+  #lastCommit: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
   #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
   /** One upload at a time: a checkpoint's readback buffer is one. */
   #upload: Promise<void> = Promise.resolve();
@@ -223,6 +225,7 @@ export class Session {
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
     if (this.#epoch?.number !== epoch || !this.#role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
+    this.#lastCommit = { epoch, scalars };
     const waiting = this.#awaitingCommit;
     this.#stateStep = step + 1;
     if (waiting?.step === step) {
@@ -268,10 +271,10 @@ export class Session {
       report: (message) => page.sendServer(message),
       committed: () => {
         this.#show({ activity: 'updating' });
-        return new Promise((resolve, reject) => {
-          signal.throwIfAborted();
-          this.#awaitingCommit = { step, resolve };
-          signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        return abortable(signal, (resolve) => {
+          const known = this.#lastCommit;
+          if (known?.epoch === epoch.number && known.scalars.time === step + 1) resolve(known.scalars);
+          else this.#awaitingCommit = { step, resolve };
         });
       },
     };

@@ -141,6 +141,10 @@ export class GpuShards implements Shards {
     this.#state = shards.length > 0 ? pool('shardReadback') : null;
   }
 
+  begin(): void {
+    this.#begun.clear();
+  }
+
   addOwn(name: BlockName, range: Range, stage: Stage): void {
     const shard = this.#shard(name, range);
     const first = this.#isFirst(shard);
@@ -175,7 +179,6 @@ export class GpuShards implements Shards {
   }
 
   async sumSquares(): Promise<readonly ShardNorm[]> {
-    this.#begun.clear();
     if (!this.#partials) return [];
     this.#pass(
       'norms',
