@@ -1,0 +1,195 @@
+/**
+ * The shell around a donor's state: owns the worker, the conversation with the server and the links, and pumps between
+ * them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { AdapterProfile, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
+import { DonorBridge } from '../gpu/bridge.ts';
+import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
+import { openSimplePeerLink } from '../net/link.ts';
+import { Mesh } from '../net/mesh.ts';
+import { Signaling, type SignalingState } from '../net/signaling.ts';
+import { openWebSocket } from '../net/socket.ts';
+import type { Live } from '../page/live.ts';
+import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
+import { type DonorEvent, type DonorState, isMember, mayDonate } from './state.ts';
+
+const SOCKET_PATH = '/api/donor';
+/** How often links are asked whether they live. */
+const PULSE_MS = 1_000;
+
+export class Donor implements DonorPage {
+  readonly #live: Live<DonorState, DonorEvent>;
+  readonly #invite: string | null;
+  #bridge: DonorBridge | null = null;
+  #signaling: Signaling | null = null;
+  #mesh: Mesh | null = null;
+  #trouble: Trouble | null = null;
+
+  constructor(live: Live<DonorState, DonorEvent>, invite: string | null) {
+    this.#live = live;
+    this.#invite = invite;
+  }
+
+  // What a person can press.
+
+  donate(): void {
+    if (!mayDonate(this.#live.current)) return;
+    this.#trouble = null;
+    this.#live.dispatch({ type: 'donateClicked' });
+    void this.#start();
+  }
+
+  ask(what: 'pause' | 'resume' | 'leave'): void {
+    if (!isMember(this.#live.current)) {
+      if (what === 'leave') this.leaveNow(); // the server does not know this tab: there is nobody to ask
+      return;
+    }
+    this.#live.dispatch({ type: 'asked', what });
+    this.sendServer({ type: what });
+  }
+
+  /** Without waiting for the server to take over what this tab keeps. */
+  leaveNow(): void {
+    this.#stop();
+    this.#live.dispatch({ type: 'leftUnconfirmed' });
+  }
+
+  // What the worker asks of its page.
+
+  sendServer(message: PeerMessage): void {
+    this.#signaling?.send(message);
+  }
+
+  async sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void> {
+    if (!this.#mesh) throw new Error('there is no connection to the swarm');
+    await this.#mesh.send(peer, message);
+  }
+
+  async connect(peers: readonly PeerId[], epoch: number): Promise<void> {
+    if (!this.#mesh) throw new Error('there is no connection to the swarm');
+    await this.#mesh.connect(peers, epoch);
+  }
+
+  showStatus(status: DonorStatus): void {
+    this.#live.dispatch({ type: 'workerShowed', status });
+  }
+
+  fail(reason: 'deviceLost' | 'internal', detail: string): void {
+    this.#stop();
+    if (this.#live.current.pending === 'leave') {
+      this.#live.dispatch({ type: 'leftUnconfirmed' });
+      return;
+    }
+    this.#trouble = nextTrouble(this.#trouble, performance.now());
+    const pauseMs = restartPauseMs(this.#trouble, reason);
+    if (pauseMs === null) {
+      this.#live.dispatch({ type: 'failed', reason, detail });
+      return;
+    }
+    this.#live.dispatch({ type: 'restarting', reason });
+    // The one timer of the page: there is no worker now whose clock could be used.
+    setTimeout(() => {
+      if (this.#live.current.phase.kind === 'reconnecting' && !this.#bridge) void this.#start();
+    }, pauseMs);
+  }
+
+  async #start(): Promise<void> {
+    const bridge = new DonorBridge(this);
+    this.#bridge = bridge;
+    try {
+      const adapter = await bridge.open();
+      if (this.#bridge !== bridge) return;
+      if (adapter.ok) this.#join(bridge, adapter.value);
+      // A device that was there before may come back; one that never was does not.
+      else if (this.#live.current.adapter) this.fail('deviceLost', adapter.reason);
+      else {
+        this.#stop();
+        this.#live.dispatch({ type: 'failed', reason: 'noAdapter', detail: adapter.reason });
+      }
+    } catch (error) {
+      if (this.#bridge === bridge) this.fail('internal', error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #join(bridge: DonorBridge, adapter: AdapterProfile): void {
+    this.#live.dispatch({ type: 'gpuOpened', adapter });
+    this.#signaling = new Signaling({
+      adapter,
+      invite: this.#invite,
+      open: () => openWebSocket(SOCKET_PATH),
+      wait: (milliseconds) => this.#wait(milliseconds),
+      random: Math.random,
+      now: () => performance.now(),
+      onState: (state) => this.#onSignaling(state),
+      onMessage: (message) => this.#onMessage(bridge, message),
+    });
+    void this.#pulse(bridge);
+  }
+
+  async #pulse(bridge: DonorBridge): Promise<void> {
+    while (this.#bridge === bridge) {
+      this.#mesh?.pulse();
+      await this.#wait(PULSE_MS);
+    }
+  }
+
+  async #wait(milliseconds: number): Promise<void> {
+    try {
+      if (this.#bridge) return await this.#bridge.wait(milliseconds);
+    } catch {
+      // The worker has ended; what waits then ends with it, or is late at worst.
+    }
+    await new Promise((resolve) => setTimeout(resolve, milliseconds));
+  }
+
+  #onSignaling(state: SignalingState): void {
+    if (state.kind === 'closed') {
+      this.#mesh?.close();
+      this.#mesh = null;
+      this.#bridge?.disconnected();
+      // The server plans without a donor whose connection is gone: that is all that leaving asks for.
+      if (this.#live.current.pending === 'leave') {
+        this.leaveNow();
+        return;
+      }
+    }
+    if (state.kind === 'refused') this.#stop();
+    this.#live.dispatch({ type: 'signalingChanged', state });
+  }
+
+  #onMessage(bridge: DonorBridge, message: ServerMessage): void {
+    if (message.type === 'signal') {
+      this.#mesh?.signalled(message.from, message.epoch, message.data);
+      return;
+    }
+    if (message.type === 'welcome') this.#openMesh(bridge, message.peer, message.iceServers);
+    this.#live.dispatch({ type: 'serverSaid', message });
+    if (message.type !== 'snapshot') bridge.serverSaid(message);
+    if (message.type === 'welcome' && this.#live.current.wantsPause) this.sendServer({ type: 'pause' });
+    if (message.type === 'standby' && message.state === 'left') this.#stop();
+  }
+
+  #openMesh(bridge: DonorBridge, me: PeerId, iceServers: readonly Readonly<Record<string, unknown>>[]): void {
+    this.#mesh?.close();
+    this.#mesh = new Mesh({
+      me,
+      iceServers,
+      openLink: openSimplePeerLink,
+      now: () => performance.now(),
+      sendSignal: (to, epoch, data) => this.sendServer({ type: 'signal', to, epoch, data }),
+      onFrame: (from, message) => bridge.peerSent(from, message),
+      onLost: (peer) => bridge.linkLost(peer),
+    });
+  }
+
+  /** Everything that computes or talks ends here, at once. */
+  #stop(): void {
+    this.#signaling?.close();
+    this.#signaling = null;
+    this.#mesh?.close();
+    this.#mesh = null;
+    this.#bridge?.close();
+    this.#bridge = null;
+  }
+}

@@ -1,0 +1,121 @@
+/** Every state and every failure of the donor's page in plain words, with what to do about it. */
+import { assertNever } from '../../../swarm/base.ts';
+import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
+import { type DonorState, type FailureReason, ownEntry } from './state.ts';
+
+export interface Failure {
+  readonly what: string;
+  readonly advice: string;
+}
+
+const FAILURES: Readonly<Record<Exclude<FailureReason, RefusalReason>, Failure>> = {
+  insecure: {
+    what: 'This address is not secure, so the browser gives no access to the GPU.',
+    advice: 'Open this page over https, or on the computer it is served from as http://localhost.',
+  },
+  noWebGpu: {
+    what: 'This browser does not offer WebGPU.',
+    advice:
+      'Use a current Chrome, Edge or Safari, or Firefox on Windows or macOS. Chrome on Linux may need chrome://flags/#enable-unsafe-webgpu.',
+  },
+  noWebRtc: {
+    what: 'This browser does not offer WebRTC, which connects donors directly.',
+    advice:
+      'A privacy setting or an extension may have switched it off: allow it for this page, or use another browser.',
+  },
+  noAdapter: {
+    what: 'The browser found no GPU that it can compute with.',
+    advice: 'Switch on hardware acceleration in its settings and update the graphics driver; chrome://gpu says more.',
+  },
+  deviceLost: {
+    what: 'The GPU was lost and did not come back.',
+    advice: 'Close the browser completely, open it again and come back to this page.',
+  },
+  internal: {
+    what: 'This page failed while it computed.',
+    advice: 'Reload it. If that happens again, the line below says why.',
+  },
+};
+
+/** The sentences of a refusal say themselves what to do. */
+export function failureText(reason: FailureReason): Failure {
+  const isRefusal = (text: FailureReason): text is RefusalReason => REFUSAL_REASONS.some((other) => other === text);
+  return isRefusal(reason) ? { what: REFUSAL_SENTENCES[reason], advice: '' } : FAILURES[reason];
+}
+
+const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
+  idle: 'Your GPU is ready and waits for its part.',
+  preparing: 'Fetching weights and text, compiling shaders.',
+  computing: 'Your GPU is computing.',
+  waiting: 'Your part of this step is done; waiting for the others.',
+  updating: 'The step is complete; applying what was learned.',
+  evaluating: 'Measuring the model on text that it never trains on.',
+};
+
+export type Tone = 'calm' | 'good' | 'wait' | 'bad';
+
+/** The state as one word with a glyph, so that colour is never the only sign, and one sentence. */
+export interface Headline {
+  readonly glyph: string;
+  readonly word: string;
+  readonly sentence: string;
+  readonly tone: Tone;
+}
+
+const headline = (tone: Tone, glyph: string, word: string, sentence: string): Headline => ({
+  tone,
+  glyph,
+  word,
+  sentence,
+});
+
+const PENDING = {
+  pause: headline('wait', '◔', 'Pausing', 'Finishing what is under way, then your GPU rests.'),
+  resume: headline('wait', '◔', 'Resuming', 'Asking the server for a place.'),
+  leave: headline('wait', '◔', 'Leaving', 'The server is taking over what this tab keeps; that takes a step or two.'),
+};
+
+export function headlineOf(state: DonorState): Headline {
+  const { phase, pending, status, snapshot } = state;
+  if (pending !== null) return PENDING[pending];
+  switch (phase.kind) {
+    case 'idle':
+      return headline('calm', '○', 'Not started', 'Nothing runs yet.');
+    case 'starting':
+      return phase.waitsFor === 'gpu'
+        ? headline('wait', '◔', 'Starting', 'Opening the GPU.')
+        : headline('wait', '◔', 'Starting', 'Calling the server.');
+    case 'joined': {
+      const isPreparing = ownEntry(state)?.state === 'computing' || status?.activity === 'preparing';
+      const waiting = snapshot?.sentence || 'You are in; the server is making room for you.';
+      return headline('wait', '◔', 'Joined', isPreparing ? ACTIVITIES.preparing : waiting);
+    }
+    case 'computing':
+      return snapshot?.phase === 'paused'
+        ? headline('calm', '◐', 'On hold', snapshot.sentence || 'The run is paused by its operator.')
+        : headline('good', '●', 'Computing', ACTIVITIES[status?.activity ?? 'computing']);
+    case 'spare':
+      return phase.finished
+        ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
+        : headline('calm', '○', 'Spare', 'Every place is taken. Your GPU rests until one is free.');
+    case 'paused':
+      return headline('calm', '◐', 'Paused', 'Your GPU rests; others have taken over your part.');
+    case 'left':
+      return phase.confirmed
+        ? headline('calm', '○', 'Left', 'You have left. The swarm has what it needs, and your GPU is free again.')
+        : headline('calm', '○', 'Left', 'You have left at once. Your GPU is free again.');
+    case 'failed':
+      return headline('bad', '✕', 'Stopped', failureText(phase.reason).what);
+    case 'reconnecting':
+      return RECONNECTING[phase.reason];
+    default:
+      return assertNever(phase);
+  }
+}
+
+const RECONNECTING = {
+  server: headline('wait', '↻', 'Reconnecting', 'The server does not answer. This page keeps trying by itself.'),
+  deviceLost: headline('wait', '↻', 'Restarting', 'The GPU was taken away. This page is starting it again by itself.'),
+  internal: headline('wait', '↻', 'Restarting', 'Something failed here. This page is starting over by itself.'),
+};

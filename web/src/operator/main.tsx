@@ -1,0 +1,41 @@
+/** The operator's page: a link with a token logs in at once, otherwise the cookie or the form does. */
+import { render } from 'preact';
+import { Live } from '../page/live.ts';
+import { INITIAL_STATE, nextState, type OperatorState } from './state.ts';
+import { OperatorView } from './view.tsx';
+import { Watch } from './watch.ts';
+
+/** What the operator waits for; the numbers of a run may come a moment later. */
+function isUrgent(before: OperatorState, after: OperatorState): boolean {
+  return (
+    before.connection !== after.connection ||
+    before.asked !== after.asked ||
+    before.answer !== after.answer ||
+    before.login !== after.login ||
+    before.snapshot?.phase !== after.snapshot?.phase
+  );
+}
+
+const live = new Live(INITIAL_STATE, nextState, isUrgent);
+const watch = new Watch(live);
+
+function Page() {
+  return <OperatorView state={live.shown.value} actions={watch} />;
+}
+
+live.shown.subscribe(({ connection, snapshot }) => {
+  const { dataset } = document.body;
+  dataset.connection = connection;
+  dataset.phase = snapshot?.phase ?? '';
+});
+render(<Page />, document.body.querySelector('#page') ?? document.body);
+
+const token = new URLSearchParams(location.hash.slice(1)).get('token');
+if (token === null) void watch.open();
+else {
+  // Out of the address bar and the history first: it is a secret until it is used.
+  history.replaceState(null, '', location.pathname);
+  void watch.login(token).then(() => {
+    if (live.current.login.problem !== null) void watch.open();
+  });
+}

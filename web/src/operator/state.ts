@@ -1,0 +1,97 @@
+/** What an operator's page knows, and how each event changes it. Pure. */
+import { assertNever } from '../../../swarm/base.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
+import type { OperatorCommand, WatchedStep, WatchMessage } from '../../../swarm/watch.ts';
+
+export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'loggedOut';
+
+export interface OperatorState {
+  readonly connection: OperatorConnection;
+  readonly snapshot: Snapshot | null;
+  /** Every committed step that this page has been told of, by step. */
+  readonly curve: readonly WatchedStep[];
+  /** The command that waits for its answer. */
+  readonly asked: OperatorCommand | null;
+  readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
+  readonly login: { readonly busy: boolean; readonly problem: string | null };
+}
+
+export type OperatorEvent =
+  | { readonly type: 'connectionChanged'; readonly connection: OperatorConnection }
+  | { readonly type: 'serverSaid'; readonly message: WatchMessage }
+  | { readonly type: 'commandAsked'; readonly command: OperatorCommand }
+  | { readonly type: 'commandAnswered'; readonly ok: boolean; readonly sentence: string }
+  | { readonly type: 'loginAsked' }
+  | { readonly type: 'loginAnswered'; readonly problem: string | null };
+
+export const INITIAL_STATE: OperatorState = {
+  connection: 'connecting',
+  snapshot: null,
+  curve: [],
+  asked: null,
+  answer: null,
+  login: { busy: false, problem: null },
+};
+
+/** Steps kept to draw; a longer run loses its oldest ones. */
+const CURVE_LIMIT = 20_000;
+
+export function nextState(state: OperatorState, event: OperatorEvent): OperatorState {
+  switch (event.type) {
+    case 'connectionChanged':
+      return { ...state, connection: event.connection };
+    case 'serverSaid': {
+      const { snapshot, recent } = event.message;
+      const before = snapshot.run === state.snapshot?.run ? state.curve : [];
+      return { ...state, connection: 'open', snapshot, curve: mergeCurve(before, recent, snapshot.committedSteps) };
+    }
+    case 'commandAsked':
+      return { ...state, asked: event.command, answer: null };
+    case 'commandAnswered':
+      return { ...state, asked: null, answer: { ok: event.ok, sentence: event.sentence } };
+    case 'loginAsked':
+      return { ...state, login: { busy: true, problem: null } };
+    case 'loginAnswered': {
+      const connection = event.problem === null ? 'connecting' : state.connection;
+      return { ...state, connection, login: { busy: false, problem: event.problem } };
+    }
+    default:
+      return assertNever(event);
+  }
+}
+
+/** The newer word replaces the older; what a roll-back took out again is gone. */
+export function mergeCurve(
+  curve: readonly WatchedStep[],
+  recent: readonly WatchedStep[],
+  committedSteps: number,
+): readonly WatchedStep[] {
+  const from = Math.min(committedSteps, recent[0]?.step ?? committedSteps);
+  const kept = curve.filter(({ step }) => step < from);
+  return [...kept, ...recent.filter(({ step }) => step < committedSteps)].slice(-CURVE_LIMIT);
+}
+
+/** Mean of the newest steps' time, times what is to be done; null before there is a step or when none is left. */
+export function secondsLeft({ snapshot, curve }: OperatorState): number | null {
+  const newest = curve.slice(-20);
+  if (!snapshot || newest.length === 0 || snapshot.committedSteps >= snapshot.steps) return null;
+  const mean = newest.reduce((sum, { seconds }) => sum + seconds, 0) / newest.length;
+  return mean * (snapshot.steps - snapshot.committedSteps);
+}
+
+const MOVING: readonly SnapshotPhase[] = ['preparing', 'training', 'evaluating', 'saving'];
+
+/** Which buttons mean something in a phase. */
+export function isAllowed(command: OperatorCommand, phase: SnapshotPhase): boolean {
+  switch (command) {
+    case 'start':
+      return phase === 'paused' || phase === 'failed';
+    case 'resume':
+      return phase === 'paused';
+    case 'pause':
+    case 'stop':
+      return phase === 'waiting' || MOVING.includes(phase) || (command === 'stop' && phase === 'paused');
+    default:
+      return assertNever(command);
+  }
+}

@@ -1,0 +1,87 @@
+/** The shell around an operator's state: logs in, watches the run, sends commands. The cookie is the browser's affair. */
+import { decodeWatchMessage, type OperatorCommand } from '../../../swarm/watch.ts';
+import { openWebSocket, RetrySocket } from '../net/socket.ts';
+import type { Live } from '../page/live.ts';
+import type { OperatorEvent, OperatorState } from './state.ts';
+
+const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
+  start: 'The server was told to start.',
+  pause: 'The server was told to pause: it finishes the step under way first.',
+  resume: 'The server was told to go on.',
+  stop: 'The server was told to stop: it finishes the step under way and saves it first.',
+};
+const UNREACHABLE = 'The server does not answer.';
+
+export class Watch {
+  readonly #live: Live<OperatorState, OperatorEvent>;
+  #socket: RetrySocket | null = null;
+
+  constructor(live: Live<OperatorState, OperatorEvent>) {
+    this.#live = live;
+  }
+
+  /** Watches with the cookie there is; where there is none that holds, the page asks for a token. */
+  async open(): Promise<void> {
+    if (!(await this.#isLoggedOut())) this.#watch();
+  }
+
+  async login(token: string): Promise<void> {
+    this.#live.dispatch({ type: 'loginAsked' });
+    const problem = await this.#post('/api/operator/login', { token });
+    this.#live.dispatch({ type: 'loginAnswered', problem });
+    if (problem === null) this.#watch();
+  }
+
+  async command(command: OperatorCommand): Promise<void> {
+    this.#live.dispatch({ type: 'commandAsked', command });
+    const problem = await this.#post('/api/operator/command', { command });
+    this.#live.dispatch({ type: 'commandAnswered', ok: problem === null, sentence: problem ?? ANSWERS[command] });
+  }
+
+  #watch(): void {
+    this.#socket?.close();
+    this.#socket = new RetrySocket({
+      open: () => openWebSocket('/api/watch'),
+      wait: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)), // late while hidden: fine
+      random: Math.random,
+      now: () => performance.now(),
+      onOpen: () => this.#live.dispatch({ type: 'connectionChanged', connection: 'open' }),
+      onText: (text) => {
+        const decoded = decodeWatchMessage(text);
+        if (decoded.ok) this.#live.dispatch({ type: 'serverSaid', message: decoded.value });
+        else console.warn(`A message of the server was not understood: ${decoded.reason}`);
+      },
+      onClosed: () => {
+        this.#live.dispatch({ type: 'connectionChanged', connection: 'closed' });
+        void this.#isLoggedOut();
+      },
+    });
+  }
+
+  /** A browser does not say why a WebSocket was refused, so the same right is asked for over HTTP. */
+  async #isLoggedOut(): Promise<boolean> {
+    try {
+      const { status } = await fetch('/api/snapshot');
+      if (status !== 401) return false;
+    } catch {
+      return false; // unreachable: the socket keeps trying
+    }
+    this.#socket?.close();
+    this.#live.dispatch({ type: 'connectionChanged', connection: 'loggedOut' });
+    return true;
+  }
+
+  /** Null where it was accepted, else the server's sentence. */
+  async #post(path: string, body: unknown): Promise<string | null> {
+    try {
+      const headers = { 'content-type': 'application/json' };
+      const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
+      if (response.ok) return null;
+      const answer: unknown = await response.json().catch(() => null);
+      const sentence = typeof answer === 'object' && answer !== null && 'error' in answer ? answer.error : null;
+      return typeof sentence === 'string' ? `Refused: ${sentence}.` : `Refused by the server (${response.status}).`;
+    } catch {
+      return UNREACHABLE;
+    }
+  }
+}

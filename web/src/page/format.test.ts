@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest';
+import { bytesText, countText, durationText, layersText, lossText, rateText } from './format.ts';
+
+describe('format', () => {
+  test('counts are exact while they are short', () => {
+    expect([0, 999, 12_345, 999_999, 1_234_567, 2.5e9].map(countText)).toEqual([
+      '0',
+      '999',
+      '12,345',
+      '999,999',
+      '1.23M',
+      '2.5B',
+    ]);
+  });
+
+  test('a missing number is a dash', () => {
+    expect([lossText(null), lossText(2.34567), lossText(1234.5), rateText(null), rateText(1530)]).toEqual([
+      '–',
+      '2.346',
+      '1235',
+      '–',
+      '1.53K/s',
+    ]);
+  });
+
+  test('bytes have binary units', () => {
+    expect([0, 1023, 1024, 15 * 1024, 3.25 * 1024 ** 2, 40 * 1024 ** 3].map(bytesText)).toEqual([
+      '0 B',
+      '1023 B',
+      '1.0 KiB',
+      '15 KiB',
+      '3.3 MiB',
+      '40 GiB',
+    ]);
+  });
+
+  test('durations are as exact as one needs', () => {
+    expect([0.2, 89, 90, 3_600, 11_100, 400_000].map(durationText)).toEqual([
+      '1 s',
+      '89 s',
+      '2 min',
+      '60 min',
+      '3 h 05 min',
+      '5 days',
+    ]);
+  });
+
+  test('layers are counted from 1', () => {
+    expect([layersText([0, 1]), layersText([2, 5])]).toEqual(['layer 1', 'layers 3–5']);
+  });
+});

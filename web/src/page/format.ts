@@ -1,0 +1,45 @@
+/** Numbers as people read them: grouped, with units, of steady width. */
+
+const INTEGER = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
+/** Where there is no number yet. */
+export const NOTHING = '–';
+
+/** 12,345 and 1.23M: exact while it is short. */
+export function countText(value: number): string {
+  return value < 1_000_000 ? INTEGER.format(value) : COMPACT.format(value);
+}
+
+export function lossText(loss: number | null): string {
+  return loss === null ? NOTHING : loss.toFixed(loss < 100 ? 3 : 0);
+}
+
+export function rateText(tokensPerSecond: number | null): string {
+  return tokensPerSecond === null ? NOTHING : `${COMPACT.format(tokensPerSecond)}/s`;
+}
+
+/** Binary units, as GPUs are sold. */
+export function bytesText(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB'];
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
+  return `${value.toFixed(unit > 0 && value < 10 ? 1 : 0)} ${units[unit]}`;
+}
+
+/** 40 s, 12 min, 3 h 05 min: as exact as anyone needs to know how long to wait. */
+export function durationText(seconds: number): string {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 90) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, '0')} min` : `${Math.round(hours / 24)} days`;
+}
+
+/** A half-open range of layers, counted from 1 as people do: `layer 3`, `layers 3–5`. */
+export function layersText([from, to]: readonly [number, number]): string {
+  return to - from === 1 ? `layer ${to}` : `layers ${from + 1}–${to}`;
+}
+
+/** Enough of an id to tell donors apart. */
+export const shortId = (peer: string): string => peer.slice(0, 6);
