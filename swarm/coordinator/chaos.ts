@@ -58,7 +58,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
   const expected = random() < 0.3 ? 1 + Math.floor(random() * layers) : null;
   const config = rehearsalConfig({
     layers,
-    steps: 5 + Math.floor(random() * 60),
+    steps: 5 + Math.floor(random() * 150),
     checkpointEverySteps: 1 + Math.floor(random() * 8),
     evaluation: random() < 0.5 ? { everySteps: 1 + Math.floor(random() * 6), windows: 4 } : null,
     gradientClipNorm: random() < 0.5 ? 1 : null,
@@ -70,8 +70,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
   while (chaos.events < firstActEvents && run.ended === null) {
     if (random() < 0.06) mischief(chaos);
     else advance(chaos);
-    if (run.ended === 'finished' && random() < 0.9) break;
-    if (run.ended === 'stopped') revive(chaos);
+    if (run.state.phase.name === 'stopped') revive(chaos);
   }
   secondAct(chaos, expected ?? 1);
   return {
@@ -87,8 +86,8 @@ function secondAct(chaos: Chaos, enough: number) {
   const { run } = chaos;
   chaos.firstAct = false;
   if (run.ended === 'finished') return;
-  if (run.state.phase.name === 'stopped') revive(chaos);
   for (const donor of [...chaos.donors.values()]) if (donor.character !== 'honest') die(chaos, donor);
+  if (run.state.phase.name === 'stopped') revive(chaos);
   for (const donor of chaos.donors.values()) if (donor.paused) say(chaos, donor, { type: 'resume' });
   while (chaos.donors.size < enough) admit(chaos);
   happened(chaos, { type: 'operatorSaid', command: 'resume' });
@@ -98,7 +97,7 @@ function secondAct(chaos: Chaos, enough: number) {
     advance(chaos);
     invariant(chaos.events < limit, `the run comes to its end (it stands in ${run.state.phase.name})`);
   }
-  invariant(run.ended === 'finished', 'the run finishes');
+  invariant(run.state.phase.name === 'finished', 'the run finishes');
   for (const [index, record] of run.store.commits.entries()) invariant(record.step === index, 'each step stands once');
 }
 

@@ -97,7 +97,7 @@ export function planAnew(turn: Turn, reason: string) {
   if (!plan.ok) return wait(turn, `No plan for these donors: ${plan.reason}`);
   begin(turn, plan.value, reason);
   const planned = new Set(peers(plan.value));
-  const spare = state.donors.flatMap(({ peer }) => (course?.duties.has(peer) && !planned.has(peer) ? peer : []));
+  const spare = state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !planned.has(peer) ? peer : []));
   send(turn, spare, { type: 'standby', state: 'spare' });
 }
 

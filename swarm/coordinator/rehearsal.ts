@@ -3,10 +3,10 @@
  * Its one idea: the store and the donors are the judges. Every effect is held against what they know, so that each test,
  * scripted or random, checks all invariants of the step protocol after every event.
  */
-import { invariant, type PeerId, success } from '../base.ts';
+import { invariant, type PeerId, type Range, success } from '../base.ts';
 import type { AdapterProfile, ServerMessage } from '../messages.ts';
 import type { Block, BlockName } from '../model.ts';
-import type { Plan } from '../plan.ts';
+import { type Plan, peers } from '../plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import {
   begin,
@@ -48,24 +48,53 @@ export function rehearsalConfig(part: Partial<CoordinatorConfig> & { layers?: nu
   };
 }
 
+/** What a peer has to say under a plan: the same at every step. */
+interface Part {
+  readonly losses: readonly { microBatch: number; lossSum: number }[];
+  readonly shards: readonly { block: BlockName; range: Range }[];
+}
+const parts = new WeakMap<Plan, Map<PeerId, Part>>();
+
+function partOf(peer: PeerId, plan: Plan): Part {
+  const known = parts.get(plan) ?? new Map<PeerId, Part>();
+  parts.set(plan, known);
+  const members = plan.stages.at(-1)?.members ?? [];
+  const part = known.get(peer) ?? {
+    losses: members
+      .flatMap((member) => (member.peer === peer ? member.microBatches : []))
+      .map((microBatch) => ({ microBatch, lossSum: 20 + microBatch })),
+    shards: plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
+    ),
+  };
+  known.set(peer, part);
+  return part;
+}
+
 /** What an honest donor says when it is told this, under the plan it was given last; null: nothing. */
 export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorMessage | null {
-  const carried =
-    plan.stages.at(-1)?.members.flatMap((member) => (member.peer === peer ? member.microBatches : [])) ?? [];
-  const losses = carried.map((microBatch) => ({ microBatch, lossSum: 20 + microBatch }));
-  const shards = plan.state.flatMap(({ block, shards }) =>
-    shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
-  );
+  const { losses, shards } = partOf(peer, plan);
   switch (message.type) {
     case 'prepare':
       return { type: 'ready', epoch: message.epoch, memoryBytes: 1 };
     case 'start': {
       const reported = shards.map((shard) => ({ ...shard, sumSquares: 0.25, digest: null }));
       const { epoch, step } = message;
-      return { type: 'report', epoch, step, losses, shards: reported, bytesDirect: 7, bytesRelayed: 0, spans: [] };
+      return {
+        type: 'report',
+        epoch,
+        step,
+        losses: [...losses],
+        shards: reported,
+        bytesDirect: 7,
+        bytesRelayed: 0,
+        spans: [],
+      };
     }
     case 'evaluate':
-      return losses.length === 0 ? null : { type: 'evaluated', epoch: message.epoch, step: message.step, losses };
+      return losses.length === 0
+        ? null
+        : { type: 'evaluated', epoch: message.epoch, step: message.step, losses: [...losses] };
     case 'committed': {
       if (!message.checkpoint || shards.length === 0) return null;
       const step = message.step + 1;
@@ -240,12 +269,14 @@ const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type =
 function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void {
   const { store } = run;
   invariant(run.connected.has(to), `${to} hears ${message.type} although it is gone`);
-  const members = new Set((store.plan?.state ?? []).flatMap(({ shards }) => shards.map(({ peer }) => peer)));
+  if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
+  if (message.type !== 'prepare' && message.type !== 'start' && message.type !== 'evaluate') return;
+  const members = store.plan === null ? [] : peers(store.plan);
   if (message.type === 'prepare') {
     invariant(message.epoch === store.epoch && message.step === store.commits.length, 'a plan begins at the next step');
     if (message.checkpoint === null) {
       invariant(
-        [...members].every((peer) => run.holding.has(peer)),
+        members.every((peer) => run.holding.has(peer)),
         'state is kept only where everyone kept it',
       );
     } else {
@@ -254,14 +285,13 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
       run.holding.clear();
     }
   }
-  if (message.type === 'start' || message.type === 'evaluate') {
+  if (message.type !== 'prepare') {
     invariant(message.epoch === store.epoch && message.step === store.commits.length, 'the next step starts');
     invariant(
-      [...members].every((peer) => run.ready.has(peer)),
+      members.every((peer) => run.ready.has(peer)),
       'a step starts when everyone is ready',
     );
     run.holding.clear();
     for (const peer of members) run.holding.add(peer);
   }
-  if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
 }

@@ -2,7 +2,7 @@
  * A rehearsal on a script: named donors, a clock that only moves when told, and a trace of effects as text, so that a
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
-import { type PeerId, peerId } from '../base.ts';
+import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages.ts';
 import { peers } from '../plan.ts';
 import { ADAPTER, answer, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
@@ -26,13 +26,18 @@ export interface Script {
   operator(command: OperatorCommand): void;
   /** The clock moves on. */
   pass(ms: number): void;
+  /** `deadlineReached`, whatever the time. */
+  tick(): void;
   /** To the next deadline, which is then reached. */
   expire(): void;
   restart(): void;
   /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
   settle(...withhold: string[]): void;
-  /** Only one answer: the first one of this donor. */
-  answerOnce(name: string): void;
+  /** Only what was told first, and is not withheld, is answered. */
+  settleOne(...withhold: string[]): void;
+  peer(name: string): PeerId;
+  /** What this donor is primary of. */
+  shardsOf(name: string): { block: string; range: Range }[];
   /** What was told and stored since the last call. */
   trace(): string[];
 }
@@ -54,15 +59,16 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
   };
   const say = (name: string, message: DonorMessage) => event({ type: 'donorSaid', peer: peerId(name), message });
   const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
-    for (const [index, { to, message }] of told.entries()) {
-      const { plan } = run.store;
-      const reply = plan && run.connected.has(to) ? answer(to, plan, message) : null;
-      if (reply !== null && !may(to, reply)) continue;
-      told.splice(index, 1);
-      if (reply !== null) say(to, reply);
-      return true;
-    }
-    return false;
+    const { plan } = run.store;
+    const replyTo = ({ to, message }: (typeof told)[number]) =>
+      plan && run.connected.has(to) ? answer(to, plan, message) : null;
+    told = told.filter((one) => replyTo(one) !== null);
+    const index = told.findIndex((one) => may(one.to, replyTo(one) ?? { type: 'leave' }));
+    const [chosen] = index < 0 ? [] : told.splice(index, 1);
+    const reply = chosen && replyTo(chosen);
+    if (chosen === undefined || !reply) return false;
+    say(chosen.to, reply);
+    return true;
   };
   return {
     run,
@@ -75,6 +81,7 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     pass: (ms) => {
       now += ms;
     },
+    tick: () => event({ type: 'deadlineReached' }),
     expire: () => {
       now = nextDeadline(run.state) ?? now;
       event({ type: 'deadlineReached' });
@@ -84,14 +91,14 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
       restart(run);
     },
     settle: (...withhold) => {
-      const held = (to: PeerId, { type }: DonorMessage) =>
-        withhold.some((words) => words === `${to} ${type}` || words === `* ${type}`);
-      while (answerFirst((to, reply) => !held(to, reply)));
+      while (answerFirst(allows(withhold)));
     },
-    answerOnce: (name) => {
-      const before = run.state;
-      while (run.state === before && answerFirst((to) => to === name));
-    },
+    settleOne: (...withhold) => invariant(answerFirst(allows(withhold)), 'there is something to answer'),
+    peer: peerId,
+    shardsOf: (name) =>
+      (run.store.plan?.state ?? []).flatMap(({ block, shards }) =>
+        shards.flatMap(({ peer, range }) => (peer === name ? { block, range } : [])),
+      ),
     trace: () => {
       const lines = effects.flatMap((effect) => effectText(effect) ?? []);
       effects = [];
@@ -99,6 +106,11 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     },
   };
 }
+
+const allows =
+  (withhold: readonly string[]) =>
+  (to: PeerId, { type }: DonorMessage): boolean =>
+    !withhold.includes(`${to} ${type}`) && !withhold.includes(`* ${type}`);
 
 /** `a b < start e1 step 0`: the same message to several donors in a row is one line. */
 function merge(lines: readonly string[]): string[] {

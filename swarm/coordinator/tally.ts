@@ -68,7 +68,7 @@ export function tally(
     for (const { peer, range, replicas } of shards) {
       const key = shardKey(block, range);
       const sent = (from: PeerId) =>
-        reports.get(from)?.shards.find((shard) => shardKey(shard.block, shard.range) === key);
+        reports.get(from)?.shards.find((shard) => shard.block === block && shardKey(shard.block, shard.range) === key);
       const own = sent(peer);
       sumSquares += Number(own?.sumSquares); // 'NaN' and 'Infinity' become what they say
       if (replicas.length > 0 && !replicas.some((replica) => sent(replica)?.digest === own?.digest)) {

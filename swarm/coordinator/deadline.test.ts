@@ -1,0 +1,237 @@
+import { describe, expect, it } from 'vitest';
+import { script } from './script.ts';
+import { nextDeadline } from './state.ts';
+
+/** Two donors at step 0, neither has reported. */
+function training(part: Parameters<typeof script>[0] = {}) {
+  const swarm = script({ expectedDonors: 2, ...part });
+  swarm.join('a', 'b');
+  swarm.settle('* report');
+  swarm.trace();
+  return swarm;
+}
+const fault = (epoch: number, reason: 'linkLost' | 'internal' | 'badFrame' | 'deviceLost' | 'outOfMemory') =>
+  ({ type: 'fault', epoch, reason, detail: '' }) as const;
+
+describe('deadlines', () => {
+  it('[CO10] refuses who is not ready in time, and plans without them', () => {
+    const swarm = script({ expectedDonors: 2 });
+    swarm.join('a', 'b');
+    expect(nextDeadline(swarm.run.state)).toBe(1_000 + 120_000);
+    swarm.settle('b ready');
+    swarm.trace();
+    swarm.expire();
+    expect(swarm.trace()).toEqual([
+      'refuse b tooLate',
+      'a < abandon e1',
+      'epoch 2 a: b did not get ready in time',
+      'a < prepare e2 step 0 loaded',
+    ]);
+  });
+
+  it('[CO11] an early tick does nothing', () => {
+    const swarm = training();
+    const { state } = swarm.run;
+    swarm.tick();
+    expect(swarm.run.state).toBe(state);
+  });
+
+  it('[CO11] allows a minute for the first step of a course, then four times the slowest one, at least ten seconds', () => {
+    const swarm = training();
+    expect(nextDeadline(swarm.run.state)).toBe(1_000 + 60_000);
+    swarm.pass(500);
+    swarm.settleOne();
+    swarm.settleOne();
+    expect(nextDeadline(swarm.run.state)).toBe(1_500 + 10_000);
+    swarm.pass(6_000);
+    swarm.settleOne();
+    swarm.settleOne();
+    expect(nextDeadline(swarm.run.state)).toBe(7_500 + 24_000);
+  });
+
+  it('[CO11] forgives one late report, and refuses whose second one in a row is late', () => {
+    const swarm = training();
+    swarm.settle('b report');
+    swarm.expire();
+    expect(swarm.trace()).toEqual([
+      'a b < abandon e1',
+      'epoch 2 a b: b did not answer in time',
+      'a b < prepare e2 step 0 kept',
+    ]);
+    swarm.settle('b report');
+    swarm.trace();
+    swarm.expire();
+    expect(swarm.trace()).toEqual([
+      'refuse b tooLate',
+      'a < abandon e2',
+      'epoch 3 a: b did not answer in time',
+      'a < prepare e3 step 0 loaded',
+    ]);
+  });
+
+  it('[CO11] a committed step between makes a late report the first one again', () => {
+    const swarm = training({ steps: 9 });
+    for (let time = 0; time < 3; time++) {
+      swarm.settle('b report');
+      swarm.expire();
+      while (swarm.run.state.committedSteps === time) swarm.settleOne();
+    }
+    expect(swarm.run.state.donors).toHaveLength(2);
+    expect(swarm.run.state.epoch).toBe(4);
+  });
+
+  it('[CO11] singles nobody out where all are late, is twice as patient then, and gives up after the third time', () => {
+    const swarm = training();
+    const allowed: number[] = [];
+    for (let time = 0; time < 3; time++) {
+      const { phase } = swarm.run.state;
+      allowed.push(phase.name === 'training' ? phase.deadline - phase.startedAt : 0);
+      swarm.expire();
+      swarm.settle('* report');
+    }
+    expect(allowed).toEqual([60_000, 120_000, 240_000]);
+    expect(swarm.trace().slice(-2)).toEqual(['refuse a tooLate', 'refuse b tooLate']);
+    expect(swarm.run.state.phase.name).toBe('waiting');
+  });
+
+  it('[CO15] refuses whose shards are not in when the run waits for them', () => {
+    const swarm = script({ expectedDonors: 2, steps: 1 });
+    swarm.join('a', 'b');
+    swarm.settle('b uploaded');
+    swarm.trace();
+    swarm.expire();
+    expect(swarm.trace()).toEqual([
+      'refuse b tooLate',
+      'a < abandon e1',
+      'roll back 1 to 0: b did not upload in time',
+      'epoch 2 a: b did not upload in time',
+      'a < prepare e2 step 0 loaded',
+    ]);
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+});
+
+describe('faults', () => {
+  it.each(['linkLost', 'internal', 'badFrame'] as const)(
+    '[CO12] %s: twice again, the third time the sender goes',
+    (reason) => {
+      const swarm = training();
+      for (const epoch of [1, 2]) {
+        swarm.say('a', fault(epoch, reason));
+        swarm.say('b', fault(epoch, reason));
+        expect(swarm.trace().at(-1)).toBe(`a b < prepare e${epoch + 1} step 0 kept`);
+        swarm.settle('* report');
+        swarm.trace();
+      }
+      swarm.say('a', fault(3, reason));
+      expect(swarm.trace().slice(0, 2)).toEqual(['refuse a faulty', 'b < abandon e3']);
+    },
+  );
+
+  it('[CO12] a lost link is held against the peer it is about', () => {
+    const swarm = training({ steps: 3 });
+    for (const epoch of [1, 2, 3]) {
+      swarm.trace();
+      swarm.say('a', { ...fault(epoch, 'linkLost'), about: swarm.peer('b') });
+      swarm.settle('* report');
+    }
+    expect(swarm.trace()[0]).toBe('refuse b faulty');
+  });
+
+  it('[CO12] a commit forgives', () => {
+    const swarm = training({ steps: 20 });
+    for (let time = 0; time < 8; time++) {
+      swarm.say('a', fault(swarm.run.state.epoch, 'internal'));
+      swarm.settle('* report');
+      const { committedSteps } = swarm.run.state;
+      while (swarm.run.state.committedSteps === committedSteps) swarm.settleOne();
+    }
+    expect(swarm.run.state.donors).toHaveLength(2);
+  });
+
+  it('[CO12] losing the device, or running out of memory, loses the donor at once', () => {
+    const lost = training();
+    lost.say('a', fault(0, 'deviceLost'));
+    expect(lost.trace()).toEqual(['b < abandon e1', 'epoch 2 b: a lost its GPU', 'b < prepare e2 step 0 loaded']);
+    const full = training();
+    full.say('a', fault(1, 'outOfMemory'));
+    expect(full.trace().slice(0, 2)).toEqual(['refuse a faulty', 'b < abandon e1']);
+  });
+
+  it('[CO5] a plan that was abandoned before everyone was ready is loaded again', () => {
+    const swarm = script({ expectedDonors: 2 });
+    swarm.join('a', 'b');
+    swarm.settle('b ready');
+    swarm.trace();
+    swarm.say('b', fault(1, 'linkLost'));
+    expect(swarm.trace().at(-1)).toBe('a b < prepare e2 step 0 loaded');
+  });
+
+  it('[CO14] passes over a fault of an older epoch', () => {
+    const swarm = training();
+    swarm.say('a', fault(0, 'linkLost'));
+    expect(swarm.trace()).toEqual([]);
+  });
+});
+
+describe('checkpoints and evaluations', () => {
+  it('[CO15] trains on while shards are uploaded, and a newer checkpoint supersedes an older one', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settle('* report', 'b uploaded');
+    while (swarm.run.state.committedSteps < 5) swarm.settleOne('b uploaded');
+    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([1, 2, 3]); // a fourth one is not asked for
+    const shards = (step: number) => ({
+      ...({ type: 'uploaded', epoch: 1, step } as const),
+      shards: swarm.shardsOf('b').map((shard) => ({ ...shard, hash: step.toString(16).padStart(64, '0') })),
+    });
+    swarm.trace();
+    swarm.say('b', shards(2));
+    swarm.say('b', shards(1));
+    expect(swarm.trace()).toEqual(['checkpoint 2']);
+    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([3]);
+  });
+
+  it('[CO15] an upload under way outlives a step that is done again with the state kept', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settleOne();
+    swarm.settleOne();
+    swarm.say('a', fault(1, 'linkLost'));
+    swarm.settle('* ready');
+    expect(swarm.trace()).toContain('checkpoint 1');
+  });
+
+  it('[CO14] refuses a shard that is not its own', () => {
+    const swarm = training({ checkpointEverySteps: 1 });
+    swarm.settleOne();
+    swarm.settleOne();
+    swarm.trace();
+    const shards = swarm.shardsOf('b').map((shard) => ({ ...shard, hash: '0'.repeat(64) }));
+    swarm.say('a', { type: 'uploaded', epoch: 1, step: 1, shards });
+    expect(swarm.trace()[0]).toBe('refuse a outOfOrder');
+  });
+
+  it('[CO16] evaluates before step 0, after every so many steps and at the end, each once', () => {
+    const swarm = script({ steps: 5, evaluation: { everySteps: 2, windows: 4 } });
+    swarm.join('a');
+    swarm.settle();
+    expect([...swarm.run.store.evaluations]).toEqual([0, 2, 4, 5].map((steps) => [steps, (20 + 21 + 22) / 20]));
+  });
+
+  it('[CO16] asks again after a deadline that was missed', () => {
+    const swarm = script({ steps: 1, evaluation: { everySteps: 2, windows: 4 } });
+    swarm.join('a');
+    swarm.settle('a evaluated');
+    swarm.trace();
+    swarm.expire();
+    swarm.settle();
+    expect(swarm.trace().slice(0, 5)).toEqual([
+      'a < abandon e1',
+      'epoch 2 a: a did not answer in time',
+      'a < prepare e2 step 0 kept',
+      'a < evaluate e2 step 0',
+      'evaluation 0',
+    ]);
+    expect(swarm.run.ended).toBe('finished');
+  });
+});

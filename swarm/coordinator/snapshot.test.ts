@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { script } from './script.ts';
+import { snapshot } from './snapshot.ts';
+
+describe('snapshot', () => {
+  it('[CO21] shows who computes what, who waits, and who rests', () => {
+    const swarm = script({ layers: 2, expectedDonors: 2 });
+    swarm.join('a');
+    expect(snapshot(swarm.run.state, 0)).toMatchObject({ phase: 'waiting', donors: [{ state: 'joining' }] });
+    swarm.join('b', 'c', 'd');
+    swarm.say('d', { type: 'pause' });
+    swarm.settle('b ready');
+    expect(snapshot(swarm.run.state, 0)).toMatchObject({
+      phase: 'preparing',
+      sentence: 'Waiting for 1 donor to get ready for step 0.',
+      donors: [
+        { peer: 'a', state: 'computing', stages: [{ stage: 0, layers: [0, 1] }] },
+        { peer: 'b', state: 'joining', stages: [{ stage: 1, layers: [1, 2] }] },
+        { peer: 'c', state: 'spare', stages: [] },
+        { peer: 'd', state: 'paused', stages: [] },
+      ],
+    });
+  });
+
+  it('[CO21] says that the run will pause, and that it does', () => {
+    const swarm = script({});
+    swarm.join('a');
+    swarm.settle('a report');
+    swarm.operator('pause');
+    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 0 of 6. Then the run pauses.');
+    swarm.settle();
+    expect(snapshot(swarm.run.state, 0).sentence).toBe('Paused by the operator after 1 step.');
+  });
+
+  it('[CO21] shows the speed of the last steps, which sinks while a step takes longer', () => {
+    const swarm = script({});
+    swarm.join('a');
+    swarm.settle('a report');
+    expect(snapshot(swarm.run.state, 1_000).tokensPerSecond).toBe(null);
+    for (let step = 0; step < 2; step++) {
+      swarm.pass(2_000);
+      swarm.settleOne();
+    }
+    const now = 5_000;
+    expect(snapshot(swarm.run.state, now).tokensPerSecond).toBe(30 / 2);
+    expect(snapshot(swarm.run.state, now + 2_000).tokensPerSecond).toBe(30 / 2);
+    expect(snapshot(swarm.run.state, now + 6_000).tokensPerSecond).toBe(60 / 8);
+  });
+});
