@@ -7,10 +7,11 @@ import { invariant, overlap, type Range, type Result, refusal, success } from '.
 import type { StoredShard } from '../swarm/coordinator/state.ts';
 import type { BlockName, Model } from '../swarm/model.ts';
 import type { BlobStore } from './blobs.ts';
+import type { Store } from './store.ts';
 import type { Weights } from './weights.ts';
 
 /** The newest and the one before it: a donor may be reading the older one. */
-export const KEPT_CHECKPOINTS = 2;
+const KEPT_CHECKPOINTS = 2;
 
 export interface ManifestShard extends StoredShard {
   /** False: values alone. */
@@ -35,6 +36,15 @@ const FLOAT_BYTES = 4;
 /** Bytes of a shard's blob. */
 export const shardBytes = ([from, to]: Range, moments: boolean): number =>
   (to - from) * FLOAT_BYTES * (moments ? STATE_KINDS.length : 1);
+
+/** Makes this state the newest one, and forgets the blobs that only superseded ones had. */
+export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): void {
+  const superseded = store.saveCheckpoint(run, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
+  const needed = new Set(store.manifests().flatMap((text) => manifestHashes(parseManifest(text))));
+  for (const hash of superseded.flatMap((text) => manifestHashes(parseManifest(text)))) {
+    if (!needed.has(hash)) void blobs.remove(hash);
+  }
+}
 
 /** Puts the values that a run begins with into blobs: whole blocks, as checkpoint 0. */
 export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Manifest> {

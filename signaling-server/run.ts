@@ -32,7 +32,7 @@ import type { Model } from '../swarm/model.ts';
 import type { Plan } from '../swarm/plan.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import type { BlobStore } from './blobs.ts';
-import { KEPT_CHECKPOINTS, type Manifest, manifestHashes, parseManifest, shardBytes } from './checkpointState.ts';
+import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { MetricsFile } from './metricsFile.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument, windowsOf } from './runDocument.ts';
@@ -352,7 +352,7 @@ export class ActiveRun implements DonorHost {
         this.#metrics?.append();
         return;
       case 'storeCheckpoint':
-        this.#storeCheckpoint({
+        saveCheckpoint(store, this.#options.blobs, this.name, {
           step: effect.step,
           shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
         });
@@ -393,14 +393,5 @@ export class ActiveRun implements DonorHost {
       predictedBytes: Math.max(before.predictedBytes, predicted),
       peakBytes: Math.max(before.peakBytes, memoryBytes),
     });
-  }
-
-  #storeCheckpoint(manifest: Manifest): void {
-    const { store, blobs } = this.#options;
-    const superseded = store.saveCheckpoint(this.name, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
-    const needed = new Set(store.manifests().flatMap((text) => manifestHashes(parseManifest(text))));
-    for (const hash of superseded.flatMap((text) => manifestHashes(parseManifest(text)))) {
-      if (!needed.has(hash)) void blobs.remove(hash);
-    }
   }
 }

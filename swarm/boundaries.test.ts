@@ -1,0 +1,245 @@
+/**
+ * Who may name whom: the import table and the habits of this repository that a parser can check. One idea: every rule is
+ * a row of data here, applied to the syntax tree of every source file, so that a breach has a file and a reason.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { parseSync } from 'vite';
+import { describe, expect, test } from 'vitest';
+
+const ROOT = join(import.meta.dirname, '..');
+const FOLDERS = ['swarm', 'shaders', 'web', 'signaling-server', 'e2e'];
+const LONGEST_TS_LINES = 400;
+const LONGEST_WGSL_LINES = 250;
+
+interface Import {
+  /** A path from the root for our own files, else the package's name. */
+  readonly of: string;
+  readonly typesOnly: boolean;
+}
+
+interface Source {
+  readonly path: string;
+  readonly imports: readonly Import[];
+  /** Names that stand for themselves: no property, no key. */
+  readonly names: ReadonlySet<string>;
+  readonly breaches: readonly string[];
+}
+
+interface Row {
+  readonly files: RegExp;
+  readonly may: readonly RegExp[];
+  readonly types?: readonly RegExp[];
+}
+
+const SERVER_LIBRARIES =
+  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|jose|commander|cli-progress|playwright)$/;
+const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
+const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor|bench)\//];
+
+/** A file may import what any row that fits it allows. */
+const TABLE: readonly Row[] = [
+  { files: /^swarm\//, may: [/^swarm\//, /^zod$/] },
+  { files: /^shaders\//, may: [/^shaders\//, /^swarm\//] },
+  { files: /^shaders\/dawn\.ts$/, may: [/^node:/, /^webgpu$/] },
+  {
+    files: /^web\/src\/gpu\//,
+    may: [/^web\/src\/gpu\//, /^shaders\//, /^swarm\//],
+    types: [/^web\/src\/executor\//], // the interface that it fulfils
+  },
+  { files: /^web\/src\/gpu\/(bridge|worker)\.ts$/, may: [/^comlink$/] },
+  { files: /^web\/src\/gpu\/worker\.ts$/, may: [/^web\/src\/executor\//] },
+  {
+    files: /^web\/src\/executor\//,
+    may: [/^web\/src\/executor\//, /^swarm\//],
+    types: [/^web\/src\/(gpu|net)\//],
+  },
+  { files: /^web\/src\/net\//, may: [/^web\/src\/net\//, /^swarm\//, /^simple-peer$/] },
+  { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, UI_LIBRARY] },
+  { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
+  { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//] },
+  { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
+  { files: /^signaling-server\/cli\.ts$/, may: [/^package\.json$/] },
+  { files: /^signaling-server\/commands\/(bench|sample)\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
+  { files: /\.gpu\.test\.ts$/, may: COMPUTES },
+  { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
+  { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/] },
+  { files: /\/vite\.config\.ts$/, may: [/^vite$/, /^node:/] },
+  { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
+];
+
+/** Packages whose API only a few files know, so that it can be replaced. */
+const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
+  'simple-peer': ['web/src/net/link.ts'],
+  comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
+  '@fastify/websocket': ['signaling-server/server.ts'],
+  // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
+  ws: ['signaling-server/donorSocket.ts', 'signaling-server/operatorApi.ts', 'signaling-server/scriptedDonor.ts'],
+};
+
+/** Clocks, chance and the outside world: what makes a decision depend on more than its arguments. A `window` is ours. */
+const IMPURE =
+  /^(Date|performance|set(Timeout|Interval|Immediate)|queueMicrotask|requestAnimationFrame|Math\.random|crypto|process|Buffer|globalThis|document|navigator|location|self|fetch|WebSocket|RTC\w+|HTML\w+|GPU[A-Z]\w*|Worker|localStorage|indexedDB|console)$/;
+
+/** Vite wants one; a declaration file says what a package has. */
+const MAY_EXPORT_A_DEFAULT = /\.(config|d)\.ts$/;
+
+const NAMELESS_FILES = /^(index|utils|helpers|types)\.tsx?$/;
+
+type Node = Readonly<Record<string, unknown>> & { readonly type: string };
+const isNode = (value: unknown): value is Node =>
+  typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
+
+function walk(node: Node, visit: (node: Node, parent: Node | null) => void, parent: Node | null = null): void {
+  visit(node, parent);
+  for (const value of Object.values(node)) {
+    if (Array.isArray(value)) {
+      for (const item of value) if (isNode(item)) walk(item, visit, node);
+    } else if (isNode(value)) walk(value, visit, node);
+  }
+}
+
+function isPropertyName(node: Node, parent: Node | null): boolean {
+  if (parent === null || parent.computed === true) return false;
+  return parent.property === node || (parent.key === node && parent.shorthand !== true);
+}
+
+function importOf(node: Node, path: string): Import | null {
+  const { source } = node;
+  if (!isNode(source) || typeof source.value !== 'string') return null;
+  const file = source.value.split('?')[0] ?? '';
+  const specifiers = Array.isArray(node.specifiers) ? node.specifiers.filter(isNode) : [];
+  const typesOnly =
+    node.importKind === 'type' ||
+    node.type === 'TSImportType' ||
+    (specifiers.length > 0 && specifiers.every(({ importKind }) => importKind === 'type'));
+  return { of: file.startsWith('.') ? join(dirname(path), file) : file, typesOnly };
+}
+
+function parseSource(path: string, text: string): Source {
+  const { program, errors } = parseSync(path, text);
+  const imports: Import[] = [];
+  const names = new Set<string>();
+  const breaches = errors.map(({ message }) => message);
+  if (!isNode(program)) throw new Error(`${path} has no syntax tree`);
+  walk(program, (node, parent) => {
+    const found = importOf(node, path);
+    if (found) imports.push(found);
+    if (node.type === 'Identifier' && typeof node.name === 'string' && !isPropertyName(node, parent)) {
+      names.add(node.name);
+    }
+    if (node.type === 'MemberExpression' && isNode(node.object) && isNode(node.property)) {
+      names.add(`${String(node.object.name)}.${String(node.property.name)}`);
+    }
+    if (node.type === 'TSAnyKeyword') breaches.push('names the type any');
+    if (node.type === 'TSNonNullExpression') breaches.push('asserts with !');
+    if (node.type === 'ExportDefaultDeclaration' && !MAY_EXPORT_A_DEFAULT.test(path))
+      breaches.push('exports a default');
+    if (node.type.startsWith('Export') && isNode(node.source)) breaches.push('exports what another file makes');
+  });
+  return { path, imports, names, breaches };
+}
+
+function importBreaches({ path, imports }: Source): string[] {
+  const rows = TABLE.filter(({ files }) => files.test(path));
+  return imports
+    .filter(({ of, typesOnly }) => {
+      const allowed = rows.flatMap(({ may, types }) => (typesOnly ? [...may, ...(types ?? [])] : may));
+      const named = NAMED_IN[of];
+      return !allowed.some((pattern) => pattern.test(of)) || (named && !named.includes(path));
+    })
+    .map(({ of, typesOnly }) => `${path} may not import ${typesOnly ? 'the types of ' : ''}${of}`);
+}
+
+const isTest = (path: string): boolean => /\.(test|spec)\.tsx?$/.test(path);
+
+function purityBreaches({ path, names }: Source): string[] {
+  if (!path.startsWith('swarm/') || isTest(path)) return [];
+  return [...names].filter((name) => IMPURE.test(name)).map((name) => `${path} names ${name}`);
+}
+
+/** The first circle of value imports that this file is part of. */
+function circle(start: Source, sources: ReadonlyMap<string, Source>): readonly string[] | null {
+  const seen = new Set<string>();
+  const follow = (path: string, trail: readonly string[]): readonly string[] | null => {
+    for (const { of, typesOnly } of sources.get(path)?.imports ?? []) {
+      if (typesOnly) continue;
+      if (of === start.path) return [...trail, of];
+      if (seen.has(of)) continue;
+      seen.add(of);
+      const found = follow(of, [...trail, of]);
+      if (found) return found;
+    }
+    return null;
+  };
+  return follow(start.path, [start.path]);
+}
+
+function filesUnder(folder: string, name: RegExp): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && name.test(entry.name))
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+}
+
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const lineCount = (path: string): number => read(path).split('\n').length - 1;
+
+describe('boundaries', () => {
+  const paths = FOLDERS.flatMap((folder) => filesUnder(folder, /\.tsx?$/)).sort();
+  const sources = new Map(paths.map((path) => [path, parseSource(path, read(path))]));
+  const all = [...sources.values()];
+
+  test('every folder imports only what the table allows', () => {
+    expect(all.flatMap(importBreaches)).toEqual([]);
+  });
+
+  test('swarm/ knows no clock, no chance and no outside world', () => {
+    expect(all.flatMap(purityBreaches)).toEqual([]);
+  });
+
+  test('no default exports, no re-exports, no any, no !', () => {
+    expect(all.flatMap(({ path, breaches }) => breaches.map((breach) => `${path} ${breach}`))).toEqual([]);
+  });
+
+  test('files are named after their main noun', () => {
+    expect(paths.filter((path) => NAMELESS_FILES.test(basename(path)))).toEqual([]);
+  });
+
+  test('no circle of imports', () => {
+    expect(all.map((source) => circle(source, sources)?.join(' -> ')).filter(Boolean)).toEqual([]);
+  });
+
+  test(`no file is longer than ${LONGEST_TS_LINES} lines, no shader than ${LONGEST_WGSL_LINES}`, () => {
+    const shaders = filesUnder('shaders', /\.wgsl$/);
+    const tooLong = [
+      ...paths.filter((path) => lineCount(path) > LONGEST_TS_LINES),
+      ...shaders.filter((path) => lineCount(path) > LONGEST_WGSL_LINES),
+    ];
+    expect(tooLong.map((path) => `${path}: ${lineCount(path)} lines`)).toEqual([]);
+  });
+
+  test('these checks see what they are for', () => {
+    const bad = parseSource(
+      'swarm/bad.ts',
+      `import { join } from 'node:path';
+       import type { Stage } from '../web/src/gpu/stage.ts';
+       export { step } from './step.ts';
+       export const later = (x: any) => setTimeout(x, Math.random() + Date.now());
+       export default later;`,
+    );
+    expect(importBreaches(bad)).toEqual([
+      'swarm/bad.ts may not import node:path',
+      'swarm/bad.ts may not import the types of web/src/gpu/stage.ts',
+    ]);
+    expect(purityBreaches(bad).sort()).toEqual([
+      'swarm/bad.ts names Date',
+      'swarm/bad.ts names Math.random',
+      'swarm/bad.ts names setTimeout',
+    ]);
+    expect(bad.breaches).toEqual(['exports what another file makes', 'names the type any', 'exports a default']);
+    const second = parseSource('web/src/donor/bad.ts', "import Peer from 'simple-peer';");
+    expect(importBreaches(second)).toEqual(['web/src/donor/bad.ts may not import simple-peer']);
+    const pure = parseSource('swarm/good.ts', 'export const at = (x: { Date: number }) => ({ document: x.Date });');
+    expect(purityBreaches(pure)).toEqual([]);
+  });
+});
