@@ -8,7 +8,8 @@
  *
  * How the work is cut: one invocation takes four rows of one head and accumulates a slice of the head's width, in lanes
  * of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each four rows and
- * compute every score once; wider ones compute the scores again for each slice.
+ * compute every score once; wider ones compute the scores again for each slice. The backward has a text for each family:
+ * on SwiftShader, holding the invocation's own rows halves its time.
  */
 import code from './attention.wgsl?raw';
 import type { AdapterFamily, Arrays, Dims, Variant } from './kernel.ts';
@@ -38,7 +39,7 @@ export const ATTENTION_CASES: readonly Dims[] = [
 
 interface AttentionRequest {
   readonly name: string;
-  readonly code: string;
+  readonly code: Readonly<Record<AdapterFamily, string>>;
   /** Widest slice that leaves a GPU's invocation enough registers. */
   readonly gpuSlice: 4 | 8;
 }
@@ -52,7 +53,7 @@ export function attentionVariant(request: AttentionRequest, family: AdapterFamil
   const [heads, tiles] = family === 'gpu' ? [1, 32] : [4, 1];
   return {
     key: `${request.name}.${lanes.name}.${family}.${D}`,
-    code: lanes.prelude + code + request.code,
+    code: lanes.prelude + code + request.code[family],
     entryPoint: 'main',
     constants: { HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice },
     subgroups: false,

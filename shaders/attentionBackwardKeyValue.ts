@@ -11,7 +11,8 @@ import {
   attentionSizes,
   attentionVariant,
 } from './attention.ts';
-import code from './attentionBackwardKeyValue.wgsl?raw';
+import gpu from './attentionBackwardKeyValue.wgsl?raw';
+import software from './attentionBackwardKeyValueSoftware.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { read, readWrite } from './slots.ts';
 
@@ -20,7 +21,8 @@ export const attentionBackwardKeyValue: Kernel = {
   tensors: [read('qkv'), read('lse'), read('delta'), read('dy'), readWrite('dqkv')],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  variant: (family, { D }) => attentionVariant({ name: 'attention.backwardKeyValue', code, gpuSlice: 4 }, family, D),
+  variant: (family, { D }) =>
+    attentionVariant({ name: 'attention.backwardKeyValue', code: { gpu, software }, gpuSlice: 4 }, family, D),
   cpu: attentionBackwardKeyValueCpu,
   cases: ATTENTION_CASES,
   fill({ qkv, lse, delta, dy }, dims) {

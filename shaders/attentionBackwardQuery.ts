@@ -11,7 +11,8 @@ import {
   attentionSizes,
   attentionVariant,
 } from './attention.ts';
-import code from './attentionBackwardQuery.wgsl?raw';
+import gpu from './attentionBackwardQuery.wgsl?raw';
+import software from './attentionBackwardQuerySoftware.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { read, readWrite } from './slots.ts';
 
@@ -20,7 +21,8 @@ export const attentionBackwardQuery: Kernel = {
   tensors: [read('qkv'), read('y'), read('lse'), read('dy'), readWrite('delta'), readWrite('dqkv')],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  variant: (family, { D }) => attentionVariant({ name: 'attention.backwardQuery', code, gpuSlice: 8 }, family, D),
+  variant: (family, { D }) =>
+    attentionVariant({ name: 'attention.backwardQuery', code: { gpu, software }, gpuSlice: 8 }, family, D),
   cpu: attentionBackwardQueryCpu,
   cases: ATTENTION_CASES,
   fill: attentionForwardCpu,

@@ -9,7 +9,8 @@ export const attentionForward: Kernel = {
   tensors: [read('qkv'), readWrite('y'), readWrite('lse')],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  variant: (family, { D }) => attentionVariant({ name: 'attention.forward', code, gpuSlice: 8 }, family, D),
+  variant: (family, { D }) =>
+    attentionVariant({ name: 'attention.forward', code: { gpu: code, software: code }, gpuSlice: 8 }, family, D),
   cpu: attentionForwardCpu,
   cases: ATTENTION_CASES,
   tolerance: { absolute: 3e-6, relative: 2e-6 },

@@ -1,0 +1,115 @@
+// Backward of causal attention, the queries' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i), j ≤ i:
+//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = Σ_j ds_ij·k_j/√D
+//
+// For software adapters, where loads are what costs: an invocation keeps its four queries' slices of q and dy in private
+// memory and walks over the keys one at a time, loading each once for the score and the sum. A vec4f of scores has an
+// entry for each query. (attentionBackwardQuery.wgsl is for GPUs, whose registers could not hold that much.)
+struct Dims { B: u32, T: u32, H: u32, D: u32 }
+@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
+@group(0) @binding(1) var<storage, read> y: array<Lane>;
+@group(0) @binding(2) var<storage, read> lse: array<f32>;
+@group(0) @binding(3) var<storage, read> dy: array<Lane>;
+@group(0) @binding(4) var<storage, read_write> delta: array<f32>;
+@group(0) @binding(5) var<storage, read_write> dqkv: array<Lane>;
+@group(1) @binding(0) var<uniform> dims: Dims;
+
+// Four rows of a tensor at lane `chunk` after each row's start.
+fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
+}
+fn y_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(y[rows.x + chunk], y[rows.y + chunk], y[rows.z + chunk], y[rows.w + chunk]);
+}
+fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(dy[rows.x + chunk], dy[rows.y + chunk], dy[rows.z + chunk], dy[rows.w + chunk]);
+}
+// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
+  return lane;
+}
+fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
+  dqkv[at.x + chunk] = tile[0];
+  if (query + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
+  if (query + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
+  if (query + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
+}
+
+@compute @workgroup_size(HEADS, TILES)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let head = id.x; // b·H + h
+  let tiles = (dims.T + 3u) / 4u;
+  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
+  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
+  let slice = first_chunk(id.z);
+  let width = dims.H * CHUNKS; // lanes of C
+  let sample_row = (head / dims.H) * dims.T;
+  let head_lane = (head % dims.H) * CHUNKS;
+  let last = dims.T - 1u;
+  let steps = min(query + STEPS, vec4u(last));
+  let q_at = (sample_row + steps) * (3u * width) + head_lane;
+  let y_at = (sample_row + steps) * width + head_lane;
+  let scale = 1.0 / sqrt(f32(dims.D));
+
+  var d = vec4f(0);
+  for (var c = 0u; c < CHUNKS; c++) { d += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
+  let rows = head * dims.T + steps;
+  let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
+  if (slice == 0u) {
+    delta[rows.x] = d.x;
+    delta[rows.y] = d.y;
+    delta[rows.z] = d.z;
+    delta[rows.w] = d.w; // rows past the end are the last row again, with the same value
+  }
+
+  var q: array<Tile, 8>;
+  var g: array<Tile, 8>; // dy
+  for (var c = 0u; c < SLICE; c++) {
+    if (slice + c < CHUNKS) {
+      q[c] = qkv_tile(q_at, slice + c);
+      g[c] = dy_tile(y_at, slice + c);
+    }
+  }
+  var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
+  var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
+
+  for (var key = 0u; key <= min(query + 3u, last); key++) {
+    let k_row = (sample_row + key) * (3u * width) + head_lane + width;
+    let v_row = k_row + width;
+    let k0 = qkv_lane(k_row, slice);
+    let k1 = qkv_lane(k_row, slice + 1u);
+    let k2 = qkv_lane(k_row, slice + 2u);
+    let k3 = qkv_lane(k_row, slice + 3u);
+    var s = k0 * q[0] + k1 * q[1] + k2 * q[2] + k3 * q[3];
+    var dp = qkv_lane(v_row, slice) * g[0] + qkv_lane(v_row, slice + 1u) * g[1];
+    dp += qkv_lane(v_row, slice + 2u) * g[2] + qkv_lane(v_row, slice + 3u) * g[3];
+    var k4 = Lane(); var k5 = Lane(); var k6 = Lane(); var k7 = Lane();
+    if (SLICE > 4u) {
+      k4 = qkv_lane(k_row, slice + 4u);
+      k5 = qkv_lane(k_row, slice + 5u);
+      k6 = qkv_lane(k_row, slice + 6u);
+      k7 = qkv_lane(k_row, slice + 7u);
+      s += k4 * q[4] + k5 * q[5] + k6 * q[6] + k7 * q[7];
+      dp += qkv_lane(v_row, slice + 4u) * g[4] + qkv_lane(v_row, slice + 5u) * g[5];
+      dp += qkv_lane(v_row, slice + 6u) * g[6] + qkv_lane(v_row, slice + 7u) * g[7];
+    }
+    if (CHUNKS > SLICE) {
+      for (var c = 0u; c < CHUNKS; c++) {
+        if (c < slice || c >= slice + SLICE) {
+          s += qkv[k_row + c] * qkv_tile(q_at, c);
+          dp += qkv[v_row + c] * dy_tile(y_at, c);
+        }
+      }
+    }
+    let p = select(vec4f(0), exp(s * scale - l), vec4u(key) <= query + STEPS);
+    let ds = p * (dp - d) * scale;
+    dq0 += outer(k0, ds); dq1 += outer(k1, ds); dq2 += outer(k2, ds); dq3 += outer(k3, ds);
+    if (SLICE > 4u) {
+      dq4 += outer(k4, ds); dq5 += outer(k5, ds); dq6 += outer(k6, ds); dq7 += outer(k7, ds);
+    }
+  }
+
+  var dq = array(dq0, dq1, dq2, dq3, dq4, dq5, dq6, dq7);
+  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(q_at, query, slice + c, dq[c]); }
+}
