@@ -15,15 +15,17 @@ export function trainingProgress(stream: NodeJS.WriteStream): TrainingProgress {
   return stream.isTTY ? bar(stream) : lines(stream);
 }
 
-/** Seconds to the last step, at the pace since the first picture; null before a step was done. */
+/** Seconds to the last step, at the pace since the first step that was seen; null before the second. */
 function timeLeft() {
+  let begin: number | null = null;
   let first: { readonly step: number; readonly ms: number } | null = null;
-  return ({ committedSteps, steps, phase }: Snapshot): number | null => {
-    if (phase !== 'training' && phase !== 'evaluating' && phase !== 'finished') return null;
+  return ({ committedSteps, steps }: Snapshot): number | null => {
+    begin ??= committedSteps;
+    // The first step also waits for pipelines to compile: it says nothing about the others.
+    if (committedSteps === begin) return null;
     first ??= { step: committedSteps, ms: performance.now() };
     const done = committedSteps - first.step;
-    if (done <= 0) return null;
-    return ((performance.now() - first.ms) / 1_000 / done) * (steps - committedSteps);
+    return done <= 0 ? null : ((performance.now() - first.ms) / 1_000 / done) * (steps - committedSteps);
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { invariant, type PeerId, peerId, type Result } from '../swarm/base.ts';
+import { invariant, type PeerId, peerId } from '../swarm/base.ts';
 import { snapshot } from '../swarm/coordinator/snapshot.ts';
 import {
   begin,
@@ -14,10 +14,8 @@ import {
   type Effect,
   nextDeadline,
   type OperatorCommand,
-  type StartState,
 } from '../swarm/coordinator/state.ts';
 import { step } from '../swarm/coordinator/step.ts';
-import { learningRate } from '../swarm/learningRate.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
   type AdapterProfile,
@@ -35,22 +33,17 @@ import type { BlobStore } from './blobs.ts';
 import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { MetricsFile } from './metricsFile.ts';
-import { factsOf, isEvaluationDue, parseDocument, type RunDocument, windowsOf } from './runDocument.ts';
+import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
+import { configOf, type RunTerms, startState } from './runStart.ts';
 import type { Store } from './store.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
-export interface RunOptions {
+export interface RunOptions extends RunTerms {
   readonly store: Store;
   readonly blobs: BlobStore;
   readonly name: string;
   readonly log: Log;
-  /** Peers in the order they joined. */
-  readonly makePlan: (peers: readonly PeerId[]) => Result<Plan>;
-  readonly capacity: number;
-  readonly expectedDonors: number | null;
-  /** Until so many steps stand committed; the run file's number where absent. */
-  readonly steps?: number;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
 }
@@ -92,6 +85,7 @@ export class ActiveRun implements DonorHost {
   readonly #connections = new Map<PeerId, Connection>();
   readonly #listeners = new Set<() => void>();
   readonly #metrics: MetricsFile | null;
+  readonly #config: CoordinatorConfig;
   #state: CoordinatorState;
   #timer: NodeJS.Timeout | undefined;
   /** Events that come while another one is being handled wait their turn. */
@@ -109,19 +103,16 @@ export class ActiveRun implements DonorHost {
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
     this.facts = factsOf(this.document);
-    this.#state = begin(this.#config(), this.#startState());
+    this.#config = configOf(this.document, this.model, options);
+    this.#state = begin(this.#config, startState(store, name));
     this.#metrics =
       options.metricsPath === undefined
         ? null
         : new MetricsFile(options.metricsPath, {
             steps: (from) => store.steps(name, from),
             evaluations: () => store.evaluations(name),
-            isEvaluationDue: (committedSteps) => isEvaluationDue(this.document, committedSteps, this.#steps),
+            isEvaluationDue: (committedSteps) => isEvaluationDue(this.document, committedSteps, this.#config.steps),
           });
-  }
-
-  get #steps(): number {
-    return Math.min(this.#options.steps ?? this.document.file.train.steps, this.document.file.train.steps);
   }
 
   get phase(): CoordinatorState['phase']['name'] {
@@ -264,47 +255,9 @@ export class ActiveRun implements DonorHost {
     for (const { link } of this.#connections.values()) link.close();
   }
 
-  #config(): CoordinatorConfig {
-    const { file } = this.document;
-    const { train } = file;
-    const evaluation = windowsOf(this.document);
-    return {
-      name: this.name,
-      model: this.model,
-      batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
-      steps: this.#steps,
-      learningRate: (at) => learningRate(train, at),
-      gradientClipNorm: train.gradientClipNorm,
-      checkpointEverySteps: file.checkpoint.everySteps,
-      evaluation,
-      makePlan: this.#options.makePlan,
-      capacity: this.#options.capacity,
-      expectedDonors: this.#options.expectedDonors,
-    };
-  }
-
-  #startState(): StartState {
-    const { store, name } = this.#options;
-    const row = store.run(name);
-    const newest = store.newestCheckpoint(name);
-    invariant(row && newest, `run ${name} has no initial state`);
-    const committedSteps = store.committedSteps(name);
-    const evaluated = [...store.evaluations(name)].at(-1);
-    return {
-      generation: row.generation,
-      epoch: row.epoch,
-      committedSteps,
-      newestCheckpointStep: newest.committedSteps,
-      operatorPaused: row.operatorPaused,
-      evaluatedSteps: evaluated?.[0] ?? null,
-      evaluationLoss: evaluated?.[1] ?? null,
-      loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
-    };
-  }
-
   /** From the store, with those who are still connected. */
   #beginAgain(): void {
-    this.#state = begin(this.#config(), this.#startState());
+    this.#state = begin(this.#config, startState(this.#options.store, this.name));
     for (const [peer, { adapter }] of this.#connections) this.#dispatch({ type: 'donorJoined', peer, adapter });
   }
 

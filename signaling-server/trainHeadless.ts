@@ -47,6 +47,7 @@ export async function trainHeadless(training: Training): Promise<Result<Trained>
     }
     return problem === null ? success({ outcome: 'finished', run: server.run }) : refusal(problem);
   } finally {
+    server.run.close(); // first: that the donors now go is no news
     await closeAll(donors);
     await server.close();
   }

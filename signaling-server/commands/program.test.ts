@@ -1,0 +1,149 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { openDataDirectory } from '../dataDirectory.ts';
+import { runCommand } from './program.ts';
+
+let folder: string;
+let said = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-cli-'));
+  said = '';
+  const record = (text: unknown): boolean => {
+    said += String(text);
+    return true;
+  };
+  vi.spyOn(process.stderr, 'write').mockImplementation(record);
+  vi.spyOn(process.stdout, 'write').mockImplementation(record);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  process.exitCode = undefined;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const RUN = {
+  name: 'tiny',
+  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
+  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: {
+    steps: 3,
+    globalBatchSize: 4,
+    sequenceLength: 8,
+    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
+  },
+};
+
+function writeRun(run: unknown = RUN): string {
+  writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. '.repeat(20));
+  const path = join(folder, 'run.json');
+  writeFileSync(path, JSON.stringify(run));
+  return path;
+}
+
+/** Exit code 2 and one sentence on standard error. */
+async function refuses(words: readonly string[], sentence: RegExp): Promise<void> {
+  expect(await runCommand(words)).toBe(2);
+  expect(said).toMatch(sentence);
+  expect(said.trim().split('\n')).toHaveLength(1);
+}
+
+describe('help', () => {
+  const commands = ['demo', 'serve', 'swarm', 'export', 'sample', 'doctor', 'plan', 'assign', 'simulate'];
+  const benches = ['step', 'kernels', 'transport', 'server'].map((name) => `bench ${name}`);
+  it.each([...commands, ...benches])('shoal %s --help', async (name) => {
+    expect(await runCommand([...name.split(' '), '--help'])).toBe(0);
+    expect(said).toMatch(/^Usage: shoal/);
+  });
+});
+
+describe('bad arguments', () => {
+  it.each([
+    [['swarm'], /missing required argument 'run.json'/],
+    [['swarm', 'run.json'], /--donors is missing/],
+    [['swarm', 'run.json', '--donors', 'two'], /--donors must be a whole number of 1 or more, not "two"/],
+    [['swarm', 'run.json', '--donors', '0'], /--donors must be a whole number of 1 or more/],
+    [['swarm', 'run.json', '--donors', '2', '--stages', '1'], /--stages must equal --donors \(2\)/],
+    [
+      ['swarm', 'run.json', '--donors', '2', '--schedule', 'best'],
+      /--schedule "best" is unknown: expected one of gpipe/,
+    ],
+    [['swarm', 'run.json', '--donors', '2', '--schedule', '1f1b'], /comes with a later version.*gpipe/],
+    [['swarm', 'run.json', '--donors', '2', '--colour', 'red'], /unknown option '--colour'/],
+    [['serve', '--port', 'x'], /--port must be a whole number/],
+    [['explode'], /unknown command 'explode'/],
+  ] as const)('%j', (words, sentence) => refuses(words, sentence));
+
+  it.each([
+    ['plan', 'run.json', '--cluster', 'c.json'],
+    ['assign', 'problem.json'],
+    ['simulate', 'problem.json', '--json'],
+    ['bench', 'transport'],
+    ['bench', 'server', '--json'],
+    ['swarm', 'run.json', '--donors', '1', '--chaos', 'kill:0@1'],
+    ['swarm', 'run.json', '--donor', 'speed=0.5'],
+    ['swarm', 'run.json', '--donors', '1', '--plan', 'plan.json'],
+    ['swarm', 'run.json', '--donors', '1', '--browser', 'firefox'],
+    ['serve', '--tls-cert', 'a', '--tls-key', 'b'],
+    ['serve', '--invite', 'secret'],
+  ])('%s comes later: %s %s', (...words) => refuses(words, /comes with a later version/));
+});
+
+describe('bad input', () => {
+  const swarm = (...more: string[]) => ['swarm', join(folder, 'run.json'), '--donors', '1', ...more];
+
+  it('names a missing run file', () => refuses(swarm(), /run\.json: there is no such file/));
+
+  it('names an unknown field of the run file', async () => {
+    writeRun({ ...RUN, epochs: 3 });
+    await refuses(swarm(), /run\.json: epochs is unknown/);
+  });
+
+  it('refuses more donors than layers, more steps than there are, and more micro-batches than samples', async () => {
+    const path = writeRun();
+    await refuses(['swarm', path, '--donors', '3'], /--donors must be at most the 2 layers/);
+    said = '';
+    await refuses(swarm('--steps', '4'), /--steps must be at most train.steps \(3\)/);
+    said = '';
+    await refuses(swarm('--micro-batches', '5'), /--micro-batches must be at most train.globalBatchSize \(4\)/);
+  });
+
+  it('refuses an export into a folder with something in it, before it trains', async () => {
+    writeRun();
+    await refuses(swarm('--export', folder), /is not empty/);
+  });
+
+  it('refuses a known name with another content', async () => {
+    const path = writeRun();
+    const data = await openDataDirectory(join(folder, 'data'));
+    if (!data.ok) throw new Error(data.reason);
+    const { addRun } = await import('../dataDirectory.ts');
+    await addRun(data.value, path);
+    data.value.close();
+    writeRun({ ...RUN, train: { ...RUN.train, steps: 4 } });
+    await refuses(swarm('--data-dir', join(folder, 'data')), /run\.json: name "tiny" is known .* with another content/);
+  });
+
+  it('fails with 1 where another server uses the data directory', async () => {
+    writeRun();
+    const data = await openDataDirectory(join(folder, 'data'));
+    expect(await runCommand(swarm('--data-dir', join(folder, 'data')))).toBe(1);
+    expect(said).toMatch(/in use by another server/);
+    if (data.ok) data.value.close();
+  });
+
+  it('names what is wrong with the weights to sample from', async () => {
+    const weights = join(folder, 'weights');
+    const sample = ['sample', '--weights', weights, '--prompt', 'a'];
+    await refuses(sample, /config\.json: there is no such file/);
+    mkdirSync(weights);
+    writeFileSync(join(weights, 'config.json'), JSON.stringify({ ...RUN.model, model_type: 'bert' }));
+    said = '';
+    await refuses(sample, /config\.json: model_type must be "gpt2"/);
+    said = '';
+    await refuses([...sample, '--temperature', '-1'], /--temperature must be a number of 0 or more/);
+  });
+});

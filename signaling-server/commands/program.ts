@@ -1,0 +1,53 @@
+/** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
+import { Command, CommanderError } from 'commander';
+import { version } from '../../package.json' with { type: 'json' };
+import { addBenchCommand } from './bench.ts';
+import { addDemoCommand } from './demo.ts';
+import { addDoctorCommand } from './doctor.ts';
+import { addExportCommand } from './export.ts';
+import { CommandFailure } from './failure.ts';
+import { addLaterCommands } from './later.ts';
+import { addSampleCommand } from './sample.ts';
+import { addServeCommand } from './serve.ts';
+import { addSwarmCommand } from './swarm.ts';
+
+function program(): Command {
+  const shoal = new Command('shoal')
+    .description('Turns web pages into a training cluster: many small fish that move as one.')
+    .version(version)
+    .exitOverride()
+    .showSuggestionAfterError(false)
+    .configureHelp({ showGlobalOptions: false });
+  addDemoCommand(shoal);
+  addServeCommand(shoal);
+  addSwarmCommand(shoal);
+  addExportCommand(shoal);
+  addSampleCommand(shoal);
+  addDoctorCommand(shoal);
+  addBenchCommand(shoal);
+  addLaterCommands(shoal);
+  shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');
+  return shoal;
+}
+
+/** Runs a command line (without the program's own name); resolves with its exit code. */
+export async function runCommand(words: readonly string[]): Promise<number> {
+  try {
+    await program().parseAsync(words, { from: 'user' });
+    return Number(process.exitCode ?? 0);
+  } catch (error) {
+    return exitCodeOf(error);
+  }
+}
+
+/** The exit code of a command that threw. */
+function exitCodeOf(error: unknown): number {
+  if (error instanceof CommandFailure) {
+    process.stderr.write(`${error.message}\n`);
+    return error.exitCode;
+  }
+  // Commander has said what is wrong; asking for help is no mistake.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return 1;
+}
