@@ -96,6 +96,7 @@ describe('a course of donors', () => {
       'epoch 3 b: a is pausing',
       'b < prepare e3 step 1 loaded',
     ]);
+    expect(swarm.run.state.donors.map(({ wish }) => wish)).toEqual(['paused', 'compute']);
     swarm.say('a', { type: 'resume' });
     expect(swarm.trace()).toEqual(['b < abandon e3', 'epoch 4 a b: a joins', 'a b < prepare e4 step 1 loaded']);
   });
@@ -176,6 +177,15 @@ describe('a course of donors', () => {
     swarm.gone('b');
     swarm.settle();
     expect(swarm.trace().slice(-3)).toEqual(['checkpoint 1', 'a < standby finished', 'finished']);
+  });
+
+  it('[CO8] goes back at once when a member is lost whose shards the run was waiting for', () => {
+    const swarm = script({ steps: 1, expectedDonors: 2 });
+    swarm.join('a', 'b');
+    swarm.settle('a uploaded');
+    swarm.trace();
+    swarm.gone('a');
+    expect(swarm.trace().slice(0, 2)).toEqual(['b < abandon e1', 'roll back 1 to 0: a is gone']);
   });
 
   it('[CO8] does not mind a spare that is lost', () => {

@@ -38,6 +38,8 @@ export interface Script {
   peer(name: string): PeerId;
   /** What this donor is primary of. */
   shardsOf(name: string): { block: string; range: Range }[];
+  /** How often a new snapshot was announced since the last call. */
+  published(): number;
   /** What was told and stored since the last call. */
   trace(): string[];
 }
@@ -99,6 +101,11 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
       (run.store.plan?.state ?? []).flatMap(({ block, shards }) =>
         shards.flatMap(({ peer, range }) => (peer === name ? { block, range } : [])),
       ),
+    published: () => {
+      const count = effects.filter(({ type }) => type === 'publish').length;
+      effects = effects.filter(({ type }) => type !== 'publish');
+      return count;
+    },
     trace: () => {
       const lines = effects.flatMap((effect) => effectText(effect) ?? []);
       effects = [];

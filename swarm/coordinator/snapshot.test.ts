@@ -22,6 +22,20 @@ describe('snapshot', () => {
     });
   });
 
+  it('[CO21] is announced when it shows something new, and not with each report', () => {
+    const swarm = script({ expectedDonors: 2 });
+    const announced = () => swarm.published();
+    swarm.join('a', 'b');
+    swarm.settle('* report');
+    announced();
+    swarm.settleOne();
+    expect(announced()).toBe(0);
+    swarm.settleOne();
+    expect(announced()).toBe(1);
+    swarm.operator('pause');
+    expect(announced()).toBe(1);
+  });
+
   it('[CO21] says that the run will pause, and that it does', () => {
     const swarm = script({});
     swarm.join('a');

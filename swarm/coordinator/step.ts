@@ -126,8 +126,7 @@ function expire(turn: Turn) {
 
 /** Something the pages show is another now; a report alone is not shown. */
 function showsMore(before: CoordinatorState, after: CoordinatorState): boolean {
-  if (before.phase.name === 'training' && after.phase.name === 'training') {
-    return before.donors !== after.donors || before.phase.step !== after.phase.step || before.epoch !== after.epoch;
-  }
-  return before.phase !== after.phase || before.donors !== after.donors || before.operator !== after.operator;
+  if (before.donors !== after.donors || before.operator !== after.operator || before.epoch !== after.epoch) return true;
+  if (before.phase.name !== 'training' || after.phase.name !== 'training') return before.phase !== after.phase;
+  return before.phase.step !== after.phase.step;
 }
