@@ -1,9 +1,9 @@
 /** The donor's page as a pure function of its state. */
 
-import { bytesText, countText, layersText, lossText, NOTHING, rateText } from '../page/format.ts';
+import { adapterText, bytesText, countText, layersText, lossText, NOTHING, rateText } from '../page/format.ts';
 import { Banner, Chip, Shoal, Stat, StepProgress } from '../page/parts.tsx';
 import { failureText, headlineOf } from './sentences.ts';
-import { contributedTokens, type DonorState, isMember, mayDonate, ownEntry } from './state.ts';
+import { contributedTokens, type DonorState, type FailureReason, isMember, mayDonate, ownEntry } from './state.ts';
 
 export interface DonorActions {
   donate(): void;
@@ -64,15 +64,7 @@ function Outcome({ state }: { state: DonorState }) {
   const tokens = contributedTokens(state);
   return (
     <div role="status" class="outcome">
-      {phase.kind === 'failed' && (
-        <div class="notice bad">
-          <p>
-            <span aria-hidden="true">✕ </span>
-            <strong>{failureText(phase.reason).what}</strong> {failureText(phase.reason).advice}
-          </p>
-          {phase.detail && <p class="detail">{phase.detail}</p>}
-        </div>
-      )}
+      {phase.kind === 'failed' && <FailureNotice reason={phase.reason} detail={phase.detail} />}
       {phase.kind === 'left' && (
         <div class="notice">
           <p>
@@ -85,6 +77,20 @@ function Outcome({ state }: { state: DonorState }) {
   );
 }
 
+function FailureNotice({ reason, detail }: { reason: FailureReason; detail: string }) {
+  const { what, advice } = failureText(reason);
+  const rest = detail.replace(what, '').trim(); // the server's detail of a refusal opens with the same sentence
+  return (
+    <div class="notice bad">
+      <p>
+        <span aria-hidden="true">✕ </span>
+        <strong>{what}</strong> {advice}
+      </p>
+      {rest && <p class="detail">{rest}</p>}
+    </div>
+  );
+}
+
 function Running({ state, actions }: ViewProps) {
   const { snapshot, adapter, run } = state;
   const { tone, glyph, word, sentence } = headlineOf(state);
@@ -92,11 +98,9 @@ function Running({ state, actions }: ViewProps) {
     <section class="card live" aria-labelledby="state">
       <div class="live-head">
         <h1 id="state">{run ? run.name : 'Your GPU in the swarm'}</h1>
-        <Chip tone={tone} glyph={glyph} word={word} />
+        <Chip tone={tone} glyph={glyph} word={word} announced />
       </div>
-      <p class="sentence" role="status">
-        {sentence}
-      </p>
+      <p class="sentence">{sentence}</p>
       <StepProgress
         done={snapshot?.committedSteps ?? null}
         steps={snapshot?.steps ?? run?.steps ?? 0}
@@ -105,7 +109,7 @@ function Running({ state, actions }: ViewProps) {
       <Numbers state={state} />
       <Buttons state={state} actions={actions} />
       <p class="soft small adapter">
-        {adapter ? `${adapterName(adapter)} · ${adapter.browser}` : 'Asking the browser for a GPU.'}
+        {adapter ? `Your GPU: ${adapterText(adapter)}` : 'Asking the browser for a GPU.'}
       </p>
       {adapter?.software && (
         <p class="notice">
@@ -117,11 +121,6 @@ function Running({ state, actions }: ViewProps) {
       )}
     </section>
   );
-}
-
-/** The driver's own word for the GPU where the browser tells it. */
-function adapterName({ description, vendor, architecture }: NonNullable<DonorState['adapter']>): string {
-  return description || [vendor, architecture].filter(Boolean).join(' ') || 'A GPU that the browser does not name';
 }
 
 function Numbers({ state }: { state: DonorState }) {
@@ -144,7 +143,7 @@ function Numbers({ state }: { state: DonorState }) {
         value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
         note="used here"
       />
-      <Stat label="The swarm" value={rateText(snapshot?.tokensPerSecond ?? null)} note="tokens" />
+      <Stat label="The swarm's speed" value={rateText(snapshot?.tokensPerSecond ?? null)} note="tokens a second" />
       <Stat label="Held-out loss" value={lossText(snapshot?.evaluationLoss ?? null)} note="on unseen text" />
     </dl>
   );

@@ -54,7 +54,7 @@ export function Curve({ curve }: { curve: readonly WatchedStep[] }) {
         </div>
       </div>
       <figcaption>
-        <span>{first ? `step ${first.step + 1}` : 'No step is done yet.'}</span>
+        <span>{curve[0] ? `step ${curve[0].step + 1}` : 'No step is done yet.'}</span>
         <span>{last ? `step ${last.step + 1}` : ''}</span>
       </figcaption>
     </figure>

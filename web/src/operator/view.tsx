@@ -1,7 +1,16 @@
 /** The operator's page as a pure function of its state. */
-import type { AdapterProfile, Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
 import type { OperatorCommand } from '../../../swarm/watch.ts';
-import { countText, durationText, layersText, lossText, NOTHING, rateText, shortId } from '../page/format.ts';
+import {
+  adapterText,
+  countText,
+  durationText,
+  lossText,
+  NOTHING,
+  rangeText,
+  rateText,
+  shortId,
+} from '../page/format.ts';
 import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
 import { Curve } from './curve.tsx';
 import { isAllowed, type OperatorState, secondsLeft } from './state.ts';
@@ -51,7 +60,7 @@ export function OperatorView({ state, actions }: ViewProps) {
   return (
     <>
       <Banner page="Operator">
-        <Chip {...CONNECTIONS[state.connection]} />
+        <Chip {...CONNECTIONS[state.connection]} announced />
       </Banner>
       {state.connection === 'loggedOut' ? (
         <Login state={state} actions={actions} />
@@ -126,9 +135,9 @@ function Dashboard({ state, actions }: ViewProps) {
       <section class="card" aria-labelledby="run">
         <div class="live-head">
           <h1 id="run">{snapshot.run}</h1>
-          <Chip {...PHASES[snapshot.phase]} />
+          <Chip {...PHASES[snapshot.phase]} announced />
         </div>
-        <p class="sentence" role="status">
+        <p class="sentence">
           {connection === 'open' ? snapshot.sentence : 'The connection is lost; this is how the run was last seen.'}
         </p>
         <StepProgress
@@ -143,7 +152,7 @@ function Dashboard({ state, actions }: ViewProps) {
         <dl class="stats four">
           <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
           <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note="on unseen text" />
-          <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens" />
+          <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
           <Stat
             label="Donors"
             value={String(snapshot.donors.filter(({ state: each }) => each === 'computing').length)}
@@ -188,11 +197,6 @@ function Commands({ state, actions, snapshot }: ViewProps & { snapshot: Snapshot
   );
 }
 
-function adapterText({ description, vendor, architecture, software }: AdapterProfile): string {
-  const name = description || [vendor, architecture].filter(Boolean).join(' ') || 'unnamed';
-  return software ? `${name} (software)` : name;
-}
-
 function Donors({ donors }: { donors: Snapshot['donors'] }) {
   return (
     <section class="card" aria-labelledby="donors">
@@ -222,15 +226,22 @@ function Donors({ donors }: { donors: Snapshot['donors'] }) {
                   <Chip {...DONOR_STATES[state]} />
                 </td>
                 <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
-                <td>{stages.map(({ layers }) => layersText(layers)).join(', ') || NOTHING}</td>
+                <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
                 <td class="number">{countText(tokens)}</td>
-                <td class="adapter">{adapterText(adapter)}</td>
+                <td class="adapter">
+                  {adapterText(adapter)}
+                  {adapter.software && ' (software)'}
+                </td>
               </tr>
             ))}
           </tbody>
         </table>
       </section>
-      {donors.length === 0 && <p class="soft">Nobody is here. Donors open the start page of this server.</p>}
+      {donors.length === 0 && (
+        <p class="soft empty">
+          Nobody is here. Donors open the <a href="/">start page</a> of this server.
+        </p>
+      )}
     </section>
   );
 }

@@ -1,5 +1,7 @@
 /** Numbers as people read them: grouped, with units, of steady width. */
 
+import type { AdapterProfile } from '../../../swarm/messages.ts';
+
 const INTEGER = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
 /** Where there is no number yet. */
@@ -14,8 +16,9 @@ export function lossText(loss: number | null): string {
   return loss === null ? NOTHING : loss.toFixed(loss < 100 ? 3 : 0);
 }
 
+/** Without its unit, which is too long to stand beside the number. */
 export function rateText(tokensPerSecond: number | null): string {
-  return tokensPerSecond === null ? NOTHING : `${COMPACT.format(tokensPerSecond)}/s`;
+  return tokensPerSecond === null ? NOTHING : COMPACT.format(tokensPerSecond);
 }
 
 /** Binary units, as GPUs are sold. */
@@ -36,9 +39,19 @@ export function durationText(seconds: number): string {
   return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, '0')} min` : `${Math.round(hours / 24)} days`;
 }
 
-/** A half-open range of layers, counted from 1 as people do: `layer 3`, `layers 3–5`. */
-export function layersText([from, to]: readonly [number, number]): string {
-  return to - from === 1 ? `layer ${to}` : `layers ${from + 1}–${to}`;
+/** A half-open range, counted from 1 as people do: `3`, `3–5`. */
+export function rangeText([from, to]: readonly [number, number]): string {
+  return to - from === 1 ? `${to}` : `${from + 1}–${to}`;
+}
+
+/** `layer 3`, `layers 3–5`. */
+export function layersText(range: readonly [number, number]): string {
+  return `${range[1] - range[0] === 1 ? 'layer' : 'layers'} ${rangeText(range)}`;
+}
+
+/** The driver's own word for the GPU where the browser tells it. */
+export function adapterText({ description, vendor, architecture }: AdapterProfile): string {
+  return description || [vendor, architecture].filter(Boolean).join(' ') || 'a GPU that the browser does not name';
 }
 
 /** Enough of an id to tell donors apart. */

@@ -1,5 +1,6 @@
 /** What both pages are made of. Pure views. */
 import type { ComponentChildren } from 'preact';
+import { seededRandom } from '../../../swarm/base.ts';
 
 /** One fish, nose to the right, 20 long, around the origin. */
 const FISH = 'M10 0C5-6-3-6-7-1L-10-4V4L-7 1C-3 6 5 6 10 0Z';
@@ -33,22 +34,22 @@ export function Banner({ page, children }: { page: string; children?: ComponentC
   );
 }
 
-/** Half the height of a big fish at `x` from -1 (tail) to 1 (nose). */
+/** Half the height of a big fish `x` from its tail (-1) to its nose (1): a fork, a waist, a body. */
 function outline(x: number): number {
-  if (x < -0.62) return 0.1 + (-0.62 - x) * 1.5;
-  return 0.12 + 0.62 * Math.sqrt(Math.max(0, 1 - ((x - 0.17) / 0.83) ** 2)) * (x < -0.4 ? 0.55 + (x + 0.62) * 2 : 1);
+  if (x < -0.72) return 0.14 + (-0.72 - x) * 1.9;
+  const body = Math.sqrt(Math.max(0, 1 - ((x - 0.22) / 0.78) ** 2));
+  return 0.1 + 0.68 * body * Math.min(1, 0.3 + (x + 0.72) * 1.5);
 }
 
-/** Many small fish in the shape of a big one, row by row. */
+/** Many small fish in the shape of a big one, row by row, a little out of line. */
 const SHOAL: readonly (readonly [x: number, y: number, scale: number])[] = (() => {
+  const random = seededRandom(7);
   const fish: [number, number, number][] = [];
   for (let row = -5; row <= 5; row++) {
-    for (let column = -12; column <= 12; column++) {
-      const x = (column + (row & 1 ? 0.5 : 0)) / 12;
-      const y = row / 6;
-      if (Math.abs(x) > 1 || Math.abs(y) > outline(x)) continue;
-      const wave = Math.sin(column * 12.9898 + row * 78.233); // the same uneven rows at every visit
-      fish.push([x * 190 + wave * 3, y * 92 + wave * 2.5, 0.5 + 0.12 * wave]);
+    for (let column = -9; column <= 9; column++) {
+      const x = (column + (row & 1 ? 0.5 : 0)) / 9;
+      if (Math.abs(x) > 1 || Math.abs(row) / 7 > outline(x)) continue;
+      fish.push([x * 190 + random() * 7 - 3.5, row * 15.5 + random() * 5 - 2.5, 0.55 + 0.35 * random()]);
     }
   }
   return fish;
@@ -68,10 +69,18 @@ export function Shoal() {
   );
 }
 
+export interface ChipProps {
+  readonly tone: string;
+  readonly glyph: string;
+  readonly word: string;
+  /** Read out when it changes; for the one state that a person waits for. */
+  readonly announced?: boolean;
+}
+
 /** A state: glyph and word in a tone. */
-export function Chip({ tone, glyph, word }: { tone: string; glyph: string; word: string }) {
+export function Chip({ tone, glyph, word, announced = false }: ChipProps) {
   return (
-    <span class={`chip ${tone}`}>
+    <span class={`chip ${tone}`} role={announced ? 'status' : undefined}>
       <span class="glyph" aria-hidden="true">
         {glyph}
       </span>
@@ -106,7 +115,7 @@ export function StepProgress({ done, steps, note }: { done: number | null; steps
         <span>
           Step <strong>{done === null ? '–' : done.toLocaleString('en')}</strong> of {steps.toLocaleString('en')}
         </span>
-        <span class="soft">{note}</span>
+        <span class="soft small">{note}</span>
       </div>
       <progress max={Math.max(1, steps)} value={done ?? 0} aria-label="Steps done" />
     </div>

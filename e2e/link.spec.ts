@@ -1,0 +1,48 @@
+/** The contract of `Link` on real data channels: simple-peer in the browser's page, both ends in one tab. */
+import { type Browser, chromium, type Page } from 'playwright';
+import { build, type Rolldown } from 'vite';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { findBrowser } from '../signaling-server/findBrowser.mjs';
+import { LINK_CONTRACT } from '../web/src/net/linkContract.ts';
+
+const ENTRY = 'web/src/net/linkContractPage.ts';
+const ORIGIN = 'http://localhost';
+
+async function bundle(): Promise<string> {
+  const output = (await build({
+    configFile: 'web/vite.config.ts',
+    logLevel: 'error',
+    build: { write: false, rolldownOptions: { input: ENTRY } },
+  })) as Rolldown.RolldownOutput;
+  return output.output.flatMap((file) => (file.type === 'chunk' ? [file.code] : [])).join('\n');
+}
+
+describe('Link, on data channels', () => {
+  let browser: Browser;
+  let page: Page;
+
+  beforeAll(async () => {
+    const [code, found] = await Promise.all([bundle(), findBrowser()]);
+    if (found === null) throw new Error('no browser was found: `npm run shoal -- doctor` says how to give one');
+    const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+    browser = await chromium.launch({ executablePath: found.path, args });
+    page = await browser.newPage();
+    await page.route(`${ORIGIN}/**`, (route) =>
+      route.request().url().endsWith('/page.js')
+        ? route.fulfill({ contentType: 'text/javascript', body: code })
+        : route.fulfill({ contentType: 'text/html', body: '<script type="module" src="/page.js"></script>' }),
+    );
+    await page.goto(ORIGIN);
+    await page.waitForFunction(() => 'runLinkCase' in window);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+  });
+
+  for (const { title } of LINK_CONTRACT) {
+    test(title, async () => {
+      await page.evaluate((name) => window.runLinkCase(name), title);
+    });
+  }
+});

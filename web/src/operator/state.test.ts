@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'vitest';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
+import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/watch.ts';
+import { thinned } from './curve.tsx';
+import { INITIAL_STATE, isAllowed, mergeCurve, nextState, type OperatorState, secondsLeft } from './state.ts';
+
+const steps = (from: number, to: number, loss = 1): WatchedStep[] =>
+  Array.from({ length: to - from }, (_, i) => ({ step: from + i, loss, tokens: 10, seconds: 2 }));
+const numbers = (curve: readonly WatchedStep[]): number[] => curve.map(({ step }) => step);
+
+const SNAPSHOT: Snapshot = {
+  run: 'r',
+  phase: 'training',
+  sentence: '',
+  generation: 0,
+  epoch: 1,
+  committedSteps: 0,
+  steps: 10,
+  loss: null,
+  evaluationLoss: null,
+  tokensPerSecond: null,
+  donors: [],
+};
+const seen = (state: OperatorState, committedSteps: number, recent: WatchedStep[], run = 'r'): OperatorState =>
+  nextState(state, { type: 'serverSaid', message: { snapshot: { ...SNAPSHOT, run, committedSteps }, recent } });
+
+describe('an operator’s state', () => {
+  test('the curve keeps older steps than the server repeats, each once', () => {
+    expect(numbers(mergeCurve(steps(0, 5), steps(3, 7), 7))).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    expect(mergeCurve(steps(0, 5, 1), steps(4, 6, 9), 6).map(({ loss }) => loss)).toEqual([1, 1, 1, 1, 9, 9]);
+  });
+
+  test('a roll-back takes steps out of the curve again', () => {
+    expect(numbers(mergeCurve(steps(0, 9), steps(0, 4), 4))).toEqual([0, 1, 2, 3]);
+    expect(numbers(mergeCurve(steps(0, 9), [], 0))).toEqual([]);
+  });
+
+  test('another run has a curve of its own', () => {
+    const state = seen(seen(INITIAL_STATE, 3, steps(0, 3)), 1, steps(0, 1), 'other');
+    expect(numbers(state.curve)).toEqual([0]);
+  });
+
+  test('the time left is the newest steps’ mean times what is to be done', () => {
+    expect(secondsLeft(INITIAL_STATE)).toBeNull();
+    expect(secondsLeft(seen(INITIAL_STATE, 4, steps(0, 4)))).toBe(12);
+    expect(secondsLeft(seen(INITIAL_STATE, 10, steps(0, 10)))).toBeNull();
+  });
+
+  test('buttons follow the phase', () => {
+    const allowed = (phase: SnapshotPhase): string[] => OPERATOR_COMMANDS.filter((each) => isAllowed(each, phase));
+    expect(allowed('training')).toEqual(['pause', 'stop']);
+    expect(allowed('paused')).toEqual(['start', 'resume', 'stop']);
+    expect(allowed('waiting')).toEqual(['pause', 'stop']);
+    expect(allowed('finished')).toEqual([]);
+    expect(allowed('failed')).toEqual(['start']);
+  });
+
+  test('an answer stays until the next command', () => {
+    const asked = nextState(INITIAL_STATE, { type: 'commandAsked', command: 'pause' });
+    const answered = nextState(asked, { type: 'commandAnswered', ok: true, sentence: 'done' });
+    expect([asked.asked, answered.asked, answered.answer?.sentence]).toEqual(['pause', null, 'done']);
+    expect(nextState(answered, { type: 'commandAsked', command: 'stop' }).answer).toBeNull();
+  });
+
+  test('a long curve is thinned to means, its newest step kept', () => {
+    const points = thinned(steps(0, 1_000, 3), 300);
+    expect(points.length).toBeLessThanOrEqual(300);
+    expect(points.at(-1)).toEqual({ step: 999, loss: 3 });
+    expect(thinned(steps(0, 7), 300)).toHaveLength(7);
+    expect(thinned([], 300)).toEqual([]);
+  });
+});
