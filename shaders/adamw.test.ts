@@ -11,7 +11,7 @@ function run(updates: readonly (Partial<AdamwSettings> & { readonly grad: number
   const path = updates.map(({ grad, ...changes }, index) => {
     arrays.grads[0] = grad;
     const scalars = adamwScalars({ ...settings, update: index + 1, ...changes });
-    adamw.cpu({ ...arrays, scalars }, { offset: 0, count: 1, decay, momentOffset: 0 });
+    adamw.cpu({ ...arrays, scalars }, { offset: 0, count: 1, decay, gradientOffset: 0, momentOffset: 0 });
     return arrays.values[0];
   });
   return { path, ...arrays };
@@ -69,7 +69,7 @@ test('only the range is touched, and moments have an offset of their own', () =>
     v: float64(0, 0, 0),
     scalars: adamwScalars({ ...settings, update: 1 }),
   };
-  adamw.cpu(arrays, { offset: 1, count: 2, decay: 0, momentOffset: 0 });
+  adamw.cpu(arrays, { offset: 1, count: 2, decay: 0, gradientOffset: 1, momentOffset: 0 });
   expect(Array.from(arrays.values, (value) => value === 1)).toEqual([true, false, false, true]);
   expect(Array.from(arrays.m, (value) => value === 0)).toEqual([false, false, true]);
 });

@@ -46,21 +46,24 @@ export function adamwScalars(settings: AdamwSettings): Float32Array<ArrayBuffer>
 export const adamw: Kernel = {
   name: 'adamw',
   tensors: [readWrite('values'), read('grads'), readWrite('m'), readWrite('v'), read('scalars')],
-  dims: [u32('offset'), u32('count'), u32('decay'), u32('momentOffset')],
-  sizes: ({ offset, count, momentOffset }) => ({
+  dims: [u32('offset'), u32('count'), u32('decay'), u32('gradientOffset'), u32('momentOffset')],
+  sizes: ({ offset, count, gradientOffset, momentOffset }) => ({
     values: offset + count,
-    grads: offset + count,
+    grads: gradientOffset + count,
     m: momentOffset + count,
     v: momentOffset + count,
     scalars: ADAMW_SCALARS.length,
   }),
-  variant: (_family, { offset, count, momentOffset }) =>
-    laneVariant({ name: 'adamw', code, lanes: lanesOf(offset, count, momentOffset) }, (dims) => dims.count),
+  variant: (_family, { offset, count, gradientOffset, momentOffset }) =>
+    laneVariant(
+      { name: 'adamw', code, lanes: lanesOf(offset, count, gradientOffset, momentOffset) },
+      (dims) => dims.count,
+    ),
   cpu: adamwCpu,
   cases: [
-    { offset: 0, count: 1, decay: 1, momentOffset: 0 },
-    { offset: 3, count: 259, decay: 0, momentOffset: 5 },
-    { offset: 64, count: 1024, decay: 1, momentOffset: 0 },
+    { offset: 0, count: 1, decay: 1, gradientOffset: 0, momentOffset: 0 },
+    { offset: 3, count: 259, decay: 0, gradientOffset: 2, momentOffset: 5 },
+    { offset: 64, count: 1024, decay: 1, gradientOffset: 128, momentOffset: 0 },
   ],
   fill({ v, scalars }) {
     for (let i = 0; i < v.length; i++) v[i] = v[i] ** 2;
@@ -81,12 +84,15 @@ export const adamw: Kernel = {
   cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 7 * count }),
 };
 
-function adamwCpu({ values, grads, m, v, scalars }: Arrays, { offset, count, decay, momentOffset }: Dims): void {
+function adamwCpu(
+  { values, grads, m, v, scalars }: Arrays,
+  { offset, count, decay, gradientOffset, momentOffset }: Dims,
+): void {
   const [learningRate, clipScale, beta1, beta2, epsilon, correction1, correction2, weightDecay] = scalars;
   for (let i = 0; i < count; i++) {
     const at = offset + i;
     const momentAt = momentOffset + i;
-    const g = grads[at] * clipScale;
+    const g = grads[gradientOffset + i] * clipScale;
     const mNew = beta1 * m[momentAt] + (1 - beta1) * g;
     const vNew = beta2 * v[momentAt] + (1 - beta2) * g * g;
     const decayed = values[at] * (1 - learningRate * weightDecay * decay);

@@ -1,8 +1,8 @@
 // AdamW with decoupled decay, as torch.optim.AdamW (Loshchilov & Hutter 2019, algorithm 2). For elements
-// [offset, offset + count) of values and grads, and as many of m and v from momentOffset on:
+// [offset, offset + count) of values, as many of grads from gradientOffset on, and of m and v from momentOffset on:
 //   g = grad·clipScale,   p ← p·(1 − lr·weightDecay·decay)
 //   m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   p ← p − lr·(m/c₁)/(√(v/c₂) + ε)
-struct Dims { offset: u32, count: u32, decay: u32, moment_offset: u32 }
+struct Dims { offset: u32, count: u32, decay: u32, gradient_offset: u32, moment_offset: u32 }
 struct Scalars {
   learning_rate: f32, clip_scale: f32, beta1: f32, beta2: f32,
   epsilon: f32, correction1: f32, correction2: f32, weight_decay: f32,
@@ -23,7 +23,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let moment_at = dims.moment_offset / WIDTH + index;
   let s = scalars;
   let step = s.learning_rate / s.correction1;
-  let g = grads[at] * s.clip_scale;
+  let g = grads[dims.gradient_offset / WIDTH + index] * s.clip_scale;
   let decayed = values[at] * (1.0 - s.learning_rate * s.weight_decay * f32(dims.decay));
   let m_new = s.beta1 * m[moment_at] + (1.0 - s.beta1) * g;
   let v_new = s.beta2 * v[moment_at] + (1.0 - s.beta2) * (g * g);

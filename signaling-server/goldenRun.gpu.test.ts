@@ -85,6 +85,7 @@ describe('a stage trains as the float64 trainer does', () => {
         expect(worst, tensor.name).toBeLessThan(3e-4);
       }
     }
+    await final.value.close();
     solo.close();
     await weights.close();
   });

@@ -91,12 +91,15 @@ export interface ShardWork {
   readonly valuesStage: number | null;
   /** Gradient sums to add, in order. */
   readonly holders: readonly Holder[];
-  /** The first sum is this peer's own and covers the range: the others are added onto it where it lies. */
+  /** The first sum is this peer's own and the shard all of it: the others are added onto it where it lies. */
   readonly sumInPlace: boolean;
 }
 
 const within = (range: Range, ranges: readonly Range[]): boolean =>
   ranges.some(([from, to]) => from <= range[0] && range[1] <= to);
+
+const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
+  more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
 
 export function shardsOf(model: Model, plan: Plan, peer: PeerId): ShardWork[] {
   return plan.state.flatMap(({ block: name, shards }) => {
@@ -111,7 +114,7 @@ export function shardsOf(model: Model, plan: Plan, peer: PeerId): ShardWork[] {
           range,
           valuesStage: own?.stage ?? null,
           holders: concerned,
-          sumInPlace: own !== undefined && own === concerned[0],
+          sumInPlace: own !== undefined && own === concerned[0] && isAll(range, own.ranges),
         };
       });
   });

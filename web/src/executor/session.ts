@@ -232,12 +232,13 @@ export class Session {
       this.#awaitingCommit = null;
       waiting.resolve(scalars);
     }
-    if (checkpoint) this.#enqueue(epoch, () => this.#saveShards(epoch, step + 1));
+    if (checkpoint) this.#enqueueAlways(() => this.#saveShards(epoch, step + 1));
   }
 
   /** Copies each shard aside, then uploads while training goes on. */
   async #saveShards(epoch: number, step: number): Promise<void> {
     const { run, role } = this.#atWork();
+    if (this.#stateStep !== step) return; // the update itself failed, or the role is another by now
     await this.#upload;
     const shards: { block: BlockName; range: Range; hash: string }[] = [];
     for (const { block, range } of role.kept) {
@@ -312,6 +313,15 @@ export class Session {
     const epoch = this.#epoch;
     if (epoch?.number !== number) return;
     epoch.work = epoch.work.then(() => this.#guard(epoch, () => work(epoch)));
+  }
+
+  /** What a commit asked for is done even if the epoch is abandoned meanwhile (CO22). */
+  #enqueueAlways(work: () => Promise<void>): void {
+    const epoch = this.#epoch;
+    if (!epoch) return;
+    epoch.work = epoch.work.then(work).catch((error: unknown) => {
+      if (!epoch.abort.signal.aborted) this.#fault(epoch, 'internal', String(error));
+    });
   }
 
   /** Runs a piece of an epoch; what fails while the epoch lives is told to the server once. */

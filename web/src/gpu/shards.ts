@@ -74,25 +74,24 @@ async function createShard(
     const pipeline = await gpu.pipelines.get(kernel, variant);
     return createLaunch({ device: gpu.device, pipeline, kernel, variant, buffers: slices, dims, label: key });
   };
-  // The sum and what is added to it are laid out alike only where the shard is a whole arena: else add piece by piece.
-  const sumFloats = sum.arena.floats;
-  invariant(sumFloats === own.floats, `shard ${key} is not the whole of its block`);
+  // In place the shard is a whole arena of its stage, so the sum is laid out as the shard's own buffers are.
+  const sumFloats = own.floats;
+  invariant(sum.arena.floats === sumFloats, `shard ${key} is added in place but is not the whole of its block`);
   const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: sumFloats * 4 });
   const update: Launch[] = [];
+  const bound = {
+    values: { buffer: values.buffer },
+    grads: { buffer: sum.buffer },
+    m: { buffer: buffers.get(`m/${key}`) },
+    v: { buffer: buffers.get(`v/${key}`) },
+    scalars: { buffer: buffers.get('scalars') },
+  };
   for (const { from, at, length, tensor } of own.segments) {
-    const range: Range = [from, from + length];
-    const [valuesAt] = segmentsIn(values.arena, range);
-    const [sumAt] = segmentsIn(sum.arena, range);
-    invariant(valuesAt && sumAt && valuesAt.at === sumAt.at, `${tensor.name} lies differently in values and gradients`);
+    const [place] = segmentsIn(values.arena, [from, from + length]);
+    invariant(place?.length === length, `${tensor.name} has no place among the values`);
     const decay = tensor.shape.length >= 2 ? 1 : 0;
-    const bound = {
-      values: { buffer: values.buffer },
-      grads: { buffer: sum.buffer },
-      m: { buffer: buffers.get(`m/${key}`) },
-      v: { buffer: buffers.get(`v/${key}`) },
-      scalars: { buffer: buffers.get('scalars') },
-    };
-    update.push(await launch(adamw, bound, { offset: valuesAt.at, count: length, decay, momentOffset: at }));
+    const dims = { offset: place.at, count: length, decay, gradientOffset: at, momentOffset: at };
+    update.push(await launch(adamw, bound, dims));
   }
   return {
     work,
