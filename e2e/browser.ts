@@ -1,0 +1,160 @@
+/**
+ * Real browsers with the real pages in them, each browser a process of its own as donors are. What a test waits for is
+ * what the page or the server says, never an amount of time.
+ */
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright';
+import type { Snapshot } from '../swarm/messages.ts';
+import { decodeWatchMessage } from '../swarm/watch.ts';
+import { atTestEnd, type ProductServer } from './product.ts';
+
+/** Four browsers on two busy cores start slowly. */
+const PATIENCE_MS = 120_000;
+const NAMES = ['chromium', 'google-chrome', 'chromium-browser'];
+
+/** WebGPU on the CPU; a lost device does not take it away from this address; no traffic of the browser's own. */
+const WEBGPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+const SWITCHES = [
+  '--disable-gpu-watchdog',
+  '--disable-gpu-process-crash-limit',
+  '--disable-domain-blocking-for-3d-apis',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+  '--disable-quic',
+  ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+];
+
+/** Undefined: Playwright's own. */
+function browserPath(): string | undefined {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const found = folders.flatMap((folder) => NAMES.map((name) => join(folder, name))).find((path) => existsSync(path));
+  return process.env.SHOAL_CHROMIUM ?? found;
+}
+
+export interface OpenBrowser {
+  readonly browser: Browser;
+  readonly context: BrowserContext;
+  /** SIGKILL to its processes, as a crash would be. */
+  kill(): Promise<void>;
+}
+
+export interface BrowserOptions {
+  readonly switches?: readonly string[];
+  readonly webGpu?: boolean;
+}
+
+export async function openBrowser({ switches = [], webGpu = true }: BrowserOptions = {}): Promise<OpenBrowser> {
+  const executablePath = browserPath();
+  const server = await chromium.launchServer({
+    ...(executablePath === undefined ? {} : { executablePath }),
+    args: [...SWITCHES, ...(webGpu ? WEBGPU : []), ...switches],
+  });
+  let isKilled = false;
+  const kill = async (): Promise<void> => {
+    isKilled = true;
+    await server.kill();
+  };
+  atTestEnd(() => (isKilled ? undefined : server.close().catch(kill)));
+  const browser = await chromium.connect(server.wsEndpoint());
+  const context = await browser.newContext();
+  context.setDefaultTimeout(PATIENCE_MS);
+  return { browser, context, kill };
+}
+
+/** What the page marks its body with. */
+export type DonorState =
+  | 'idle'
+  | 'starting'
+  | 'joined'
+  | 'computing'
+  | 'spare'
+  | 'paused'
+  | 'left'
+  | 'failed'
+  | 'reconnecting';
+
+export const untilState = async (page: Page, state: DonorState): Promise<void> => {
+  await page.locator(`body[data-state="${state}"]`).waitFor();
+};
+
+export interface Donor extends OpenBrowser {
+  readonly page: Page;
+  until(state: DonorState): Promise<void>;
+  press(button: 'Donate this GPU' | 'Pause' | 'Resume' | 'Leave'): Promise<void>;
+  /** The value and the note of one number on the page: `1 of 2 layers 1–2`. */
+  untilShows(label: string, text: RegExp): Promise<void>;
+}
+
+/** A donor as a person is one: opens the page, presses the button; returns once the server has admitted it. */
+export async function openDonor(url: string, options: BrowserOptions = {}): Promise<Donor> {
+  const opened = await openBrowser(options);
+  const page = await opened.context.newPage();
+  await page.goto(url);
+  const press: Donor['press'] = (name) => page.getByRole('button', { name, exact: true }).click();
+  await press('Donate this GPU');
+  await page.locator('body:not([data-state="idle"]):not([data-state="starting"])').waitFor();
+  return {
+    ...opened,
+    page,
+    press,
+    until: (state) => untilState(page, state),
+    untilShows: (label, text) =>
+      page
+        .locator('.stat', { has: page.getByText(label, { exact: true }), hasText: text })
+        .first()
+        .waitFor(),
+  };
+}
+
+/** The operator's page, and what the server tells it. */
+export class Operator {
+  readonly page: Page;
+  #snapshot: Snapshot | null = null;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(page: Page) {
+    this.page = page;
+    page.on('websocket', (socket) => {
+      socket.on('framereceived', ({ payload }) => {
+        const decoded = decodeWatchMessage(String(payload));
+        if (!decoded.ok) throw new Error(decoded.reason);
+        this.#snapshot = decoded.value.snapshot;
+        for (const listener of [...this.#listeners]) listener();
+      });
+    });
+  }
+
+  /** The first snapshot from now on of which this holds. */
+  until(holds: (snapshot: Snapshot) => boolean): Promise<Snapshot> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (this.#snapshot === null || !holds(this.#snapshot)) return;
+        this.#listeners.delete(look);
+        resolve(this.#snapshot);
+      };
+      this.#listeners.add(look);
+      look();
+    });
+  }
+
+  /** When so many more steps are committed than are now. */
+  async untilFurther(steps: number): Promise<Snapshot> {
+    const { committedSteps } = await this.until(() => true);
+    return this.until((now) => now.committedSteps >= committedSteps + steps);
+  }
+
+  press(name: 'Start' | 'Pause' | 'Resume' | 'Stop'): Promise<void> {
+    return this.page.getByRole('button', { name, exact: true }).click();
+  }
+}
+
+export async function openOperator({ operatorUrl }: ProductServer): Promise<Operator> {
+  const { context } = await openBrowser({ webGpu: false });
+  const operator = new Operator(await context.newPage());
+  await operator.page.goto(operatorUrl);
+  await operator.until(() => true);
+  return operator;
+}

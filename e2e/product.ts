@@ -1,0 +1,182 @@
+/**
+ * The product as a person runs it: the built command in a process of its own. One idea: whatever a test starts is on one
+ * list, and ends with the test, also when that fails; what is ended is ended by its own process id.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, expect } from 'vitest';
+import { invariant } from '../swarm/base.ts';
+import type { CommitRecord } from '../swarm/coordinator/state.ts';
+
+const COMMAND = join(import.meta.dirname, '..', 'dist', 'server', 'cli.js');
+const GOLDEN = join(import.meta.dirname, 'golden');
+/** An orderly stop finishes its step and saves it; past this it is no stop any more. */
+const STOP_LIMIT_MS = 60_000;
+
+type Release = () => unknown;
+const releases: Release[] = [];
+const living = new Set<ChildProcess>();
+
+/** Done when the test ends, last one first. */
+export function atTestEnd(release: Release): void {
+  releases.push(release);
+}
+
+afterEach(async () => {
+  for (let release = releases.pop(); release; release = releases.pop()) await release();
+});
+
+// Only when the tests themselves are broken off: nothing orderly is possible any more.
+process.on('exit', () => {
+  for (const child of living) child.kill('SIGKILL');
+});
+
+/** An empty folder that is removed when the test ends. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-e2e-'));
+  atTestEnd(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class RunningCommand {
+  readonly ended: Promise<Ended>;
+  readonly #child: ChildProcess;
+  #stdout = '';
+  #stderr = '';
+
+  constructor(commandArguments: readonly string[]) {
+    invariant(existsSync(COMMAND), `${COMMAND} is missing: build it first (npm run build)`);
+    const child = spawn(process.execPath, [COMMAND, ...commandArguments], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#child = child;
+    living.add(child);
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+    });
+    this.ended = new Promise((resolve) => {
+      child.on('close', (code) => {
+        living.delete(child);
+        resolve({ code, stdout: this.#stdout, stderr: this.#stderr });
+      });
+    });
+    atTestEnd(() => this.stop());
+  }
+
+  /** The first match in what it has printed or will print. */
+  async printed(pattern: RegExp): Promise<string> {
+    const found = new Promise<string>((resolve) => {
+      const look = (): void => {
+        const match = pattern.exec(this.#stdout)?.[1];
+        if (match === undefined) return;
+        this.#child.stdout?.off('data', look);
+        resolve(match);
+      };
+      this.#child.stdout?.on('data', look);
+      look();
+    });
+    const tooLate = this.ended.then(({ code, stderr }) => {
+      throw new Error(`the command ended with ${code} before it printed ${pattern}: ${stderr}`);
+    });
+    return Promise.race([found, tooLate]);
+  }
+
+  /** As Ctrl-C does; one that does not listen is killed. */
+  async stop(): Promise<Ended> {
+    if (living.has(this.#child)) this.#child.kill('SIGINT');
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_LIMIT_MS);
+    const ended = await this.ended;
+    clearTimeout(timer);
+    return ended;
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.ended;
+  }
+}
+
+export const shoal = (...commandArguments: string[]): Promise<Ended> => new RunningCommand(commandArguments).ended;
+
+export interface Swarm extends Ended {
+  readonly metrics: readonly CommitRecord[];
+}
+
+/** `shoal swarm`, with its metrics read; the test fails where it does. */
+export async function runSwarm(runFile: string, ...options: string[]): Promise<Swarm> {
+  const file = join(temporaryFolder(), 'metrics.jsonl');
+  const ended = await shoal('swarm', runFile, '--metrics', file, ...options);
+  expect(ended.code, ended.stderr).toBe(0);
+  return { ...ended, metrics: jsonLines(file) as CommitRecord[] };
+}
+
+export interface ProductServer {
+  readonly url: string;
+  readonly port: number;
+  /** The dashboard's address with the one-time token in it. */
+  readonly operatorUrl: string;
+  readonly dataDirectory: string;
+  stop(): Promise<Ended>;
+  kill(): Promise<void>;
+}
+
+export interface ServeOptions {
+  readonly dataDirectory?: string;
+  readonly port?: number;
+  readonly host?: string;
+}
+
+/** `shoal serve`, once it listens. */
+export async function startServer(runFile: string, options: ServeOptions = {}): Promise<ProductServer> {
+  const dataDirectory = options.dataDirectory ?? temporaryFolder();
+  const command = new RunningCommand([
+    'serve',
+    runFile,
+    ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
+    ...(options.host === undefined ? [] : ['--host', options.host]),
+  ]);
+  const operatorUrl = await command.printed(/^dashboard:\s+(\S+)$/m);
+  const { origin, port } = new URL(operatorUrl);
+  return {
+    url: origin,
+    port: Number(port),
+    operatorUrl,
+    dataDirectory,
+    stop: () => command.stop(),
+    kill: () => command.kill(),
+  };
+}
+
+export const goldenFile = (path: string): string => join(GOLDEN, path);
+export const jsonLines = (path: string): unknown[] =>
+  readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+
+export type Json = Record<string, unknown>;
+
+/** A copy of a golden run to change: the path of its run file. Golden runs may share files. */
+export function copyOfRun(name: string, change: (run: Json) => Json = (run) => run): string {
+  const folder = temporaryFolder();
+  cpSync(GOLDEN, folder, { recursive: true });
+  const path = join(folder, name, 'run.json');
+  writeFileSync(path, JSON.stringify(change(JSON.parse(readFileSync(path, 'utf8')))));
+  return path;
+}
+
+/** A file beside a copied run file. */
+export const beside = (runFile: string, name: string): string => join(dirname(runFile), name);
+
+export const withSteps =
+  (steps: number) =>
+  (run: Json): Json => ({ ...run, train: { ...(run.train as Json), steps } });

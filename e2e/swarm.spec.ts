@@ -1,0 +1,67 @@
+/** Real swarms of headless browsers, from one command, beside the golden numbers of an independent trainer. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import { curveFaults, weightFaults } from './fidelity.ts';
+import { copyOfRun, goldenFile, runSwarm, temporaryFolder } from './product.ts';
+
+const TINY = goldenFile('gpt2-tiny/run.json');
+const ODD = goldenFile('odd-gpt2/run.json');
+
+const each = (metrics: readonly CommitRecord[], field: keyof CommitRecord) =>
+  new Set(metrics.map((line) => line[field]));
+
+/** Tensors go from tab to tab, at every step, and never through the server. */
+function expectDirectTraffic(metrics: readonly CommitRecord[]): void {
+  expect(metrics.filter(({ bytesDirect }) => !(bytesDirect > 0))).toEqual([]);
+  expect(each(metrics, 'bytesRelayed')).toEqual(new Set([0]));
+}
+
+test.each([2, 3])('gpt2-tiny with %d donors: every step and the exported weights are the oracle’s', async (donors) => {
+  const folder = join(temporaryFolder(), 'export');
+  const report = join(temporaryFolder(), 'report.json');
+  const { metrics } = await runSwarm(TINY, '--donors', String(donors), '--export', folder, '--report', report);
+  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
+  expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
+  expect(each(metrics, 'donors')).toEqual(new Set([donors]));
+  expect(each(metrics, 'stages')).toEqual(new Set([donors]));
+  expect(each(metrics, 'tokens')).toEqual(new Set([8 * 32]));
+  expectDirectTraffic(metrics);
+  const { rollbacks, memory } = JSON.parse(readFileSync(report, 'utf8'));
+  expect(rollbacks).toEqual([]);
+  expect(memory).toHaveLength(donors);
+  for (const { predictedBytes, peakBytes } of memory) expect(peakBytes).toBeLessThanOrEqual(1.2 * predictedBytes);
+});
+
+test('three uneven micro-batches, the same command twice: the same losses to the last digit', async () => {
+  const run = () => runSwarm(TINY, '--donors', '2', '--steps', '6', '--micro-batches', '3');
+  const first = await run();
+  const second = await run();
+  expect(curveFaults('gpt2-tiny', 6, first.metrics)).toEqual([]);
+  expect(each(first.metrics, 'microBatches')).toEqual(new Set([3]));
+  const digits = ({ metrics }: { metrics: readonly CommitRecord[] }) =>
+    metrics.map(({ loss, gradientNorm }) => [loss, gradientNorm]);
+  expect(digits(second)).toEqual(digits(first));
+});
+
+test('stopped after 7 steps and resumed by one donor: the same curve, every step once', async () => {
+  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
+  const data = ['--data-dir', temporaryFolder()];
+  const folder = join(temporaryFolder(), 'export');
+  const first = await runSwarm(run, '--donors', '2', '--steps', '7', ...data);
+  expect(curveFaults('gpt2-tiny', 7, first.metrics)).toEqual([]);
+  const { metrics } = await runSwarm(run, '--donors', '1', ...data, '--export', folder);
+  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
+  expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
+  expect(metrics.slice(0, 7)).toEqual(first.metrics);
+  expect(metrics.map(({ donors }) => donors)).toEqual([...Array(7).fill(2), ...Array(13).fill(1)]);
+});
+
+test('odd-gpt2 with three donors: sizes that no tile divides', async () => {
+  const folder = join(temporaryFolder(), 'export');
+  const { metrics } = await runSwarm(ODD, '--donors', '3', '--export', folder);
+  expect(curveFaults('odd-gpt2', 5, metrics)).toEqual([]);
+  expect(weightFaults('odd-gpt2', folder)).toEqual([]);
+  expectDirectTraffic(metrics);
+});
