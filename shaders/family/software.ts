@@ -1,13 +1,13 @@
 /**
- * The matrix product for software adapters (SwiftShader). The one idea: a workgroup is one row of four lanes that holds
- * a panel of B, 32 deep and 32 columns wide, in named values (they live on the JIT's stack) and walks down rows of C
- * with it. Memory is what costs there: every access is a gather of lanes, vec4 loads are the cheapest per element,
- * workgroup memory is no faster than storage and barriers switch coroutines. So there is neither; an element of A is
- * loaded by one lane and handed round, and C is read and written once for every 32 steps of K.
+ * The matrix product for software adapters (SwiftShader). The one idea: a workgroup is one row of four lanes that copies
+ * a panel of B, up to 128 deep and 32 columns wide, into private memory and walks down rows of C with it. Memory is what costs
+ * there: every access to storage is a gather of lanes, vec4 loads are the cheapest per element, workgroup memory is no
+ * faster and barriers switch coroutines; private memory at a constant index is one plain load. So the row's text is
+ * written out, an element of A is loaded by one lane and handed round, and C is read and written once a panel.
  *
  * Lane l holds the columns 4l…4l+3 of each 16. The four lanes' elements of A go round by rotations: after rotation r
  * lane l has what lane l ^ r loaded. A rotation is one machine instruction, a broadcast six. So every lane meets the
- * elements in an order of its own, and the panel is loaded in that order too. Sums over a panel are made in registers,
+ * elements in an order of its own, and the panel is copied in that order too. Sums over a panel are made in registers,
  * panels are added in C: the bits depend on K alone, not on how rows are dealt to workgroups.
  */
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
@@ -16,7 +16,10 @@ import { geluText, type Product } from './product.ts';
 
 /** Four columns for each lane. */
 const VECTOR_COLUMNS = 4 * LANES;
-const PANEL_DEPTH = 32;
+/** Deeper panels read and write C less often; compile time grows with the depth. */
+const DEEPEST_PANEL = 128;
+/** For TN, whose K is the rows of a micro-batch, and may be few. */
+const GRADIENT_PANEL = 64;
 
 export interface SoftwareTile {
   /** Steps of K in a panel. */
@@ -53,18 +56,19 @@ function softwareWidths(product: Product): Widths {
 
 export function softwareTile(product: Product): SoftwareTile {
   const vectors = product.n <= VECTOR_COLUMNS ? 1 : 2;
-  if (product.k === 'runtime') return { depth: PANEL_DEPTH, vectors };
+  if (product.k === 'runtime') return { depth: GRADIENT_PANEL, vectors };
   const step = LANES * softwareWidths(product).a;
-  return { depth: Math.min(PANEL_DEPTH, Math.ceil(product.k / step) * step), vectors };
+  const panels = Math.ceil(product.k / DEEPEST_PANEL);
+  return { depth: Math.ceil(product.k / panels / step) * step, vectors };
 }
 
 /**
- * Strips of columns × runs of rows. A run of 128 rows pays for loading its panels; shorter ones are worth it only where
+ * Strips of columns × runs of rows. A run of 256 rows pays for copying its panels; shorter ones are worth it only where
  * there would be fewer than four workgroups, or an odd few, for two or more cores.
  */
 export function softwareWorkgroups(product: Product, m: number): readonly [number, number, number] {
   const strips = Math.ceil(product.n / (VECTOR_COLUMNS * softwareTile(product).vectors));
-  const runs = Math.max(Math.ceil(m / 128), Math.min(Math.ceil(4 / strips), Math.ceil(m / 16)));
+  const runs = Math.max(Math.ceil(m / 256), Math.min(Math.ceil(4 / strips), Math.ceil(m / 16)));
   const isOddFew = (strips * runs) % 2 === 1 && strips * runs < 8 && m >= 64;
   return [strips, isOddFew ? runs * 2 : runs, 1];
 }
@@ -89,7 +93,8 @@ const loadsOfA = (w: Writer): number[] => range(w.tile.depth / (LANES * w.span))
 const vectorsOf = (w: Writer): number[] => range(w.tile.vectors);
 const stepsOf = (w: Writer): Step[] =>
   loadsOfA(w).flatMap((q) => range(LANES).flatMap((r) => range(w.span).map((p) => ({ q, r, p }))));
-const panelName = ({ q, r, p }: Step, j: number): string => `b${q}_${r}_${p}_${j}`;
+const panelIndex = (w: Writer, { q, r, p }: Step, j: number): number =>
+  ((q * LANES + r) * w.span + p) * w.tile.vectors + j;
 
 /** Vector j of a row that is laid out as C's are. Past the last column it reads something, which is never stored. */
 function load4(w: Writer, row: string, j: number): string {
@@ -107,76 +112,57 @@ function store4(w: Writer, row: string, j: number, value: string): string[] {
   return range(4).map((i) => guarded(offset + i, `${row}[${plus('column', offset + i)}] = ${value}.${component(i)};`));
 }
 
-/** `k1_2`: the step of K that this lane meets first after rotation 2 of load 1. */
-function depthsText(w: Writer): string[] {
-  return loadsOfA(w).flatMap((q) =>
-    range(LANES).map((r) => {
-      const lane = r === 0 ? 'lane' : `(lane ^ ${r}u)`;
-      return `let k${q}_${r} = ${plus('k0', LANES * w.span * q)} + ${w.span === 1 ? lane : `${lane} * ${w.span}u`};`;
-    }),
-  );
-}
-
-/** The panel: `b0_1_2_0` is load 0, rotation 1, component 2 for the first 16 columns. Past K it is zero. */
+/**
+ * Copies the panel: its vec4 (i · vectors + j) is what this lane multiplies at step i with vector j of its columns.
+ * Past K it is zero.
+ */
 function panelText(w: Writer): string[] {
-  const depth = ({ q, r, p }: Step): string => plus(`k${q}_${r}`, p);
-  const define = (step: Step, j: number, value: string): string => {
-    const guarded = w.hasDepthTail ? `select(vec4f(), ${value}, ${depth(step)} < ${w.kText})` : value;
-    return `let ${panelName(step, j)} = ${guarded};`;
-  };
+  const { depth, vectors } = w.tile;
+  const { span } = w;
+  const guarded = (value: string): string => (w.hasDepthTail ? `select(vec4f(), ${value}, k < ${w.kText})` : value);
   if (w.product.layout !== 'NT') {
-    return stepsOf(w).flatMap((step) => {
-      const row = `row${step.q}_${step.r}_${step.p}`;
-      return [
-        `let ${row} = &b[${depth(step)}];`,
-        ...vectorsOf(w).map((j) => define(step, j, load4ofB(w, `(*${row})`, j))),
-      ];
-    });
-  }
-  // Rows of B are columns of C here: load four of them along K, then name the values the other way round.
-  return vectorsOf(w).flatMap((j) => {
-    const column = (i: number): string => `column${j}_${i}`;
-    const rows = range(4).map((i) => `let ${column(i)} = &b[${plus('column', VECTOR_COLUMNS * j + i)}];`);
-    if (w.width.b === 1) {
-      return [
-        ...rows,
-        ...stepsOf(w).map((step) =>
-          define(
-            step,
-            j,
-            vectorText((i) => `(*${column(i)})[${depth(step)}]`),
-          ),
-        ),
-      ];
-    }
-    const loaded = ({ q, r }: Step, i: number): string => `t${q}_${r}_${j}_${i}`;
-    const values = stepsOf(w).flatMap((step) => [
-      ...(step.p === 0 ? range(4).map((i) => `let ${loaded(step, i)} = (*${column(i)})[${depth(step)} / 4u];`) : []),
-      define(
-        step,
-        j,
-        vectorText((i) => `${loaded(step, i)}.${component(step.p)}`),
+    const rotation = span === 1 ? `i % ${LANES}u` : `i / ${span}u % ${LANES}u`;
+    const turned = span === 1 ? `(lane ^ (${rotation}))` : `(lane ^ (${rotation})) * ${span}u + i % ${span}u`;
+    return [
+      `for (var i = 0u; i < ${depth}u; i++) {`,
+      `  let k = k0 + i / ${LANES * span}u * ${LANES * span}u + ${turned};`,
+      '  let source = &b[k];',
+      ...vectorsOf(w).map(
+        (j) => `  panel[${plus(vectors === 1 ? 'i' : `i * ${vectors}u`, j)}] = ${guarded(load4(w, '(*source)', j))};`,
       ),
-    ]);
-    return [...rows, ...values];
-  });
+      '}',
+    ];
+  }
+  // Rows of B are columns of C here: load four of them along K, then store the values the other way round.
+  const at = span === 1 ? 'k' : `k / ${span}u`;
+  return [
+    `for (var i = 0u; i < ${depth / span}u; i++) {`,
+    `  let k = k0 + ${span === 1 ? '' : `${span}u * `}(i / ${LANES}u * ${LANES}u + (lane ^ (i % ${LANES}u)));`,
+    ...vectorsOf(w).flatMap((j) => [
+      ...range(4).map((i) => `  let t${j}_${i} = b[${plus('column', VECTOR_COLUMNS * j + i)}][${at}];`),
+      ...range(span).map((p) => {
+        const elements = range(4).map((i) => `t${j}_${i}${span === 1 ? '' : `.${component(p)}`}`);
+        const index = plus(`i * ${span * vectors}u`, p * vectors + j);
+        return `  panel[${index}] = ${guarded(`vec4f(${elements.join(', ')})`)};`;
+      }),
+    ]),
+    '}',
+  ];
 }
-
-const vectorText = (element: (i: number) => string): string => `vec4f(${range(4).map(element).join(', ')})`;
-/** B's rows are as long as C's wherever they are read along N. */
-const load4ofB = load4;
 
 /** Where A is read: fixed before the row loop for TN (rows of A are steps of K), an index into each row otherwise. */
 function sourcesText(w: Writer): string[] {
   const clamped = (index: string, last: string): string => (w.hasDepthTail ? `min(${index}, ${last})` : index);
+  const depth = (q: number): string =>
+    `${plus('k0', LANES * w.span * q)} + ${w.span === 1 ? 'lane' : `lane * ${w.span}u`}`;
   // Past K the last element is loaded again (the panel is zero there): this row's sum has that value in it already, so
   // an infinity spoils no other row.
   if (w.product.layout === 'TN') {
-    return loadsOfA(w).map((q) => `let source${q} = &a[${clamped(`k${q}_0`, `${w.kText} - 1u`)}];`);
+    return loadsOfA(w).map((q) => `let source${q} = &a[${clamped(depth(q), `${w.kText} - 1u`)}];`);
   }
   const last = `${aRow(w.product) / w.width.a - 1}u`;
   return loadsOfA(w).map((q) => {
-    const index = w.width.a === 1 ? `k${q}_0` : `k${q}_0 / ${w.width.a}u`;
+    const index = w.width.a === 1 ? depth(q) : `(${depth(q)}) / ${w.width.a}u`;
     return `let at${q} = ${clamped(index, last)};`;
   });
 }
@@ -223,7 +209,9 @@ function rowText(w: Writer): string[] {
   return [
     ...elementsText(w),
     ...vectors.map((j) => `var s${j} = ${bias ? `start${j}` : 'vec4f()'};`),
-    ...stepsOf(w).map((step) => vectors.map((j) => `s${j} += ${element(step)} * ${panelName(step, j)};`).join(' ')),
+    ...stepsOf(w).map((step) =>
+      vectors.map((j) => `s${j} += ${element(step)} * panel[${panelIndex(w, step, j)}];`).join(' '),
+    ),
     'let out = &c[m];',
     ...(accumulate || !w.isOnePanel ? carried : []),
     ...finishText(w),
@@ -231,18 +219,22 @@ function rowText(w: Writer): string[] {
   ];
 }
 
-/** Column sums of B, by the first run of rows of each strip: each step of K is in exactly one lane's rotation. */
+/** Column sums of B, by the first run of rows of each strip: over its steps a lane meets every step of K once. */
 function biasGradientText(w: Writer): string[] {
-  const vectors = vectorsOf(w);
-  const lines = vectors.flatMap((j) => [
-    `var total${j} = ${stepsOf(w)
-      .map((step) => panelName(step, j))
-      .join(' + ')};`,
-    w.product.epilogue.accumulate
-      ? `total${j} += ${load4(w, 'biasGradient', j)};`
-      : `total${j} += select(vec4f(), ${load4(w, 'biasGradient', j)}, k0 > 0u);`,
-    ...store4(w, 'biasGradient', j, `total${j}`),
-  ]);
+  const { depth, vectors } = w.tile;
+  const each = vectorsOf(w);
+  const lines = [
+    ...each.map((j) => `var total${j} = vec4f();`),
+    `for (var i = 0u; i < ${depth}u; i++) {`,
+    ...each.map((j) => `  total${j} += panel[${plus(vectors === 1 ? 'i' : `i * ${vectors}u`, j)}];`),
+    '}',
+    ...each.flatMap((j) => [
+      w.product.epilogue.accumulate
+        ? `total${j} += ${load4(w, 'biasGradient', j)};`
+        : `total${j} += select(vec4f(), ${load4(w, 'biasGradient', j)}, k0 > 0u);`,
+      ...store4(w, 'biasGradient', j, `total${j}`),
+    ]),
+  ];
   return ['if (group.y == 0u) {', ...lines.map((line) => `  ${line}`), '}'];
 }
 
@@ -256,6 +248,8 @@ export function softwareText(product: Product): string {
   return `enable subgroups;
 
 ${declarations(product, w.width)}
+var<private> panel: array<vec4f, ${w.tile.depth * w.tile.vectors}>;
+
 ${gelu || geluBackward ? `${geluText('vec4f')}\n` : ''}@compute @workgroup_size(${LANES})
 fn main(
   @builtin(workgroup_id) group: vec3u,
@@ -267,7 +261,7 @@ fn main(
   let first = group.y * run;
   let end = min(first + run, ${mText});
 ${indent(biases, 1)}  for (var k0 = 0u; k0 < ${w.kText}; k0 += ${w.tile.depth}u) {
-${indent([...depthsText(w), ...panelText(w), ...sourcesText(w), ...starts], 2)}${indent(biasGradient ? biasGradientText(w) : [], 2)}    for (var m = first; m < end; m++) {
+${indent([...panelText(w), ...sourcesText(w), ...starts], 2)}${indent(biasGradient ? biasGradientText(w) : [], 2)}    for (var m = first; m < end; m++) {
 ${indent(rowText(w), 3)}    }
   }
 }
