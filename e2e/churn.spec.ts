@@ -1,0 +1,107 @@
+/** Donors come and go, by their buttons and by force, and the operator steers; the loss curve does not notice. */
+import { expect, test } from 'vitest';
+import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
+import { curveFaults } from './fidelity.ts';
+import { copyOfRun, type ProductServer, runSwarm, startServer, withSteps } from './product.ts';
+
+/** Checkpoints every 3 steps; by default longer than any test here takes, so that nothing happens after its end. */
+const longRun = (steps = 150): string => copyOfRun('gpt2-long', withSteps(steps));
+
+/** Everything that the run committed, as `shoal swarm` prints it when it goes on with a run that has no step left. */
+async function committedSteps(runFile: string, { dataDirectory }: ProductServer, steps: number) {
+  const options = ['--donors', '1', '--data-dir', dataDirectory, '--steps', String(steps)];
+  return (await runSwarm(runFile, ...options)).metrics;
+}
+
+async function expectGoldenCurve(runFile: string, server: ProductServer, operator: Operator): Promise<void> {
+  const { committedSteps: steps } = await operator.until(({ phase }) => phase === 'finished' || phase === 'paused');
+  await server.stop();
+  expect(curveFaults('gpt2-long', steps, await committedSteps(runFile, server, steps))).toEqual([]);
+}
+
+const untilStage = (donor: Donor, stage: RegExp): Promise<void> => donor.untilShows('Your stage', stage);
+
+test('a browser is killed: the run goes on from its newest checkpoint with the one left', async () => {
+  const runFile = longRun(40);
+  const server = await startServer(runFile);
+  const operator = await openOperator(server);
+  const stays = await openDonor(server.url);
+  const dies = await openDonor(server.url);
+  await untilStage(stays, /1 of 2\s*layers 1–2/);
+  await untilStage(dies, /2 of 2\s*layers 3–4/);
+  const { generation } = await operator.untilFurther(4);
+  await dies.kill();
+  const rolledBack = await operator.until((now) => now.generation > generation);
+  expect(rolledBack.donors).toHaveLength(1);
+  await untilStage(stays, /1 of 1\s*layers 1–4/);
+  await operator.until(({ phase }) => phase === 'finished');
+  await stays.until('spare');
+  await server.stop();
+  const metrics = await committedSteps(runFile, server, 40);
+  expect(curveFaults('gpt2-long', 40, metrics)).toEqual([]);
+  expect(new Set(metrics.map(({ donors }) => donors))).toEqual(new Set([1, 2]));
+  expect(metrics.at(-1)?.donors).toBe(1);
+});
+
+test('joining, pausing, resuming and leaving never roll back', async () => {
+  const runFile = longRun();
+  const server = await startServer(runFile);
+  const operator = await openOperator(server);
+  const first = await openDonor(server.url);
+  await untilStage(first, /1 of 1\s*layers 1–4/);
+  const { generation } = await operator.untilFurther(2);
+
+  const second = await openDonor(server.url);
+  await untilStage(first, /1 of 2\s*layers 1–2/);
+  await untilStage(second, /2 of 2\s*layers 3–4/);
+  await operator.untilFurther(2);
+
+  await second.press('Pause');
+  await second.until('paused');
+  await untilStage(first, /1 of 1/);
+  await operator.untilFurther(2);
+
+  await second.press('Resume');
+  await second.until('computing');
+  await untilStage(second, /of 2/);
+  await operator.untilFurther(2);
+
+  await first.press('Leave');
+  await first.until('left');
+  await first.page.getByText('You have left. The swarm has what it needs').waitFor();
+  await untilStage(second, /1 of 1\s*layers 1–4/);
+  const after = await operator.untilFurther(2);
+  expect(after.generation).toBe(generation);
+  expect(after.donors).toHaveLength(1);
+
+  await operator.press('Stop');
+  await expectGoldenCurve(runFile, server, operator);
+});
+
+test('the operator pauses, resumes, stops and starts the run', async () => {
+  const runFile = longRun();
+  const server = await startServer(runFile);
+  const operator = await openOperator(server);
+  const donor = await openDonor(server.url);
+  const { generation } = await operator.untilFurther(2);
+
+  await operator.press('Pause');
+  const paused = await operator.until(({ phase }) => phase === 'paused');
+  expect(paused.sentence).toBe(`Paused by the operator after ${paused.committedSteps} steps.`);
+  await operator.page.getByText(paused.sentence).waitFor();
+  await donor.page.getByText(paused.sentence).waitFor();
+
+  await operator.press('Resume');
+  const resumed = await operator.untilFurther(2);
+  expect(resumed.generation).toBe(generation);
+
+  await operator.press('Stop');
+  const stopped = await operator.until(({ phase }) => phase === 'paused');
+  await operator.page.getByText(`Stopped after ${stopped.committedSteps} steps; everything is saved.`).waitFor();
+
+  await operator.press('Start');
+  await operator.untilFurther(2);
+  await operator.press('Stop');
+  await operator.until(({ phase }) => phase === 'paused');
+  await expectGoldenCurve(runFile, server, operator);
+});
