@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { dawnDevice } from './dawn.ts';
 import type { Epilogue, Layout } from './family/product.ts';
-import type { AdapterFamily } from './kernel.ts';
+import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
 import { PipelineCache } from './launch.ts';
 import { matmul } from './matmul.ts';
 import { compareKernel } from './verify.ts';
@@ -28,6 +28,13 @@ const FORMS = LAYOUTS.flatMap((layout) =>
 );
 const FAMILIES: readonly AdapterFamily[] = ['software', 'gpu'];
 
+/**
+ * The text for GPUs takes a software adapter a second to compile, and its epilogues are one function of an element that
+ * no tile or tail changes: the plain product runs every case, an epilogue one of vec4 rows and one of scalar rows.
+ */
+const casesOf = (kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): readonly Dims[] =>
+  family === 'software' || Object.keys(epilogue).length === 0 ? kernel.cases : kernel.cases.slice(1, 3);
+
 // Asked for once a file: the cases below are listed before any device is there.
 const found = await dawnDevice();
 
@@ -45,11 +52,12 @@ describe.skipIf(!found.ok)(
       describe.skipIf(lacksLanes)(`${family} family${lacksLanes ? ' (needs subgroups of four)' : ''}`, () => {
         for (const form of FORMS) {
           const kernel = matmul(form);
-          it(`${kernel.name} equals its reference in every case`, async () => {
+          const cases = casesOf(kernel, family, form.epilogue);
+          it(`${kernel.name} equals its reference in ${cases.length} cases`, async () => {
             if (!found.ok) return;
             const { device } = found.value;
-            await pipelines.precompile(kernel.cases.map((dims) => [kernel, kernel.variant(family, dims)] as const));
-            for (const dims of kernel.cases) {
+            await pipelines.precompile(cases.map((dims) => [kernel, kernel.variant(family, dims)] as const));
+            for (const dims of cases) {
               const { excess, where } = await compareKernel(device, family, kernel, dims, { pipelines });
               expect(excess, `${JSON.stringify(dims)}: ${where}`).toBeLessThanOrEqual(0);
             }
