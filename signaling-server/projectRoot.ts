@@ -1,7 +1,8 @@
 /** The checkout: where the built pages and the files of the set-up are, from the sources and from the built command. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
 import { invariant } from '../swarm/base.ts';
 
 function find(): string {
@@ -16,3 +17,7 @@ const root = find();
 export const PAGES_FOLDER = join(root, 'dist', 'web');
 /** What commands keep between two starts; git ignores it. */
 export const WORK_FOLDER = join(root, '.shoal');
+
+/** Of package.json. */
+export const projectVersion = (): string =>
+  z.object({ version: z.string() }).parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))).version;

@@ -1,6 +1,6 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
-import { version } from '../../package.json' with { type: 'json' };
+import { projectVersion } from '../projectRoot.ts';
 import { addBenchCommand } from './bench.ts';
 import { addDemoCommand } from './demo.ts';
 import { addDoctorCommand } from './doctor.ts';
@@ -14,7 +14,7 @@ import { addSwarmCommand } from './swarm.ts';
 function program(): Command {
   const shoal = new Command('shoal')
     .description('Turns web pages into a training cluster: many small fish that move as one.')
-    .version(version)
+    .version(projectVersion())
     .exitOverride()
     .showSuggestionAfterError(false)
     .configureHelp({ showGlobalOptions: false });
