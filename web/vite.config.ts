@@ -29,9 +29,6 @@ export default defineConfig({
   // `npx vite --config web/vite.config.ts` beside a running `shoal serve`.
   server: {
     fs: { allow: [here('..')] },
-    proxy: {
-      '/api': { target: 'http://localhost:8080', ws: true },
-      '/ws': { target: 'ws://localhost:8080', ws: true },
-    },
+    proxy: { '/api': { target: 'http://localhost:8080', ws: true } },
   },
 });

@@ -79,6 +79,10 @@ const PENDING = {
 export function headlineOf(state: DonorState): Headline {
   const { phase, pending, status, snapshot } = state;
   if (pending !== null) return PENDING[pending];
+  const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
+  if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing')) {
+    return headline('calm', '◐', 'On hold', snapshot.sentence || 'The run rests until its operator goes on.');
+  }
   switch (phase.kind) {
     case 'idle':
       return headline('calm', '○', 'Not started', 'Nothing runs yet.');
@@ -92,15 +96,13 @@ export function headlineOf(state: DonorState): Headline {
       return headline('wait', '◔', 'Joined', isPreparing ? ACTIVITIES.preparing : waiting);
     }
     case 'computing':
-      return snapshot?.phase === 'paused'
-        ? headline('calm', '◐', 'On hold', snapshot.sentence || 'The run is paused by its operator.')
-        : headline('good', '●', 'Computing', ACTIVITIES[status?.activity ?? 'computing']);
+      return headline('good', '●', 'Computing', ACTIVITIES[status?.activity ?? 'computing']);
     case 'spare':
       return phase.finished
         ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
         : headline('calm', '○', 'Spare', 'Every place is taken. Your GPU rests until one is free.');
     case 'paused':
-      return headline('calm', '◐', 'Paused', 'Your GPU rests; others have taken over your part.');
+      return headline('calm', '◐', 'Paused', 'Your GPU rests until you resume.');
     case 'left':
       return phase.confirmed
         ? headline('calm', '○', 'Left', 'You have left. The swarm has what it needs, and your GPU is free again.')

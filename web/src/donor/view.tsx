@@ -1,5 +1,6 @@
 /** The donor's page as a pure function of its state. */
 
+import type { DonorStatus } from '../gpu/protocol.ts';
 import { adapterText, bytesText, countText, layersText, lossText, NOTHING, rateText } from '../page/format.ts';
 import { Banner, Chip, Shoal, Stat, StepProgress } from '../page/parts.tsx';
 import { failureText, headlineOf } from './sentences.ts';
@@ -123,18 +124,28 @@ function Running({ state, actions }: ViewProps) {
   );
 }
 
+/** The stages of the plan that is being prepared or done; the worker knows them a moment before the snapshot does. */
+function partOf(state: DonorState): DonorStatus['stages'] {
+  const { phase, snapshot, status } = state;
+  const isPlanned = phase.kind === 'joined' || phase.kind === 'computing';
+  const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
+  if (!isPlanned || isHeld) return [];
+  return status?.stages.length ? status.stages : (ownEntry(state)?.stages ?? []);
+}
+
 function Numbers({ state }: { state: DonorState }) {
   const { snapshot, status } = state;
-  const stages = status?.stages.length ? status.stages : (ownEntry(state)?.stages ?? []);
+  const stages = partOf(state);
   const stageCount = Math.max(0, ...(snapshot?.donors ?? []).flatMap(({ stages: all }) => all.map((s) => s.stage + 1)));
   const [first] = stages;
-  const place = stages.length === 1 && first ? `${first.stage + 1} of ${stageCount || NOTHING}` : `${stages.length}`;
+  const place =
+    stages.length === 1 && first ? `${first.stage + 1}${stageCount ? ` of ${stageCount}` : ''}` : stages.length;
   return (
     <dl class="stats">
       <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note="of the newest step" />
       <Stat
         label={stages.length > 1 ? 'Your stages' : 'Your stage'}
-        value={stages.length === 0 ? NOTHING : place}
+        value={stages.length === 0 ? NOTHING : String(place)}
         note={stages.map(({ layers }) => layersText(layers)).join(', ')}
       />
       <Stat label="You contributed" value={countText(contributedTokens(state))} note="tokens" />

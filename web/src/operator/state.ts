@@ -43,7 +43,15 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
     case 'serverSaid': {
       const { snapshot, recent } = event.message;
       const before = snapshot.run === state.snapshot?.run ? state.curve : [];
-      return { ...state, connection: 'open', snapshot, curve: mergeCurve(before, recent, snapshot.committedSteps) };
+      // That it was told stops being news when it shows; a refusal stays.
+      const isNews = snapshot.phase === state.snapshot?.phase || state.answer?.ok === false;
+      return {
+        ...state,
+        connection: 'open',
+        snapshot,
+        curve: mergeCurve(before, recent, snapshot.committedSteps),
+        answer: isNews ? state.answer : null,
+      };
     }
     case 'commandAsked':
       return { ...state, asked: event.command, answer: null };

@@ -199,7 +199,7 @@ function Commands({ state, actions, snapshot }: ViewProps & { snapshot: Snapshot
 
 function Donors({ donors }: { donors: Snapshot['donors'] }) {
   return (
-    <section class="card" aria-labelledby="donors">
+    <div class="card">
       <h2 id="donors">Donors</h2>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
       <section class="table" aria-labelledby="donors" tabIndex={0}>
@@ -242,6 +242,6 @@ function Donors({ donors }: { donors: Snapshot['donors'] }) {
           Nobody is here. Donors open the <a href="/">start page</a> of this server.
         </p>
       )}
-    </section>
+    </div>
   );
 }
