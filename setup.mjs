@@ -30,7 +30,7 @@ const LOCK_POLL_MS = 250;
 const SOURCE_FOLDERS = ['swarm', 'shaders', 'web', 'signaling-server'];
 /** Commands that open tabs of their own. `serve` does only with `--donors`. */
 const BROWSER_COMMANDS = ['demo', 'swarm', 'bench', 'test'];
-const VULKAN_COMMANDS = ['test', 'bench', 'sample'];
+const VULKAN_COMMANDS = ['test', 'bench'];
 const CHROMIUM_FOLDERS = ['/usr/lib/chromium', '/opt/google/chrome'];
 
 const say = (text) => process.stderr.write(`set-up: ${text}\n`);
@@ -189,7 +189,8 @@ async function setUp(command, rest) {
   if (!packagesAreCurrent()) await withLock(installPackages);
   if (!buildIsCurrent()) await withLock(build);
   const asksForHelp = rest.includes('--help') || rest.includes('-h');
-  const opensTabs = BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.includes('--donors'));
+  const opensTabs =
+    BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
   if (VULKAN_COMMANDS.includes(command) && !asksForHelp) provideVulkan();
 }

@@ -13,6 +13,7 @@ import { invariant, type PeerId, type Result, refusal, success } from '../swarm/
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { modelOf } from '../swarm/runFile.ts';
+import type { ScheduleName } from '../swarm/schedule/action.ts';
 import type { WatchMessage } from '../swarm/watch.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
@@ -43,6 +44,7 @@ export interface ServerOptions {
   /** Fixed number of donors, all of whom compute: no step before they are there. Null: whoever comes. */
   readonly expectedDonors?: number | null;
   readonly microBatches?: number;
+  readonly schedule?: ScheduleName;
   readonly steps?: number;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
@@ -114,9 +116,9 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
   data.store.setActive(runName);
   const { file } = parseDocument(row.document);
   const model = modelOf(file);
-  const microBatches = options.microBatches === undefined ? {} : { microBatches: options.microBatches };
-  const makePlan = (peers: readonly PeerId[]) =>
-    success(equalSplit(model, file.train.globalBatchSize, peers, microBatches));
+  const { microBatches, schedule = 'gpipe' } = options;
+  const shape = microBatches === undefined ? { schedule } : { schedule, microBatches };
+  const makePlan = (peers: readonly PeerId[]) => success(equalSplit(model, file.train.globalBatchSize, peers, shape));
   return new ActiveRun({
     ...options,
     store: data.store,

@@ -8,7 +8,8 @@ import { aborted } from './interrupt.ts';
 import type { ActiveRun, Log } from './run.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 
-export interface Training extends Pick<ServerOptions, 'data' | 'runName' | 'microBatches' | 'steps' | 'metricsPath'> {
+export interface Training
+  extends Pick<ServerOptions, 'data' | 'runName' | 'microBatches' | 'schedule' | 'steps' | 'metricsPath'> {
   readonly donors: number;
   readonly pages: string;
   readonly log: Log;

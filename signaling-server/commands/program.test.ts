@@ -71,7 +71,7 @@ describe('bad arguments', () => {
       ['swarm', 'run.json', '--donors', '2', '--schedule', 'best'],
       /--schedule "best" is unknown: expected one of gpipe/,
     ],
-    [['swarm', 'run.json', '--donors', '2', '--schedule', '1f1b'], /comes with a later version.*gpipe/],
+    [['swarm', 'run.json', '--donors', '2', '--schedule', 'chimera'], /comes with a later version.*gpipe/],
     [['swarm', 'run.json', '--donors', '2', '--colour', 'red'], /unknown option '--colour'/],
     [['serve', '--port', 'x'], /--port must be a whole number/],
     [['explode'], /unknown command 'explode'/],

@@ -52,9 +52,12 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const runName = await chooseRun(data, path, log);
     const interrupt = onInterrupt();
     const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
-    const { host, port } = options;
+    const { host, port, schedule } = options;
     const pages = PAGES_FOLDER;
-    const server = need(await createServer({ data, runName, host, port, pages, log, onOperatorToken }), failed);
+    const server = need(
+      await createServer({ data, runName, host, port, schedule, pages, log, onOperatorToken }),
+      failed,
+    );
     announce(server, options);
     const donors = await headlessDonors(server, options.donors, log);
     await aborted(interrupt.signal);

@@ -85,6 +85,7 @@ async function trainIn(data: DataDirectory, path: string, donors: number, option
       data,
       runName,
       donors,
+      schedule: options.schedule,
       pages: PAGES_FOLDER,
       log,
       interrupt: interrupt.signal,
