@@ -102,7 +102,7 @@ function packagesAreCurrent() {
 function installPackages() {
   if (packagesAreCurrent()) return;
   say('installing the npm packages (npm ci)');
-  const installed = execute(NPM, ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+  const installed = execute(NPM, ['ci', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error'], {
     PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
   });
   if (!installed) throw new SetupError('npm ci failed: its words are above; is the npm registry reachable?');

@@ -34,8 +34,7 @@ async function demo(): Promise<void> {
   const data = need(await openDataDirectory(join(WORK_FOLDER, 'demo')), failed);
   try {
     const runName = await chooseRun(data);
-    const finished = await train(data, runName);
-    if (finished) await conclude(data, runName);
+    if (isFinished(data, runName) || (await train(data, runName))) await conclude(data, runName);
   } finally {
     data.close();
   }
@@ -45,12 +44,10 @@ async function demo(): Promise<void> {
 async function chooseRun(data: DataDirectory): Promise<string> {
   const last = data.store.activeRun();
   if (last !== null) {
-    const { steps } = parseDocument(last.document).file.train;
-    const committed = data.store.committedSteps(last.name);
-    const isFinished = committed >= steps;
-    const state = isFinished ? 'is finished' : `stands at step ${committed} of ${steps}`;
+    const finished = isFinished(data, last.name);
+    const state = finished ? 'is finished' : `stands at step ${data.store.committedSteps(last.name)}`;
     const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
-    const goesOn = isTerminal ? await askToGoOn(`The run ${last.name} ${state}.`, isFinished) : !isFinished;
+    const goesOn = isTerminal ? await askToGoOn(`The run ${last.name} ${state}.`, finished) : !finished;
     if (goesOn) return last.name;
   }
   say('Fetching the text (Moby Dick) where it is not here yet.');
@@ -62,15 +59,21 @@ async function chooseRun(data: DataDirectory): Promise<string> {
   }
 }
 
-async function askToGoOn(state: string, isFinished: boolean): Promise<boolean> {
+/** Its last step is committed, saved, and its held-out loss is known. */
+function isFinished({ store }: DataDirectory, runName: string): boolean {
+  const { steps } = parseDocument(store.run(runName)?.document ?? '').file.train;
+  return store.newestCheckpoint(runName)?.committedSteps === steps && store.evaluations(runName).has(steps);
+}
+
+async function askToGoOn(state: string, finished: boolean): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  const goOn = isFinished ? 'show its result again' : 'go on with it';
+  const goOn = finished ? 'show its result again' : 'go on with it';
   const answer = await terminal.question(
-    `${state} Type g to ${goOn}, n to start anew beside it [${isFinished ? 'n' : 'g'}]: `,
+    `${state} Type g to ${goOn}, n to start anew beside it [${finished ? 'n' : 'g'}]: `,
   );
   terminal.close();
   const choice = answer.trim().toLowerCase();
-  return choice === '' ? !isFinished : choice.startsWith('g');
+  return choice === '' ? !finished : choice.startsWith('g');
 }
 
 /** Whether it came to its end. */
