@@ -17,15 +17,18 @@ export function trainingProgress(stream: NodeJS.WriteStream): TrainingProgress {
 
 /** Seconds to the last step, at the pace since the first step that was seen; null before the second. */
 function timeLeft() {
-  let begin: number | null = null;
+  let last: number | null = null;
   let first: { readonly step: number; readonly ms: number } | null = null;
+  let seconds: number | null = null;
   return ({ committedSteps, steps }: Snapshot): number | null => {
-    begin ??= committedSteps;
+    last ??= committedSteps;
+    if (committedSteps === last) return seconds;
+    last = committedSteps;
     // The first step also waits for pipelines to compile: it says nothing about the others.
-    if (committedSteps === begin) return null;
     first ??= { step: committedSteps, ms: performance.now() };
     const done = committedSteps - first.step;
-    return done <= 0 ? null : ((performance.now() - first.ms) / 1_000 / done) * (steps - committedSteps);
+    seconds = done <= 0 ? null : ((performance.now() - first.ms) / 1_000 / done) * (steps - committedSteps);
+    return seconds;
   };
 }
 
