@@ -151,7 +151,7 @@ describe('problems', () => {
       [b, b],
       'PL10 shard [0, 41) of embedding has replica b more than once',
     ],
-    ['[PL11] an unknown schedule', 'schedule', 'zigzag', 'PL11 schedule zigzag is unknown: one of gpipe'],
+    ['[PL11] an unknown schedule', 'schedule', 'zigzag', 'PL11 schedule zigzag is unknown: one of gpipe, 1f1b'],
   ])('%s is reported', (_, path, value, sentence) => {
     expect(found(changed(path, value))).toContain(sentence);
   });

@@ -4,7 +4,15 @@ import { peerId, seededRandom } from './base.ts';
 import { type Plan, peers } from './plan.ts';
 import { equalSplit } from './planner/equalSplit.ts';
 import { outlineModel, randomPlan } from './randomPlan.ts';
-import { formatAction, isTransfer, parseSchedule, type Schedule, type Work, workKey } from './schedule/action.ts';
+import {
+  formatAction,
+  isTransfer,
+  parseSchedule,
+  type Schedule,
+  type ScheduleName,
+  type Work,
+  workKey,
+} from './schedule/action.ts';
 import { slots } from './schedule/check.ts';
 import { build, forwardOnly, stepSchedule } from './schedule/lower.ts';
 import { before, wiring } from './schedule/order.ts';
@@ -19,9 +27,13 @@ const FREE: Costs = {
   gradientBytes: () => 0,
 };
 const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
-const pipeline = (stages: number, microBatches: number): [ReturnType<typeof outlineModel>, Plan] => {
+const pipeline = (
+  stages: number,
+  microBatches: number,
+  schedule: ScheduleName = 'gpipe',
+): [ReturnType<typeof outlineModel>, Plan] => {
   const model = outlineModel(stages, true);
-  return [model, equalSplit(model, microBatches, donors(stages), { microBatches })];
+  return [model, equalSplit(model, microBatches, donors(stages), { microBatches, schedule })];
 };
 const print = (timeline: Timeline) =>
   timeline.map(
@@ -60,6 +72,87 @@ describe('gpipe', () => {
     ]);
   });
 });
+
+describe('1f1b', () => {
+  test.each([
+    [4, 4, 21],
+    [4, 8, 33],
+    [8, 8, 45],
+    [8, 32, 117],
+    [1, 5, 15],
+    [4, 2, 15],
+  ])('[SI7] %i stages, %i micro-batches take %i, as gpipe, with min(m, p − s) in flight', (stages, count, seconds) => {
+    const [model, plan] = pipeline(stages, count, '1f1b');
+    for (const schedule of [build(plan), stepSchedule(plan)]) {
+      const timeline = simulate(model, plan, schedule, FREE);
+      expect(makespanSeconds(timeline)).toBe(seconds);
+      expect(bubbleRatio(timeline, peers(plan))).toBeCloseTo((stages - 1) / (stages - 1 + count), 12);
+      for (const [stage, peer] of peers(plan).entries()) {
+        expect(busySeconds(timeline, peer)).toBe(3 * count);
+        expect(peakInFlight(timeline, peer)).toBe(Math.min(count, stages - stage));
+        expect(slots(schedule).get(peer)?.get(stage)).toBe(Math.min(count, stages - stage));
+      }
+    }
+  });
+
+  test('[SI1] the timeline of two stages', () => {
+    const [model, plan] = pipeline(2, 3, '1f1b');
+    expect(print(simulate(model, plan, build(plan), FREE))).toEqual([
+      'd0 0F0 0-1',
+      'd0 0F1 1-2',
+      'd1 1F0 1-2',
+      'd1 1B0 2-4',
+      'd0 0B0 4-6',
+      'd1 1F1 4-5',
+      'd1 1B1 5-7',
+      'd0 0F2 6-7',
+      'd0 0B1 7-9',
+      'd1 1F2 7-8',
+      'd1 1B2 8-10',
+      'd0 0B2 10-12',
+    ]);
+  });
+
+  /**
+   * Latency `l` a hop, F=1, B=2: the recurrence over the lists alone, without queue or events. Each action starts when
+   * the one before it in its list and what it needs, a hop away, have ended.
+   */
+  test.each([
+    [2, 4, 1],
+    [4, 8, 0.5],
+    [4, 8, 3],
+    [8, 32, 2],
+  ])('[SI3] %i stages, %i micro-batches with %d s a hop end where the longest path does', (stages, count, latency) => {
+    const [model, plan] = pipeline(stages, count, '1f1b');
+    const far: Costs = { ...FREE, link: () => ({ latencySeconds: latency, bytesPerSecond: null }) };
+    expect(makespanSeconds(simulate(model, plan, build(plan), far))).toBe(recurrence(stages, count, latency));
+  });
+});
+
+/** The end of a 1F1B step, from the rule itself: warm-up, then backward and forward in turn. */
+function recurrence(stages: number, count: number, latency: number): number {
+  const ends = new Map<string, number>();
+  const end = (op: 'F' | 'B', stage: number, id: number): number => {
+    const key = `${op} ${stage} ${id}`;
+    const known = ends.get(key);
+    if (known !== undefined) return known;
+    const warmUp = Math.min(count, stages - stage);
+    const starts = [0];
+    if (op === 'F') {
+      if (stage > 0) starts.push(end('F', stage - 1, id) + latency);
+      if (id >= warmUp) starts.push(end('B', stage, id - warmUp));
+      else if (id > 0) starts.push(end('F', stage, id - 1));
+    } else {
+      starts.push(end('F', stage, Math.min(count - 1, id + warmUp - 1)));
+      if (id > 0) starts.push(end('B', stage, id - 1));
+      if (stage < stages - 1) starts.push(end('B', stage + 1, id) + latency);
+    }
+    const seconds = Math.max(...starts) + (op === 'F' ? 1 : 2);
+    ends.set(key, seconds);
+    return seconds;
+  };
+  return end('B', 0, count - 1);
+}
 
 describe('links', () => {
   const [model, plan] = pipeline(2, 3);
@@ -183,7 +276,8 @@ describe('random plans', () => {
   test('[SI1] with unlimited links every action ends where the longest path to it does', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
-        const { model, plan } = randomPlan(seededRandom(seed));
+        const { model, plan: drawn } = randomPlan(seededRandom(seed));
+        const plan = { ...drawn, schedule: seed % 2 === 0 ? ('gpipe' as const) : ('1f1b' as const) };
         const costs = unevenCosts(seed, null);
         const timeline = simulate(model, plan, build(plan), costs);
         expect(new Map(timeline.map((span) => [workKey(span), span.endSeconds]))).toEqual(

@@ -3,7 +3,7 @@ import { Option } from 'commander';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
 import { badInput, COMES_LATER } from './failure.ts';
 
-const LATER_SCHEDULES = ['1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager', 'varuna', 'auto'];
+const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna', 'auto'];
 
 /** A whole number from `least` on; the option's name opens the sentence. */
 export const wholeNumber =

@@ -1,47 +1,164 @@
 /**
- * The plan that needs no measurement: as many pipeline stages as peers, whole layers, as equal as can be. A pure
- * function of the model, the step's samples and the order of the peers, so that a run done twice gives the same bits.
- * The first stages get the layers that do not divide: the last one has the head, a product over the whole vocabulary,
- * and never gets one more.
+ * The plan that needs no measurement: donors are taken for equals. A pure function of the model, the step's samples and
+ * the order of the peers, so that a run done twice gives the same bits. Whole layers, stages as equal as can be; a stage
+ * with several donors has lanes, each with micro-batches of its own.
+ *
+ * How many stages? With donors up to the layers, as many as donors: each holds and exchanges the least it can. With more
+ * donors, at least two, and fewer than layers only where that makes the step shorter by a tenth: by GPipe's closed form
+ * it takes what the busiest donor computes plus one micro-batch's way through the other stages. Six donors and four
+ * equal layers are better as two stages of three lanes (all six busy) than as four stages (two of them with two lanes,
+ * which then wait for the other two).
  */
-import { evenRanges, invariant, type PeerId } from '../base.ts';
-import type { Model } from '../model.ts';
-import { homeStage, type Plan } from '../plan.ts';
+import { evenRanges, invariant, type PeerId, type Range } from '../base.ts';
+import { layerBlock, type Model } from '../model.ts';
+import { homeStage, type MicroBatch, type Plan, type PlanStage } from '../plan.ts';
 import type { ScheduleName } from '../schedule/action.ts';
 
 /** Enough micro-batches for a pipeline of this many stages to idle little, without making them tiny. */
 const MICRO_BATCHES_PER_STAGE = 4;
+/** More donors a layer than this are not planned for. */
+const LANES_PER_LAYER = 4;
+/** Fewer stages cost every donor memory and traffic: they have to be worth it. */
+const WORTHWHILE = 0.9;
+/** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
+const SHARD_ALIGNMENT = 64;
+
+type SplitModel = Pick<Model, 'layers' | 'blocks'>;
+
+export interface SplitOptions {
+  /** Where absent, min(B, 4·stages), but a micro-batch for each lane. */
+  readonly microBatches?: number;
+  /** The most stages; fewer donors have fewer. */
+  readonly stages?: number;
+  readonly schedule?: ScheduleName;
+}
+
+/** The most donors that an equal split uses. */
+export const donorCapacity = ({ layers }: Pick<Model, 'layers'>): number => layers * LANES_PER_LAYER;
 
 export const defaultMicroBatches = (samples: number, stages: number): number =>
   Math.min(samples, MICRO_BATCHES_PER_STAGE * stages);
 
+interface Shape {
+  readonly layers: readonly Range[];
+  /** Donors of each stage. */
+  readonly lanes: readonly number[];
+  readonly microBatches: readonly MicroBatch[];
+}
+
+/** Why these donors cannot all compute, or null. */
+export function splitProblem(
+  model: SplitModel,
+  samples: number,
+  donors: number,
+  options: SplitOptions = {},
+): string | null {
+  const { microBatches, stages } = options;
+  if (stages !== undefined && stages > model.layers) return `${stages} stages do not fit ${model.layers} layers`;
+  if (microBatches !== undefined && microBatches > samples)
+    return `${samples} samples do not make ${microBatches} micro-batches`;
+  const most = stages === undefined ? model.layers : Math.min(stages, donors);
+  const lanes = Math.ceil(donors / most);
+  const parts = microBatches ?? samples;
+  if (lanes <= parts) return null;
+  const given = microBatches === undefined ? `${samples} samples a step` : `${microBatches} micro-batches`;
+  return `not every one of ${donors} donors can compute: a stage would have ${lanes} lanes for ${given}`;
+}
+
 export function equalSplit(
-  model: Pick<Model, 'layers' | 'blocks'>,
+  model: SplitModel,
   samples: number,
   peers: readonly PeerId[],
-  options: { readonly microBatches?: number; readonly schedule?: ScheduleName } = {},
+  options: SplitOptions = {},
 ): Plan {
-  const stages = peers.length;
-  invariant(stages >= 1 && stages <= model.layers, `${stages} stages do not fit ${model.layers} layers`);
-  const parts = options.microBatches ?? defaultMicroBatches(samples, stages);
-  invariant(parts >= 1 && parts <= samples, `${samples} samples do not make ${parts} micro-batches`);
-
-  const microBatches = evenRanges(samples, parts).map((range, id) => ({ id, samples: range }));
-  const ids = microBatches.map(({ id }) => id);
-  const layers = evenRanges(model.layers, stages);
-  const compute: Plan = {
-    stages: peers.map((peer, stage) => ({
-      layers: layers[stage] ?? [0, 0],
-      members: [{ peer, microBatches: ids, samples, recompute: [] }],
-    })),
-    microBatches,
-    state: [],
-    schedule: options.schedule ?? 'gpipe',
-  };
+  const problem = splitProblem(model, samples, peers.length, options);
+  invariant(problem === null && peers.length > 0, problem ?? 'a plan needs a peer');
+  const { layers, lanes, microBatches } = shapeOf(model, samples, peers.length, options);
+  const firstLane = lanes.map((_, stage) => lanes.slice(0, stage).reduce((sum, count) => sum + count, 0));
+  const stages = layers.map((range, stage): PlanStage => {
+    const from = firstLane[stage] ?? 0;
+    const own = peers.slice(from, from + (lanes[stage] ?? 0));
+    const hands = deal(microBatches, own.length);
+    const members = own.map((peer, lane) => ({ peer, ...(hands[lane] ?? { microBatches: [], samples: 0 }) }));
+    return { layers: range, members: members.map((member) => ({ ...member, recompute: [] })) };
+  });
+  const compute: Plan = { stages, microBatches, state: [], schedule: options.schedule ?? 'gpipe' };
   const state = model.blocks.map(({ name, elements }) => {
-    const keeper = peers[homeStage(compute, name)];
-    invariant(keeper !== undefined, `${name} has no holder`);
-    return { block: name, shards: [{ peer: keeper, range: [0, elements] as const, replicas: [] }] };
+    const holders = stages[homeStage(compute, name)]?.members.map(({ peer }) => peer) ?? [];
+    return { block: name, shards: spread(elements, holders) };
   });
   return { ...compute, state };
+}
+
+function shapeOf(model: SplitModel, samples: number, donors: number, options: SplitOptions): Shape {
+  if (options.stages !== undefined) return shape(model, samples, donors, Math.min(options.stages, donors), options);
+  if (donors <= model.layers) return shape(model, samples, donors, donors, options);
+  const mostLanes = options.microBatches ?? samples;
+  const counts = Array.from({ length: model.layers }, (_, index) => model.layers - index)
+    .filter((stages) => (stages > 1 || model.layers === 1) && Math.ceil(donors / stages) <= mostLanes)
+    .map((stages) => shape(model, samples, donors, stages, options));
+  return counts.reduce((best, next) => (stepCost(model, next) < WORTHWHILE * stepCost(model, best) ? next : best));
+}
+
+function shape(model: SplitModel, samples: number, donors: number, stages: number, options: SplitOptions): Shape {
+  const layers = evenRanges(model.layers, stages);
+  const lanes = lanesOf(model, layers, donors);
+  const parts = options.microBatches ?? Math.max(defaultMicroBatches(samples, stages), ...lanes);
+  return { layers, lanes, microBatches: evenRanges(samples, parts).map((range, id) => ({ id, samples: range })) };
+}
+
+/** Donors shared out as equal as can be; the most expensive stages, of equals the first ones, get those left over. */
+function lanesOf(model: SplitModel, layers: readonly Range[], donors: number): number[] {
+  const even = Math.floor(donors / layers.length);
+  const byCost = layers.map((_, stage) => stage).toSorted((a, b) => cost(model, layers[b]) - cost(model, layers[a]));
+  const favoured = new Set(byCost.slice(0, donors % layers.length));
+  return layers.map((_, stage) => even + (favoured.has(stage) ? 1 : 0));
+}
+
+/** What a sample costs in a stage, in elements multiplied: the layers, and in the last stage the head's product with the token table. */
+function cost({ layers: all, blocks }: SplitModel, [from, to]: Range = [0, 0]): number {
+  const elements = new Map(blocks.map((block) => [block.name, block.elements]));
+  let sum = 0;
+  for (let layer = from; layer < to; layer++) sum += elements.get(layerBlock(layer)) ?? 0;
+  const table = blocks.find(({ name }) => name === 'embedding')?.tensors[0]?.elements ?? 0;
+  return to === all ? sum + table : sum;
+}
+
+/** GPipe's closed form: what the busiest member computes, and one micro-batch's way through the other stages. */
+function stepCost(model: SplitModel, { layers, lanes, microBatches }: Shape): number {
+  const largest = Math.max(...microBatches.map(sizeOf));
+  const costs = layers.map((range) => cost(model, range));
+  const through = costs.reduce((sum, one) => sum + one * largest, 0);
+  const times = costs.map((one, stage) => {
+    const busiest = Math.max(...deal(microBatches, lanes[stage] ?? 1).map(({ samples }) => samples));
+    return one * busiest + through - one * largest;
+  });
+  return Math.max(...times);
+}
+
+/**
+ * Micro-batches in order, each to the lane with the fewest samples so far, of equals the first: with equal ones in turn.
+ * It depends on the number of lanes alone, so stages with as many lanes hand each micro-batch on along one lane.
+ */
+function deal(microBatches: readonly MicroBatch[], lanes: number): { microBatches: number[]; samples: number }[] {
+  const hands = Array.from({ length: lanes }, () => ({ microBatches: [] as number[], samples: 0 }));
+  for (const microBatch of microBatches) {
+    const least = hands.reduce((best, hand) => (hand.samples < best.samples ? hand : best));
+    least.microBatches.push(microBatch.id);
+    least.samples += sizeOf(microBatch);
+  }
+  return hands;
+}
+
+const sizeOf = ({ samples: [from, to] }: MicroBatch): number => to - from;
+
+/** A block's state over its holders, as equal as the alignment allows; a block too small for all of them goes to the first ones. */
+function spread(elements: number, holders: readonly PeerId[]) {
+  const units = Math.ceil(elements / SHARD_ALIGNMENT);
+  return evenRanges(units, Math.min(holders.length, units)).flatMap(([from, to], index) => {
+    const peer = holders[index];
+    if (peer === undefined) return [];
+    const range: Range = [from * SHARD_ALIGNMENT, Math.min(to * SHARD_ALIGNMENT, elements)];
+    return [{ peer, range, replicas: [] }];
+  });
 }

@@ -4,7 +4,7 @@
  */
 import { invariant, type PeerId, peerId } from '../base.ts';
 
-export const SCHEDULE_NAMES = ['gpipe'] as const;
+export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
 /** Per micro-batch: F forward, R recompute, B backward, and the transfers. Per stage: REDUCE, UPDATE, GATHER. */

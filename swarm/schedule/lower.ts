@@ -7,9 +7,13 @@ import type { PeerId } from '../base.ts';
 import { homeStage, owner, type Plan } from '../plan.ts';
 import type { Action, MicroAction, Schedule, ScheduleName, StageAction } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
+import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 
 /** A builder writes forwards and backwards alone; everything else follows from the plan. */
-const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = { gpipe };
+const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {
+  gpipe,
+  '1f1b': oneForwardOneBackward,
+};
 
 /** The plan's schedule as its builder writes it: F and B. */
 export const build = (plan: Plan): Schedule => BUILDERS[plan.schedule](plan);
