@@ -1,0 +1,153 @@
+/** Both pages as a person meets them: nothing starts by itself, each failure has its sentence, everyone can use them. */
+import { networkInterfaces } from 'node:os';
+import { AxeBuilder } from '@axe-core/playwright';
+import type { Page } from 'playwright';
+import { expect, test } from 'vitest';
+import { openBrowser, openDonor, openOperator, untilState } from './browser.ts';
+import { curveFaults } from './fidelity.ts';
+import { copyOfRun, goldenFile, runSwarm, startServer, withSteps } from './product.ts';
+
+const TINY = goldenFile('gpt2-tiny/run.json');
+const NARROW = { width: 350, height: 700 };
+
+/** What axe finds wrong, in light and in dark; and whether anything sticks out of a narrow window. */
+async function expectAccessible(page: Page): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    expect(violations.map(({ id, nodes }) => [colorScheme, id, nodes.map(({ html }) => html)])).toEqual([]);
+  }
+  const before = page.viewportSize();
+  await page.setViewportSize(NARROW);
+  const overhang = await page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    return scrollWidth - clientWidth;
+  });
+  expect(overhang).toBe(0);
+  if (before) await page.setViewportSize(before);
+}
+
+test('the donor’s page says what will happen, and nothing starts by itself', async () => {
+  const server = await startServer(TINY);
+  const { context } = await openBrowser();
+  const page = await context.newPage();
+  const started: string[] = [];
+  page.on('websocket', (socket) => started.push(socket.url()));
+  page.on('worker', (worker) => started.push(worker.url()));
+  page.on('console', (message) => started.push(message.text()));
+  await page.goto(server.url, { waitUntil: 'networkidle' });
+  for (const name of ['What runs', 'What it costs', 'What others see', 'How to stop']) {
+    await page.getByText(name, { exact: true }).waitFor();
+  }
+  expect(await page.locator('body').getAttribute('data-state')).toBe('idle');
+  expect(started).toEqual([]);
+  const operator = await openOperator(server);
+  expect((await operator.until(() => true)).donors).toEqual([]);
+  await expectAccessible(page);
+
+  await page.getByRole('button', { name: 'Donate this GPU' }).focus();
+  await page.keyboard.press('Enter');
+  await untilState(page, 'computing');
+  await page.getByText('This is a software adapter').waitFor();
+  await operator.until(({ committedSteps }) => committedSteps > 0);
+  await expectAccessible(page);
+  await expectAccessible(operator.page);
+  expect(started.filter((url) => /^wss?:/.test(url))).toHaveLength(1);
+});
+
+const MISSING = [
+  {
+    what: 'WebGPU',
+    remove: () => {
+      Reflect.deleteProperty(Navigator.prototype, 'gpu');
+    },
+    reason: 'noWebGpu',
+    sentence: 'This browser does not offer WebGPU.',
+  },
+  {
+    what: 'WebRTC',
+    remove: () => {
+      Reflect.deleteProperty(globalThis, 'RTCPeerConnection');
+    },
+    reason: 'noWebRtc',
+    sentence: 'This browser does not offer WebRTC',
+  },
+] as const;
+
+async function expectFailure(page: Page, reason: string, sentence: string): Promise<void> {
+  await untilState(page, 'failed');
+  expect(await page.locator('body').getAttribute('data-reason')).toBe(reason);
+  await page.getByText(sentence).waitFor();
+}
+
+test.each(MISSING)('without $what, the page says so, and its button is off', async ({ remove, reason, sentence }) => {
+  const server = await startServer(TINY);
+  const { context } = await openBrowser();
+  await context.addInitScript(remove);
+  const page = await context.newPage();
+  await page.goto(server.url);
+  await expectFailure(page, reason, sentence);
+  expect(await page.getByRole('button', { name: 'Donate this GPU' }).isDisabled()).toBe(true);
+  await expectAccessible(page);
+});
+
+test('without a GPU behind WebGPU the page says so after the click', async () => {
+  const server = await startServer(TINY);
+  const { context } = await openBrowser({ webGpu: false });
+  const page = await context.newPage();
+  await page.goto(server.url);
+  await page.getByRole('button', { name: 'Donate this GPU' }).click();
+  await expectFailure(page, 'noAdapter', 'The browser found no GPU that it can compute with.');
+});
+
+test('at an address that is not secure the page says what to do', async () => {
+  const addresses = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+  const outside = addresses.find(({ internal, family }) => !internal && family === 'IPv4')?.address;
+  const server = await startServer(TINY, outside === undefined ? {} : { host: outside });
+  const { context } = await openBrowser();
+  if (outside === undefined) {
+    await context.addInitScript(() => Object.defineProperty(globalThis, 'isSecureContext', { value: false }));
+  }
+  const page = await context.newPage();
+  await page.goto(server.url);
+  await expectFailure(page, 'insecure', 'This address is not secure, so the browser gives no access to the GPU.');
+  await page.getByText('Open this page over https').waitFor();
+});
+
+test('the server is killed and comes back: the tab goes on without a reload', async () => {
+  const runFile = copyOfRun('gpt2-long', withSteps(40));
+  const first = await startServer(runFile);
+  const operator = await openOperator(first);
+  const donor = await openDonor(first.url);
+  await donor.page.evaluate(() => document.body.setAttribute('data-same-page', 'yes'));
+  await operator.untilFurther(4);
+  await first.kill();
+  await donor.until('reconnecting');
+  await donor.page.getByText('The server does not answer. This page keeps trying by itself.').waitFor();
+  await operator.page.getByText('The connection is lost; this is how the run was last seen.').waitFor();
+
+  const { dataDirectory, port } = first;
+  const second = await startServer(runFile, { dataDirectory, port });
+  await donor.until('computing');
+  await operator.until(({ phase }) => phase === 'finished');
+  expect(await donor.page.locator('body').getAttribute('data-same-page')).toBe('yes');
+  await second.stop();
+  const { metrics } = await runSwarm(runFile, '--donors', '1', '--data-dir', dataDirectory);
+  expect(curveFaults('gpt2-long', 40, metrics)).toEqual([]);
+});
+
+test('the operator’s page wants the token that was printed last, once', async () => {
+  const server = await startServer(TINY);
+  const operator = await openOperator(server);
+  // The token is a secret: it does not stay in the address.
+  expect(operator.page.url()).toBe(`${server.url}/operator`);
+  const { context } = await openBrowser({ webGpu: false });
+  const page = await context.newPage();
+  await page.goto(server.operatorUrl);
+  await page.getByText('this is not the token that the server printed last').waitFor();
+  await page.getByLabel('Operator token').fill('guess');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.locator('[aria-invalid="true"]').waitFor();
+  await page.getByText('this is not the token that the server printed last').waitFor();
+  await expectAccessible(page);
+});
