@@ -130,7 +130,7 @@ describe('a run', () => {
     const later = await serve({ data, metricsPath });
     expect(metrics(metricsPath).map(({ step }) => step)).toEqual([0, 1, 2]);
     const donor = await joined(later);
-    expect(await donor.hears('prepare')).toMatchObject({ step: 3, checkpoint: 3 });
+    expect(await donor.hears('prepare')).toMatchObject({ step: 3, source: { from: 'checkpoint', step: 3 } });
     await donor.hears('standby');
     expect(metrics(metricsPath).map(({ step, donors: count }) => [step, count])).toEqual([
       [0, 2],

@@ -16,11 +16,14 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 export const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. */
-export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut'] as const;
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. */
+export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state'] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 
-/** What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving holder's (values). */
+/**
+ * What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving
+ * holder's (values); for state the place of its kind in STATE_KINDS.
+ */
 export interface TensorKey {
   readonly kind: FrameKind;
   readonly epoch: number;
@@ -28,7 +31,7 @@ export interface TensorKey {
   readonly stage: number;
   /**
    * Micro-batch id (activation, gradient; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
-   * values).
+   * values, state).
    */
   readonly index: number;
   /** Elements of the block; for activations and gradients `[0, elements)`. */

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { type PeerId, type Result, refusal, success } from './base.ts';
-import type { TokenList } from './data.ts';
+import type { Order, TokenList } from './data.ts';
 import { type Plan, planSchema } from './plan.ts';
 import { trainSchema } from './runFile.ts';
 
@@ -54,6 +54,7 @@ const peer = z
 const count = z.int().min(0).max(0xffffffff);
 const finite = z.number();
 const sentence = z.string().max(2_000);
+const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans are
 const range = z.tuple([count, count]).readonly();
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
@@ -135,9 +136,14 @@ export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 export const tokenListSchema: z.ZodType<TokenList> = z.object({
   tokens: z.number(),
   shardTokens: z.int(),
-  bytesPerToken: z.union([z.literal(2), z.literal(4)]),
+  bytesPerToken: z.literal([1, 2, 4]),
   shards: z.array(hash),
 });
+
+const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('sequential') }),
+  z.object({ type: z.literal('shuffled'), seed: z.int().min(0) }),
+]);
 
 /** What a donor needs to know of the run before its first plan. `model` is the config.json; the page makes the table of it. */
 export const runFactsSchema = z.object({
@@ -145,6 +151,7 @@ export const runFactsSchema = z.object({
   model: z.record(z.string(), z.unknown()),
   train: trainSchema,
   data: tokenListSchema,
+  order: orderSchema,
   evaluation: tokenListSchema.nullable(),
 });
 export type RunFacts = z.infer<typeof runFactsSchema>;
@@ -188,6 +195,19 @@ export const snapshotSchema = z.object({
 });
 export type Snapshot = z.infer<typeof snapshotSchema>;
 
+/**
+ * Where the state of `step` committed steps is when a plan begins. checkpoint: at the server. kept: the same plan again,
+ * primaries keep what they have and send its values to the holders once more. peers: with the members of this plan of
+ * an earlier epoch, who send each other and the newcomers what `swarm/handover` lists; a member that the new plan has
+ * no place for hands over too, and is let go by `standby`.
+ */
+export type StateSource = z.infer<typeof sourceSchema>;
+const sourceSchema = z.discriminatedUnion('from', [
+  z.object({ from: z.literal('checkpoint'), step: count }),
+  z.object({ from: z.literal('kept') }),
+  z.object({ from: z.literal('peers'), epoch: count, plan }),
+]);
+
 export const serverMessageSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('welcome'),
@@ -203,19 +223,15 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('refused'), reason: z.enum(REFUSAL_REASONS), detail: sentence }),
   z.object({ type: z.literal('signal'), from: peer, epoch: count, data: z.string() }),
-  /**
-   * A new epoch: build these stages, connect to the peers that the plan makes you talk to, say ready. With a
-   * `checkpoint` the state comes from it; null: the same plan again, primaries keep their state (it stands after
-   * `step` committed steps) and send its values to the holders once more under the new epoch.
-   */
+  /** A new epoch: get the state from `source`, build these stages, connect to whom the plan makes you talk to, say ready. */
   z.object({
     type: z.literal('prepare'),
     epoch: count,
     generation: count,
-    /** The first step to be done with this plan = committed steps = the step of the checkpoint to load. */
+    /** The first step to be done with this plan: so many are committed. */
     step: count,
-    checkpoint: count.nullable(),
-    plan: planSchema as z.ZodType<Plan>,
+    source: sourceSchema,
+    plan,
   }),
   z.object({ type: z.literal('start'), epoch: count, step: count }),
   z.object({ type: z.literal('evaluate'), epoch: count, step: count }),

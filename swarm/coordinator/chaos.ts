@@ -5,7 +5,7 @@
  */
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages.ts';
-import type { Plan } from '../plan.ts';
+import { type Plan, peers } from '../plan.ts';
 import { ADAPTER, answer, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
 import { type CoordinatorEvent, courseOf, type DonorMessage, nextDeadline } from './state.ts';
 
@@ -145,7 +145,9 @@ const here = (chaos: Chaos, donor: ModelDonor): boolean => chaos.donors.get(dono
 function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
   if (!here(chaos, donor)) return;
   if (message.type === 'prepare') {
-    if (message.checkpoint === null) {
+    const { source } = message;
+    const keeps = source.from === 'kept' || (source.from === 'peers' && peers(source.plan).includes(donor.peer));
+    if (keeps) {
       invariant(donor.stateStep === message.step, `${donor.peer} keeps the state after ${donor.stateStep} steps`);
       invariant(donor.epoch < message.epoch, 'epochs rise');
     }

@@ -4,7 +4,7 @@
  */
 import { assertNever, type PeerId } from '../base.ts';
 import { expectCheckpoint } from './checkpoint.ts';
-import { boundary, checkpointDue, planAnew, tryAgain } from './course.ts';
+import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './course.ts';
 import type { Training } from './state.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, type Turn } from './turn.ts';
@@ -102,7 +102,7 @@ export function faulty(turn: Turn, culprit: PeerId, detail: string) {
   log(turn, 'warn', `Fault ${faults} in a row, about ${culprit}: ${detail}`);
   if (faults < FAULTS_LIMIT) return tryAgain(turn, detail);
   refuse(turn, culprit, 'faulty', detail);
-  planAnew(turn, `${culprit} failed ${faults} times in a row`);
+  planOn(turn, `${culprit} failed ${faults} times in a row`);
 }
 
 /** The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not. */

@@ -30,16 +30,47 @@ describe('a course of donors', () => {
     swarm.trace();
     swarm.join('b', 'c', 'd');
     expect(swarm.trace()).toEqual([]); // no plan is full yet: they join at the boundary, or hear that they are spare
-    swarm.settle('a uploaded', 'b ready');
-    expect(swarm.trace()).toEqual(['commit 0', 'a < committed e1 step 0 checkpoint']);
-    expect(swarm.run.state.phase.name).toBe('saving');
     swarm.settle('b ready');
     expect(swarm.trace()).toEqual([
-      'checkpoint 1',
-      'a < abandon e1',
+      'commit 0',
+      'a < committed e1 step 0',
       'epoch 2 a b c: b joins',
-      'a b c < prepare e2 step 1 loaded',
-      'd < standby spare',
+      'a b c < prepare e2 step 1 handed over',
+    ]);
+    swarm.settle('a report');
+    expect(swarm.trace()).toEqual(['d < standby spare', 'a b c < start e2 step 1']);
+  });
+
+  it('[CO23] hands over again, without a roll-back, when a newcomer is lost on the way', () => {
+    const swarm = script({ steps: 4 });
+    swarm.join('a');
+    swarm.settle('a report');
+    swarm.join('b', 'c');
+    swarm.settle('b ready');
+    swarm.trace();
+    swarm.gone('b');
+    expect(swarm.trace()).toEqual([
+      'a c < abandon e2',
+      'epoch 3 a c: b is gone',
+      'a c < prepare e3 step 1 handed over',
+    ]);
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+
+  it('[CO23] goes back to the checkpoint when one who has the state is lost on the way', () => {
+    const swarm = script({ steps: 4 });
+    swarm.join('a', 'b');
+    swarm.settle('* report');
+    swarm.say('b', { type: 'leave' });
+    swarm.settle('a ready');
+    swarm.trace();
+    swarm.gone('b');
+    expect(swarm.trace()).toEqual([
+      'a < abandon e3',
+      'roll back 1 to 0: b is gone',
+      'epoch 4 a: b is gone',
+      'a < prepare e4 step 0 loaded',
     ]);
   });
 
@@ -89,16 +120,16 @@ describe('a course of donors', () => {
     swarm.settle('b ready');
     expect(swarm.trace()).toEqual([
       'commit 0',
-      'a b < committed e2 step 0 checkpoint',
-      'checkpoint 1',
-      'a b < abandon e2',
-      'a < standby paused',
+      'a b < committed e2 step 0',
       'epoch 3 b: a is pausing',
-      'b < prepare e3 step 1 loaded',
+      'b a < prepare e3 step 1 handed over',
     ]);
+    swarm.settle('b report');
+    expect(swarm.trace()).toEqual(['a < standby paused', 'b < start e3 step 1']);
     expect(swarm.run.state.donors.map(({ wish }) => wish)).toEqual(['paused', 'compute']);
     swarm.say('a', { type: 'resume' });
-    expect(swarm.trace()).toEqual(['b < abandon e3', 'epoch 4 a b: a joins', 'a b < prepare e4 step 1 loaded']);
+    swarm.settle('* ready');
+    expect(swarm.trace().slice(-2)).toEqual(['epoch 4 a b: a joins', 'a b < prepare e4 step 2 handed over']);
   });
 
   it('[CO7] a resume before the boundary takes the wish to pause back', () => {

@@ -1,13 +1,15 @@
 /**
  * The course of a run: which plan is in force, what happens at a step boundary, and how a step is given up. Its one
- * idea: there are two ways to a new epoch and no third. `planAnew` starts from the newest checkpoint with whoever is
- * there; `tryAgain` keeps plan and state, and is only open while every member of the plan lives.
+ * idea: there are three ways to a new epoch and no fourth. `planAnew` starts from the newest checkpoint with whoever is
+ * there; `handOver` changes the plan at a boundary, the state going from peer to peer, and is only open while all who
+ * have it live; `tryAgain` keeps plan and state, and is only open while every member of the plan lives.
  */
-import type { PeerId, Result } from '../base.ts';
+import type { PeerId } from '../base.ts';
 import { stepLedger } from '../ledger.ts';
 import { type Plan, peers } from '../plan.ts';
 import { mayAskForCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
-import { type CoordinatorState, type Course, courseOf, evaluationDue, isDone, type Preparing } from './state.ts';
+import { type Course, courseOf, evaluationDue, isDone, type Preparing, type Source } from './state.ts';
+import { bestPlan, interruption, keepersLive, membersInvolved, offerOf } from './successor.ts';
 import { dutiesOf } from './tally.ts';
 import { change, changeDonor, forget, log, send, type Turn } from './turn.ts';
 
@@ -19,57 +21,49 @@ const SHORTEST_STEP_MS = 10_000;
 const SLOWEST_STEPS = 4;
 const EVALUATION_MS = 60_000;
 
-/** A plan over as many of these peers as one can be made for, the first ones first; else why there is none. */
-function bestPlan({ config }: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
-  const largest = config.makePlan(offer);
-  for (let count = offer.length - 1; count > 0 && !largest.ok; count--) {
-    const smaller = config.makePlan(offer.slice(0, count));
-    if (smaller.ok) return smaller;
-  }
-  return largest;
-}
-
-/** Those a plan may use, in the order they joined. */
-const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
-  donors.flatMap(({ peer, wish }) => (wish === 'compute' ? peer : [])).slice(0, config.capacity);
-
-/** Why the run should stand at the next boundary whose state is saved, or null. */
-export function interruption(state: CoordinatorState): string | null {
-  const course = courseOf(state);
-  if (course === null) return null;
-  if (state.operator !== 'run') return `the operator said ${state.operator}`;
-  const wishes = new Map(state.donors.map(({ peer, wish }) => [peer, wish]));
-  for (const peer of course.duties.keys()) {
-    const wish = wishes.get(peer);
-    if (wish === undefined) return `${peer} is gone`;
-    if (wish !== 'compute') return `${peer} is ${wish}`;
-  }
-  const members = course.duties.size;
-  if (members >= state.config.capacity || state.donors.length <= members) return null;
-  const offer = offerOf(state);
-  const newcomer = offer.find((peer) => !course.duties.has(peer));
-  if (newcomer === undefined) return null;
-  const plan = bestPlan(state, offer);
-  return plan.ok && peers(plan.value).length > members ? `${newcomer} joins` : null;
-}
-
 /** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
 export function considerInterruption(turn: Turn) {
   const { phase, newestCheckpointStep, committedSteps } = turn.state;
   if (phase.name === 'waiting') return planAnew(turn, 'donors are there');
-  if (phase.name !== 'preparing' || newestCheckpointStep !== committedSteps) return;
-  const reason = interruption(turn.state);
-  if (reason !== null) planAnew(turn, reason);
+  if (phase.name !== 'preparing' || phase.source.from === 'peers' || newestCheckpointStep !== committedSteps) return;
+  const stop = interruption(turn.state);
+  if (stop !== null) planAnew(turn, stop.reason);
 }
 
 /** A donor that this turn forgot: whatever its plan had in progress cannot be completed. */
 export function lose(turn: Turn, peer: PeerId, reason: string) {
-  const course = courseOf(turn.state);
-  if (!course?.duties.has(peer)) return considerInterruption(turn);
+  if (!membersInvolved(turn.state).includes(peer)) return considerInterruption(turn);
   const pending = turn.state.phase.name === 'saving' ? pendingNow(turn) : undefined;
   // Its shards are there already: nothing is lost, and the plan ends at this boundary anyway.
   if (pending !== undefined && !uploadsMissing(pending).includes(peer)) return;
+  planOn(turn, reason);
+}
+
+/** The epoch in progress cannot go on. A hand-over begins again where all who have the state still live. */
+export function planOn(turn: Turn, reason: string) {
+  const { phase, operator } = turn.state;
+  if (phase.name === 'preparing' && phase.source.from === 'peers' && operator === 'run') {
+    const { course } = phase.source;
+    const plan = keepersLive(turn.state, course) ? bestPlan(turn.state, offerOf(turn.state)) : null;
+    if (plan?.ok) return handOver(turn, course, plan.value, reason);
+  }
   planAnew(turn, reason);
+}
+
+/** At a boundary: the members of `before` give the state to those of the new plan. */
+function handOver(turn: Turn, before: Course, plan: Plan, reason: string) {
+  abandon(turn, reason);
+  change(turn, { attempts: { ...turn.state.attempts, faults: 0, stalls: 0 } });
+  begin(turn, plan, { from: 'peers', course: before }, reason);
+}
+
+/** What was begun under the epoch in progress ends; a step that is whole is completed by those who did it. */
+function abandon(turn: Turn, reason: string) {
+  const { phase } = turn.state;
+  if (!('course' in phase)) return;
+  // A training course at its boundary has no step in progress: its members finish what was committed, then hand over.
+  if (phase.name === 'training' && phase.step < turn.state.committedSteps) return;
+  send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: phase.course.epoch, detail: reason });
 }
 
 /** The plan in force, if any, ends here; what is not in the newest checkpoint is lost. Then whatever should come next. */
@@ -77,11 +71,11 @@ export function planAnew(turn: Turn, reason: string) {
   const { phase } = turn.state;
   const course = courseOf(turn.state);
   if (course !== null) {
-    send(turn, course.duties.keys(), { type: 'abandon', epoch: course.epoch, detail: reason });
+    send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: course.epoch, detail: reason });
   }
   change(turn, { attempts: { ...turn.state.attempts, faults: 0, stalls: 0 } });
   rollBack(turn, phase.name === 'waiting' ? 'the server started again from its store' : reason);
-  release(turn);
+  release(turn, new Set());
   const { state } = turn;
   if (isDone(state)) return finish(turn);
   if (state.operator === 'stop') return stopNow(turn);
@@ -95,15 +89,31 @@ export function planAnew(turn: Turn, reason: string) {
   if (offer.length === 0) return wait(turn, 'Waiting for a donor.');
   const plan = bestPlan(state, offer);
   if (!plan.ok) return wait(turn, `No plan for these donors: ${plan.reason}`);
-  begin(turn, plan.value, reason);
-  const planned = new Set(peers(plan.value));
-  const spare = state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !planned.has(peer) ? peer : []));
+  begin(turn, plan.value, { from: 'checkpoint', step: state.newestCheckpointStep }, reason);
+  sendSpare(turn, new Set(peers(plan.value)));
+}
+
+function sendSpare(turn: Turn, planned: ReadonlySet<PeerId>) {
+  const spare = turn.state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !planned.has(peer) ? peer : []));
   send(turn, spare, { type: 'standby', state: 'spare' });
 }
 
-/** Those who asked to go are free now: their shards are in the newest checkpoint, or lost for everyone. */
-function release(turn: Turn) {
+/** Everyone of the new plan has what it needs: who handed over and has no place in it is let go. */
+export function arrived(turn: Turn) {
+  const { phase } = turn.state;
+  if (phase.name !== 'preparing') return;
+  if (phase.source.from === 'peers') {
+    const members = new Set(phase.course.duties.keys());
+    release(turn, members);
+    sendSpare(turn, members);
+  }
+  boundary(turn);
+}
+
+/** Those who asked to go are free now, but for `needed`: their shards are with others, saved, or lost for everyone. */
+function release(turn: Turn, needed: ReadonlySet<PeerId>) {
   for (const { peer, wish } of turn.state.donors) {
+    if (needed.has(peer)) continue;
     if (wish === 'pausing') {
       changeDonor(turn, peer, { wish: 'paused' });
       send(turn, [peer], { type: 'standby', state: 'paused' });
@@ -125,7 +135,7 @@ export function stopNow(turn: Turn) {
 
 export function finish(turn: Turn) {
   change(turn, { phase: { name: 'finished' } });
-  release(turn);
+  release(turn, new Set());
   const { donors, operator, committedSteps } = turn.state;
   log(turn, 'info', `The run is finished after ${committedSteps} steps.`);
   send(
@@ -137,19 +147,18 @@ export function finish(turn: Turn) {
   if (operator === 'stop') stopNow(turn);
 }
 
-function begin(turn: Turn, plan: Plan, reason: string) {
-  const { config, newestCheckpointStep } = turn.state;
+function begin(turn: Turn, plan: Plan, source: Source, reason: string) {
+  const { config } = turn.state;
   const course: Omit<Course, 'epoch'> = {
     plan,
     duties: dutiesOf(plan),
     slowestMs: null,
     ledger: stepLedger(plan, config.model.layers, config.batch.sequence),
   };
-  prepare(turn, course, newestCheckpointStep, reason);
+  prepare(turn, course, source, reason);
 }
 
-/** `checkpoint` null: the state is kept. */
-function prepare(turn: Turn, before: Omit<Course, 'epoch'>, checkpoint: number | null, reason: string) {
+function prepare(turn: Turn, before: Omit<Course, 'epoch'>, source: Source, reason: string) {
   const epoch = turn.state.epoch + 1;
   change(turn, { epoch });
   const { generation, committedSteps: step } = turn.state;
@@ -158,14 +167,17 @@ function prepare(turn: Turn, before: Omit<Course, 'epoch'>, checkpoint: number |
   const phase: Preparing = {
     name: 'preparing',
     course,
-    checkpoint,
+    source,
     waitingFor: members,
     deadline: turn.now + PREPARE_MS,
   };
   change(turn, { phase });
   turn.effects.push({ type: 'storeEpoch', epoch, generation, plan: course.plan, reason });
   log(turn, 'info', `Epoch ${epoch} with ${members.length} donors from step ${step}: ${reason}.`);
-  send(turn, members, { type: 'prepare', epoch, generation, step, checkpoint, plan: course.plan });
+  const told =
+    source.from === 'peers' ? { from: source.from, epoch: source.course.epoch, plan: source.course.plan } : source;
+  const message = { type: 'prepare', epoch, generation, step, source: told, plan: course.plan } as const;
+  send(turn, membersInvolved(turn.state), message);
 }
 
 /** The same plan again under a new epoch. Every member must be alive. */
@@ -173,10 +185,11 @@ export function tryAgain(turn: Turn, reason: string) {
   const { phase, newestCheckpointStep, committedSteps } = turn.state;
   const course = courseOf(turn.state);
   const stop = interruption(turn.state);
-  if (course === null || (stop !== null && newestCheckpointStep === committedSteps))
-    return planAnew(turn, stop ?? reason);
-  send(turn, course.duties.keys(), { type: 'abandon', epoch: course.epoch, detail: reason });
-  prepare(turn, course, phase.name === 'preparing' ? phase.checkpoint : null, reason);
+  const handsOver = phase.name === 'preparing' && phase.source.from === 'peers';
+  if (course === null || (stop !== null && !handsOver && newestCheckpointStep === committedSteps))
+    return planAnew(turn, stop?.reason ?? reason);
+  send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: course.epoch, detail: reason });
+  prepare(turn, course, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
 }
 
 /** Everyone is ready and no step is in progress: what comes next? */
@@ -187,7 +200,11 @@ export function boundary(turn: Turn) {
   const stop = interruption(state);
   const saved = state.newestCheckpointStep === state.committedSteps;
   const saving = pendingNow(turn) !== undefined;
-  if (course === null || (stop !== null && saved)) return planAnew(turn, stop ?? 'no plan is in force');
+  if (course === null) return planAnew(turn, 'no plan is in force');
+  // After the last step there is nothing to plan for, only to save.
+  const successor = state.committedSteps < state.config.steps ? stop?.successor : null;
+  if (stop !== null && successor) return handOver(turn, course, successor, stop.reason);
+  if (stop !== null && saved) return planAnew(turn, stop.reason);
   if (stop !== null && saving) return save(turn, course);
   if (evaluationDue(state)) return evaluate(turn, course);
   if (state.committedSteps < state.config.steps) return train(turn, course);
@@ -220,10 +237,11 @@ function train(turn: Turn, course: Course) {
   send(turn, course.duties.keys(), { type: 'start', epoch, step });
 }
 
-/** This commit asks for its checkpoint: it is due, the last one, or the run should stand after it. */
+/** This commit asks for its checkpoint: it is due, the last one, or the run should stand after it and nobody takes over. */
 export function checkpointDue(turn: Turn): boolean {
   const { state } = turn;
   const committed = state.committedSteps + 1;
-  if (committed >= state.config.steps || interruption(state) !== null) return true;
+  const stop = interruption(state);
+  if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
   return committed % state.config.checkpointEverySteps === 0 && mayAskForCheckpoint(turn);
 }

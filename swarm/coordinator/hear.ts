@@ -5,7 +5,7 @@
 import { assertNever, type PeerId } from '../base.ts';
 import { takeUpload } from './checkpoint.ts';
 import { considerCommit, faulty, notFinite } from './commit.ts';
-import { boundary, considerInterruption, lose } from './course.ts';
+import { arrived, boundary, considerInterruption, lose } from './course.ts';
 import { type Course, courseOf, type Donor, type DonorMessage, type Evaluating } from './state.ts';
 import { evaluatorsOf, reportProblem, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Turn } from './turn.ts';
@@ -53,7 +53,7 @@ function hearReady(turn: Turn, peer: PeerId, { epoch }: Said<'ready'>) {
   }
   const waitingFor = phase.waitingFor.filter((other) => other !== peer);
   change(turn, { phase: { ...phase, waitingFor } });
-  if (waitingFor.length === 0) boundary(turn);
+  if (waitingFor.length === 0) arrived(turn);
 }
 
 function hearReport(turn: Turn, peer: PeerId, message: Said<'report'>) {

@@ -76,7 +76,8 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
   const { losses, shards } = partOf(peer, plan);
   switch (message.type) {
     case 'prepare':
-      return { type: 'ready', epoch: message.epoch, memoryBytes: 1 };
+      // One who only hands over has no part in the new plan.
+      return peers(message.plan).includes(peer) ? { type: 'ready', epoch: message.epoch, memoryBytes: 1 } : null;
     case 'start': {
       const reported = shards.map((shard) => ({ ...shard, sumSquares: 0.25, digest: null }));
       const { epoch, step } = message;
@@ -172,6 +173,8 @@ export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Ef
   if (event.type === 'donorGone') disconnect(run, event.peer);
   if (event.type === 'donorSaid' && event.message.type === 'ready' && event.message.epoch === run.store.epoch) {
     run.ready.add(event.peer);
+    const members = run.store.plan === null ? [] : peers(run.store.plan);
+    if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
   const [state, effects] = step(before, event, now);
   run.state = state;
@@ -274,15 +277,17 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
   const members = store.plan === null ? [] : peers(store.plan);
   if (message.type === 'prepare') {
     invariant(message.epoch === store.epoch && message.step === store.commits.length, 'a plan begins at the next step');
-    if (message.checkpoint === null) {
-      invariant(
-        members.every((peer) => run.holding.has(peer)),
-        'state is kept only where everyone kept it',
-      );
-    } else {
-      invariant(message.checkpoint === store.checkpoint, 'a plan begins from the newest checkpoint');
-      invariant(message.step === message.checkpoint, 'nothing is committed beyond the checkpoint a plan begins from');
+    const { source } = message;
+    if (source.from === 'checkpoint') {
+      invariant(source.step === store.checkpoint, 'a plan begins from the newest checkpoint');
+      invariant(message.step === source.step, 'nothing is committed beyond the checkpoint a plan begins from');
       run.holding.clear();
+    } else {
+      const having = source.from === 'kept' ? members : peers(source.plan);
+      invariant(
+        having.every((peer) => run.holding.has(peer)),
+        'state is kept or handed over only where everyone kept it',
+      );
     }
   }
   if (message.type !== 'prepare') {
@@ -291,7 +296,12 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
       members.every((peer) => run.ready.has(peer)),
       'a step starts when everyone is ready',
     );
-    run.holding.clear();
-    for (const peer of members) run.holding.add(peer);
+    hold(run, members);
   }
+}
+
+/** These have the state, and nobody else is counted on. */
+function hold({ holding }: Rehearsal, members: readonly PeerId[]): void {
+  holding.clear();
+  for (const peer of members) holding.add(peer);
 }

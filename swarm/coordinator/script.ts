@@ -157,10 +157,12 @@ function effectText(effect: Effect): string | null {
   }
 }
 
+const SOURCES = { checkpoint: 'loaded', kept: 'kept', peers: 'handed over' } as const;
+
 function messageText(message: ServerMessage): string {
   switch (message.type) {
     case 'prepare':
-      return `prepare e${message.epoch} step ${message.step} ${message.checkpoint === null ? 'kept' : 'loaded'}`;
+      return `prepare e${message.epoch} step ${message.step} ${SOURCES[message.source.from]}`;
     case 'committed':
       return `committed e${message.epoch} step ${message.step}${message.checkpoint ? ' checkpoint' : ''}`;
     case 'start':

@@ -154,11 +154,16 @@ export interface Course {
   readonly ledger: readonly LedgerEntry[];
 }
 
+/** Where the members of a new course get the state: the newest checkpoint, what they kept, or an earlier course's members. */
+export type Source =
+  | { readonly from: 'checkpoint'; readonly step: number }
+  | { readonly from: 'kept' }
+  | { readonly from: 'peers'; readonly course: Course };
+
 export interface Preparing {
   readonly name: 'preparing';
   readonly course: Course;
-  /** The checkpoint to load; null: the primaries kept their state. */
-  readonly checkpoint: number | null;
+  readonly source: Source;
   readonly waitingFor: readonly PeerId[];
   readonly deadline: number;
 }

@@ -5,7 +5,7 @@
 import { assertNever } from '../base.ts';
 import { pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
-import { considerInterruption, lose, planAnew, stopNow } from './course.ts';
+import { considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
 import { hear } from './hear.ts';
 import {
   type CoordinatorEvent,
@@ -88,7 +88,7 @@ function expire(turn: Turn) {
     case 'preparing': {
       const reason = `${phase.waitingFor.join(', ')} did not get ready in time`;
       dismiss(turn, phase.waitingFor, reason);
-      return planAnew(turn, reason);
+      return planOn(turn, reason);
     }
     case 'training': {
       const owing = reportersOf(phase.course.duties);

@@ -3,6 +3,7 @@
  * the arithmetic (web/src/gpu). Calls that compute only put work in the GPU's queue; values come back by Readings.
  */
 import type { Range } from '../../../swarm/base.ts';
+import type { StateKind } from '../../../swarm/handover.ts';
 import type { BlockName } from '../../../swarm/model.ts';
 
 /** Values on their way back from the GPU; `take` lends them for the length of the call. */
@@ -71,11 +72,10 @@ export interface Shards {
   readValues(block: BlockName, range: Range): Promise<Reading>;
   /** Values, m, v of a shard, one after the other. */
   readState(block: BlockName, shard: Range): Promise<Reading>;
-  writeState(block: BlockName, shard: Range, kind: StateKind, values: Float32Array): void;
+  /** Writes what the shards here keep of a range. */
+  writeState(block: BlockName, range: Range, kind: StateKind, values: Float32Array): void;
   close(): void;
 }
-
-export type StateKind = 'value' | 'm' | 'v';
 
 export interface ShardNorm {
   readonly block: BlockName;

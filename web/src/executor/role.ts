@@ -3,12 +3,13 @@
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
 import type { PeerId, Range } from '../../../swarm/base.ts';
+import type { StateKind } from '../../../swarm/handover.ts';
 import { type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { holders, owner, type Plan, peers } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
-import type { Shards, Stage, StateKind } from './engine.ts';
+import type { Shards, Stage } from './engine.ts';
 import type { Role } from './execute.ts';
 
 export interface Engine {

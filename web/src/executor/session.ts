@@ -4,18 +4,25 @@
  * was aborted a moment later, and nothing is reported for a step before the state stands after the one before.
  */
 import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/data.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
-import { modelFromConfig } from '../../../swarm/gpt2.ts';
+import type { StateKind } from '../../../swarm/handover.ts';
 import type { RunFacts, ServerMessage } from '../../../swarm/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
+import { type Plan, peers } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
-import type { StateKind, UpdateScalars } from './engine.ts';
+import type { UpdateScalars } from './engine.ts';
 import { gatherValues, type Role, StepRun, type Surroundings, sendValues } from './execute.ts';
 import { abortable, Inbox } from './inbox.ts';
+import { type Belongings, belongings, move, partners } from './moving.ts';
 import { buildRole, closeRole, type Engine, loadRole, neighbours, roleBytes } from './role.ts';
-import { TokenSource } from './tokenSource.ts';
+import { samplesRead, TokenSource } from './tokenSource.ts';
+
+/** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
+const STEPS_AHEAD = 4;
 
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {
@@ -49,6 +56,8 @@ interface Epoch {
   readonly abort: AbortController;
   /** Everything done for this epoch, one after the other; never rejects. */
   work: Promise<void>;
+  /** The one whose work this one waits for. */
+  before: Epoch | null;
 }
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
@@ -59,8 +68,11 @@ export class Session {
   #run: Run | null = null;
   #role: Role | null = null;
   #epoch: Epoch | null = null;
-  /** Updates that the shards of the role have had. */
+  /** Updates that the shards of the role have had, and those whose values its stages have gathered. */
   #stateStep = 0;
+  #gatheredStep = 0;
+  /** What this peer had under the plan before, until the first step of the new one. */
+  #belongings: Belongings | null = null;
   /** A peer without losses and shards may hear of the commit before it asks for it. */
   #lastCommit: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
   #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
@@ -90,7 +102,7 @@ export class Session {
         this.#committed(message);
         return;
       case 'abandon':
-        if (this.#epoch?.number === message.epoch) this.#leaveEpoch();
+        if (this.#epoch?.number === message.epoch) this.#epoch.abort.abort(new Error(message.detail));
         return;
       case 'standby':
         this.#leaveEpoch();
@@ -124,49 +136,54 @@ export class Session {
     const model = modelFromConfig(facts.model);
     invariant(model.ok, 'the server sent a model that it would have refused itself');
     const files = this.#parts.files(token);
-    const source = (list: RunFacts['data']) =>
-      new TokenSource(list, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
+    const source = (list: TokenList, order: Order) =>
+      new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
     this.#run = {
       peer,
       facts,
       model: model.value,
       engine: this.#parts.engine(model.value, facts.train),
       files,
-      tokens: source(facts.data),
-      evaluation: facts.evaluation ? source(facts.evaluation) : null,
+      tokens: source(facts.data, facts.order),
+      evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
     };
   }
 
   #prepare(message: Message<'prepare'>): void {
-    this.#leaveEpoch();
-    const before = this.#epoch?.work ?? Promise.resolve();
-    const epoch: Epoch = { number: message.epoch, abort: new AbortController(), work: Promise.resolve() };
+    const { source } = message;
+    // Who hands over completes the committed step first; nothing else of an older epoch goes on.
+    this.#leaveEpoch(source.from === 'peers' ? source.epoch : null);
+    const before = this.#epoch;
+    const epoch: Epoch = { number: message.epoch, abort: new AbortController(), work: Promise.resolve(), before };
     this.#epoch = epoch;
-    this.#inbox.advance(message.epoch, message.step);
-    epoch.work = before.then(() => this.#guard(epoch, () => this.#getReady(epoch, message)));
+    epoch.work = (before?.work ?? Promise.resolve()).then(() => {
+      epoch.before = null;
+      return this.#guard(epoch, () => this.#getReady(epoch, message));
+    });
   }
 
-  async #getReady(epoch: Epoch, { plan, checkpoint, step }: Message<'prepare'>): Promise<void> {
+  async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
     const run = this.#run;
     invariant(run, 'a plan came before the welcome');
+    const { plan, source, step } = message;
+    this.#inbox.advance(epoch.number, step);
     this.#show({ activity: 'preparing', step });
-    const links = this.#parts.page.connect(neighbours(run.model, plan, run.peer), epoch.number);
-    links.catch(() => undefined); // awaited below
-    if (checkpoint === null) {
-      if (!this.#role || this.#stateStep !== step) {
-        throw new Error(`the state here stands after ${this.#stateStep} steps, not ${step}`);
-      }
-      this.#role = { ...this.#role, plan, epoch: epoch.number };
-    } else {
-      this.#dropRole();
-      this.#role = await buildRole(run.engine, run.model, run.facts.train, plan, run.peer, epoch.number);
-      await loadRole(this.#role, (block, kind, range) => run.files.state(checkpoint, block, kind, range));
-      this.#stateStep = step;
+    switch (source.from) {
+      case 'checkpoint':
+        await this.#load(run, epoch, plan, source.step);
+        break;
+      case 'kept':
+        await this.#keep(run, epoch, plan, step);
+        break;
+      case 'peers':
+        await this.#takeOver(run, epoch, message, source);
+        break;
     }
     const role = this.#role;
-    await links;
-    if (checkpoint === null) await this.#shareValues(epoch, role, step);
-    this.#prefetch(run, role, step);
+    // One who only hands over has nothing to say: the server lets it go when everyone else is ready.
+    if (!role) return;
+    this.#expectTokens(run, role, step);
+    this.#expectHeldOut(run, role, 0);
     epoch.abort.signal.throwIfAborted();
     this.#show({
       activity: 'waiting',
@@ -174,6 +191,76 @@ export class Session {
       gpuMemoryBytes: roleBytes(role),
     });
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
+  }
+
+  /** Everything from a checkpoint, over HTTP. */
+  async #load(run: Run, epoch: Epoch, plan: Plan, checkpoint: number): Promise<void> {
+    const links = this.#connect(neighbours(run.model, plan, run.peer), epoch);
+    this.#belongings = null;
+    this.#dropRole();
+    const role = await buildRole(run.engine, run.model, run.facts.train, plan, run.peer, epoch.number);
+    this.#role = role;
+    await loadRole(role, (block, kind, range) => run.files.state(checkpoint, block, kind, range));
+    this.#stateStep = checkpoint;
+    this.#gatheredStep = checkpoint;
+    await links;
+  }
+
+  /** The same plan again: shards stay, their values are sent to the holders once more. */
+  async #keep(run: Run, epoch: Epoch, plan: Plan, step: number): Promise<void> {
+    if (!this.#role || this.#stateStep !== step) {
+      throw new Error(`the state here stands after ${this.#stateStep} steps, not ${step}`);
+    }
+    this.#role = { ...this.#role, plan, epoch: epoch.number };
+    await this.#connect(neighbours(run.model, plan, run.peer), epoch);
+    await this.#shareValues(epoch, this.#role, step);
+    this.#gatheredStep = step;
+  }
+
+  /** A new plan: what this peer had is copied aside, then given, kept and completed by what others give. */
+  async #takeOver(
+    run: Run,
+    epoch: Epoch,
+    { plan, step }: Message<'prepare'>,
+    { plan: before, epoch: origin }: Extract<Message<'prepare'>['source'], { from: 'peers' }>,
+  ): Promise<void> {
+    const { model, peer: me } = run;
+    if (this.#belongings?.epoch !== origin) this.#belongings = null;
+    if (peers(before).includes(me) && !this.#belongings) {
+      if (!this.#role || this.#stateStep !== step || this.#gatheredStep !== step) {
+        throw new Error(`the state here stands after ${this.#gatheredStep} steps, not ${step}`);
+      }
+      this.#belongings = { ...(await belongings(this.#role, step)), epoch: origin };
+    }
+    // Links of the plan before stay: what was sent there may still be on its way.
+    const others = [neighbours(model, before, me), neighbours(model, plan, me), partners(model, before, plan, me)];
+    const links = this.#connect([...new Set(others.flat())], epoch);
+    this.#dropRole();
+    if (peers(plan).includes(me)) {
+      this.#role = await buildRole(run.engine, model, run.facts.train, plan, me, epoch.number);
+    }
+    await links;
+    const { signal } = epoch.abort;
+    await move({
+      model,
+      me,
+      before,
+      after: plan,
+      epoch: epoch.number,
+      step,
+      had: this.#belongings,
+      role: this.#role,
+      send: (to, key, values) => this.#sendTensor(signal, to, key, values),
+      receive: (key, sender) => this.#inbox.receive(key, sender, signal),
+    });
+    this.#stateStep = step;
+    this.#gatheredStep = step;
+  }
+
+  #connect(others: readonly PeerId[], epoch: Epoch): Promise<void> {
+    const links = this.#parts.page.connect(others, epoch.number);
+    links.catch(() => undefined); // awaited when the stages are built
+    return links;
   }
 
   /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
@@ -193,8 +280,10 @@ export class Session {
     this.#inbox.advance(epoch.number, step);
     this.#show({ activity: 'computing', step });
     const actions = stepSchedule(role.plan).get(run.peer) ?? [];
-    this.#prefetch(run, role, step + 1);
+    this.#belongings = null;
+    this.#expectTokens(run, role, step);
     await new StepRun(role, this.#surroundings(epoch, role, step), step).train(actions);
+    this.#gatheredStep = step + 1;
     this.#show({ activity: 'waiting' });
   }
 
@@ -202,12 +291,14 @@ export class Session {
     const { run, role } = this.#atWork();
     const source = run.evaluation;
     invariant(source, 'the run has no held-out text');
+    this.#belongings = null;
     this.#show({ activity: 'evaluating', step });
     const { globalBatchSize, sequenceLength } = run.facts.train;
     const actions = forwardOnly(role.plan).get(run.peer) ?? [];
     const sums = new Map<number, number | null>();
     const firstSample = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples[0]]));
     for (let first = 0, round = 0; first < source.windows; first += globalBatchSize, round++) {
+      this.#expectHeldOut(run, role, first);
       const around = this.#surroundings(epoch, role, step, source, first);
       const counted = (microBatch: number, row: number): boolean =>
         first + (firstSample.get(microBatch) ?? 0) + Math.floor(row / sequenceLength) < source.windows;
@@ -292,16 +383,24 @@ export class Session {
     })();
   }
 
-  #prefetch({ tokens, facts }: Run, { plan, peer }: Role, step: number): void {
-    const ends = [plan.stages[0], plan.stages.at(-1)];
-    const carried = new Set(
-      ends
-        .flatMap((stage) => stage?.members.filter((member) => member.peer === peer) ?? [])
-        .flatMap((m) => m.microBatches),
+  /** The tokens of this step and the next ones are to be here in time. */
+  #expectTokens({ tokens, facts }: Run, { plan, peer }: Role, step: number): void {
+    const { steps, globalBatchSize } = facts.train;
+    const samples = samplesRead(plan, peer);
+    const ahead = Math.min(STEPS_AHEAD, steps - 1 - step);
+    tokens.expect(
+      Array.from({ length: 1 + Math.max(0, ahead) }, (_, i) => (step + i) * globalBatchSize).flatMap((first) =>
+        samples.map((sample) => first + sample),
+      ),
     );
-    for (const { id, samples } of plan.microBatches) {
-      if (carried.has(id)) tokens.prefetch(step * facts.train.globalBatchSize, samples);
-    }
+  }
+
+  /** The same of an evaluation's round that begins with window `first`, and of the next one. */
+  #expectHeldOut({ evaluation, facts }: Run, { plan, peer }: Role, first: number): void {
+    const { globalBatchSize } = facts.train;
+    const rounds = [first, first + globalBatchSize].filter((window) => window < (evaluation?.windows ?? 0));
+    const samples = samplesRead(plan, peer);
+    evaluation?.expect(rounds.flatMap((window) => samples.map((sample) => window + sample)));
   }
 
   #atWork(): { readonly run: Run; readonly role: Role } {
@@ -341,8 +440,12 @@ export class Session {
     this.#parts.page.sendServer(about === undefined ? message : { ...message, about });
   }
 
-  #leaveEpoch(): void {
-    this.#epoch?.abort.abort(new Error('the step was abandoned'));
+  /** Aborts what is in progress, but for the epoch that completes a committed step before it hands over. */
+  #leaveEpoch(completing: number | null = null): void {
+    for (let epoch = this.#epoch; epoch; epoch = epoch.before) {
+      if (epoch.number !== completing) epoch.abort.abort(new Error('the step was abandoned'));
+    }
+    if (this.#epoch?.number === completing) return;
     this.#awaitingCommit = null;
     this.#show({ activity: 'idle' });
   }

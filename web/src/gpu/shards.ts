@@ -8,13 +8,14 @@ import { addInto } from '../../../shaders/addInto.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
-import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import type { StateKind } from '../../../swarm/handover.ts';
 import { type Arena, arena, segmentsIn } from '../../../swarm/layout.ts';
 import { PARTIALS, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
-import type { Reading, ShardNorm, Shards, Stage, StateKind, UpdateScalars } from '../executor/engine.ts';
+import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
 import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
 import { type Gpu, GpuStage, writeRange } from './stage.ts';
 
@@ -235,10 +236,14 @@ export class GpuShards implements Shards {
   }
 
   writeState(name: BlockName, range: Range, kind: StateKind, values: Float32Array): void {
-    const shard = this.#shard(name, range);
-    const target =
-      kind === 'value' ? shard.values : { buffer: this.#buffers.get(`${kind}/${shard.key}`), arena: shard.arena };
-    writeRange(this.#gpu.device, target.arena, target.buffer, range, values);
+    for (const { work, key, arena: own, values: master } of this.#shards) {
+      const part = work.block === name ? overlap(work.range, range) : null;
+      if (!part) continue;
+      const target = kind === 'value' ? master : { buffer: this.#buffers.get(`${kind}/${key}`), arena: own };
+      const from = part[0] - range[0];
+      const inside = values.subarray(from, from + part[1] - part[0]);
+      writeRange(this.#gpu.device, target.arena, target.buffer, part, inside);
+    }
   }
 
   /** What one update dispatches, for the profile. */

@@ -1,0 +1,72 @@
+/**
+ * Who takes over: the best plan for those who are there, and whether the plan in force should give way to it. Pure
+ * questions about a state; what is done about the answers is in course.ts.
+ */
+import { type PeerId, type Result, refusal } from '../base.ts';
+import { type Plan, peers } from '../plan.ts';
+import { type CoordinatorState, type Course, courseOf } from './state.ts';
+
+/** A plan over as many of these peers as one can be made for, the first ones first; else why there is none. */
+export function bestPlan({ config }: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
+  if (offer.length === 0) return refusal('there is no donor');
+  const largest = config.makePlan(offer);
+  for (let count = offer.length - 1; count > 0 && !largest.ok; count--) {
+    const smaller = config.makePlan(offer.slice(0, count));
+    if (smaller.ok) return smaller;
+  }
+  return largest;
+}
+
+/** Those a plan may use, in the order they joined. */
+export const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
+  donors.flatMap(({ peer, wish }) => (wish === 'compute' ? peer : [])).slice(0, config.capacity);
+
+/** Why the plan in force should end at the next boundary. */
+export interface Interruption {
+  readonly reason: string;
+  /** The plan that takes over, the state going from peer to peer; null: the state is saved first. */
+  readonly successor: Plan | null;
+}
+
+export function interruption(state: CoordinatorState): Interruption | null {
+  const course = courseOf(state);
+  if (course === null) return null;
+  if (state.operator !== 'run') return { reason: `the operator said ${state.operator}`, successor: null };
+  const reason = departure(state, course) ?? arrival(state, course);
+  if (reason === null) return null;
+  const plan = keepersLive(state, course) ? bestPlan(state, offerOf(state)) : null;
+  return { reason, successor: plan?.ok ? plan.value : null };
+}
+
+function departure({ donors }: CoordinatorState, { duties }: Course): string | null {
+  const wishes = new Map(donors.map(({ peer, wish }) => [peer, wish]));
+  for (const peer of duties.keys()) {
+    const wish = wishes.get(peer);
+    if (wish === undefined) return `${peer} is gone`;
+    if (wish !== 'compute') return `${peer} is ${wish}`;
+  }
+  return null;
+}
+
+function arrival(state: CoordinatorState, { duties }: Course): string | null {
+  const members = duties.size;
+  if (members >= state.config.capacity || state.donors.length <= members) return null;
+  const offer = offerOf(state);
+  const newcomer = offer.find((peer) => !duties.has(peer));
+  if (newcomer === undefined) return null;
+  const plan = bestPlan(state, offer);
+  return plan.ok && peers(plan.value).length > members ? `${newcomer} joins` : null;
+}
+
+/** All who have the state of a course are there. */
+export const keepersLive = ({ donors }: CoordinatorState, { duties }: Course): boolean =>
+  [...duties.keys()].every((peer) => donors.some((donor) => donor.peer === peer));
+
+/** Everyone who was told of the epoch in progress: the plan's members, and those who hand over to them. */
+export function membersInvolved(state: CoordinatorState): PeerId[] {
+  const course = courseOf(state);
+  if (course === null) return [];
+  const { phase } = state;
+  const before = phase.name === 'preparing' && phase.source.from === 'peers' ? phase.source.course.duties.keys() : [];
+  return [...new Set([...course.duties.keys(), ...before])];
+}

@@ -1,0 +1,116 @@
+/**
+ * A change of plan as one peer lives it: what it had is copied aside, its new stages and shards are built, and the copy
+ * and the frames of others fill them. The copy outlives the attempt, so a hand-over that fails on the way can begin
+ * again with nothing lost (CO23).
+ */
+import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import type { TensorKey } from '../../../swarm/frame.ts';
+import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/handover.ts';
+import { slices } from '../../../swarm/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model.ts';
+import type { Plan } from '../../../swarm/plan.ts';
+import { blockIndex, type Role } from './execute.ts';
+
+interface Part {
+  readonly block: BlockName;
+  readonly kind: StateKind;
+  readonly range: Range;
+  readonly values: Float32Array;
+}
+
+/** What a peer had under a plan after so many steps, in its own memory. */
+export interface Belongings {
+  readonly epoch: number;
+  readonly step: number;
+  readonly parts: readonly Part[];
+}
+
+/** Copies everything a role holds or keeps. */
+export async function belongings({ epoch, stages, uses, shards, kept }: Role, step: number) {
+  const parts: Part[] = [];
+  for (const { block, range } of kept) {
+    const state = await (await shards.readState(block, range)).take((values) => values.slice());
+    const length = range[1] - range[0];
+    STATE_KINDS.forEach((kind, index) => {
+      parts.push({ block, kind, range, values: state.subarray(index * length, (index + 1) * length) });
+    });
+  }
+  for (const [index, stage] of stages) {
+    for (const use of uses.get(index) ?? []) {
+      for (const range of slices(use, [0, Number.POSITIVE_INFINITY])) {
+        const values = await (await stage.readValues(use.block, range)).take((read) => read.slice());
+        parts.push({ block: use.block, kind: 'value', range, values });
+      }
+    }
+  }
+  return { epoch, step, parts } satisfies Belongings;
+}
+
+/** A range out of what there is, perhaps from several parts. */
+function found({ parts }: Belongings, { block, kind, range }: Transfer): Float32Array<ArrayBuffer> {
+  const values = new Float32Array(range[1] - range[0]);
+  let missing = values.length;
+  const written = new Uint8Array(values.length);
+  for (const part of parts) {
+    const shared = part.block === block && part.kind === kind ? overlap(part.range, range) : null;
+    if (!shared || missing === 0) continue;
+    values.set(part.values.subarray(shared[0] - part.range[0], shared[1] - part.range[0]), shared[0] - range[0]);
+    for (let i = shared[0] - range[0]; i < shared[1] - range[0]; i++) {
+      missing -= written[i] === 0 ? 1 : 0;
+      written[i] = 1;
+    }
+  }
+  invariant(missing === 0, `${kind} of ${block} [${range.join(', ')}) is not here`);
+  return values;
+}
+
+/** Puts a range into every stage and shard of the new role that has a place for it. */
+function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, values: Float32Array): void {
+  shards.writeState(block, range, kind, values);
+  if (kind !== 'value') return;
+  for (const [index, stage] of stages) {
+    if (uses.get(index)?.some((use) => use.block === block)) stage.writeValues(block, range, values);
+  }
+}
+
+export interface Move {
+  readonly model: Model;
+  readonly me: PeerId;
+  readonly before: Plan;
+  readonly after: Plan;
+  readonly epoch: number;
+  readonly step: number;
+  /** Null where this peer had no part in the plan before. */
+  readonly had: Belongings | null;
+  /** Null where it has none in the new one. */
+  readonly role: Role | null;
+  send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
+  receive(key: TensorKey, from: PeerId): Promise<Float32Array>;
+}
+
+/** Gives and takes what `transfers` lists; resolves when all of this peer's part is done. */
+export async function move({ model, me, before, after, epoch, step, had, role, send, receive }: Move): Promise<void> {
+  const keyOf = ({ block, kind, range }: Transfer): TensorKey => {
+    return { kind: 'state', epoch, step, stage: STATE_KINDS.indexOf(kind), index: blockIndex(model, block), range };
+  };
+  const work: Promise<void>[] = [];
+  for (const transfer of transfers(model, before, after)) {
+    const { from, to } = transfer;
+    if (to === me && from !== me) {
+      invariant(role, 'a peer without a role is given nothing');
+      work.push(receive(keyOf(transfer), from).then((values) => put(role, transfer, values)));
+    }
+    if (from !== me) continue;
+    invariant(had, 'a peer that had nothing gives nothing');
+    const values = found(had, transfer);
+    if (to !== me) work.push(send(to, keyOf(transfer), values));
+    else if (role) put(role, transfer, values);
+  }
+  await Promise.all(work);
+}
+
+/** Everyone that this peer gives to or takes from. */
+export function partners(model: Model, before: Plan, after: Plan, me: PeerId): PeerId[] {
+  const list = transfers(model, before, after).filter(({ from, to }) => from !== to);
+  return [...new Set(list.flatMap(({ from, to }) => (from === me ? to : to === me ? from : [])))];
+}
