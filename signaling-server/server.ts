@@ -9,17 +9,16 @@ import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import websocket from '@fastify/websocket';
 import Fastify, { type FastifyInstance } from 'fastify';
-import { invariant, type PeerId, type Result, refusal, success } from '../swarm/base.ts';
+import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
-import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { modelOf } from '../swarm/runFile.ts';
-import type { ScheduleName } from '../swarm/schedule/action.ts';
 import type { WatchMessage } from '../swarm/watch.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
 import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
+import { type PlanWishes, planTerms } from './planning.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
 
@@ -32,7 +31,7 @@ const STOP_LIMIT_MS = 180_000;
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
 
-export interface ServerOptions {
+export interface ServerOptions extends PlanWishes {
   readonly data: DataDirectory;
   readonly runName: string;
   readonly log: Log;
@@ -43,8 +42,6 @@ export interface ServerOptions {
   readonly port?: number;
   /** Fixed number of donors, all of whom compute: no step before they are there. Null: whoever comes. */
   readonly expectedDonors?: number | null;
-  readonly microBatches?: number;
-  readonly schedule?: ScheduleName;
   readonly steps?: number;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
@@ -116,17 +113,13 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
   data.store.setActive(runName);
   const { file } = parseDocument(row.document);
   const model = modelOf(file);
-  const { microBatches, schedule = 'gpipe' } = options;
-  const shape = microBatches === undefined ? { schedule } : { schedule, microBatches };
-  const makePlan = (peers: readonly PeerId[]) => success(equalSplit(model, file.train.globalBatchSize, peers, shape));
   return new ActiveRun({
     ...options,
     store: data.store,
     blobs: data.blobs,
     name: runName,
     log,
-    makePlan,
-    capacity: model.layers,
+    ...planTerms(model, file.train.globalBatchSize, options),
     expectedDonors: options.expectedDonors ?? null,
   });
 }

@@ -5,11 +5,11 @@
 import { type Result, refusal, success } from '../swarm/base.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';
+import type { PlanWishes } from './planning.ts';
 import type { ActiveRun, Log } from './run.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 
-export interface Training
-  extends Pick<ServerOptions, 'data' | 'runName' | 'microBatches' | 'schedule' | 'steps' | 'metricsPath'> {
+export interface Training extends PlanWishes, Pick<ServerOptions, 'data' | 'runName' | 'steps' | 'metricsPath'> {
   readonly donors: number;
   readonly pages: string;
   readonly log: Log;

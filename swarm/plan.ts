@@ -87,6 +87,25 @@ export function peers(plan: Plan): PeerId[] {
   return [...new Set([...members, ...keepers])];
 }
 
+/** The plan with the n-th peer in its place that is the n-th here. */
+export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
+  const named = peers(plan);
+  invariant(named.length === seats.length, `a plan of ${named.length} peers has no seats for ${seats.length}`);
+  const seat = new Map(named.map((peer, index) => [peer, seats[index] ?? peer]));
+  const of = (peer: PeerId): PeerId => seat.get(peer) ?? peer;
+  return {
+    ...plan,
+    stages: plan.stages.map((stage) => ({
+      ...stage,
+      members: stage.members.map((member) => ({ ...member, peer: of(member.peer) })),
+    })),
+    state: plan.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) })),
+    })),
+  };
+}
+
 /** The stage that a block's update belongs to. A tied embedding is at home in the first stage. */
 export function homeStage(plan: Plan, block: BlockName): number {
   if (block === 'embedding') return 0;

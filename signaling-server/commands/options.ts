@@ -1,9 +1,8 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 import { Option } from 'commander';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
+import { LATER_SCHEDULES } from '../planFile.ts';
 import { badInput, COMES_LATER } from './failure.ts';
-
-const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna', 'auto'];
 
 /** A whole number from `least` on; the option's name opens the sentence. */
 export const wholeNumber =
@@ -20,7 +19,8 @@ export function schedule(text: string): ScheduleName {
   const known = SCHEDULE_NAMES.find((name) => name === text);
   if (known !== undefined) return known;
   const names = SCHEDULE_NAMES.join(', ');
-  if (LATER_SCHEDULES.includes(text)) throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
+  if (text === 'auto' || LATER_SCHEDULES.includes(text))
+    throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
 }
 

@@ -66,7 +66,7 @@ describe('bad arguments', () => {
     [['swarm', 'run.json'], /--donors is missing/],
     [['swarm', 'run.json', '--donors', 'two'], /--donors must be a whole number of 1 or more, not "two"/],
     [['swarm', 'run.json', '--donors', '0'], /--donors must be a whole number of 1 or more/],
-    [['swarm', 'run.json', '--donors', '2', '--stages', '1'], /--stages must equal --donors \(2\)/],
+    [['swarm', 'run.json', '--donors', '2', '--stages', '3'], /--stages must be at most --donors \(2\), not 3/],
     [
       ['swarm', 'run.json', '--donors', '2', '--schedule', 'best'],
       /--schedule "best" is unknown: expected one of gpipe/,
@@ -85,7 +85,6 @@ describe('bad arguments', () => {
     ['bench', 'server', '--json'],
     ['swarm', 'run.json', '--donors', '1', '--chaos', 'kill:0@1'],
     ['swarm', 'run.json', '--donor', 'speed=0.5'],
-    ['swarm', 'run.json', '--donors', '1', '--plan', 'plan.json'],
     ['swarm', 'run.json', '--donors', '1', '--browser', 'firefox'],
     ['serve', '--tls-cert', 'a', '--tls-key', 'b'],
     ['serve', '--invite', 'secret'],
@@ -102,13 +101,100 @@ describe('bad input', () => {
     await refuses(swarm(), /run\.json: epochs is unknown/);
   });
 
-  it('refuses more donors than layers, more steps than there are, and more micro-batches than samples', async () => {
+  it('refuses what the run cannot be split into, and more steps than there are', async () => {
     const path = writeRun();
-    await refuses(['swarm', path, '--donors', '3'], /--donors must be at most the 2 layers/);
+    await refuses(['swarm', path, '--donors', '9'], /--donors must be at most 8 for the 2 layers of/);
+    said = '';
+    await refuses(['swarm', path, '--donors', '4', '--stages', '3'], /--stages must be at most the 2 layers/);
+    said = '';
+    await refuses(
+      ['swarm', path, '--donors', '5', '--stages', '1'],
+      /not every one of 5 donors can compute: a stage would have 5 lanes for 4 samples a step/,
+    );
     said = '';
     await refuses(swarm('--steps', '4'), /--steps must be at most train.steps \(3\)/);
     said = '';
     await refuses(swarm('--micro-batches', '5'), /--micro-batches must be at most train.globalBatchSize \(4\)/);
+  });
+
+  it('serves with no more stages than layers and headless donors', async () => {
+    const serve = ['serve', writeRun(), '--data-dir', join(folder, 'data'), '--port', '0'];
+    await refuses([...serve, '--stages', '3'], /--stages must be at most the 2 layers/);
+    said = '';
+    await refuses([...serve, '--stages', '2', '--donors', '1'], /--stages must be at most --donors \(1\)/);
+  });
+
+  describe('a plan file', () => {
+    const member = (peer: string, microBatches: number[]) => ({ peer, microBatches, samples: 2 * microBatches.length });
+    const PLAN = {
+      stages: [
+        { layers: [0, 1], members: [member('a', [0, 1])] },
+        { layers: [1, 2], members: [member('b', [0]), member('c', [1])] },
+      ],
+      microBatches: [
+        { id: 0, samples: [0, 2] },
+        { id: 1, samples: [2, 4] },
+      ],
+      state: [
+        ['embedding', 2176],
+        ['layer.0', 872],
+        ['layer.1', 872],
+        ['head', 16],
+      ].map(([block, elements]) => ({ block, shards: [{ peer: 'a', range: [0, elements] }] })),
+      schedule: '1f1b',
+    };
+    const planned = (plan: unknown, ...more: string[]) => {
+      writeRun();
+      const path = join(folder, 'plan.json');
+      writeFileSync(path, typeof plan === 'string' ? plan : JSON.stringify(plan));
+      return ['swarm', join(folder, 'run.json'), '--plan', path, ...more];
+    };
+    const [first, second] = PLAN.stages;
+
+    it.each([
+      ['no JSON', '{', /plan\.json is not JSON/],
+      ['no plan', [], /plan\.json: the plan: expected object/],
+      ['a missing field', { ...PLAN, microBatches: undefined }, /plan\.json: microBatches: expected array/],
+      [
+        'a wrong field deep inside',
+        { ...PLAN, stages: [{ layers: [0, 'x'], members: [] }] },
+        /plan\.json: stages\[0\]\.layers\[1\]: expected number/,
+      ],
+      ['an uncovered layer', { ...PLAN, stages: [first] }, /plan\.json: layer 1 of the model is in no range/],
+      [
+        'a doubly owned micro-batch',
+        { ...PLAN, stages: [first, { ...second, members: [member('b', [0, 1]), member('c', [1])] }] },
+        /plan\.json: micro-batch 1 is carried more than once in stage 1: expected a plan/,
+      ],
+      ['an unknown schedule', { ...PLAN, schedule: 'zigzag' }, /plan\.json: schedule: .*gpipe/],
+      ['a later schedule', { ...PLAN, schedule: 'chimera' }, /schedule chimera comes with a later version/],
+      [
+        'recompute',
+        { ...PLAN, stages: [first, { ...second, members: [{ ...member('b', [0, 1]), recompute: [1] }] }] },
+        /stages\[1\]\.members\[0\]\.recompute comes with a later version/,
+      ],
+    ])('is refused with %s', (_, plan, sentence) => refuses(planned(plan), sentence));
+
+    it('is refused where it is not there, and where other options say otherwise', async () => {
+      writeRun();
+      await refuses(
+        ['swarm', join(folder, 'run.json'), '--plan', join(folder, 'none.json')],
+        /none\.json: there is no such file/,
+      );
+      for (const [option, value, planned_] of [
+        ['--donors', '2', 3],
+        ['--stages', '1', 2],
+        ['--micro-batches', '4', 2],
+        ['--schedule', 'gpipe', '1f1b'],
+      ] as const) {
+        said = '';
+        const path = `${join(folder, 'plan.json')}`;
+        await refuses(
+          planned(PLAN, option, value),
+          new RegExp(`${option} must be ${planned_}, as in ${path}, not ${value}`),
+        );
+      }
+    });
   });
 
   it('refuses an export into a folder with something in it, before it trains', async () => {

@@ -1,7 +1,8 @@
 /** `shoal serve`: the server for donors who open the page. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import type { ScheduleName } from '../../swarm/schedule/action.ts';
+import { modelOf } from '../../swarm/runFile.ts';
+import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
 import { prepareDefaultRun } from '../corpus.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonors } from '../headless.ts';
@@ -9,9 +10,11 @@ import { aborted, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 import type { Log } from '../run.ts';
+import { parseDocument } from '../runDocument.ts';
 import { createServer, DEFAULT_PORT, type Server, secureContextProblem } from '../server.ts';
 import { badInput, failed, need } from './failure.ts';
 import { laterOption, schedule, wholeNumber } from './options.ts';
+import { checkStages } from './planChoice.ts';
 
 interface ServeOptions {
   readonly host: string;
@@ -31,8 +34,12 @@ export function addServeCommand(program: Command): void {
     .option('--port <port>', 'port to listen on, 0 for any free one', wholeNumber('--port', 0), DEFAULT_PORT)
     .option('--data-dir <dir>', 'where runs are kept', join(WORK_FOLDER, 'serve'))
     .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
-    .option('--schedule <name>', 'order of the work', schedule, 'gpipe')
-    .option('--stages <p>', 'pipeline stages; as many as --donors, for now', wholeNumber('--stages', 1))
+    .option('--schedule <name>', `order of the work, one of ${SCHEDULE_NAMES.join(', ')}`, schedule, 'gpipe')
+    .option(
+      '--stages <p>',
+      'pipeline stages, over which the donors are shared out; fewer donors have fewer',
+      wholeNumber('--stages', 1),
+    )
     .addOption(laterOption('--tls-cert <file>', 'certificate'))
     .addOption(laterOption('--tls-key <file>', 'key of the certificate'))
     .addOption(laterOption('--public-url <url>', 'address that donors use'))
@@ -43,23 +50,25 @@ export function addServeCommand(program: Command): void {
 }
 
 async function serve(path: string | undefined, options: ServeOptions): Promise<void> {
-  if (options.stages !== undefined && options.stages !== options.donors) {
-    throw badInput(`--stages must equal --donors (${options.donors}) in this version, not ${options.stages}`);
-  }
+  const { donors: headless, stages } = options;
+  if (headless > 0 && (stages ?? 1) > headless)
+    throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
   const log = terminalLog();
   const data = need(await openDataDirectory(options.dataDir), failed);
   try {
     const runName = await chooseRun(data, path, log);
+    checkStages(stages, modelOf(parseDocument(data.store.run(runName)?.document ?? '').file).layers, path ?? runName);
     const interrupt = onInterrupt();
     const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
-    const { host, port, schedule } = options;
+    const { host, port } = options;
+    const wishes = { schedule: options.schedule, ...(stages === undefined ? {} : { stages }) };
     const pages = PAGES_FOLDER;
     const server = need(
-      await createServer({ data, runName, host, port, schedule, pages, log, onOperatorToken }),
+      await createServer({ data, runName, host, port, ...wishes, pages, log, onOperatorToken }),
       failed,
     );
     announce(server, options);
-    const donors = await headlessDonors(server, options.donors, log);
+    const donors = await headlessDonors(server, headless, log);
     await aborted(interrupt.signal);
     log('info', 'stopping at the next step boundary; a second Ctrl-C stops at once');
     await server.stop();

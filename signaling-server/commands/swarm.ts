@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { modelOf } from '../../swarm/runFile.ts';
-import type { ScheduleName } from '../../swarm/schedule/action.ts';
+import type { RunFile } from '../../swarm/runFile.ts';
+import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
 import { exportTarget } from '../exportFolder.ts';
 import { exportRun } from '../exportRun.ts';
@@ -16,18 +16,15 @@ import { parseDocument } from '../runDocument.ts';
 import { trainHeadless } from '../trainHeadless.ts';
 import { badInput, failed, need } from './failure.ts';
 import { browser, laterOption, schedule, wholeNumber } from './options.ts';
+import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
 
-interface SwarmOptions {
-  readonly donors?: number;
+interface SwarmOptions extends PlanOptions {
   readonly steps?: number;
-  readonly microBatches?: number;
   readonly metrics?: string;
   readonly export?: string;
   readonly dataDir?: string;
-  readonly stages?: number;
-  readonly schedule: ScheduleName;
   readonly seed?: number;
   readonly report?: string;
 }
@@ -47,37 +44,35 @@ export function addSwarmCommand(program: Command): void {
     .option('--metrics <file>', 'one JSON line a committed step; the file is replaced')
     .option('--export <dir>', 'write the trained weights as a Hugging Face folder')
     .option('--data-dir <dir>', 'keep the run here and go on with it (default: a temporary folder)')
-    .option('--stages <p>', 'pipeline stages; as many as donors, for now', wholeNumber('--stages', 1))
-    .option('--schedule <name>', 'order of the work', schedule, 'gpipe')
+    .option('--stages <p>', 'pipeline stages, over which the donors are shared out', wholeNumber('--stages', 1))
+    .option('--schedule <name>', `order of the work, one of ${SCHEDULE_NAMES.join(', ')} (default: gpipe)`, schedule)
+    .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option('--report <file>', 'roll-backs and memory, as JSON')
     .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
     .addOption(laterOption('--donor <spec>', 'a donor with limits of its own'))
-    .addOption(laterOption('--plan <file>', 'a plan in place of the equal split'))
     .addOption(laterOption('--chaos <script>', 'faults to happen during the run'))
     .action(swarm);
 }
 
 async function swarm(path: string, options: SwarmOptions): Promise<void> {
-  const { donors } = options;
-  if (donors === undefined) throw badInput('--donors is missing: how many headless donors train?');
-  if (options.stages !== undefined && options.stages !== donors) {
-    throw badInput(`--stages must equal --donors (${donors}) in this version, not ${options.stages}`);
-  }
+  checkPlanOptions(options);
   if (options.export !== undefined) need(await exportTarget(options.export), badInput);
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
   const data = need(await openDataDirectory(directory), failed);
   try {
-    await trainIn(data, path, donors, options);
+    await trainIn(data, path, options);
   } finally {
     data.close();
     if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function trainIn(data: DataDirectory, path: string, donors: number, options: SwarmOptions): Promise<void> {
+async function trainIn(data: DataDirectory, path: string, options: SwarmOptions): Promise<void> {
   const runName = need(await addRun(data, path, options.seed === undefined ? {} : { seed: options.seed }), badInput);
-  checkAgainstRun(data, runName, path, donors, options);
+  const { file } = parseDocument(data.store.run(runName)?.document ?? '');
+  checkSteps(file, path, options);
+  const { donors, wishes } = await choosePlan(options, file, path);
   const log = terminalLog();
   const interrupt = onInterrupt();
   const trained = need(
@@ -85,12 +80,11 @@ async function trainIn(data: DataDirectory, path: string, donors: number, option
       data,
       runName,
       donors,
-      schedule: options.schedule,
+      ...wishes,
       pages: PAGES_FOLDER,
       log,
       interrupt: interrupt.signal,
       ...(options.steps === undefined ? {} : { steps: options.steps }),
-      ...(options.microBatches === undefined ? {} : { microBatches: options.microBatches }),
       ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
       onServing: (server) => log('info', `training ${runName} at ${server.url} with ${donors} headless donors`),
       onChange: progressLines((line) => log('info', line)),
@@ -109,17 +103,8 @@ async function trainIn(data: DataDirectory, path: string, donors: number, option
   }
 }
 
-function checkAgainstRun(data: DataDirectory, name: string, path: string, donors: number, options: SwarmOptions): void {
-  const { file } = parseDocument(data.store.run(name)?.document ?? '');
-  const { layers } = modelOf(file);
-  const { globalBatchSize, steps } = file.train;
-  if (donors > layers) {
-    throw badInput(`--donors must be at most the ${layers} layers of ${path} in this version, not ${donors}`);
-  }
-  if ((options.microBatches ?? 1) > globalBatchSize) {
-    throw badInput(`--micro-batches must be at most train.globalBatchSize (${globalBatchSize}) of ${path}`);
-  }
-  if ((options.steps ?? 1) > steps) throw badInput(`--steps must be at most train.steps (${steps}) of ${path}`);
+function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): void {
+  if ((steps ?? 1) > train.steps) throw badInput(`--steps must be at most train.steps (${train.steps}) of ${path}`);
 }
 
 /** A line about the run, at most once in a while and at each end. */

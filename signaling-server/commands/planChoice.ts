@@ -1,0 +1,81 @@
+/** Which plan `shoal swarm` trains with: what its options decide, checked against each other and against the run. */
+
+import { type Plan, peers } from '../../swarm/plan.ts';
+import { donorCapacity, splitProblem } from '../../swarm/planner/equalSplit.ts';
+import { modelOf, type RunFile } from '../../swarm/runFile.ts';
+import type { ScheduleName } from '../../swarm/schedule/action.ts';
+import { readPlanFile } from '../planFile.ts';
+import type { PlanWishes } from '../planning.ts';
+import { badInput, need } from './failure.ts';
+
+export interface PlanOptions {
+  readonly donors?: number;
+  readonly stages?: number;
+  readonly microBatches?: number;
+  readonly schedule?: ScheduleName;
+  /** A path. */
+  readonly plan?: string;
+}
+
+export interface PlanChoice {
+  readonly donors: number;
+  readonly wishes: PlanWishes;
+}
+
+/** What is wrong without looking into any file. */
+export function checkPlanOptions({ donors, stages, plan }: PlanOptions): void {
+  if (plan !== undefined) return;
+  if (donors === undefined) throw badInput('--donors is missing: how many headless donors train?');
+  if ((stages ?? 1) > donors) throw badInput(`--stages must be at most --donors (${donors}), not ${stages}`);
+}
+
+/** `path` is the run file's. */
+export async function choosePlan(options: PlanOptions, file: RunFile, path: string): Promise<PlanChoice> {
+  const { donors, stages, microBatches, schedule, plan } = options;
+  const model = modelOf(file);
+  const { globalBatchSize } = file.train;
+  if (plan !== undefined) {
+    const given = need(await readPlanFile(plan, model, globalBatchSize), badInput);
+    const donors = peers(given).length;
+    agree(options, given, donors, plan);
+    return { donors, wishes: { plan: given } };
+  }
+  const count = donors ?? 0;
+  checkStages(stages, model.layers, path);
+  if (count > donorCapacity(model))
+    throw badInput(
+      `--donors must be at most ${donorCapacity(model)} for the ${model.layers} layers of ${path}, not ${count}`,
+    );
+  if ((microBatches ?? 1) > globalBatchSize)
+    throw badInput(`--micro-batches must be at most train.globalBatchSize (${globalBatchSize}) of ${path}`);
+  const wishes = {
+    ...(stages === undefined ? {} : { stages }),
+    ...(microBatches === undefined ? {} : { microBatches }),
+    ...(schedule === undefined ? {} : { schedule }),
+  };
+  const problem = splitProblem(model, globalBatchSize, count, wishes);
+  if (problem !== null) throw badInput(`${path}: ${problem}`);
+  return { donors: count, wishes };
+}
+
+/** Options that a plan decides may be said again, but not otherwise. */
+function agree(
+  { donors, stages, microBatches, schedule }: PlanOptions,
+  plan: Plan,
+  peerCount: number,
+  path: string,
+): void {
+  const said: [name: string, given: unknown, planned: unknown][] = [
+    ['--donors', donors, peerCount],
+    ['--stages', stages, plan.stages.length],
+    ['--micro-batches', microBatches, plan.microBatches.length],
+    ['--schedule', schedule, plan.schedule],
+  ];
+  for (const [name, given, planned] of said)
+    if (given !== undefined && given !== planned)
+      throw badInput(`${name} must be ${planned}, as in ${path}, not ${given}`);
+}
+
+export function checkStages(stages: number | undefined, layers: number, path: string): void {
+  if ((stages ?? 1) > layers) throw badInput(`--stages must be at most the ${layers} layers of ${path}, not ${stages}`);
+}
