@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { decodeShard, windowCount, windowOfSample, windowTokens } from '../swarm/data.ts';
+import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowTokens } from '../swarm/data.ts';
 import type { Model } from '../swarm/model.ts';
 import { type ReferenceTrainer, referenceTensors, referenceTrainer, type Window } from '../swarm/reference.ts';
 import { modelOf, type RunFile } from '../swarm/runFile.ts';
@@ -54,7 +54,7 @@ async function goldenCase(name: string): Promise<Case> {
   const window = (step: number, sample: number) =>
     windowTokens(
       (index) => shards[index],
-      windowOfSample(step, sample, globalBatchSize, count),
+      windowOfSample(SEQUENTIAL, step * globalBatchSize + sample, count),
       sequenceLength,
       data.shardTokens,
     );
@@ -74,6 +74,9 @@ test.each([
   ['gpt2-tiny', 3],
   ['odd-gpt2', 3],
   ['untied-gpt2', 8],
+  ['llama-tiny', 3],
+  ['odd-llama', 5],
+  ['tied-llama', 8],
 ])('%s: loss, norm and rate of the first %d steps', async (name, steps) => {
   const { trainer, windows, expected } = await goldenCase(name);
   for (let step = 0; step < steps; step++) {

@@ -4,7 +4,7 @@
  */
 import { type TokenList, windowCount } from '../swarm/data.ts';
 import type { RunFacts } from '../swarm/messages.ts';
-import type { RunFile } from '../swarm/runFile.ts';
+import { orderOf, type RunFile } from '../swarm/runFile.ts';
 import type { TensorNames } from './weights.ts';
 
 export interface RunDocument {
@@ -24,6 +24,7 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
   model: file.model,
   train: file.train,
   data,
+  order: orderOf(file),
   evaluation,
 });
 

@@ -61,7 +61,7 @@ test('all files are one token list, in shards that hold every window', async () 
     const prepared = await prepare(run(['a', 'b'], { vocabulary, evaluation: ['held'] }));
     if (!prepared.ok) throw new Error(prepared.reason);
     const { data, evaluation } = prepared.value;
-    expect(data).toMatchObject({ tokens: 150_003, shardTokens: 65_536, bytesPerToken: vocabulary === 256 ? 2 : 4 });
+    expect(data).toMatchObject({ tokens: 150_003, shardTokens: 65_536, bytesPerToken: vocabulary === 256 ? 1 : 4 });
     expect(evaluation).toMatchObject({ tokens: 23 });
     const blobs = await openBlobs(join(folder, 'blobs'));
     const shards = await Promise.all(data.shards.map((hash) => blobs.read(hash)));

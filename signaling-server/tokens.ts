@@ -5,7 +5,14 @@
 import { createReadStream } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { bytesPerToken, SHARD_TOKENS, type TokenList, windowCount } from '../swarm/data.ts';
+import {
+  bytesPerToken,
+  emptyShard,
+  SHARD_TOKENS,
+  type TokenBytes,
+  type TokenList,
+  windowCount,
+} from '../swarm/data.ts';
 import { modelOf, type RunFile } from '../swarm/runFile.ts';
 import type { BlobStore } from './blobs.ts';
 import { readFault } from './runFileOnDisk.ts';
@@ -62,8 +69,8 @@ async function tokenList(
 }
 
 /** Collects ids into shards; each full one goes to the store at once. */
-function shardWriter(size: 2 | 4, blobs: BlobStore) {
-  const shard = size === 2 ? new Uint16Array(SHARD_TOKENS) : new Uint32Array(SHARD_TOKENS);
+function shardWriter(size: TokenBytes, blobs: BlobStore) {
+  const shard = emptyShard(SHARD_TOKENS, size);
   const shards: string[] = [];
   let filled = 0;
   const flush = async () => {

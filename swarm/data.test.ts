@@ -1,15 +1,35 @@
 import { expect, test } from 'vitest';
-import { bytesPerToken, decodeShard, shardsOfWindow, windowCount, windowOfSample, windowTokens } from './data.ts';
+import {
+  bytesPerToken,
+  decodeShard,
+  type Order,
+  SEQUENTIAL,
+  shardsOfWindow,
+  windowCount,
+  windowOfSample,
+  windowTokens,
+} from './data.ts';
 import { learningRate } from './learningRate.ts';
 
-test('there are ⌊(tokens−1)/T⌋ windows, and samples go round them', () => {
+const samples = (order: Order, windows: number, count: number): number[] =>
+  Array.from({ length: count }, (_, sample) => windowOfSample(order, sample, windows));
+
+test('[DA2] [DA3] there are ⌊(tokens−1)/T⌋ windows, and samples go round them', () => {
   expect([0, 1, 4, 5, 8, 9].map((tokens) => windowCount(tokens, 4))).toEqual([0, 0, 0, 1, 1, 2]);
-  expect([0, 1, 2].flatMap((step) => [0, 1, 2].map((sample) => windowOfSample(step, sample, 3, 4)))).toEqual([
-    0, 1, 2, 3, 0, 1, 2, 3, 0,
-  ]);
+  expect(samples(SEQUENTIAL, 4, 9)).toEqual([0, 1, 2, 3, 0, 1, 2, 3, 0]);
 });
 
-test('a window is gathered out of the shards it reads, its last target included', () => {
+test('[DA4] shuffled, every epoch has each window once, in an order of its own', () => {
+  const order: Order = { type: 'shuffled', seed: 7 };
+  const list = samples(order, 50, 150);
+  const epochs = [0, 50, 100].map((from) => list.slice(from, from + 50));
+  for (const epoch of epochs) expect([...epoch].sort((a, b) => a - b)).toEqual(samples(SEQUENTIAL, 50, 50));
+  expect(new Set(epochs.map((epoch) => epoch.join())).size).toBe(3);
+  expect(samples(order, 50, 150)).toEqual(list);
+  expect(samples({ type: 'shuffled', seed: 8 }, 50, 150)).not.toEqual(list);
+});
+
+test('[DA2] a window is gathered out of the shards it reads, its last target included', () => {
   const list = Uint16Array.from({ length: 23 }, (_, token) => token);
   const shard = (index: number) => list.slice(index * 5, index * 5 + 5);
   for (const T of [1, 2, 4, 5, 7, 11, 22])
@@ -30,8 +50,9 @@ test('a window is gathered out of the shards it reads, its last target included'
     }
 });
 
-test('two bytes a token up to 65,536 ids, then four', () => {
-  expect([256, 65_536, 65_537].map(bytesPerToken)).toEqual([2, 2, 4]);
+test('one byte a token up to 256 ids, two up to 65,536, then four', () => {
+  expect([256, 257, 65_536, 65_537].map(bytesPerToken)).toEqual([1, 2, 2, 4]);
+  expect([...decodeShard(Uint8Array.of(1, 2).buffer, 1)]).toEqual([1, 2]);
   expect([...decodeShard(Uint8Array.of(1, 2, 3, 4).buffer, 2)]).toEqual([0x0201, 0x0403]);
   expect([...decodeShard(Uint8Array.of(1, 2, 3, 4).buffer, 4)]).toEqual([0x04030201]);
 });

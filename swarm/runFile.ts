@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from './base.ts';
+import { type Order, SEQUENTIAL } from './data.ts';
 import { modelFromConfig } from './gpt2.ts';
 import type { Model } from './model.ts';
 
@@ -12,6 +13,8 @@ export type RunFile = z.output<typeof RUN_FILE>;
 export type Train = z.output<typeof trainSchema>;
 
 const LATER = 'comes with a later version of Shoal';
+
+const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
 /** `words` finish the sentence "`field` must be …". */
 const expecting = (words: string) => (issue: { readonly input?: unknown }) =>
@@ -48,20 +51,15 @@ const only = <Value extends string>(value: Value, later: readonly string[] = [])
         : expecting(`"${value}"`)({ input }),
   });
 
-const tokenizer = z.literal('bytes', {
-  error: ({ input }) =>
-    typeof input === 'string' && input.endsWith('.json')
-      ? `"${input}": a tokenizer.json ${LATER}, use "bytes"`
-      : expecting('"bytes"')({ input }),
+const tokenizer = text('"bytes" or the path of a tokenizer.json').regex(/^bytes$|\.json$/, {
+  error: expecting('"bytes" or the path of a tokenizer.json'),
 });
 
-const initFile = text('a path').refine((path) => path.endsWith('.safetensors'), {
-  error: ({ input }) => `${shown(input)}: a folder or an index ${LATER}, name one .safetensors file`,
-});
+const initFile = text(INIT_FILE);
 const initSeed = fields({ seed: natural });
 // A string means the file, anything else the seed: a plain union would answer with no sentence of either.
 const init = z.unknown().transform((value, context): string | { readonly seed: number } => {
-  const expected = expecting('the path of a .safetensors file or {"seed": N}');
+  const expected = expecting(`${INIT_FILE}, or {"seed": N}`);
   const object = typeof value === 'object' && value !== null;
   const parsed = typeof value === 'string' ? initFile.safeParse(value) : initSeed.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -115,8 +113,8 @@ const RUN_FILE = fields({
   data: fields({
     files,
     tokenizer,
-    order: only('sequential', ['shuffled']).default('sequential'),
-    seed: natural.optional(),
+    order: z.enum(['sequential', 'shuffled'], { error: expecting('"sequential" or "shuffled"') }).default('sequential'),
+    seed: natural.default(0),
   }),
   init,
   train: trainSchema,
@@ -151,6 +149,10 @@ export function modelOf(run: RunFile): Model {
   invariant(model.ok, 'a parsed run file has a valid model');
   return model.value;
 }
+
+/** The order in which a run's windows are trained on. */
+export const orderOf = ({ data: { order, seed } }: RunFile): Order =>
+  order === 'sequential' ? SEQUENTIAL : { type: 'shuffled', seed };
 
 /** The run with `seed` in place of `init.seed` and `data.seed`; an init file stays. */
 export function withSeed(run: RunFile, seed: number): RunFile {

@@ -1,88 +1,175 @@
 /**
- * The tokens of any micro-batch, from shards fetched ahead of need and kept. Any peer can say which windows a step
- * reads, so it asks for the next step's shards while it computes this one.
+ * The tokens of any micro-batch. Any peer can say which windows the next steps read, so their shards are fetched while
+ * this one is computed: a step waits for tokens only where the network is slower than the steps. What is expected is
+ * kept as windows, cut out as soon as their shards are here: shuffled, a step may read more shards than there is room for.
  */
 import type { Range } from '../../../swarm/base.ts';
 import {
   decodeShard,
+  type Order,
   shardsOfWindow,
   type TokenIds,
   type TokenList,
   windowCount,
+  windowOfSample,
   windowTokens,
 } from '../../../swarm/data.ts';
+import type { Plan } from '../../../swarm/plan.ts';
 import type { MicroTokens } from './engine.ts';
 
 /** Shards kept: 64 of 65,536 two-byte tokens are 8 MiB. */
 const KEPT_SHARDS = 64;
+/** A browser opens six connections to one server; checkpoints need some, too. */
+const FETCHES_AT_ONCE = 4;
+
+interface Shard {
+  readonly tokens: Promise<TokenIds>;
+  /** Null once it has been called. */
+  begin: (() => Promise<unknown>) | null;
+  isHere: boolean;
+}
 
 export class TokenSource {
   readonly windows: number;
   readonly #list: TokenList;
+  readonly #order: Order;
   readonly #sequence: number;
   readonly #fetchShard: (hash: string) => Promise<ArrayBuffer>;
-  /** In order of last use: the first is the next to go. */
-  readonly #shards = new Map<number, Promise<TokenIds>>();
+  /** T+1 tokens of each expected sample, numbered over the whole run. */
+  readonly #expected = new Map<number, Promise<Uint32Array>>();
+  /** In order of last use: of those that are here, the first is the next to go. */
+  readonly #shards = new Map<number, Shard>();
+  /** Shards to be fetched, the next one first. */
+  #queue: Shard[] = [];
+  #fetching = 0;
 
-  constructor(list: TokenList, sequence: number, fetchShard: (hash: string) => Promise<ArrayBuffer>) {
+  constructor(list: TokenList, order: Order, sequence: number, fetchShard: (hash: string) => Promise<ArrayBuffer>) {
     this.#list = list;
+    this.#order = order;
     this.#sequence = sequence;
     this.#fetchShard = fetchShard;
     this.windows = windowCount(list.tokens, sequence);
   }
 
-  /** Begins to fetch what these samples read; `first` numbers sample 0 over the whole run (step·B). */
-  prefetch(first: number, samples: Range): void {
-    for (let sample = samples[0]; sample < samples[1]; sample++) {
-      const [from, to] = this.#shardsOf(first + sample);
-      for (let index = from; index < to; index++) void this.#shard(index).catch(() => undefined);
+  /** These samples, numbered over the whole run, will be read next, the first one first; others are forgotten. */
+  expect(samples: Iterable<number>): void {
+    const next = new Set(samples);
+    for (const sample of this.#expected.keys()) if (!next.has(sample)) this.#expected.delete(sample);
+    for (const sample of next) {
+      if (this.#expected.has(sample)) continue;
+      const window = this.#window(sample, false);
+      this.#expected.set(sample, window);
+      // A failed fetch is tried again by whoever reads the sample.
+      window.catch(() => this.#expected.get(sample) === window && this.#expected.delete(sample));
     }
   }
 
   /** Samples `[from, to)` counted from `first` = step·B; past the last window they begin again. */
   async read(first: number, samples: Range): Promise<MicroTokens> {
-    const rows = (samples[1] - samples[0]) * this.#sequence;
+    const numbers = Array.from({ length: samples[1] - samples[0] }, (_, i) => first + samples[0] + i);
+    const rows = numbers.length * this.#sequence;
     const ids = new Uint32Array(rows);
     const targets = new Uint32Array(rows);
-    for (let sample = samples[0]; sample < samples[1]; sample++) {
-      const window = (first + sample) % this.windows;
-      const [from, to] = this.#shardsOf(first + sample);
-      const held = new Map<number, TokenIds>();
-      for (let index = from; index < to; index++) held.set(index, await this.#shard(index));
-      const tokens = windowTokens(
-        (index) => held.get(index) ?? new Uint32Array(),
-        window,
-        this.#sequence,
-        this.#list.shardTokens,
-      );
-      const at = (sample - samples[0]) * this.#sequence;
-      ids.set(tokens.subarray(0, this.#sequence), at);
-      targets.set(tokens.subarray(1), at);
+    const windows = await Promise.all(
+      numbers.map((sample) => this.#readWindow(sample).catch(() => this.#window(sample, true))),
+    );
+    for (const [index, tokens] of windows.entries()) {
+      ids.set(tokens.subarray(0, this.#sequence), index * this.#sequence);
+      targets.set(tokens.subarray(1), index * this.#sequence);
     }
     return { ids, targets };
   }
 
-  #shardsOf(sample: number): Range {
-    return shardsOfWindow(sample % this.windows, this.#sequence, this.#list.shardTokens);
+  #readWindow(sample: number): Promise<Uint32Array> {
+    const expected = this.#expected.get(sample);
+    if (!expected) return this.#window(sample, true);
+    const [from, to] = this.#shardsOf(sample);
+    for (let index = from; index < to; index++) this.#hurry(this.#shards.get(index));
+    return expected;
   }
 
-  #shard(index: number): Promise<TokenIds> {
-    const known = this.#shards.get(index);
-    if (known) {
-      this.#shards.delete(index);
-      this.#shards.set(index, known);
-      return known;
-    }
-    const fetched = this.#fetchShard(this.#list.shards[index] ?? '').then((bytes) =>
-      decodeShard(bytes, this.#list.bytesPerToken),
-    );
-    // A failed fetch is tried again by the next who asks.
-    fetched.catch(() => this.#shards.delete(index));
-    this.#shards.set(index, fetched);
-    for (const oldest of this.#shards.keys()) {
-      if (this.#shards.size <= KEPT_SHARDS) break;
-      this.#shards.delete(oldest);
-    }
-    return fetched;
+  async #window(sample: number, isUrgent: boolean): Promise<Uint32Array> {
+    const [from, to] = this.#shardsOf(sample);
+    const asked = Array.from({ length: to - from }, (_, i) => this.#shard(from + i, isUrgent));
+    const shards = await Promise.all(asked);
+    const { shardTokens } = this.#list;
+    const none = new Uint8Array();
+    const window = windowOfSample(this.#order, sample, this.windows);
+    return windowTokens((index) => shards[index - from] ?? none, window, this.#sequence, shardTokens);
   }
+
+  #shardsOf(sample: number): Range {
+    const window = windowOfSample(this.#order, sample, this.windows);
+    return shardsOfWindow(window, this.#sequence, this.#list.shardTokens);
+  }
+
+  #shard(index: number, isUrgent: boolean): Promise<TokenIds> {
+    const shard = this.#shards.get(index) ?? this.#newShard(index);
+    this.#shards.delete(index);
+    this.#shards.set(index, shard);
+    if (isUrgent) this.#hurry(shard);
+    this.#fetch();
+    return shard.tokens;
+  }
+
+  #newShard(index: number): Shard {
+    let begin: Shard['begin'] = null;
+    const tokens = new Promise<TokenIds>((resolve, reject) => {
+      begin = () =>
+        this.#fetchShard(this.#list.shards[index] ?? '').then(
+          (bytes) => {
+            shard.isHere = true;
+            resolve(decodeShard(bytes, this.#list.bytesPerToken));
+          },
+          (error: unknown) => {
+            this.#shards.delete(index);
+            reject(error);
+          },
+        );
+    });
+    const shard: Shard = { tokens, begin, isHere: false };
+    tokens.catch(() => undefined); // those who wait for it hear of it
+    this.#queue.push(shard);
+    return shard;
+  }
+
+  /** Someone waits for it: it goes before everything that is only expected. */
+  #hurry(shard: Shard | undefined): void {
+    if (!shard?.begin) return;
+    this.#queue = [shard, ...this.#queue.filter((other) => other !== shard)];
+  }
+
+  #fetch(): void {
+    while (this.#fetching < FETCHES_AT_ONCE) {
+      const shard = this.#queue.shift();
+      if (!shard?.begin) return;
+      const { begin } = shard;
+      shard.begin = null;
+      this.#fetching++;
+      void begin().then(() => {
+        this.#fetching--;
+        this.#dropOldest();
+        this.#fetch();
+      });
+    }
+  }
+
+  #dropOldest(): void {
+    const here = [...this.#shards].filter(([, { isHere }]) => isHere);
+    for (const [index] of here.slice(0, Math.max(0, here.length - KEPT_SHARDS))) this.#shards.delete(index);
+  }
+}
+
+/** Samples of a step whose tokens this peer needs: those that it embeds or takes the loss of, in the order of its work. */
+export function samplesRead({ stages, microBatches }: Plan, peer: string): number[] {
+  const ends = [stages[0], stages.at(-1)];
+  const carried = new Set(
+    ends.flatMap((stage) =>
+      (stage?.members ?? []).flatMap((member) => (member.peer === peer ? member.microBatches : [])),
+    ),
+  );
+  return [...microBatches]
+    .sort((a, b) => a.id - b.id)
+    .filter(({ id }) => carried.has(id))
+    .flatMap(({ samples: [from, to] }) => Array.from({ length: to - from }, (_, i) => from + i));
 }

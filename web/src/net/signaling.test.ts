@@ -20,6 +20,7 @@ const WELCOME = {
       optimizer: { type: 'adamw', learningRate: 0.001, betas: [0.9, 0.95], epsilon: 1e-8 },
     },
     data: { tokens: 1, shardTokens: 1, bytesPerToken: 2, shards: [] },
+    order: { type: 'sequential' },
     evaluation: null,
   },
   iceServers: [],
