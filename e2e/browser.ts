@@ -88,10 +88,16 @@ export interface Donor extends OpenBrowser {
   untilShows(label: string, text: RegExp): Promise<void>;
 }
 
+export interface DonorOptions extends BrowserOptions {
+  /** Called before the page loads anything. */
+  readonly prepare?: (page: Page) => void;
+}
+
 /** A donor as a person is one: opens the page, presses the button; returns once the server has admitted it. */
-export async function openDonor(url: string, options: BrowserOptions = {}): Promise<Donor> {
+export async function openDonor(url: string, { prepare, ...options }: DonorOptions = {}): Promise<Donor> {
   const opened = await openBrowser(options);
   const page = await opened.context.newPage();
+  prepare?.(page);
   await page.goto(url);
   const press: Donor['press'] = (name) => page.getByRole('button', { name, exact: true }).click();
   await press('Donate this GPU');

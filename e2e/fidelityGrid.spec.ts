@@ -1,0 +1,42 @@
+/**
+ * Swarms of every shape, against the oracle: six cases at every change, the whole grid with SHOAL_GRID=all
+ * (`SHOAL_GRID=all npx vitest run --project e2e e2e/fidelityGrid.spec.ts`: an hour on two cores).
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { curveFaults, weightFaults } from './fidelity.ts';
+import { type GridCase, optionsOf, SIX, wholeGrid } from './fidelityGrid.ts';
+import { goldenFile, runSwarm, type Swarm, temporaryFolder } from './product.ts';
+
+const isWhole = process.env.SHOAL_GRID === 'all';
+const STEPS = 20;
+/** Of the repetition. */
+const SOME_STEPS = 5;
+
+const digits = ({ metrics }: Swarm, steps: number) =>
+  metrics.slice(0, steps).map(({ loss, gradientNorm }) => [loss, gradientNorm]);
+
+async function expectFidelity(grid: GridCase): Promise<void> {
+  const folder = temporaryFolder();
+  const report = join(folder, 'report.json');
+  const options = optionsOf(grid, folder);
+  const runFile = goldenFile(`${grid.run}/run.json`);
+  const exported = join(folder, 'export');
+  const swarm = await runSwarm(runFile, ...options, '--export', exported, '--report', report);
+  const [line] = swarm.metrics;
+  expect(curveFaults(grid.run, STEPS, swarm.metrics)).toEqual([]);
+  expect(weightFaults(grid.run, exported)).toEqual([]);
+  expect(line?.stages).toBe(grid.stages);
+  const { rollbacks, memory } = JSON.parse(readFileSync(report, 'utf8'));
+  expect(rollbacks).toEqual([]);
+  expect(memory).toHaveLength(grid.donors);
+  for (const { predictedBytes, peakBytes } of memory) expect(peakBytes).toBeLessThanOrEqual(1.2 * predictedBytes);
+  if (!isWhole && grid.plan === null) return;
+  const again = await runSwarm(runFile, ...options, '--steps', String(SOME_STEPS));
+  expect(digits(again, SOME_STEPS)).toEqual(digits(swarm, SOME_STEPS));
+}
+
+describe('fidelity', () => {
+  test.each(isWhole ? wholeGrid() : SIX)('$name', expectFidelity);
+});

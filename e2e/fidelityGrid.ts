@@ -1,0 +1,87 @@
+/**
+ * The grid of the contract's fidelity: every golden model with 1, 2, 3, 4 and 6 donors, both schedules, 1, 2 and 4
+ * stages, and twenty random valid plans. Its one idea: a case is the command line that makes it, so that each failure
+ * can be run again by hand.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { peerId, seededRandom } from '../swarm/base.ts';
+import { type Plan, peers } from '../swarm/plan.ts';
+import { randomPlanFor } from '../swarm/randomPlan.ts';
+import { modelOf, parseRunFile } from '../swarm/runFile.ts';
+import { goldenFile } from './product.ts';
+
+export const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;
+const DONORS = [1, 2, 3, 4, 6];
+const STAGES = [1, 2, 4];
+const SCHEDULES = ['gpipe', '1f1b'] as const;
+const RANDOM_PLANS = 20;
+
+export interface GridCase {
+  readonly run: string;
+  readonly name: string;
+  readonly donors: number;
+  /** Null: as many as the planner chooses. */
+  readonly stages: number | null;
+  /** Options of `shoal swarm`, but for a plan's file. */
+  readonly options: readonly string[];
+  readonly plan: Plan | null;
+}
+
+export function wholeGrid(): GridCase[] {
+  return GOLDEN_RUNS.flatMap((run) => [
+    ...SCHEDULES.flatMap((schedule) =>
+      DONORS.flatMap((donors) =>
+        STAGES.filter((stages) => stages <= donors).map((stages) => splitCase(run, donors, schedule, stages)),
+      ),
+    ),
+    ...Array.from({ length: RANDOM_PLANS }, (_, seed) => randomCase(run, seed)),
+  ]);
+}
+
+/** What every change has to pass: lanes as many and unlike from stage to stage, both schedules, plans of no shape. */
+export const SIX: readonly GridCase[] = [
+  splitCase('gpt2-tiny', 4, '1f1b', 4),
+  splitCase('gpt2-tiny', 3, '1f1b', 2),
+  splitCase('llama-tiny', 4, 'gpipe', 1),
+  splitCase('llama-tiny', 4, '1f1b', 2),
+  randomCase('gpt2-tiny', 2),
+  randomCase('llama-tiny', 5),
+];
+
+function splitCase(run: string, donors: number, schedule: string, stages: number): GridCase {
+  const options = ['--donors', String(donors), '--schedule', schedule, '--stages', String(stages)];
+  return { run, name: `${run} ${options.join(' ')}`, donors, stages, options, plan: null };
+}
+
+function randomCase(run: string, seed: number): GridCase {
+  const plan = randomPlan(run, seed);
+  const donors = peers(plan).length;
+  return {
+    run,
+    name: `${run} random plan ${seed} (${donors} donors, ${plan.schedule})`,
+    donors,
+    stages: plan.stages.length,
+    options: [],
+    plan,
+  };
+}
+
+/** Up to four peers: stages, owners, micro-batches and shards as they fall. */
+function randomPlan(run: string, seed: number): Plan {
+  const path = goldenFile(`${run}/run.json`);
+  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  const random = seededRandom(1000 + seed);
+  const everyone = Array.from({ length: 1 + (seed % 4) }, (_, index) => peerId(`peer-${index}`));
+  const plan = randomPlanFor(random, modelOf(parsed.value), parsed.value.train.globalBatchSize, everyone);
+  return { ...plan, schedule: seed % 2 === 0 ? '1f1b' : 'gpipe' };
+}
+
+/** The case's options, its plan written into `folder`. */
+export function optionsOf({ options, plan }: GridCase, folder: string): readonly string[] {
+  if (plan === null) return options;
+  const path = join(folder, 'plan.json');
+  writeFileSync(path, JSON.stringify(plan));
+  return ['--plan', path];
+}
