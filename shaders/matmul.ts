@@ -67,13 +67,13 @@ function variantOf(layout: Layout, epilogue: Epilogue, family: AdapterFamily, di
     layout === 'TN' ? { layout, epilogue, m: M, n: N, k: 'runtime' } : { layout, epilogue, m: 'runtime', n: N, k: K };
   const form = ['matmul', family, layout, ...epilogueNames(epilogue), layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`];
   if (family === 'software') {
-    const { depth, vectors } = softwareTile(product);
+    const tile = softwareTile(product, K);
     return {
-      key: [...form, `${depth}x${vectors * 16}`].join(' '),
-      code: softwareText(product),
+      key: [...form, `${tile.depth}x${tile.vectors * 16}`].join(' '),
+      code: softwareText(product, tile),
       entryPoint: 'main',
       subgroups: true,
-      workgroups: (actual) => softwareWorkgroups(product, shapeOf(actual).M),
+      workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
   const tile = gpuTile(product, M);
@@ -122,14 +122,14 @@ function fill(arrays: Arrays, dims: Dims, random: Random): void {
   for (let i = 0; pre && i < pre.length; i++) pre[i] = 4 * normal(random);
 }
 
-/** Every remainder: of four (vec4 or scalar rows), of a panel (32), of a tile (32 and 64), in each dim. */
+/** Every remainder: of four (vec4 or scalar rows), of a panel (64 and 128 steps, 32 columns), of a tile (32 and 64). */
 const CASES: readonly Shape[] = [
   { M: 1, N: 1, K: 1 },
-  { M: 37, N: 60, K: 180 },
+  { M: 37, N: 60, K: 200 },
   { M: 5, N: 37, K: 257 },
   { M: 9, N: 36, K: 37 },
   { M: 130, N: 37, K: 36 },
-  { M: 64, N: 128, K: 64 },
+  { M: 64, N: 128, K: 128 },
   { M: 513, N: 516, K: 20 },
 ];
 

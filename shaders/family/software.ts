@@ -1,9 +1,11 @@
 /**
  * The matrix product for software adapters (SwiftShader). The one idea: a workgroup is one row of four lanes that copies
- * a panel of B, up to 128 deep and 32 columns wide, into private memory and walks down rows of C with it. Memory is what costs
- * there: every access to storage is a gather of lanes, vec4 loads are the cheapest per element, workgroup memory is no
- * faster and barriers switch coroutines; private memory at a constant index is one plain load. So the row's text is
- * written out, an element of A is loaded by one lane and handed round, and C is read and written once a panel.
+ * a panel of B, up to 128 deep and 32 columns wide, into private memory and walks down rows of C with it. Memory is what
+ * costs there: every access to storage is a gather of lanes, vec4 loads are the cheapest per element, workgroup memory
+ * is no faster and barriers switch coroutines; private memory at a constant index is one plain load. So the row's text
+ * is written out, an element of A is loaded by one lane and handed round, and C is read and written once a panel.
+ * (A panel in named values is as fast, but takes the JIT eight times as long: every gather is a dozen branches, and all
+ * those values live across them.)
  *
  * Lane l holds the columns 4l…4l+3 of each 16. The four lanes' elements of A go round by rotations: after rotation r
  * lane l has what lane l ^ r loaded. A rotation is one machine instruction, a broadcast six. So every lane meets the
@@ -18,8 +20,6 @@ import { geluText, type Product } from './product.ts';
 const VECTOR_COLUMNS = 4 * LANES;
 /** Deeper panels read and write C less often; compile time grows with the depth. */
 const DEEPEST_PANEL = 128;
-/** For TN, whose K is the rows of a micro-batch, and may be few. */
-const GRADIENT_PANEL = 64;
 
 export interface SoftwareTile {
   /** Steps of K in a panel. */
@@ -54,27 +54,30 @@ function softwareWidths(product: Product): Widths {
   return product.layout === 'TN' ? { ...width, a: 1 } : width;
 }
 
-export function softwareTile(product: Product): SoftwareTile {
+/** `k` is the actual K. For TN, where it is a run-time dim, there are two texts: the deep one where it wastes nothing. */
+export function softwareTile(product: Product, k: number): SoftwareTile {
   const vectors = product.n <= VECTOR_COLUMNS ? 1 : 2;
-  if (product.k === 'runtime') return { depth: GRADIENT_PANEL, vectors };
+  if (product.k === 'runtime') {
+    const half = DEEPEST_PANEL / 2;
+    return { depth: Math.ceil(k / half) % 2 === 0 ? DEEPEST_PANEL : half, vectors };
+  }
   const step = LANES * softwareWidths(product).a;
-  const panels = Math.ceil(product.k / DEEPEST_PANEL);
-  return { depth: Math.ceil(product.k / panels / step) * step, vectors };
+  const panels = Math.ceil(k / DEEPEST_PANEL);
+  return { depth: Math.ceil(k / panels / step) * step, vectors };
 }
 
 /**
  * Strips of columns × runs of rows. A run of 256 rows pays for copying its panels; shorter ones are worth it only where
  * there would be fewer than four workgroups, or an odd few, for two or more cores.
  */
-export function softwareWorkgroups(product: Product, m: number): readonly [number, number, number] {
-  const strips = Math.ceil(product.n / (VECTOR_COLUMNS * softwareTile(product).vectors));
+export function softwareWorkgroups(tile: SoftwareTile, m: number, n: number): readonly [number, number, number] {
+  const strips = Math.ceil(n / (VECTOR_COLUMNS * tile.vectors));
   const runs = Math.max(Math.ceil(m / 256), Math.min(Math.ceil(4 / strips), Math.ceil(m / 16)));
   const isOddFew = (strips * runs) % 2 === 1 && strips * runs < 8 && m >= 64;
   return [strips, isOddFew ? runs * 2 : runs, 1];
 }
 
-function writer(product: Product): Writer {
-  const tile = softwareTile(product);
+function writer(product: Product, tile: SoftwareTile): Writer {
   const width = softwareWidths(product);
   const { n, k } = product;
   return {
@@ -238,8 +241,8 @@ function biasGradientText(w: Writer): string[] {
   return ['if (group.y == 0u) {', ...lines.map((line) => `  ${line}`), '}'];
 }
 
-export function softwareText(product: Product): string {
-  const w = writer(product);
+export function softwareText(product: Product, tile: SoftwareTile): string {
+  const w = writer(product, tile);
   const { bias, gelu, geluBackward, biasGradient } = product.epilogue;
   const vectors = vectorsOf(w);
   const biases = bias ? vectors.map((j) => `let bias${j} = ${load4(w, 'bias', j)};`) : [];
