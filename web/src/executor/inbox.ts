@@ -1,7 +1,8 @@
 /**
  * Where tensor frames wait until the executor asks for them. Frames of an older epoch or step are dropped and counted;
- * those of a newer one wait, up to a bound. A tensor is known by its key and its sender, so a frame from the wrong peer,
- * a repeated one or one that fits no tensor changes nothing. Rules WP in SPEC.md.
+ * those of a newer one wait, up to a bound. A tensor is known by its key and its sender: lanes of a stage send a keeper
+ * gradients of the same key, and a frame from the wrong peer, a repeated one or one that fits no tensor changes nothing.
+ * Rules WP in SPEC.md.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey } from '../../../swarm/frame.ts';
@@ -9,20 +10,18 @@ import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey } from 
 /** Bytes of tensors that may wait here unasked for. A peer that sends more than this ahead of its plan is at fault. */
 export const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
 
-export type DropReason = 'malformed' | 'old' | 'repeated' | 'unexpectedSender' | 'tooMuch';
+export type DropReason = 'malformed' | 'old' | 'repeated' | 'unasked' | 'tooMuch';
 
 interface Tensor {
-  readonly from: PeerId;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly missing: Set<number>;
   readonly epoch: number;
   readonly step: number;
 }
 
-interface Waiter {
-  readonly resolve: (values: Float32Array<ArrayBuffer>) => void;
-  readonly from: PeerId;
-}
+type Waiter = (values: Float32Array<ArrayBuffer>) => void;
+
+const tensorKeyText = (key: TensorKey, from: PeerId): string => `${keyText(key)} from ${from}`;
 
 /** A promise that also rejects when the work is aborted, and leaves nothing on the signal when it is done. */
 export function abortable<T>(signal: AbortSignal, begin: (resolve: (value: T) => void) => void): Promise<T> {
@@ -45,7 +44,7 @@ export class Inbox {
     malformed: 0,
     old: 0,
     repeated: 0,
-    unexpectedSender: 0,
+    unasked: 0,
     tooMuch: 0,
   };
   #epoch = 0;
@@ -60,7 +59,11 @@ export class Inbox {
   advance(epoch: number, step: number): void {
     this.#epoch = epoch;
     this.#step = step;
-    for (const [key, tensor] of this.#tensors) if (this.#isOld(tensor)) this.#forget(key, tensor);
+    for (const [key, tensor] of this.#tensors) {
+      if (!this.#isOld(tensor)) continue;
+      this.#forget(key, tensor);
+      this.dropped.unasked++;
+    }
     this.#waiters.clear();
     this.#taken.clear();
   }
@@ -76,13 +79,9 @@ export class Inbox {
       this.dropped.old++;
       return;
     }
-    const key = keyText(frame);
-    const tensor = this.#tensors.get(key) ?? this.#begin(key, from, frame);
+    const key = tensorKeyText(frame, from);
+    const tensor = this.#tensors.get(key) ?? this.#begin(key, frame);
     if (!tensor) return;
-    if (tensor.from !== from) {
-      this.dropped.unexpectedSender++;
-      return;
-    }
     if (!tensor.missing.delete(frame.offset / PAYLOAD_BYTES)) {
       this.dropped.repeated++;
       return;
@@ -93,15 +92,12 @@ export class Inbox {
 
   /** The tensor of this key from this peer, now or when its last frame is in; rejects when the work is aborted. */
   receive(tensorKey: TensorKey, from: PeerId, signal: AbortSignal): Promise<Float32Array<ArrayBuffer>> {
-    const key = keyText(tensorKey);
+    const key = tensorKeyText(tensorKey, from);
     invariant(!this.#waiters.has(key) && !this.#taken.has(key), `${key} is awaited twice`);
     return abortable(signal, (resolve) => {
-      this.#waiters.set(key, { resolve, from });
+      this.#waiters.set(key, resolve);
       const tensor = this.#tensors.get(key);
-      if (tensor && tensor.from !== from) {
-        this.dropped.unexpectedSender++;
-        this.#forget(key, tensor);
-      } else if (tensor && tensor.missing.size === 0) this.#deliver(key, tensor);
+      if (tensor?.missing.size === 0) this.#deliver(key, tensor);
     });
   }
 
@@ -109,15 +105,10 @@ export class Inbox {
     return epoch < this.#epoch || (epoch === this.#epoch && step < this.#step);
   }
 
-  #begin(key: string, from: PeerId, frame: Frame): Tensor | null {
+  #begin(key: string, frame: Frame): Tensor | null {
     const bytes = (frame.range[1] - frame.range[0]) * 4;
-    const waiter = this.#waiters.get(key);
     if (this.#taken.has(key)) {
       this.dropped.repeated++;
-      return null;
-    }
-    if (waiter && waiter.from !== from) {
-      this.dropped.unexpectedSender++;
       return null;
     }
     if (this.#waitingBytes + bytes > WAITING_BYTES_LIMIT) {
@@ -126,7 +117,6 @@ export class Inbox {
     }
     const chunks = Math.ceil(bytes / PAYLOAD_BYTES);
     const tensor: Tensor = {
-      from,
       bytes: new Uint8Array(bytes),
       missing: new Set(Array.from({ length: chunks }, (_, i) => i)),
       epoch: frame.epoch,
@@ -143,7 +133,7 @@ export class Inbox {
     this.#forget(key, tensor);
     this.#waiters.delete(key);
     this.#taken.add(key);
-    waiter.resolve(new Float32Array(tensor.bytes.buffer));
+    waiter(new Float32Array(tensor.bytes.buffer));
   }
 
   #forget(key: string, tensor: Tensor): void {
