@@ -4,7 +4,9 @@
  * memory grows with T, not T², and nothing is added atomically: one kernel owns the rows of queries (dq), one those of
  * keys and values (dk, dv).
  *
- * Layout: qkv_N3C has queries, keys and values side by side, each H heads of D in a row; lse and delta are [B, H, T].
+ * Layout: a row of qkv has H heads of queries, K heads of keys and K of values side by side, each of D floats; lse and
+ * delta are [B, H, T]. K divides H: H/K heads of queries in a row read the same keys and values (grouped queries), whose
+ * gradients one invocation sums over these heads in order.
  *
  * How the work is cut: one invocation takes four rows of one head and accumulates a slice of the head's width, in lanes
  * of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each four rows and
@@ -16,25 +18,28 @@ import type { AdapterFamily, Arrays, Dims, Variant } from './kernel.ts';
 import { lanesOf } from './lanes.ts';
 import { u32 } from './slots.ts';
 
-export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('D')] as const;
+export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D')] as const;
 
-export const attentionSizes = ({ B, T, H, D }: Dims) => ({
-  qkv: B * T * 3 * H * D,
+export const attentionSizes = ({ B, T, H, K, D }: Dims) => ({
+  qkv: B * T * (H + 2 * K) * D,
   y: B * T * H * D,
   lse: B * H * T,
   delta: B * H * T,
   dy: B * T * H * D,
-  dqkv: B * T * 3 * H * D,
+  dqkv: B * T * (H + 2 * K) * D,
 });
 
 export const ATTENTION_CASES: readonly Dims[] = [
-  { B: 1, T: 1, H: 1, D: 1 },
-  { B: 2, T: 7, H: 3, D: 5 },
-  { B: 3, T: 37, H: 5, D: 12 },
-  { B: 4, T: 64, H: 4, D: 32 },
-  { B: 1, T: 70, H: 2, D: 80 },
-  { B: 1, T: 18, H: 2, D: 128 },
-  { B: 1, T: 1024, H: 1, D: 8 },
+  { B: 1, T: 1, H: 1, K: 1, D: 1 },
+  { B: 2, T: 7, H: 3, K: 3, D: 5 },
+  { B: 3, T: 37, H: 5, K: 5, D: 12 },
+  { B: 4, T: 64, H: 4, K: 4, D: 32 },
+  { B: 1, T: 70, H: 2, K: 2, D: 80 },
+  { B: 1, T: 18, H: 2, K: 2, D: 128 },
+  { B: 1, T: 1024, H: 1, K: 1, D: 8 },
+  { B: 3, T: 13, H: 6, K: 2, D: 20 },
+  { B: 2, T: 38, H: 4, K: 1, D: 6 },
+  { B: 1, T: 18, H: 6, K: 2, D: 64 },
 ];
 
 interface AttentionRequest {
@@ -42,6 +47,8 @@ interface AttentionRequest {
   readonly code: Readonly<Record<AdapterFamily, string>>;
   /** Widest slice that leaves a GPU's invocation enough registers. */
   readonly gpuSlice: 4 | 8;
+  /** Whose rows an invocation takes: heads of queries, or of keys and values. */
+  readonly heads: 'H' | 'K';
 }
 
 export function attentionVariant(request: AttentionRequest, family: AdapterFamily, D: number): Variant {
@@ -57,22 +64,26 @@ export function attentionVariant(request: AttentionRequest, family: AdapterFamil
     entryPoint: 'main',
     constants: { HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice },
     subgroups: false,
-    workgroups: ({ B, T, H }) => [
-      Math.ceil((B * H) / heads),
+    workgroups: ({ B, T, ...dims }) => [
+      Math.ceil((B * dims[request.heads]) / heads),
       Math.ceil(Math.ceil(T / 4) / tiles),
       Math.ceil(chunks / slice),
     ],
   };
 }
 
-/** Where in qkv, y and lse a head's data lie. */
-export const attentionAt = ({ T, H, D }: Dims, b: number, h: number) => ({
-  q: (t: number, d: number) => ((b * T + t) * 3 * H + h) * D + d,
-  k: (t: number, d: number) => ((b * T + t) * 3 * H + H + h) * D + d,
-  v: (t: number, d: number) => ((b * T + t) * 3 * H + 2 * H + h) * D + d,
-  y: (t: number, d: number) => ((b * T + t) * H + h) * D + d,
-  row: (t: number) => (b * H + h) * T + t,
-});
+/** Where in qkv, y and lse the data of a head of queries lie, and of the keys and values that it reads. */
+export const attentionAt = ({ T, H, K, D }: Dims, b: number, h: number) => {
+  const lane = (t: number, head: number) => ((b * T + t) * (H + 2 * K) + head) * D;
+  const keyHead = Math.floor(h / (H / K));
+  return {
+    q: (t: number, d: number) => lane(t, h) + d,
+    k: (t: number, d: number) => lane(t, H + keyHead) + d,
+    v: (t: number, d: number) => lane(t, H + K + keyHead) + d,
+    y: (t: number, d: number) => ((b * T + t) * H + h) * D + d,
+    row: (t: number) => (b * H + h) * T + t,
+  };
+};
 
 export function attentionForwardCpu({ qkv, y, lse }: Arrays, dims: Dims): void {
   const { B, T, H, D } = dims;

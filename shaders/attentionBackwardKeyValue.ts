@@ -1,6 +1,6 @@
 /**
- * Causal attention, backward, second part: the keys' and values' thirds of dqkv_N3C (the queries' third is left as it
- * is), from lse_BHT of the forward and delta_BHT of attentionBackwardQuery.
+ * Causal attention, backward, second part: the keys' and values' parts of dqkv (the queries' part is left as it is), from
+ * lse_BHT of the forward and delta_BHT of attentionBackwardQuery.
  */
 import {
   ATTENTION_CASES,
@@ -22,7 +22,11 @@ export const attentionBackwardKeyValue: Kernel = {
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>
-    attentionVariant({ name: 'attention.backwardKeyValue', code: { gpu, software }, gpuSlice: 4 }, family, D),
+    attentionVariant(
+      { name: 'attention.backwardKeyValue', code: { gpu, software }, gpuSlice: 4, heads: 'K' },
+      family,
+      D,
+    ),
   cpu: attentionBackwardKeyValueCpu,
   cases: ATTENTION_CASES,
   fill({ qkv, lse, delta, dy }, dims) {
@@ -38,29 +42,37 @@ export const attentionBackwardKeyValue: Kernel = {
     }
   },
   tolerance: { absolute: 2e-5, relative: 3e-6 },
-  cost: ({ B, T, H, D }) => ({ flops: 4 * B * H * T * (T + 1) * D, bytes: 4 * B * T * H * (6 * D + 2) }),
+  cost: ({ B, T, H, K, D }) => ({
+    flops: 4 * B * H * T * (T + 1) * D,
+    bytes: 4 * B * T * ((2 * H + 4 * K) * D + 2 * H),
+  }),
 };
 
 function attentionBackwardKeyValueCpu(arrays: Arrays, dims: Dims): void {
   const { qkv, delta, dy, dqkv } = arrays;
-  const { B, T, H, D } = dims;
+  const { B, T, H, K, D } = dims;
+  const group = H / K;
   for (let b = 0; b < B; b++) {
-    for (let h = 0; h < H; h++) {
-      const at = attentionAt(dims, b, h);
-      const { p, ds } = attentionGradients(arrays, delta, dims, b, h);
+    for (let keyHead = 0; keyHead < K; keyHead++) {
+      const heads = Array.from({ length: group }, (_, i) => keyHead * group + i);
+      const own = attentionAt(dims, b, keyHead * group);
       for (let j = 0; j < T; j++) {
         const dk = new Float64Array(D);
         const dv = new Float64Array(D);
-        for (let i = j; i < T; i++) {
-          const [pij, dsij] = [p(i, j), ds(i, j)];
-          for (let d = 0; d < D; d++) {
-            dk[d] += dsij * qkv[at.q(i, d)];
-            dv[d] += pij * dy[at.y(i, d)];
+        for (const h of heads) {
+          const at = attentionAt(dims, b, h);
+          const { p, ds } = attentionGradients(arrays, delta, dims, b, h);
+          for (let i = j; i < T; i++) {
+            const [pij, dsij] = [p(i, j), ds(i, j)];
+            for (let d = 0; d < D; d++) {
+              dk[d] += dsij * qkv[at.q(i, d)];
+              dv[d] += pij * dy[at.y(i, d)];
+            }
           }
         }
         for (let d = 0; d < D; d++) {
-          dqkv[at.k(j, d)] = dk[d];
-          dqkv[at.v(j, d)] = dv[d];
+          dqkv[own.k(j, d)] = dk[d];
+          dqkv[own.v(j, d)] = dv[d];
         }
       }
     }

@@ -1,11 +1,11 @@
 // Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
 // ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i
+//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
 //
 // For software adapters, where loads are what costs: an invocation keeps its four rows' slices of k and v in private
 // memory and walks over the queries one at a time, loading each once for the score and the sums. A vec4f of scores has
 // an entry for each key. (attentionBackwardKeyValue.wgsl is for GPUs, whose registers could not hold that much.)
-struct Dims { B: u32, T: u32, H: u32, D: u32 }
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
 @group(0) @binding(0) var<storage, read> qkv: array<Lane>;
 @group(0) @binding(1) var<storage, read> lse: array<f32>;
 @group(0) @binding(2) var<storage, read> delta: array<f32>;
@@ -40,16 +40,18 @@ fn store(at: vec4u, key: u32, chunk: u32, tile: Tile) {
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
-  let head = id.x; // b·H + h
-  if (head >= dims.B * dims.H || id.y >= (dims.T + 3u) / 4u) { return; }
+  let key_head = id.x % dims.K; // id.x is b·K + key head
+  let b = id.x / dims.K;
+  if (b >= dims.B || id.y >= (dims.T + 3u) / 4u) { return; }
   let key = 4u * id.y; // the longest walks start first
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of C
-  let sample_row = (head / dims.H) * dims.T;
-  let head_lane = (head % dims.H) * CHUNKS;
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
+  let group = dims.H / dims.K;
+  let sample_row = b * dims.T;
   let last = dims.T - 1u;
-  let k_at = (sample_row + min(key + STEPS, vec4u(last))) * (3u * width) + head_lane + width;
-  let v_at = k_at + width;
+  let k_at = (sample_row + min(key + STEPS, vec4u(last))) * row_lanes + width + key_head * CHUNKS;
+  let v_at = k_at + dims.K * CHUNKS;
   let scale = 1.0 / sqrt(f32(dims.D));
 
   var k: array<Tile, 8>;
@@ -65,44 +67,48 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var dv0 = Tile(); var dv1 = Tile(); var dv2 = Tile(); var dv3 = Tile();
   var dv4 = Tile(); var dv5 = Tile(); var dv6 = Tile(); var dv7 = Tile();
 
-  for (var query = key; query < dims.T; query++) {
-    let q_row = (sample_row + query) * (3u * width) + head_lane;
-    let y_row = (sample_row + query) * width + head_lane;
-    let q0 = qkv_lane(q_row, slice); let g0 = dy_lane(y_row, slice);
-    let q1 = qkv_lane(q_row, slice + 1u); let g1 = dy_lane(y_row, slice + 1u);
-    let q2 = qkv_lane(q_row, slice + 2u); let g2 = dy_lane(y_row, slice + 2u);
-    let q3 = qkv_lane(q_row, slice + 3u); let g3 = dy_lane(y_row, slice + 3u);
-    var s = q0 * k[0] + q1 * k[1] + q2 * k[2] + q3 * k[3];
-    var dp = g0 * v[0] + g1 * v[1] + g2 * v[2] + g3 * v[3];
-    var q4 = Lane(); var q5 = Lane(); var q6 = Lane(); var q7 = Lane();
-    var g4 = Lane(); var g5 = Lane(); var g6 = Lane(); var g7 = Lane();
-    if (SLICE > 4u) {
-      q4 = qkv_lane(q_row, slice + 4u); g4 = dy_lane(y_row, slice + 4u);
-      q5 = qkv_lane(q_row, slice + 5u); g5 = dy_lane(y_row, slice + 5u);
-      q6 = qkv_lane(q_row, slice + 6u); g6 = dy_lane(y_row, slice + 6u);
-      q7 = qkv_lane(q_row, slice + 7u); g7 = dy_lane(y_row, slice + 7u);
-      s += q4 * k[4] + q5 * k[5] + q6 * k[6] + q7 * k[7];
-      dp += g4 * v[4] + g5 * v[5] + g6 * v[6] + g7 * v[7];
-    }
-    if (CHUNKS > SLICE) {
-      for (var c = 0u; c < CHUNKS; c++) {
-        if (c < slice || c >= slice + SLICE) {
-          s += qkv[q_row + c] * qkv_tile(k_at, c);
-          dp += dy[y_row + c] * qkv_tile(v_at, c);
+  for (var h = key_head * group; h < (key_head + 1u) * group; h++) {
+    let head = b * dims.H + h;
+    let head_lane = h * CHUNKS;
+    for (var query = key; query < dims.T; query++) {
+      let q_row = (sample_row + query) * row_lanes + head_lane;
+      let y_row = (sample_row + query) * width + head_lane;
+      let q0 = qkv_lane(q_row, slice); let g0 = dy_lane(y_row, slice);
+      let q1 = qkv_lane(q_row, slice + 1u); let g1 = dy_lane(y_row, slice + 1u);
+      let q2 = qkv_lane(q_row, slice + 2u); let g2 = dy_lane(y_row, slice + 2u);
+      let q3 = qkv_lane(q_row, slice + 3u); let g3 = dy_lane(y_row, slice + 3u);
+      var s = q0 * k[0] + q1 * k[1] + q2 * k[2] + q3 * k[3];
+      var dp = g0 * v[0] + g1 * v[1] + g2 * v[2] + g3 * v[3];
+      var q4 = Lane(); var q5 = Lane(); var q6 = Lane(); var q7 = Lane();
+      var g4 = Lane(); var g5 = Lane(); var g6 = Lane(); var g7 = Lane();
+      if (SLICE > 4u) {
+        q4 = qkv_lane(q_row, slice + 4u); g4 = dy_lane(y_row, slice + 4u);
+        q5 = qkv_lane(q_row, slice + 5u); g5 = dy_lane(y_row, slice + 5u);
+        q6 = qkv_lane(q_row, slice + 6u); g6 = dy_lane(y_row, slice + 6u);
+        q7 = qkv_lane(q_row, slice + 7u); g7 = dy_lane(y_row, slice + 7u);
+        s += q4 * k[4] + q5 * k[5] + q6 * k[6] + q7 * k[7];
+        dp += g4 * v[4] + g5 * v[5] + g6 * v[6] + g7 * v[7];
+      }
+      if (CHUNKS > SLICE) {
+        for (var c = 0u; c < CHUNKS; c++) {
+          if (c < slice || c >= slice + SLICE) {
+            s += qkv[q_row + c] * qkv_tile(k_at, c);
+            dp += dy[y_row + c] * qkv_tile(v_at, c);
+          }
         }
       }
-    }
-    let p = select(vec4f(0), exp(s * scale - lse[head * dims.T + query]), key + STEPS <= vec4u(query));
-    let ds = p * (dp - delta[head * dims.T + query]) * scale;
-    dk0 += outer(q0, ds); dv0 += outer(g0, p);
-    dk1 += outer(q1, ds); dv1 += outer(g1, p);
-    dk2 += outer(q2, ds); dv2 += outer(g2, p);
-    dk3 += outer(q3, ds); dv3 += outer(g3, p);
-    if (SLICE > 4u) {
-      dk4 += outer(q4, ds); dv4 += outer(g4, p);
-      dk5 += outer(q5, ds); dv5 += outer(g5, p);
-      dk6 += outer(q6, ds); dv6 += outer(g6, p);
-      dk7 += outer(q7, ds); dv7 += outer(g7, p);
+      let p = select(vec4f(0), exp(s * scale - lse[head * dims.T + query]), key + STEPS <= vec4u(query));
+      let ds = p * (dp - delta[head * dims.T + query]) * scale;
+      dk0 += outer(q0, ds); dv0 += outer(g0, p);
+      dk1 += outer(q1, ds); dv1 += outer(g1, p);
+      dk2 += outer(q2, ds); dv2 += outer(g2, p);
+      dk3 += outer(q3, ds); dv3 += outer(g3, p);
+      if (SLICE > 4u) {
+        dk4 += outer(q4, ds); dv4 += outer(g4, p);
+        dk5 += outer(q5, ds); dv5 += outer(g5, p);
+        dk6 += outer(q6, ds); dv6 += outer(g6, p);
+        dk7 += outer(q7, ds); dv7 += outer(g7, p);
+      }
     }
   }
 

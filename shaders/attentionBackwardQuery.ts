@@ -1,6 +1,6 @@
 /**
- * Causal attention, backward, first part: delta_BHT = rowsum(dy·y) and the queries' third of dqkv_N3C (the other two
- * thirds are left as they are). Runs before attentionBackwardKeyValue, which reads delta.
+ * Causal attention, backward, first part: delta_BHT = rowsum(dy·y) and the queries' part of dqkv (those of keys and values
+ * are left as they are). Runs before attentionBackwardKeyValue, which reads delta.
  */
 import {
   ATTENTION_CASES,
@@ -22,12 +22,15 @@ export const attentionBackwardQuery: Kernel = {
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>
-    attentionVariant({ name: 'attention.backwardQuery', code: { gpu, software }, gpuSlice: 8 }, family, D),
+    attentionVariant({ name: 'attention.backwardQuery', code: { gpu, software }, gpuSlice: 8, heads: 'H' }, family, D),
   cpu: attentionBackwardQueryCpu,
   cases: ATTENTION_CASES,
   fill: attentionForwardCpu,
   tolerance: { absolute: 1e-5, relative: 3e-6 },
-  cost: ({ B, T, H, D }) => ({ flops: 3 * B * H * T * (T + 1) * D, bytes: 4 * B * T * H * (6 * D + 2) }),
+  cost: ({ B, T, H, K, D }) => ({
+    flops: 3 * B * H * T * (T + 1) * D,
+    bytes: 4 * B * T * ((4 * H + 2 * K) * D + 2 * H),
+  }),
 };
 
 function attentionBackwardQueryCpu(arrays: Arrays, dims: Dims): void {

@@ -3,7 +3,7 @@
 //
 // Cut as in attentionForward.wgsl: four queries and a slice of the head's width an invocation, walking over the keys.
 // Matrices of scores have a column for each query and a row for each key.
-struct Dims { B: u32, T: u32, H: u32, D: u32 }
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
 @group(0) @binding(0) var<storage, read> qkv: array<Lane>;
 @group(0) @binding(1) var<storage, read> y: array<Lane>;
 @group(0) @binding(2) var<storage, read> lse: array<f32>;
@@ -47,12 +47,14 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (head >= dims.B * dims.H || id.y >= tiles) { return; }
   let query = 4u * (tiles - 1u - id.y); // the longest walks start first
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of C
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
+  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
   let last = dims.T - 1u;
   let steps = min(query + STEPS, vec4u(last));
-  let q_at = (sample_row + steps) * (3u * width) + head_lane;
+  let q_at = (sample_row + steps) * row_lanes + head_lane;
   let y_at = (sample_row + steps) * width + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
 
@@ -72,8 +74,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   for (var key = 0u; key <= query; key += 4u) {
     let keys = key + STEPS;
-    let k_at = (sample_row + min(keys, vec4u(last))) * (3u * width) + head_lane + width;
-    let v_at = k_at + width;
+    let k_at = (sample_row + min(keys, vec4u(last))) * row_lanes + k_lane;
+    let v_at = k_at + dims.K * CHUNKS;
     var s = mat4x4f();
     var dp = mat4x4f();
     for (var c = 0u; c < CHUNKS; c++) {
@@ -88,7 +90,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     );
     var ds_rows = transpose(ds);
     for (var j = 0u; j < 4u; j++) {
-      let row = (sample_row + min(key + j, last)) * (3u * width) + head_lane + width;
+      let row = (sample_row + min(key + j, last)) * row_lanes + k_lane;
       let ds_j = ds_rows[j];
       dq0 += outer(qkv_lane(row, slice), ds_j); dq1 += outer(qkv_lane(row, slice + 1u), ds_j);
       dq2 += outer(qkv_lane(row, slice + 2u), ds_j); dq3 += outer(qkv_lane(row, slice + 3u), ds_j);

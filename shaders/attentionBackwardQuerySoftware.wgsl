@@ -4,7 +4,7 @@
 // For software adapters, where loads are what costs: an invocation keeps its four queries' slices of q and dy in private
 // memory and walks over the keys one at a time, loading each once for the score and the sum. A vec4f of scores has an
 // entry for each query. (attentionBackwardQuery.wgsl is for GPUs, whose registers could not hold that much.)
-struct Dims { B: u32, T: u32, H: u32, D: u32 }
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
 @group(0) @binding(0) var<storage, read> qkv: array<Lane>;
 @group(0) @binding(1) var<storage, read> y: array<Lane>;
 @group(0) @binding(2) var<storage, read> lse: array<f32>;
@@ -43,12 +43,14 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (head >= dims.B * dims.H || id.y >= tiles) { return; }
   let query = 4u * (tiles - 1u - id.y); // the longest walks start first
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of C
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
+  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
   let last = dims.T - 1u;
   let steps = min(query + STEPS, vec4u(last));
-  let q_at = (sample_row + steps) * (3u * width) + head_lane;
+  let q_at = (sample_row + steps) * row_lanes + head_lane;
   let y_at = (sample_row + steps) * width + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
 
@@ -75,8 +77,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
 
   for (var key = 0u; key <= min(query + 3u, last); key++) {
-    let k_row = (sample_row + key) * (3u * width) + head_lane + width;
-    let v_row = k_row + width;
+    let k_row = (sample_row + key) * row_lanes + k_lane;
+    let v_row = k_row + dims.K * CHUNKS;
     let k0 = qkv_lane(k_row, slice);
     let k1 = qkv_lane(k_row, slice + 1u);
     let k2 = qkv_lane(k_row, slice + 2u);

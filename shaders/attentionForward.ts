@@ -1,4 +1,4 @@
-/** Causal attention, forward: y_NC and lse_BHT from qkv_N3C. See attention.ts for the layout and how work is cut. */
+/** Causal attention, forward: y and lse_BHT from qkv. See attention.ts for the layout and how work is cut. */
 import { ATTENTION_CASES, ATTENTION_DIMS, attentionForwardCpu, attentionSizes, attentionVariant } from './attention.ts';
 import code from './attentionForward.wgsl?raw';
 import type { Kernel } from './kernel.ts';
@@ -10,9 +10,13 @@ export const attentionForward: Kernel = {
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>
-    attentionVariant({ name: 'attention.forward', code: { gpu: code, software: code }, gpuSlice: 8 }, family, D),
+    attentionVariant(
+      { name: 'attention.forward', code: { gpu: code, software: code }, gpuSlice: 8, heads: 'H' },
+      family,
+      D,
+    ),
   cpu: attentionForwardCpu,
   cases: ATTENTION_CASES,
   tolerance: { absolute: 3e-6, relative: 2e-6 },
-  cost: ({ B, T, H, D }) => ({ flops: 2 * B * H * T * (T + 1) * D, bytes: 4 * B * T * H * (4 * D + 1) }),
+  cost: ({ B, T, H, K, D }) => ({ flops: 2 * B * H * T * (T + 1) * D, bytes: 4 * B * T * (2 * (H + K) * D + H) }),
 };

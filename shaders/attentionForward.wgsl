@@ -4,7 +4,7 @@
 // One invocation takes four queries of one head and one slice of the head's width, and walks over the keys four at a
 // time. Everything is a product of 4×4 tiles: a Tile is one lane (four elements, or one) of four rows, side by side.
 // Matrices of scores have a column for each query and a row for each key.
-struct Dims { B: u32, T: u32, H: u32, D: u32 }
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
 @group(0) @binding(0) var<storage, read> qkv: array<Lane>;
 @group(0) @binding(1) var<storage, read_write> y: array<Lane>;
 @group(0) @binding(2) var<storage, read_write> lse: array<f32>;
@@ -36,12 +36,15 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (head >= dims.B * dims.H || id.y >= tiles) { return; }
   let query = 4u * (tiles - 1u - id.y); // the longest walks start first
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of C
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
   let sample_row = (head / dims.H) * dims.T;
   let head_lane = (head % dims.H) * CHUNKS;
+  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
+  let v_lane = k_lane + dims.K * CHUNKS;
   let last = dims.T - 1u;
   let query_rows = sample_row + min(query + STEPS, vec4u(last));
-  let q_at = query_rows * (3u * width) + head_lane;
+  let q_at = query_rows * row_lanes + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
@@ -51,7 +54,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   for (var key = 0u; key <= query; key += 4u) {
     let keys = key + STEPS;
-    let k_at = (sample_row + min(keys, vec4u(last))) * (3u * width) + head_lane + width;
+    let k_at = (sample_row + min(keys, vec4u(last))) * row_lanes + k_lane;
     var s = mat4x4f();
     for (var c = 0u; c < CHUNKS; c++) {
       s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
@@ -73,7 +76,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
     var p_rows = transpose(p);
     for (var j = 0u; j < 4u; j++) {
-      let v_at = (sample_row + min(key + j, last)) * (3u * width) + head_lane + 2u * width;
+      let v_at = (sample_row + min(key + j, last)) * row_lanes + v_lane;
       let p_j = p_rows[j];
       y0 += outer(qkv_lane(v_at, slice), p_j); y1 += outer(qkv_lane(v_at, slice + 1u), p_j);
       y2 += outer(qkv_lane(v_at, slice + 2u), p_j); y3 += outer(qkv_lane(v_at, slice + 3u), p_j);

@@ -10,21 +10,30 @@ import { crossEntropyLoss } from './crossEntropyLoss.ts';
 import { embedBackwardPosition } from './embedBackwardPosition.ts';
 import { embedBackwardToken } from './embedBackwardToken.ts';
 import { embedForward } from './embedForward.ts';
+import { embedTokens } from './embedTokens.ts';
 import type { Kernel } from './kernel.ts';
 import { layerNormBackward } from './layerNormBackward.ts';
 import { layerNormBackwardWeights } from './layerNormBackwardWeights.ts';
 import { layerNormForward } from './layerNormForward.ts';
 import { matmul } from './matmul.ts';
+import { rmsNormBackward } from './rmsNormBackward.ts';
+import { rmsNormBackwardWeights } from './rmsNormBackwardWeights.ts';
+import { rmsNormForward } from './rmsNormForward.ts';
+import { rotary } from './rotary.ts';
 import { sumSquares } from './sumSquares.ts';
+import { swiGluBackward } from './swiGluBackward.ts';
+import { swiGluForward } from './swiGluForward.ts';
 
-/** The forms of the matrix product that a GPT-2 is made of: forward, weight gradients, input gradients, tied head. */
+/** The forms of the matrix product that the models are made of: forward, weight gradients, input gradients, tied head. */
 const products: readonly Kernel[] = [
   matmul({ layout: 'NN', epilogue: { bias: true } }),
   matmul({ layout: 'NN', epilogue: { bias: true, gelu: true } }),
   matmul({ layout: 'NN', epilogue: { bias: true, residual: true } }),
   matmul({ layout: 'NT' }),
+  matmul({ layout: 'NT', epilogue: { residual: true } }),
   matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: true } }),
   matmul({ layout: 'NT', epilogue: { geluBackward: true } }),
+  matmul({ layout: 'NN' }),
   matmul({ layout: 'NN', epilogue: { accumulate: true } }),
   matmul({ layout: 'TN', epilogue: { accumulate: true } }),
 ];
@@ -32,15 +41,22 @@ const products: readonly Kernel[] = [
 export const kernels: readonly Kernel[] = [
   ...products,
   embedForward,
+  embedTokens,
   embedBackwardToken,
   embedBackwardPosition,
   layerNormForward,
   layerNormBackward,
   layerNormBackwardWeights,
+  rmsNormForward,
+  rmsNormBackward,
+  rmsNormBackwardWeights,
   columnSum,
+  rotary,
   attentionForward,
   attentionBackwardQuery,
   attentionBackwardKeyValue,
+  swiGluForward,
+  swiGluBackward,
   crossEntropy,
   crossEntropyLoss,
   addInto,

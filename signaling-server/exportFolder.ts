@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { modelFromConfig } from '../swarm/gpt2.ts';
+import { modelFromConfig } from '../swarm/families.ts';
 import type { Model } from '../swarm/model.ts';
 import { encodeHeader } from '../swarm/safetensors.ts';
 import { readFault } from './runFileOnDisk.ts';
@@ -14,7 +14,10 @@ import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */
 const CHUNK_ELEMENTS = 1 << 20;
-const ARCHITECTURES: Readonly<Record<Model['family'], string>> = { gpt2: 'GPT2LMHeadModel' };
+const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
+  gpt2: 'GPT2LMHeadModel',
+  llama: 'LlamaForCausalLM',
+};
 
 export interface Export {
   readonly model: Model;

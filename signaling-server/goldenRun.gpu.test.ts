@@ -43,6 +43,10 @@ describe('a stage trains as the float64 trainer does', () => {
     ['gpt2-tiny', 3],
     ['odd-gpt2', 2],
     ['untied-gpt2', 1],
+    ['llama-tiny', 1],
+    ['llama-tiny', 3],
+    ['odd-llama', 2],
+    ['tied-llama', 1],
   ] as const;
   test.each(cases)('[ST1] %s in %i micro-batches', async (name, microBatches) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

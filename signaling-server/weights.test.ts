@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { modelFromConfig } from '../swarm/gpt2.ts';
+import { modelFromConfig } from '../swarm/families.ts';
 import type { Model } from '../swarm/model.ts';
 import { encodeHeader, headerBytes, parseHeader } from '../swarm/safetensors.ts';
 import { exportFolder, exportTarget, openExport } from './exportFolder.ts';

@@ -45,7 +45,6 @@ function textReader(model: Model, tensors: Matrices) {
   const run = (rows: readonly Operation[], pass: Pass, kept: Map<string, Float64Array>) => {
     for (const operation of rows) {
       if (operation.op === 'attention') pass.activations.set(operation.y, attend(operation, pass, kept));
-      else if (operation.op === 'embed') pass.activations.set(operation.y, embedAt(operation, pass));
       else if (operation.op !== 'crossEntropy') forward(operation, pass);
     }
   };
@@ -54,16 +53,9 @@ function textReader(model: Model, tensors: Matrices) {
     const all = kept.get(row.qkv) ?? new Float64Array(model.positions * fresh.length);
     kept.set(row.qkv, all);
     all.set(fresh, position * fresh.length);
-    const y = new Float64Array(model.width);
+    const y = new Float64Array(row.heads * row.headWidth);
     attendRow(row, all, [0, position], y, 0);
     return y;
-  };
-  const embedAt = (row: Extract<Operation, { op: 'embed' }>, { ids }: Pass) => {
-    const [token, place] = [matrix(tensors, row.token), matrix(tensors, row.position)];
-    return Float64Array.from(
-      { length: model.width },
-      (_, c) => token[ids[0] * model.width + c] + place[position * model.width + c],
-    );
   };
 
   return {
@@ -75,7 +67,7 @@ function textReader(model: Model, tensors: Matrices) {
         activations,
         ids: [token],
         targets: [],
-        positions: 1,
+        position: () => position,
         lossScale: 0,
       });
       const first = new Map<string, Float64Array>();

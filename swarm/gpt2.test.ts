@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { modelFromConfig } from './gpt2.ts';
-import { block, type Model, parameters } from './model.ts';
+import { modelFromConfig } from './families.ts';
+import { block, type Model, type Operation, parameters } from './model.ts';
 
 const tiny = { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 40 };
 
@@ -52,6 +52,19 @@ test('tensors stand in the order and with the names of Hugging Face', () => {
   expect(block(model(tiny), 'head').tensors).toHaveLength(2);
 });
 
+function tensorsRead(row: Operation): string[] {
+  if (row.op === 'embed') return [row.token, row.position ?? ''];
+  if (row.op === 'layerNorm') return [row.weight, row.bias];
+  return row.op === 'linear' ? [...row.weights, row.bias ?? ''] : [];
+}
+
+function activationsRead(row: Operation): string[] {
+  if (row.op === 'embed') return [];
+  if (row.op === 'attention') return [row.qkv];
+  if (row.op === 'crossEntropy') return [row.logits];
+  return row.op === 'linear' && row.residual !== null ? [row.x, row.residual] : [row.x];
+}
+
 test('every row reads what stands before it, and every tensor is read', () => {
   for (const tied of [true, false]) {
     const table = model({ ...tiny, tie_word_embeddings: tied });
@@ -59,19 +72,8 @@ test('every row reads what stands before it, and every tensor is read', () => {
     for (const rows of [table.embedding, table.layer(0), table.layer(1), table.head]) {
       const known = new Set(['x']);
       for (const row of rows) {
-        if (row.op === 'embed') for (const name of [row.token, row.position]) read.add(name);
-        if (row.op === 'layerNorm' || row.op === 'linear')
-          for (const name of [row.weight, row.bias]) read.add(name ?? '');
-        const inputs =
-          row.op === 'embed'
-            ? []
-            : row.op === 'attention'
-              ? [row.qkv]
-              : row.op === 'crossEntropy'
-                ? [row.logits]
-                : [row.x];
-        for (const input of inputs) expect(known).toContain(input);
-        if (row.op === 'linear' && row.residual) expect(known).toContain(row.residual);
+        for (const name of tensorsRead(row)) read.add(name);
+        for (const input of activationsRead(row)) expect(known).toContain(input);
         if ('y' in row) known.add(row.y);
       }
     }
@@ -94,9 +96,8 @@ test("the config is kept verbatim; transformers' other names for a field are hon
 });
 
 test.each<[Record<string, unknown>, string]>([
-  [{ model_type: 'bert' }, 'model_type must be "gpt2", not "bert"'],
-  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2"'],
-  [{ model_type: 'llama' }, 'model_type "llama" comes with a later version of Shoal: use "gpt2"'],
+  [{ model_type: 'bert' }, 'model_type must be "gpt2" or "llama", not "bert"'],
+  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2" or "llama"'],
   [{ n_embd: 9 }, 'n_embd must be a multiple of n_head (2), not 9'],
   [{ n_embd: '8' }, 'n_embd must be a positive integer, not "8"'],
   [{ n_layer: 0 }, 'n_layer must be a positive integer, not 0'],

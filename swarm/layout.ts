@@ -1,7 +1,8 @@
 /**
  * Where a block's tensors lie in a GPU buffer. A block's elements are counted without gaps everywhere (plans, shards,
  * frames, checkpoints); in a buffer each tensor begins at a multiple of 64 floats, since WebGPU binds at multiples of
- * 256 bytes. An arena is the one translation between the two: gaps stay zero, so norms may run over whole arenas.
+ * 256 bytes, except that a joined one lies right behind the one before. An arena is the one translation between the two:
+ * gaps stay zero, so norms may run over whole arenas.
  */
 import { invariant, overlap, type Range } from './base.ts';
 import { type Block, type BlockUse, block, type Model, type TensorSpec } from './model.ts';
@@ -30,16 +31,19 @@ export interface Arena {
 /** The arena of some ranges of a block (a whole block, a tied head's token table, a shard). */
 export function arena(source: Block, ranges: readonly Range[]): Arena {
   const segments: Segment[] = [];
-  let at = 0;
+  let end = 0;
+  const aligned = (): number => Math.ceil(end / ALIGNMENT_FLOATS) * ALIGNMENT_FLOATS;
   for (const range of ranges) {
     for (const tensor of source.tensors) {
       const part = overlap(range, [tensor.offset, tensor.offset + tensor.elements]);
       if (!part) continue;
+      const isBehind = tensor.joined && range[0] < tensor.offset;
+      const at = isBehind ? end : aligned();
       segments.push({ tensor, from: part[0], length: part[1] - part[0], at });
-      at += Math.ceil((part[1] - part[0]) / ALIGNMENT_FLOATS) * ALIGNMENT_FLOATS;
+      end = at + part[1] - part[0];
     }
   }
-  return { segments, floats: at };
+  return { segments, floats: aligned() };
 }
 
 /** The parts of an arena that hold `range`, clipped to it, in order. What the arena does not cover is left out. */
@@ -58,11 +62,24 @@ export function segmentsIn({ segments }: Arena, range: Range): Segment[] {
   return found;
 }
 
-/** Where a whole tensor lies, for binding it. */
-export function placeOf({ segments }: Arena, tensorName: string): { readonly at: number; readonly elements: number } {
-  const found = segments.find(({ tensor }) => tensor.name === tensorName);
-  invariant(found && found.length === found.tensor.elements, `the arena does not hold ${tensorName} whole`);
-  return { at: found.at, elements: found.length };
+/** Where whole tensors lie, for binding them: one, or several that are joined in this order. */
+export function placeOf(
+  { segments }: Arena,
+  tensorNames: readonly string[],
+): { readonly at: number; readonly elements: number } {
+  const parts = tensorNames.map((name) => {
+    const part = segments.find(({ tensor }) => tensor.name === name);
+    invariant(part && part.length === part.tensor.elements, `the arena does not hold ${name} whole`);
+    return part;
+  });
+  const [first] = parts;
+  invariant(first, 'a place has a tensor');
+  let end = first.at;
+  for (const { at, length, tensor } of parts) {
+    invariant(at === end, `${tensor.name} is not joined to the tensor before it`);
+    end += length;
+  }
+  return { at: first.at, elements: end - first.at };
 }
 
 /** What a stage's use of a block and a shard share, cut into pieces that travel: both ends cut alike. */

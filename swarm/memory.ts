@@ -4,7 +4,7 @@
  */
 import { overlap, type PeerId, type Range } from './base.ts';
 import { arena, arenaOfUse, slices } from './layout.ts';
-import { type BlockName, block, blocksOfStage, type Model } from './model.ts';
+import { type BlockName, block, blocksOfStage, type Model, type Operation } from './model.ts';
 import { type Holder, holders, type Plan } from './plan.ts';
 import { type Program, program } from './program.ts';
 import { slots as slotsOf } from './schedule/check.ts';
@@ -53,8 +53,7 @@ export function stageBuffers(model: Model, { layers, samples, sequence, slots }:
     }
   }
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows));
-  for (const [name, width] of work.scratch) specs.push(storage(name, rows * width));
-  specs.push(...scratchExtras(work, rows));
+  specs.push(...sharedBuffers(work, samples, sequence));
   const outgoing = Math.max(rows * model.width, largestSlice);
   for (let i = 0; i < READBACKS; i++) {
     specs.push(readback(`readback/${i}`, outgoing));
@@ -67,6 +66,7 @@ function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
   const specs = [...work.kept].map(([name, width]) => storage(`${slot}/${name}`, rows * width));
   for (const { operation, y } of [...work.body, ...work.head]) {
     if (operation.op === 'layerNorm') specs.push(storage(`${slot}/${y}.stat`, rows * 2));
+    if (operation.op === 'rmsNorm') specs.push(storage(`${slot}/${y}.stat`, rows));
     if (operation.op === 'attention') specs.push(storage(`${slot}/${y}.lse`, rows * operation.heads));
   }
   if (work.first) {
@@ -78,9 +78,22 @@ function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
   return specs;
 }
 
-function scratchExtras(work: Program, rows: number): BufferSpec[] {
+/** What all slots of a stage share: scratch, and the table of the rotary positions' cosines and sines. */
+export function sharedBuffers(work: Program, samples: number, sequence: number): BufferSpec[] {
+  const rows = samples * sequence;
+  const specs = [...work.scratch].map(([name, width]) => storage(name, rows * width));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
-  return heads > 0 ? [storage('attention.delta', rows * heads)] : [];
+  if (heads > 0) specs.push(storage('attention.delta', rows * heads));
+  const rotary = rotaryOf(work);
+  if (rotary) specs.push(storage(ROTARY, sequence * rotary.headWidth));
+  return specs;
+}
+
+/** Name of the table of the rotary positions: one for a stage, since a model's layers turn alike. */
+export const ROTARY = 'rotary';
+export function rotaryOf({ body }: Program): Extract<Operation, { op: 'rotary' }> | null {
+  for (const { operation } of body) if (operation.op === 'rotary') return operation;
+  return null;
 }
 
 /** How a primary works on a shard of its own: where the values lie, and what it adds up in which order. */

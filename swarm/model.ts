@@ -1,9 +1,10 @@
 /**
  * The model as data: a table of blocks, their tensors, and the rows of operations that a stage runs forward and
- * backward. A family (GPT-2 here) is a function from its Hugging Face config.json to this table; the GPU stage, the
+ * backward. A family (families.ts) is a function from its Hugging Face config.json to this table; the GPU stage, the
  * memory plan, the checkpoints and the export all read the table and know no family.
  *
- * Letters: B samples of a micro-batch, T positions, N = B·T rows, C width, H heads, V vocabulary.
+ * Letters: B samples of a micro-batch, T positions, N = B·T rows, C width, H heads of queries, K heads of keys and
+ * values, D their width, V vocabulary.
  */
 import { invariant, type Range } from './base.ts';
 
@@ -21,6 +22,8 @@ export interface TensorSpec {
   /** First element of this tensor inside its block. */
   readonly offset: number;
   readonly initial: Initial;
+  /** Lies right behind the tensor before it, also in GPU memory: linear rows read the two as one matrix. */
+  readonly joined?: boolean;
 }
 
 export interface Block {
@@ -37,7 +40,8 @@ export type Activation = string;
  * backward, both in `web/src/gpu/operations`. `weightLayout` says how a linear weight is stored.
  */
 export type Operation =
-  | { readonly op: 'embed'; readonly token: string; readonly position: string; readonly y: Activation }
+  /** Rows of the token table, plus those of the position table where there is one. */
+  | { readonly op: 'embed'; readonly token: string; readonly position: string | null; readonly y: Activation }
   | {
       readonly op: 'layerNorm';
       readonly x: Activation;
@@ -47,9 +51,18 @@ export type Operation =
       readonly y: Activation;
     }
   | {
-      readonly op: 'linear';
+      /** y = x·weight / √(mean x² + epsilon), row by row. */
+      readonly op: 'rmsNorm';
       readonly x: Activation;
       readonly weight: string;
+      readonly epsilon: number;
+      readonly y: Activation;
+    }
+  | {
+      readonly op: 'linear';
+      readonly x: Activation;
+      /** More than one (outIn alone, joined): their rows are one matrix, so their outputs stand side by side in y. */
+      readonly weights: readonly [string, ...string[]];
       readonly weightLayout: 'inOut' | 'outIn';
       readonly bias: string | null;
       readonly inWidth: number;
@@ -60,17 +73,37 @@ export type Operation =
       readonly y: Activation;
     }
   | {
+      /** Rotary positions (Su et al. 2021): turns the queries and keys of an attention's qkv in place, so y = x. */
+      readonly op: 'rotary';
+      readonly x: Activation;
+      readonly heads: number;
+      readonly keyValueHeads: number;
+      /** Even: element d is turned with element d + D/2, at position t by t·theta^(−2d/D). */
+      readonly headWidth: number;
+      readonly theta: number;
+      readonly y: Activation;
+    }
+  | {
       readonly op: 'attention';
-      /** [N, 3C]: queries, keys, values side by side; heads are contiguous runs of headWidth. */
+      /** [N, (H+2K)·D]: queries, keys, values side by side; heads are contiguous runs of headWidth. */
       readonly qkv: Activation;
       readonly heads: number;
+      /** Divides `heads`: query head h reads key and value head ⌊h·K/H⌋. */
+      readonly keyValueHeads: number;
       readonly headWidth: number;
+      readonly y: Activation;
+    }
+  | {
+      /** x is [N, 2·innerWidth], gate and up side by side: y = silu(gate)·up. */
+      readonly op: 'swiGlu';
+      readonly x: Activation;
+      readonly innerWidth: number;
       readonly y: Activation;
     }
   | { readonly op: 'crossEntropy'; readonly logits: Activation; readonly vocabulary: number };
 
 export interface Model {
-  readonly family: 'gpt2';
+  readonly family: 'gpt2' | 'llama';
   /** The run's config.json, verbatim, for the export. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly layers: number;
@@ -96,6 +129,19 @@ export function block(model: Model, name: BlockName): Block {
   const found = model.blocks.find((candidate) => candidate.name === name);
   invariant(found, `the model has no block ${name}`);
   return found;
+}
+
+export type TensorRow = Omit<TensorSpec, 'elements' | 'offset'>;
+
+/** A block of these tensors in this order. */
+export function blockOf(name: BlockName, rows: readonly TensorRow[]): Block {
+  let offset = 0;
+  const tensors = rows.map((row): TensorSpec => {
+    const elements = row.shape.reduce((product, size) => product * size, 1);
+    offset += elements;
+    return { ...row, elements, offset: offset - elements };
+  });
+  return { name, tensors, elements: offset };
 }
 
 export const parameters = (model: Model): number => model.blocks.reduce((sum, { elements }) => sum + elements, 0);

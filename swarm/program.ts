@@ -19,7 +19,7 @@ export interface Step {
   readonly operation: Operation;
   /** Where it stands: labels and spans say `layer.3 linear`. */
   readonly scope: BlockName;
-  /** Activation read, null for token ids. For attention the qkv, for the loss the logits. */
+  /** Activation read, null for token ids. For attention the qkv, for the loss the logits. A rotary row has x = y. */
   readonly x: string | null;
   /** Activation written; null for the loss, which writes only its gradient. */
   readonly y: string | null;
@@ -67,11 +67,16 @@ function widthOf(operation: Operation, model: Model): number {
   switch (operation.op) {
     case 'embed':
     case 'layerNorm':
+    case 'rmsNorm':
       return model.width;
     case 'linear':
       return operation.outWidth;
+    case 'rotary':
+      return (operation.heads + 2 * operation.keyValueHeads) * operation.headWidth;
     case 'attention':
       return operation.heads * operation.headWidth;
+    case 'swiGlu':
+      return operation.innerWidth;
     case 'crossEntropy':
       return operation.vocabulary;
   }

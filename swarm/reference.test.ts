@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { normal, seededRandom } from './base.ts';
+import { modelFromConfig } from './families.ts';
 import { choose, generate } from './generate.ts';
-import { modelFromConfig } from './gpt2.ts';
 import { initialValues } from './initialValues.ts';
 import { type BlockName, block, type Model } from './model.ts';
 import { lossAndGradients, meanLoss, referenceTensors } from './reference.ts';

@@ -82,11 +82,12 @@ function runForward(model: Model, tensors: Matrices, windows: readonly Window[],
   const ids = windows.flatMap((window) => Array.from(window).slice(0, -1));
   const targets = windows.flatMap((window) => Array.from(window).slice(1));
   const lossScale = 1 / (divisor ?? targets.length);
+  const position = (row: number): number => row % positions;
   let loss = 0;
   let x: Float64Array | undefined;
   const passes = blockRows(model).map(({ name, rows }) => {
     const activations = new Map<string, Float64Array>(x ? [['x', x]] : []);
-    const pass: Pass = { width: model.width, tensors, activations, ids, targets, positions, lossScale };
+    const pass: Pass = { width: model.width, tensors, activations, ids, targets, position, lossScale };
     for (const operation of rows) loss += forward(operation, pass);
     if (name !== 'head') x = matrix(activations, outputOf(rows));
     return { rows, pass };

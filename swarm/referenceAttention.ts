@@ -3,16 +3,17 @@
  * trainer runs all rows of a sample, the text generator one row against those it has kept.
  */
 
-/** How the columns of qkv [N, 3·C] are split: queries, keys, values side by side, heads contiguous in each. */
+/** How the columns of qkv [N, (H+2K)·D] are split: queries, keys, values side by side, heads contiguous in each. */
 interface Heads {
   readonly heads: number;
+  readonly keyValueHeads: number;
   readonly headWidth: number;
 }
 
-/** Rows of one sample's queries, keys and values, and which part of them one head is. */
+/** Rows of one sample's queries, keys and values, and which part of them one head of queries reads. */
 interface Head {
   readonly qkv: Float64Array;
-  /** Elements of a row of qkv: 3·C. */
+  /** Elements of a row of qkv. */
   readonly stride: number;
   readonly query: number;
   readonly key: number;
@@ -20,10 +21,16 @@ interface Head {
   readonly headWidth: number;
 }
 
-function headOf(qkv: Float64Array, heads: number, headWidth: number, head: number): Head {
-  const width = heads * headWidth;
-  const query = head * headWidth;
-  return { qkv, stride: 3 * width, query, key: width + query, value: 2 * width + query, headWidth };
+function headOf(qkv: Float64Array, { heads, keyValueHeads, headWidth }: Heads, head: number): Head {
+  const keyHead = heads + Math.floor((head * keyValueHeads) / heads);
+  return {
+    qkv,
+    stride: (heads + 2 * keyValueHeads) * headWidth,
+    query: head * headWidth,
+    key: keyHead * headWidth,
+    value: (keyHead + keyValueHeads) * headWidth,
+    headWidth,
+  };
 }
 
 /** softmax of q·k/√headWidth over rows `first` to `row` (causal: no later ones). */
@@ -47,29 +54,30 @@ export function softmax(values: Float64Array): Float64Array {
 
 /** What row `row` of a sample that starts at row `first` attends to, written to `y` at `offset`. */
 export function attendRow(
-  { heads, headWidth }: Heads,
+  shape: Heads,
   qkv: Float64Array,
   [first, row]: readonly [first: number, row: number],
   y: Float64Array,
   offset: number,
 ): void {
-  for (let h = 0; h < heads; h++) {
-    const head = headOf(qkv, heads, headWidth, h);
+  for (let h = 0; h < shape.heads; h++) {
+    const head = headOf(qkv, shape, h);
     const weights = attentionWeights(head, first, row);
     for (let j = 0; j < weights.length; j++)
-      for (let d = 0; d < headWidth; d++)
+      for (let d = 0; d < shape.headWidth; d++)
         y[offset + head.query + d] += weights[j] * qkv[(first + j) * head.stride + head.value + d];
   }
 }
 
 /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√headWidth. */
 export function attendRowBackward(
-  { heads, headWidth }: Heads,
+  shape: Heads,
   { qkv, dqkv, dy }: { readonly qkv: Float64Array; readonly dqkv: Float64Array; readonly dy: Float64Array },
   [first, row]: readonly [first: number, row: number],
 ): void {
+  const { heads, headWidth } = shape;
   for (let h = 0; h < heads; h++) {
-    const head = headOf(qkv, heads, headWidth, h);
+    const head = headOf(qkv, shape, h);
     const weights = attentionWeights(head, first, row);
     const dweights = new Float64Array(weights.length);
     let mean = 0;

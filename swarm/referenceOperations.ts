@@ -1,11 +1,13 @@
 /**
  * Each operation row of the model table as plain float64 loops, forward and backward: the formula to read, and the
- * oracle to compare with. Matrices are row-major: x is [N, K], a linear weight [K, M] (inOut) or [M, K] (outIn).
+ * oracle to compare with. Matrices are row-major: x is [N, K], a linear weight [K, M] (inOut) or [M, K] (outIn). The rows
+ * of Llama alone stand in referenceLlama.ts.
  * The gradient of x is dx; every backward adds to what stands there, since activations and tied tensors are read twice.
  */
 import { assertNever, invariant } from './base.ts';
 import type { Operation } from './model.ts';
 import { attendRow, attendRowBackward, softmax } from './referenceAttention.ts';
+import { rmsNorm, rmsNormBackward, rotate, swiGlu, swiGluBackward } from './referenceLlama.ts';
 
 type Matrix = Float64Array;
 export type Matrices = ReadonlyMap<string, Matrix>;
@@ -20,8 +22,8 @@ export interface Pass {
   /** Token ids, samples × T of them. */
   readonly ids: ArrayLike<number>;
   readonly targets: ArrayLike<number>;
-  /** Positions T of a sample. */
-  readonly positions: number;
+  /** Position of a row in its sample. */
+  readonly position: (row: number) => number;
   /** What each target's loss counts: 1/(B·T) of the step. */
   readonly lossScale: number;
 }
@@ -41,6 +43,20 @@ export function forward(operation: Operation, pass: Pass): number {
       return 0;
     case 'layerNorm':
       pass.activations.set(operation.y, layerNorm(operation, pass));
+      return 0;
+    case 'rmsNorm': {
+      const { x, weight, epsilon, y } = operation;
+      pass.activations.set(y, rmsNorm(matrix(pass.activations, x), matrix(pass.tensors, weight), epsilon));
+      return 0;
+    }
+    case 'rotary':
+      pass.activations.set(
+        operation.y,
+        rotate(matrix(pass.activations, operation.x).slice(), operation, pass.position, 1),
+      );
+      return 0;
+    case 'swiGlu':
+      pass.activations.set(operation.y, swiGlu(matrix(pass.activations, operation.x), operation.innerWidth));
       return 0;
     case 'linear':
       linear(operation, pass);
@@ -64,6 +80,26 @@ export function backward(operation: Operation, pass: Pass, gradients: Gradients)
     case 'layerNorm':
       layerNormBackward(operation, pass, gradients);
       break;
+    case 'rmsNorm': {
+      const [x, weight] = [matrix(pass.activations, operation.x), matrix(pass.tensors, operation.weight)];
+      rmsNormBackward(
+        { x, weight, dy: matrix(gradients.activations, operation.y) },
+        operation.epsilon,
+        gradient(gradients.activations, operation.x, x.length),
+        gradient(gradients.tensors, operation.weight, weight.length),
+      );
+      break;
+    }
+    case 'rotary':
+      // In place, as the forward is: the gradient of what was turned is turned back.
+      rotate(matrix(gradients.activations, operation.y), operation, pass.position, -1);
+      break;
+    case 'swiGlu': {
+      const x = matrix(pass.activations, operation.x);
+      const dx = gradient(gradients.activations, operation.x, x.length);
+      swiGluBackward(x, matrix(gradients.activations, operation.y), operation.innerWidth, dx);
+      break;
+    }
     case 'linear':
       linearBackward(operation, pass, gradients);
       break;
@@ -91,23 +127,25 @@ function gradient(gradients: Map<string, Matrix>, name: string, elements: number
   return found;
 }
 
-function embed({ token, position }: Row<'embed'>, { tensors, ids, positions, width }: Pass): Matrix {
-  const [wte, wpe] = [matrix(tensors, token), matrix(tensors, position)];
+function embed({ token, position: positions }: Row<'embed'>, { tensors, ids, position, width }: Pass): Matrix {
+  const wte = matrix(tensors, token);
+  const wpe = positions === null ? null : matrix(tensors, positions);
   const y = new Float64Array(ids.length * width);
   for (let row = 0; row < ids.length; row++)
-    for (let c = 0; c < width; c++) y[row * width + c] = wte[ids[row] * width + c] + wpe[(row % positions) * width + c];
+    for (let c = 0; c < width; c++)
+      y[row * width + c] = wte[ids[row] * width + c] + (wpe ? wpe[position(row) * width + c] : 0);
   return y;
 }
 
-function embedBackward({ token, position, y }: Row<'embed'>, pass: Pass, gradients: Gradients): void {
-  const { tensors, ids, positions, width } = pass;
+function embedBackward({ token, position: positions, y }: Row<'embed'>, pass: Pass, gradients: Gradients): void {
+  const { tensors, ids, position, width } = pass;
   const dy = matrix(gradients.activations, y);
   const dwte = gradient(gradients.tensors, token, matrix(tensors, token).length);
-  const dwpe = gradient(gradients.tensors, position, matrix(tensors, position).length);
+  const dwpe = positions === null ? null : gradient(gradients.tensors, positions, matrix(tensors, positions).length);
   for (let row = 0; row < ids.length; row++)
     for (let c = 0; c < width; c++) {
       dwte[ids[row] * width + c] += dy[row * width + c];
-      dwpe[(row % positions) * width + c] += dy[row * width + c];
+      if (dwpe) dwpe[position(row) * width + c] += dy[row * width + c];
     }
 }
 
@@ -158,6 +196,30 @@ function layerNormBackward(operation: Row<'layerNorm'>, pass: Pass, gradients: G
   }
 }
 
+/** The weight of a linear row: one tensor, or the rows of several, one below the other. */
+function weightOf({ weights }: Row<'linear'>, tensors: Matrices): Matrix {
+  const parts = weights.map((name) => matrix(tensors, name));
+  if (parts.length === 1) return parts[0];
+  const whole = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** Adds the gradient of such a weight to those of its tensors. */
+function addToWeights({ weights }: Row<'linear'>, dweight: Matrix, tensors: Matrices, gradients: Gradients): void {
+  let at = 0;
+  for (const name of weights) {
+    const { length } = matrix(tensors, name);
+    const part = gradient(gradients.tensors, name, length);
+    for (let i = 0; i < length; i++) part[i] += dweight[at + i];
+    at += length;
+  }
+}
+
 /** Steps of k and m through a weight of either layout. */
 const strides = ({ weightLayout, inWidth, outWidth }: Row<'linear'>): readonly [k: number, m: number] =>
   weightLayout === 'inOut' ? [outWidth, 1] : [1, inWidth];
@@ -166,7 +228,7 @@ function linear(operation: Row<'linear'>, { activations, tensors }: Pass): void 
   const { inWidth: K, outWidth: M, residual, bias } = operation;
   const [strideK, strideM] = strides(operation);
   const x = matrix(activations, operation.x);
-  const weight = matrix(tensors, operation.weight);
+  const weight = weightOf(operation, tensors);
   const y = new Float64Array((x.length / K) * M);
   for (let n = 0; n < x.length / K; n++) {
     if (bias) y.set(matrix(tensors, bias), n * M);
@@ -190,7 +252,7 @@ function linearBackward(operation: Row<'linear'>, { activations, tensors }: Pass
   const { inWidth: K, outWidth: M, residual, bias } = operation;
   const [strideK, strideM] = strides(operation);
   const x = matrix(activations, operation.x);
-  const weight = matrix(tensors, operation.weight);
+  const weight = weightOf(operation, tensors);
   const dy = matrix(gradients.activations, operation.y);
   if (residual) {
     const dresidual = gradient(gradients.activations, residual, dy.length);
@@ -202,7 +264,7 @@ function linearBackward(operation: Row<'linear'>, { activations, tensors }: Pass
     for (let i = 0; i < dpre.length; i++) dpre[i] *= geluSlope(pre[i]);
   }
   const dx = gradient(gradients.activations, operation.x, x.length);
-  const dweight = gradient(gradients.tensors, operation.weight, weight.length);
+  const dweight = new Float64Array(weight.length);
   const dbias = bias ? gradient(gradients.tensors, bias, M) : null;
   for (let n = 0; n < x.length / K; n++) {
     if (dbias) for (let m = 0; m < M; m++) dbias[m] += dpre[n * M + m];
@@ -217,6 +279,7 @@ function linearBackward(operation: Row<'linear'>, { activations, tensors }: Pass
       dx[n * K + k] += sum;
     }
   }
+  addToWeights(operation, dweight, tensors, gradients);
 }
 
 const GELU_SCALE = Math.sqrt(2 / Math.PI);
@@ -229,10 +292,11 @@ function geluSlope(x: number): number {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
 }
 
-function attention(operation: Row<'attention'>, { activations, ids, positions, width }: Pass): Matrix {
+function attention(operation: Row<'attention'>, { activations, ids, position }: Pass): Matrix {
   const qkv = matrix(activations, operation.qkv);
+  const width = operation.heads * operation.headWidth;
   const y = new Float64Array(ids.length * width);
-  for (let row = 0; row < ids.length; row++) attendRow(operation, qkv, [row - (row % positions), row], y, row * width);
+  for (let row = 0; row < ids.length; row++) attendRow(operation, qkv, [row - position(row), row], y, row * width);
   return y;
 }
 
@@ -241,7 +305,7 @@ function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: G
   const dy = matrix(gradients.activations, operation.y);
   const dqkv = gradient(gradients.activations, operation.qkv, qkv.length);
   for (let row = 0; row < pass.ids.length; row++)
-    attendRowBackward(operation, { qkv, dqkv, dy }, [row - (row % pass.positions), row]);
+    attendRowBackward(operation, { qkv, dqkv, dy }, [row - pass.position(row), row]);
 }
 
 /** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from './base.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
-import { modelFromConfig } from './gpt2.ts';
+import { modelFromConfig } from './families.ts';
 import type { Model } from './model.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;

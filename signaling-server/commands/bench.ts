@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { Page } from 'playwright';
 import { z } from 'zod';
-import { modelFromConfig } from '../../swarm/gpt2.ts';
+import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
 import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';

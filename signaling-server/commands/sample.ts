@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { modelFromConfig } from '../../swarm/gpt2.ts';
+import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
 import { readFault } from '../runFileOnDisk.ts';
 import { sampleText } from '../sampleText.ts';

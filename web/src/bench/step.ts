@@ -4,7 +4,7 @@
  */
 import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/gpt2.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
 import { initialValues } from '../../../swarm/initialValues.ts';
 import type { BlockName } from '../../../swarm/model.ts';
 import { trainSchema } from '../../../swarm/runFile.ts';

@@ -13,13 +13,21 @@ import { crossEntropyLoss } from '../../../shaders/crossEntropyLoss.ts';
 import { embedBackwardPosition } from '../../../shaders/embedBackwardPosition.ts';
 import { embedBackwardToken } from '../../../shaders/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedForward.ts';
+import { embedTokens } from '../../../shaders/embedTokens.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import type { BufferSlice } from '../../../shaders/launch.ts';
 import { layerNormBackward } from '../../../shaders/layerNormBackward.ts';
 import { layerNormBackwardWeights } from '../../../shaders/layerNormBackwardWeights.ts';
 import { layerNormForward } from '../../../shaders/layerNormForward.ts';
 import { matmul } from '../../../shaders/matmul.ts';
+import { rmsNormBackward } from '../../../shaders/rmsNormBackward.ts';
+import { rmsNormBackwardWeights } from '../../../shaders/rmsNormBackwardWeights.ts';
+import { rmsNormForward } from '../../../shaders/rmsNormForward.ts';
+import { rotary } from '../../../shaders/rotary.ts';
+import { swiGluBackward } from '../../../shaders/swiGluBackward.ts';
+import { swiGluForward } from '../../../shaders/swiGluForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
+import { ROTARY } from '../../../swarm/memory.ts';
 import type { Operation } from '../../../swarm/model.ts';
 import type { Step } from '../../../swarm/program.ts';
 
@@ -41,8 +49,9 @@ export interface Places {
   readonly lossScale: number;
   /** An activation, a gradient or a by-product, by name. */
   readonly buffer: (name: string) => BufferSlice;
-  readonly value: (tensor: string) => BufferSlice;
-  readonly gradient: (tensor: string) => BufferSlice;
+  /** A tensor, or the one matrix of several joined ones. */
+  readonly value: (...tensors: readonly string[]) => BufferSlice;
+  readonly gradient: (...tensors: readonly string[]) => BufferSlice;
 }
 
 type Row<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
@@ -60,13 +69,10 @@ export function forward(step: Step, places: Places, evaluation: boolean): Dispat
   const label = `${step.scope} ${operation.op}`;
   switch (operation.op) {
     case 'embed': {
-      const buffers = {
-        ids: buffer('ids'),
-        token: value(operation.token),
-        position: value(operation.position),
-        x: buffer(named(step.y)),
-      };
-      return [{ kernel: embedForward, buffers, dims: { N, T: sequence, C }, label }];
+      const buffers = { ids: buffer('ids'), token: value(operation.token), x: buffer(named(step.y)) };
+      if (operation.position === null) return [{ kernel: embedTokens, buffers, dims: { N, C }, label }];
+      const position = value(operation.position);
+      return [{ kernel: embedForward, buffers: { ...buffers, position }, dims: { N, T: sequence, C }, label }];
     }
     case 'layerNorm': {
       const y = named(step.y);
@@ -79,13 +85,29 @@ export function forward(step: Step, places: Places, evaluation: boolean): Dispat
       };
       return [{ kernel: layerNormForward, buffers, dims: { N, C, epsilon: operation.epsilon }, label }];
     }
+    case 'rmsNorm': {
+      const y = named(step.y);
+      const buffers = {
+        x: buffer(named(step.x)),
+        weight: value(operation.weight),
+        y: buffer(y),
+        stat: buffer(`${y}.stat`),
+      };
+      return [{ kernel: rmsNormForward, buffers, dims: { N, C, epsilon: operation.epsilon }, label }];
+    }
     case 'linear':
       return [linearForward(step, operation, places)];
+    case 'rotary':
+      return [turn(operation, places, buffer(named(step.x)), { sign: 1, label })];
     case 'attention': {
       const y = named(step.y);
       const buffers = { qkv: buffer(named(step.x)), y: buffer(y), lse: buffer(`${y}.lse`) };
-      const dims = { B: samples, T: sequence, H: operation.heads, D: operation.headWidth };
+      const dims = attentionDims(operation, places);
       return [{ kernel: attentionForward, buffers, dims, label }];
+    }
+    case 'swiGlu': {
+      const buffers = { x: buffer(named(step.x)), y: buffer(named(step.y)) };
+      return [{ kernel: swiGluForward, buffers, dims: { N, I: operation.innerWidth }, label }];
     }
     case 'crossEntropy': {
       const buffers = { logits: buffer(named(step.x)), targets: buffer('targets'), loss: buffer('loss') };
@@ -109,14 +131,38 @@ function linearForward(step: Step, row: Row<'linear'>, { samples, sequence, buff
     kernel,
     buffers: {
       a: buffer(named(step.x)),
-      b: value(row.weight),
+      b: value(...row.weights),
       c: buffer(y),
       ...(row.bias === null ? {} : { bias: value(row.bias) }),
       ...(row.activation === 'gelu' ? { pre: buffer(`${y}.pre`) } : {}),
       ...(step.residual === null ? {} : { residual: buffer(step.residual) }),
     },
     dims: { M: samples * sequence, N: row.outWidth, K: row.inWidth },
-    label: `${step.scope} ${row.weight}`,
+    label: `${step.scope} ${row.weights.join(' ')}`,
+  };
+}
+
+const attentionDims = ({ heads, keyValueHeads, headWidth }: Row<'attention'>, { samples, sequence }: Places): Dims => ({
+  B: samples,
+  T: sequence,
+  H: heads,
+  K: keyValueHeads,
+  D: headWidth,
+});
+
+/** Turns the queries and keys of x, or turns their gradients back. */
+function turn(
+  { heads, keyValueHeads, headWidth: D }: Row<'rotary'>,
+  { samples, sequence, buffer }: Places,
+  x: BufferSlice,
+  { sign, label }: { readonly sign: 1 | -1; readonly label: string },
+): Dispatch {
+  const dims = { N: samples * sequence, T: sequence, H: heads + keyValueHeads, D };
+  return {
+    kernel: rotary,
+    buffers: { table: buffer(ROTARY), x },
+    dims: { ...dims, S: (heads + 2 * keyValueHeads) * D, sign },
+    label,
   };
 }
 
@@ -129,18 +175,16 @@ export function backward(step: Step, places: Places): Dispatch[] {
   switch (operation.op) {
     case 'embed': {
       const dx = buffer(named(step.dy));
+      const buffers = {
+        order: buffer('order'),
+        segments: buffer('segments'),
+        dx,
+        dtoken: gradient(operation.token),
+      };
+      const tokens: Dispatch = { kernel: embedBackwardToken, buffers, dims: { N, C }, label };
+      if (operation.position === null) return [tokens];
       return [
-        {
-          kernel: embedBackwardToken,
-          buffers: {
-            order: buffer('order'),
-            segments: buffer('segments'),
-            dx,
-            dtoken: gradient(operation.token),
-          },
-          dims: { N, C },
-          label,
-        },
+        tokens,
         {
           kernel: embedBackwardPosition,
           buffers: { dx, dposition: gradient(operation.position) },
@@ -170,11 +214,34 @@ export function backward(step: Step, places: Places): Dispatch[] {
         },
       ];
     }
+    case 'rmsNorm': {
+      const shared = {
+        x: buffer(named(step.x)),
+        stat: buffer(`${named(step.y)}.stat`),
+        dy: buffer(named(step.dy)),
+      };
+      return [
+        {
+          kernel: rmsNormBackwardWeights,
+          buffers: { ...shared, dweight: gradient(operation.weight) },
+          dims: { N, C },
+          label,
+        },
+        {
+          kernel: rmsNormBackward,
+          buffers: { ...shared, weight: value(operation.weight), dx: buffer(named(step.dx)) },
+          dims: { N, C, accumulate: step.accumulate ? 1 : 0 },
+          label,
+        },
+      ];
+    }
     case 'linear':
       return linearBackward(step, operation, places);
+    case 'rotary':
+      return [turn(operation, places, buffer(named(step.dx)), { sign: -1, label })];
     case 'attention': {
       const y = named(step.y);
-      const dims = { B: samples, T: sequence, H: operation.heads, D: operation.headWidth };
+      const dims = attentionDims(operation, places);
       const buffers = {
         qkv: buffer(named(step.x)),
         y: buffer(y),
@@ -187,6 +254,10 @@ export function backward(step: Step, places: Places): Dispatch[] {
       return [attentionBackwardQuery, attentionBackwardKeyValue].map(
         (kernel): Dispatch => ({ kernel, buffers: pick(kernel, buffers), dims, label }),
       );
+    }
+    case 'swiGlu': {
+      const buffers = { x: buffer(named(step.x)), dy: buffer(named(step.dy)), dx: buffer(named(step.dx)) };
+      return [{ kernel: swiGluBackward, buffers, dims: { N, I: operation.innerWidth }, label }];
     }
     case 'crossEntropy':
       return [];
@@ -201,7 +272,7 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
   const x = buffer(named(step.x));
   const dy = buffer(named(step.dy));
   const inOut = row.weightLayout === 'inOut';
-  const label = `${step.scope} d${row.weight}`;
+  const label = `${step.scope} d${row.weights.join(' ')}`;
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
   const biasBeside = inOut && row.bias !== null;
   const dispatches: Dispatch[] = [
@@ -210,7 +281,7 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
       buffers: {
         a: inOut ? x : dy,
         b: inOut ? dy : x,
-        c: gradient(row.weight),
+        c: gradient(...row.weights),
         ...(biasBeside && row.bias !== null ? { biasGradient: gradient(row.bias) } : {}),
       },
       dims: { M: inOut ? row.inWidth : row.outWidth, N: inOut ? row.outWidth : row.inWidth, K: rows },
@@ -229,7 +300,7 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
     }),
     buffers: {
       a: dy,
-      b: value(row.weight),
+      b: value(...row.weights),
       c: buffer(named(step.dx)),
       ...(pre === null ? {} : { pre: buffer(pre) }),
     },

@@ -4,10 +4,11 @@
  */
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { createLaunch, encodeLaunch, type Launch, type PipelineCache } from '../../../shaders/launch.ts';
+import { rotaryTable } from '../../../shaders/rotary.ts';
 import { sortTokens } from '../../../shaders/sortTokens.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
-import { READBACKS, type StageSize, stageBuffers } from '../../../swarm/memory.ts';
+import { READBACKS, ROTARY, rotaryOf, type StageSize, sharedBuffers, stageBuffers } from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
 import type { ForwardWork, Reading, Stage } from '../executor/engine.ts';
@@ -76,6 +77,7 @@ export class GpuStage implements Stage {
     this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use)]));
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
+    this.#writeRotary();
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
     invariant(READBACKS > 0, 'a stage without a way out');
@@ -233,15 +235,26 @@ export class GpuStage implements Stage {
     };
   }
 
+  /** The table of the rotary positions never changes. */
+  #writeRotary(): void {
+    const rotary = rotaryOf(this.#program);
+    if (!rotary) return;
+    const table = rotaryTable(this.#plan.size.sequence, rotary.headWidth, rotary.theta);
+    this.#gpu.device.queue.writeBuffer(this.#buffers.get(ROTARY), 0, table);
+  }
+
   #places(samples: number, slot: number): Places {
     const { size, globalBatch } = this.#plan;
-    const names = new Set([...this.#program.scratch.keys(), 'attention.delta']);
-    const tensor = (kind: 'values' | 'gradients') => (name: string) => {
-      const block = this.#model.blocks.find(({ tensors }) => tensors.some((candidate) => candidate.name === name));
-      invariant(block, `no block has ${name}`);
-      const { at, elements } = placeOf(this.#arena(block.name), name);
-      return { buffer: this.#buffers.get(`${kind}/${block.name}`), offset: at * 4, size: elements * 4 };
-    };
+    const names = new Set(sharedBuffers(this.#program, samples, size.sequence).map(({ name }) => name));
+    const tensor =
+      (kind: 'values' | 'gradients') =>
+      (...joined: readonly string[]) => {
+        const [first] = joined;
+        const block = this.#model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
+        invariant(block, `no block has ${first}`);
+        const { at, elements } = placeOf(this.#arena(block.name), joined);
+        return { buffer: this.#buffers.get(`${kind}/${block.name}`), offset: at * 4, size: elements * 4 };
+      };
     return {
       samples,
       sequence: size.sequence,

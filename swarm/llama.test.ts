@@ -1,0 +1,131 @@
+import { expect, test } from 'vitest';
+import { modelFromConfig } from './families.ts';
+import { block, type Model, parameters } from './model.ts';
+
+const tiny = {
+  model_type: 'llama',
+  num_hidden_layers: 2,
+  num_attention_heads: 6,
+  num_key_value_heads: 2,
+  head_dim: 20,
+  hidden_size: 30,
+  intermediate_size: 50,
+  max_position_embeddings: 16,
+  vocab_size: 40,
+};
+
+function model(config: Record<string, unknown>): Model {
+  const parsed = modelFromConfig(config);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  return parsed.value;
+}
+
+const reason = (change: Record<string, unknown>): string => {
+  const parsed = modelFromConfig({ ...tiny, ...change });
+  return parsed.ok ? 'accepted' : parsed.reason;
+};
+
+/** The rotary row's theta. */
+const theta = (change: Record<string, unknown>): unknown =>
+  model({ ...tiny, ...change })
+    .layer(0)
+    .flatMap((row) => (row.op === 'rotary' ? [row.theta] : []))[0];
+
+test('an empty config is Llama 7B, 6,738,415,616 parameters', () => {
+  const seven = model({ model_type: 'llama' });
+  expect(parameters(seven)).toBe(6_738_415_616);
+  expect(seven).toMatchObject({ layers: 32, width: 4096, heads: 32, headWidth: 128, innerWidth: 11_008, tied: false });
+  expect(seven).toMatchObject({ positions: 2048, vocabulary: 32_000, initializerRange: 0.02 });
+});
+
+test('tensors stand in the order and with the names of Hugging Face, matrices of one input joined', () => {
+  const table = model(tiny);
+  expect(table.blocks.map(({ name, tensors }) => [name, tensors.length])).toEqual([
+    ['embedding', 1],
+    ['layer.0', 9],
+    ['layer.1', 9],
+    ['head', 2],
+  ]);
+  const rows = block(table, 'layer.1').tensors;
+  expect(rows.map(({ name, shape, joined }) => `${name} [${shape}]${joined ? ' joined' : ''}`)).toEqual([
+    'model.layers.1.input_layernorm.weight [30]',
+    'model.layers.1.self_attn.q_proj.weight [120,30]',
+    'model.layers.1.self_attn.k_proj.weight [40,30] joined',
+    'model.layers.1.self_attn.v_proj.weight [40,30] joined',
+    'model.layers.1.self_attn.o_proj.weight [30,120]',
+    'model.layers.1.post_attention_layernorm.weight [30]',
+    'model.layers.1.mlp.gate_proj.weight [50,30]',
+    'model.layers.1.mlp.up_proj.weight [50,30] joined',
+    'model.layers.1.mlp.down_proj.weight [30,50]',
+  ]);
+  expect(block(table, 'head').tensors.map(({ name }) => name)).toEqual(['model.norm.weight', 'lm_head.weight']);
+  expect(block(model({ ...tiny, tie_word_embeddings: true }), 'head').tensors).toHaveLength(1);
+});
+
+test('every matrix is drawn alike, norms are 1: residual projections are scaled in GPT-2 only', () => {
+  const initials = new Set(model(tiny).blocks.flatMap(({ tensors }) => tensors.map((row) => row.initial)));
+  expect(initials).toEqual(new Set(['normal', 'ones']));
+});
+
+test('absent and null sizes follow from the others', () => {
+  const plain = { ...tiny, hidden_size: 36, head_dim: null, num_key_value_heads: null };
+  const row = model(plain)
+    .layer(0)
+    .find(({ op }) => op === 'attention');
+  expect(row).toMatchObject({ heads: 6, keyValueHeads: 6, headWidth: 6 });
+});
+
+test('rotary theta: 10000, or where either place says it', () => {
+  expect(theta({})).toBe(10_000);
+  expect(theta({ rope_theta: 500_000 })).toBe(500_000);
+  expect(theta({ rope_scaling: null, rope_parameters: null })).toBe(10_000);
+  expect(theta({ rope_parameters: { rope_type: 'default', rope_theta: 300 } })).toBe(300);
+  expect(theta({ rope_theta: 300, rope_parameters: { type: 'default', rope_theta: 300 } })).toBe(300);
+  expect(theta({ rope_scaling: { rope_type: 'default' }, rope_theta: 7 })).toBe(7);
+});
+
+test.each<[Record<string, unknown>, string]>([
+  [{ hidden_act: 'gelu' }, 'hidden_act must be "silu", not "gelu"'],
+  [{ attention_bias: true }, 'attention_bias must be false, not true'],
+  [{ mlp_bias: true }, 'mlp_bias must be false, not true'],
+  [{ attention_dropout: 0.1 }, 'attention_dropout must be 0, not 0.1'],
+  [{ partial_rotary_factor: 0.5 }, 'partial_rotary_factor must be 1, not 0.5'],
+  [
+    { rope_scaling: { type: 'linear', factor: 2 } },
+    'rope_scaling must be null or of type "default", not {"type":"linear","factor":2}',
+  ],
+  [{ rope_scaling: { factor: 2 } }, 'rope_scaling must be null or of type "default", not {"factor":2}'],
+  [
+    { rope_parameters: { rope_type: 'llama3', rope_theta: 5e5 } },
+    'rope_parameters must be null or of type "default", not {"rope_type":"llama3","rope_theta":500000}',
+  ],
+  [
+    { rope_theta: 100, rope_parameters: { rope_type: 'default', rope_theta: 200 } },
+    'rope_parameters.rope_theta must equal the 100 given elsewhere, not 200',
+  ],
+  [{ rope_theta: 0 }, 'rope_theta must be a number above 0, not 0'],
+  [{ rms_norm_eps: -1 }, 'rms_norm_eps must be a number above 0, not -1'],
+  [{ num_key_value_heads: 4 }, 'num_key_value_heads must divide num_attention_heads (6), not be 4'],
+  [{ num_key_value_heads: 0 }, 'num_key_value_heads must be a positive integer or null, not 0'],
+  [{ head_dim: 15 }, 'head_dim must be even, not 15'],
+  [
+    { head_dim: null, hidden_size: 31 },
+    'hidden_size must be a multiple of num_attention_heads (6) where there is no head_dim, not 31',
+  ],
+  [{ intermediate_size: 0.5 }, 'intermediate_size must be a positive integer, not 0.5'],
+  [{ tie_word_embeddings: 'no' }, 'tie_word_embeddings must be true or false, not "no"'],
+])('%j is refused', (change, sentence) => {
+  expect(reason(change)).toBe(sentence);
+});
+
+test('what changes no arithmetic is ignored', () => {
+  const extras = {
+    use_cache: true,
+    pretraining_tp: 1,
+    torch_dtype: 'bfloat16',
+    bos_token_id: 1,
+    attention_dropout: 0.0,
+  };
+  expect(reason(extras)).toBe('accepted');
+  expect(model({ ...tiny, ...extras }).config).toEqual({ ...tiny, ...extras });
+});
