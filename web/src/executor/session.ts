@@ -10,15 +10,14 @@ import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
 import type { RunFacts, ServerMessage } from '../../../swarm/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
-import { type Plan, peers } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
 import type { UpdateScalars } from './engine.ts';
-import { gatherValues, type Role, StepRun, type Surroundings, sendValues } from './execute.ts';
+import { type Role, StepRun, type Surroundings } from './execute.ts';
+import { Holding } from './holding.ts';
 import { abortable, Inbox } from './inbox.ts';
-import { type Belongings, belongings, move, partners } from './moving.ts';
-import { buildRole, closeRole, type Engine, loadRole, neighbours, roleBytes } from './role.ts';
+import { type Engine, neighbours, roleBytes } from './role.ts';
 import { samplesRead, TokenSource } from './tokenSource.ts';
 
 /** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
@@ -66,13 +65,8 @@ export class Session {
   readonly #parts: SessionParts;
   readonly #inbox = new Inbox();
   #run: Run | null = null;
-  #role: Role | null = null;
+  readonly #holding = new Holding();
   #epoch: Epoch | null = null;
-  /** Updates that the shards of the role have had, and those whose values its stages have gathered. */
-  #stateStep = 0;
-  #gatheredStep = 0;
-  /** What this peer had under the plan before, until the first step of the new one. */
-  #belongings: Belongings | null = null;
   /** A peer without losses and shards may hear of the commit before it asks for it. */
   #lastCommit: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
   #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
@@ -120,8 +114,9 @@ export class Session {
   }
 
   linkLost(peer: PeerId): void {
-    if (!this.#epoch || !this.#run || !this.#role) return;
-    if (!neighbours(this.#run.model, this.#role.plan, this.#run.peer).includes(peer)) return;
+    const { role } = this.#holding;
+    if (!this.#epoch || !this.#run || !role) return;
+    if (!neighbours(this.#run.model, role.plan, this.#run.peer).includes(peer)) return;
     this.#fault(this.#epoch, 'linkLost', `the link to ${peer} closed`, peer);
   }
 
@@ -168,18 +163,15 @@ export class Session {
     const { plan, source, step } = message;
     this.#inbox.advance(epoch.number, step);
     this.#show({ activity: 'preparing', step });
-    switch (source.from) {
-      case 'checkpoint':
-        await this.#load(run, epoch, plan, source.step);
-        break;
-      case 'kept':
-        await this.#keep(run, epoch, plan, step);
-        break;
-      case 'peers':
-        await this.#takeOver(run, epoch, message, source);
-        break;
-    }
-    const role = this.#role;
+    await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
+      connect: (others) => this.#connect(others, epoch),
+      read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
+      send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
+      receive: (key, sender) => this.#inbox.receive(key, sender, epoch.abort.signal),
+    });
+    // What was gathered here and what a step gathers have the same keys.
+    this.#inbox.advance(epoch.number, step);
+    const { role } = this.#holding;
     // One who only hands over has nothing to say: the server lets it go when everyone else is ready.
     if (!role) return;
     this.#expectTokens(run, role, step);
@@ -193,86 +185,10 @@ export class Session {
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
   }
 
-  /** Everything from a checkpoint, over HTTP. */
-  async #load(run: Run, epoch: Epoch, plan: Plan, checkpoint: number): Promise<void> {
-    const links = this.#connect(neighbours(run.model, plan, run.peer), epoch);
-    this.#belongings = null;
-    this.#dropRole();
-    const role = await buildRole(run.engine, run.model, run.facts.train, plan, run.peer, epoch.number);
-    this.#role = role;
-    await loadRole(role, (block, kind, range) => run.files.state(checkpoint, block, kind, range));
-    this.#stateStep = checkpoint;
-    this.#gatheredStep = checkpoint;
-    await links;
-  }
-
-  /** The same plan again: shards stay, their values are sent to the holders once more. */
-  async #keep(run: Run, epoch: Epoch, plan: Plan, step: number): Promise<void> {
-    if (!this.#role || this.#stateStep !== step) {
-      throw new Error(`the state here stands after ${this.#stateStep} steps, not ${step}`);
-    }
-    this.#role = { ...this.#role, plan, epoch: epoch.number };
-    await this.#connect(neighbours(run.model, plan, run.peer), epoch);
-    await this.#shareValues(epoch, this.#role, step);
-    this.#gatheredStep = step;
-  }
-
-  /** A new plan: what this peer had is copied aside, then given, kept and completed by what others give. */
-  async #takeOver(
-    run: Run,
-    epoch: Epoch,
-    { plan, step }: Message<'prepare'>,
-    { plan: before, epoch: origin }: Extract<Message<'prepare'>['source'], { from: 'peers' }>,
-  ): Promise<void> {
-    const { model, peer: me } = run;
-    if (this.#belongings?.epoch !== origin) this.#belongings = null;
-    if (peers(before).includes(me) && !this.#belongings) {
-      if (!this.#role || this.#stateStep !== step || this.#gatheredStep !== step) {
-        throw new Error(`the state here stands after ${this.#gatheredStep} steps, not ${step}`);
-      }
-      this.#belongings = { ...(await belongings(this.#role, step)), epoch: origin };
-    }
-    // Links of the plan before stay: what was sent there may still be on its way.
-    const others = [neighbours(model, before, me), neighbours(model, plan, me), partners(model, before, plan, me)];
-    const links = this.#connect([...new Set(others.flat())], epoch);
-    this.#dropRole();
-    if (peers(plan).includes(me)) {
-      this.#role = await buildRole(run.engine, model, run.facts.train, plan, me, epoch.number);
-    }
-    await links;
-    const { signal } = epoch.abort;
-    await move({
-      model,
-      me,
-      before,
-      after: plan,
-      epoch: epoch.number,
-      step,
-      had: this.#belongings,
-      role: this.#role,
-      send: (to, key, values) => this.#sendTensor(signal, to, key, values),
-      receive: (key, sender) => this.#inbox.receive(key, sender, signal),
-    });
-    this.#stateStep = step;
-    this.#gatheredStep = step;
-  }
-
   #connect(others: readonly PeerId[], epoch: Epoch): Promise<void> {
     const links = this.#parts.page.connect(others, epoch.number);
     links.catch(() => undefined); // awaited when the stages are built
     return links;
-  }
-
-  /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
-  async #shareValues(epoch: Epoch, role: Role, step: number): Promise<void> {
-    const around = this.#surroundings(epoch, role, step);
-    const sends: Promise<void>[] = [];
-    await sendValues(role, step, (to, key, reading) => {
-      sends.push(reading.take((values) => around.send(to, key, values)));
-    });
-    for (const stage of role.stages.keys()) await gatherValues(role, stage, step, around.receive);
-    await Promise.all(sends);
-    this.#inbox.advance(epoch.number, step);
   }
 
   async #train(epoch: Epoch, step: number): Promise<void> {
@@ -280,10 +196,10 @@ export class Session {
     this.#inbox.advance(epoch.number, step);
     this.#show({ activity: 'computing', step });
     const actions = stepSchedule(role.plan).get(run.peer) ?? [];
-    this.#belongings = null;
+    this.#holding.settle();
     this.#expectTokens(run, role, step);
     await new StepRun(role, this.#surroundings(epoch, role, step), step).train(actions);
-    this.#gatheredStep = step + 1;
+    this.#holding.gathered(step + 1);
     this.#show({ activity: 'waiting' });
   }
 
@@ -291,7 +207,7 @@ export class Session {
     const { run, role } = this.#atWork();
     const source = run.evaluation;
     invariant(source, 'the run has no held-out text');
-    this.#belongings = null;
+    this.#holding.settle();
     this.#show({ activity: 'evaluating', step });
     const { globalBatchSize, sequenceLength } = run.facts.train;
     const actions = forwardOnly(role.plan).get(run.peer) ?? [];
@@ -314,11 +230,11 @@ export class Session {
   }
 
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
-    if (this.#epoch?.number !== epoch || !this.#role) return;
+    if (this.#epoch?.number !== epoch || !this.#holding.role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
     this.#lastCommit = { epoch, scalars };
     const waiting = this.#awaitingCommit;
-    this.#stateStep = step + 1;
+    this.#holding.updated(step + 1);
     if (waiting?.step === step) {
       this.#awaitingCommit = null;
       waiting.resolve(scalars);
@@ -329,7 +245,7 @@ export class Session {
   /** Copies each shard aside, then uploads while training goes on. */
   async #saveShards(epoch: number, step: number): Promise<void> {
     const { run, role } = this.#atWork();
-    if (this.#stateStep !== step) return; // the update itself failed, or the role is another by now
+    if (this.#holding.step !== step) return; // the update itself failed, or the role is another by now
     await this.#upload;
     const shards: { block: BlockName; range: Range; hash: string }[] = [];
     for (const { block, range } of role.kept) {
@@ -404,8 +320,10 @@ export class Session {
   }
 
   #atWork(): { readonly run: Run; readonly role: Role } {
-    invariant(this.#run && this.#role, 'work came before a plan');
-    return { run: this.#run, role: this.#role };
+    const run = this.#run;
+    const { role } = this.#holding;
+    invariant(run && role, 'work came before a plan');
+    return { run, role };
   }
 
   #enqueue(number: number, work: (epoch: Epoch) => Promise<void>): void {
@@ -457,8 +375,7 @@ export class Session {
   }
 
   #dropRole(): void {
-    if (this.#role) closeRole(this.#role);
-    this.#role = null;
+    this.#holding.drop();
     this.#show({ activity: 'idle', stages: [], gpuMemoryBytes: 0 });
   }
 

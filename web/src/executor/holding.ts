@@ -1,0 +1,138 @@
+/**
+ * What this peer holds under the plan in force: its role, and how many updates it has had. There are three ways to a new
+ * role, the three sources of a `prepare`: from a checkpoint, the same plan with the state kept, or taken over from the
+ * members of the plan before.
+ */
+import type { PeerId, Range } from '../../../swarm/base.ts';
+import type { TensorKey } from '../../../swarm/frame.ts';
+import type { StateKind } from '../../../swarm/handover.ts';
+import type { StateSource } from '../../../swarm/messages.ts';
+import type { BlockName, Model } from '../../../swarm/model.ts';
+import { type Plan, peers } from '../../../swarm/plan.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import { gatherValues, type Role, sendValues } from './execute.ts';
+import { type Belongings, belongings, move, partners } from './moving.ts';
+import { buildRole, closeRole, type Engine, loadRole, neighbours } from './role.ts';
+
+/** What a new role is made for. */
+export interface Target {
+  readonly model: Model;
+  readonly train: Train;
+  readonly engine: Engine;
+  readonly peer: PeerId;
+  readonly plan: Plan;
+  readonly epoch: number;
+  /** Committed steps. */
+  readonly step: number;
+}
+
+/** The ways in and out while a role is made. */
+export interface Ways {
+  /** Resolves when links to these peers are open. */
+  connect(others: readonly PeerId[]): Promise<void>;
+  read(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
+  send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
+  receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
+}
+
+/** Owns the role's stages and shards; `drop()` frees them. */
+export class Holding {
+  #role: Role | null = null;
+  /** Updates that the shards have had, and those whose values the stages have gathered. */
+  #step = 0;
+  #gatheredStep = 0;
+  /** What this peer had under the plan before, until the first step of the new one. */
+  #belongings: Belongings | null = null;
+
+  get role(): Role | null {
+    return this.#role;
+  }
+
+  get step(): number {
+    return this.#step;
+  }
+
+  /** A commit was told: its update follows in the same breath. */
+  updated(step: number): void {
+    this.#step = step;
+  }
+
+  gathered(step: number): void {
+    this.#gatheredStep = step;
+  }
+
+  /** The plan is in force: what there was before is not needed any more. */
+  settle(): void {
+    this.#belongings = null;
+  }
+
+  drop(): void {
+    if (this.#role) closeRole(this.#role);
+    this.#role = null;
+  }
+
+  async arrive(target: Target, source: StateSource, ways: Ways): Promise<void> {
+    switch (source.from) {
+      case 'checkpoint':
+        await this.#load(target, source.step, ways);
+        break;
+      case 'kept':
+        await this.#keep(target, ways);
+        break;
+      case 'peers':
+        await this.#takeOver(target, source, ways);
+        break;
+    }
+    this.#step = target.step;
+    this.#gatheredStep = target.step;
+  }
+
+  /** Everything from a checkpoint, over HTTP. */
+  async #load({ engine, model, train, plan, peer, epoch }: Target, checkpoint: number, ways: Ways): Promise<void> {
+    const links = ways.connect(neighbours(model, plan, peer));
+    this.settle();
+    this.drop();
+    const role = await buildRole(engine, model, train, plan, peer, epoch);
+    this.#role = role;
+    await loadRole(role, (block, kind, range) => ways.read(checkpoint, block, kind, range));
+    await links;
+  }
+
+  /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
+  async #keep({ model, plan, peer, epoch, step }: Target, ways: Ways): Promise<void> {
+    if (!this.#role || this.#step !== step)
+      throw new Error(`the state here stands after ${this.#step} steps, not ${step}`);
+    const role: Role = { ...this.#role, plan, epoch };
+    this.#role = role;
+    await ways.connect(neighbours(model, plan, peer));
+    const sends: Promise<void>[] = [];
+    await sendValues(role, step, (to, key, reading) => {
+      sends.push(reading.take((values) => ways.send(to, key, values)));
+    });
+    for (const stage of role.stages.keys()) await gatherValues(role, stage, step, ways.receive);
+    await Promise.all(sends);
+  }
+
+  /** What this peer had is copied aside, then given, kept, and completed by what others give. */
+  async #takeOver(
+    { engine, model, train, plan, peer: me, epoch, step }: Target,
+    { plan: before, epoch: origin }: Extract<StateSource, { from: 'peers' }>,
+    ways: Ways,
+  ): Promise<void> {
+    if (this.#belongings?.epoch !== origin) this.#belongings = null;
+    if (peers(before).includes(me) && !this.#belongings) {
+      if (!this.#role || this.#step !== step || this.#gatheredStep !== step) {
+        throw new Error(`the state here stands after ${this.#gatheredStep} steps, not ${step}`);
+      }
+      this.#belongings = { ...(await belongings(this.#role, step)), epoch: origin };
+    }
+    // Links of the plan before stay: what was sent there may still be on its way.
+    const others = [neighbours(model, before, me), neighbours(model, plan, me), partners(model, before, plan, me)];
+    const links = ways.connect([...new Set(others.flat())]);
+    this.drop();
+    if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
+    await links;
+    const { send, receive } = ways;
+    await move({ model, me, before, after: plan, epoch, step, had: this.#belongings, role: this.#role, send, receive });
+  }
+}
