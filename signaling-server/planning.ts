@@ -1,11 +1,12 @@
 /**
  * How the donors of a run are planned for: what a command line decides, as the coordinator asks it. A pure function of
- * the run, the wishes and the donors' order: never of a measurement.
+ * the run, the wishes, the donors' order and the memory they give: never of a measurement.
  */
 import { type PeerId, type Result, refusal, success } from '../swarm/base.ts';
 import type { Model } from '../swarm/model.ts';
 import { type Plan, peers, seated } from '../swarm/plan.ts';
-import { donorCapacity, equalSplit, splitProblem } from '../swarm/planner/equalSplit.ts';
+import { donorCapacity } from '../swarm/planner/equalSplit.ts';
+import { fittingSplit, type MemoryCaps, sentence, shortage } from '../swarm/planner/fit.ts';
 import type { ScheduleName } from '../swarm/schedule/action.ts';
 import type { RunTerms } from './runStart.ts';
 
@@ -20,15 +21,17 @@ export interface PlanWishes {
 
 export function planTerms(
   model: Model,
-  samples: number,
+  batch: { readonly samples: number; readonly sequence: number },
   { plan, ...wishes }: PlanWishes,
 ): Pick<RunTerms, 'makePlan' | 'capacity'> {
   const places = plan === undefined ? null : peers(plan).length;
   const split = plan === undefined ? wishes : { schedule: plan.schedule };
-  const makePlan = (donors: readonly PeerId[]): Result<Plan> => {
-    if (plan !== undefined && donors.length === places) return success(seated(plan, donors));
-    const problem = splitProblem(model, samples, donors.length, split);
-    return problem === null ? success(equalSplit(model, samples, donors, split)) : refusal(problem);
+  const makePlan = (donors: readonly PeerId[], caps: MemoryCaps): Result<Plan> => {
+    if (plan === undefined || donors.length !== places)
+      return fittingSplit({ model, batch, peers: donors, caps, options: split });
+    const given = seated(plan, donors);
+    const lacking = shortage({ model, batch, caps }, given);
+    return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors));
   };
   return { makePlan, capacity: places ?? donorCapacity(model) };
 }

@@ -1,16 +1,15 @@
 /** What a coordinator begins with: the run's constants out of its document, and how far the store says it is. */
-import { invariant, type PeerId, type Result } from '../swarm/base.ts';
+import { invariant } from '../swarm/base.ts';
 import type { CoordinatorConfig, StartState } from '../swarm/coordinator/state.ts';
 import { learningRate } from '../swarm/learningRate.ts';
 import type { Model } from '../swarm/model.ts';
-import type { Plan } from '../swarm/plan.ts';
 import { type RunDocument, windowsOf } from './runDocument.ts';
 import type { Store } from './store.ts';
 
 /** What a command decides about a run, beside what its file says. */
 export interface RunTerms {
   /** Peers in the order they joined. */
-  readonly makePlan: (peers: readonly PeerId[]) => Result<Plan>;
+  readonly makePlan: CoordinatorConfig['makePlan'];
   readonly capacity: number;
   /** No step before so many donors are admitted; null: the first one starts. */
   readonly expectedDonors: number | null;

@@ -119,7 +119,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     blobs: data.blobs,
     name: runName,
     log,
-    ...planTerms(model, file.train.globalBatchSize, options),
+    ...planTerms(model, { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength }, options),
     expectedDonors: options.expectedDonors ?? null,
   });
 }

@@ -16,7 +16,7 @@ function training(part: Parameters<typeof script>[0] = {}) {
   return swarm;
 }
 
-const plan = rehearsalConfig({ layers: 2 }).makePlan([peerId('a'), peerId('b')]);
+const plan = rehearsalConfig({ layers: 2 }).makePlan([peerId('a'), peerId('b')], new Map());
 if (!plan.ok) throw new Error(plan.reason);
 const split = plan.value;
 
@@ -211,7 +211,7 @@ describe('a commit', () => {
       {
         ...config,
         makePlan: ([one, two]) => {
-          const made = config.makePlan(one === undefined ? [] : [one]);
+          const made = config.makePlan(one === undefined ? [] : [one], new Map());
           const [stage] = made.ok ? made.value.stages : [];
           if (!made.ok || one === undefined || two === undefined || stage === undefined) return made;
           const members = [

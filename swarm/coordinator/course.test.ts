@@ -91,7 +91,7 @@ describe('a course of donors', () => {
       {},
       {
         ...config,
-        makePlan: (peers) => (peers.length > 1 ? refusal('one is enough') : config.makePlan(peers)),
+        makePlan: (peers, caps) => (peers.length > 1 ? refusal('one is enough') : config.makePlan(peers, caps)),
       },
     );
     swarm.join('a');

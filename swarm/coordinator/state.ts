@@ -16,6 +16,7 @@ import type {
 } from '../messages.ts';
 import type { BlockName, Model } from '../model.ts';
 import type { Plan } from '../plan.ts';
+import type { MemoryCaps } from '../planner/fit.ts';
 
 /** One run. Functions in it are pure. */
 export interface CoordinatorConfig {
@@ -30,8 +31,8 @@ export interface CoordinatorConfig {
   readonly checkpointEverySteps: number;
   /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
   readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
-  /** Peers in the order they joined. Where it refuses, fewer peers are tried. */
-  readonly makePlan: (peers: readonly PeerId[]) => Result<Plan>;
+  /** Peers in the order they joined, and the bytes that some of them give at most. Where it refuses, fewer are tried. */
+  readonly makePlan: (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
   /** The most donors a plan can hold; the layers of the model, for now. */
   readonly capacity: number;
   /** No step before this many donors are admitted; null: the first donor starts. */
@@ -60,12 +61,22 @@ export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'heartbeat' | 
 export type OperatorCommand = 'start' | 'pause' | 'resume' | 'stop';
 
 export type CoordinatorEvent =
-  /** A connection was admitted: `welcome` is sent. */
-  | { readonly type: 'donorJoined'; readonly peer: PeerId; readonly adapter: AdapterProfile }
+  /** A donor was admitted: it has its `welcome`, and its GPU passed the check. */
+  | {
+      readonly type: 'donorJoined';
+      readonly peer: PeerId;
+      readonly adapter: AdapterProfile;
+      /** The most GPU memory that it gives; absent: what is needed. */
+      readonly memoryBytes?: number;
+    }
   /** Its connection closed, or it was silent for too long. */
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage }
   | { readonly type: 'operatorSaid'; readonly command: OperatorCommand }
+  /** A donor is about to come that is to compute the last step at least; with `held` false it is here, or never comes. */
+  | { readonly type: 'lastStepHeld'; readonly held: boolean }
+  /** Expected donors that are not here by now are not waited for any more. */
+  | { readonly type: 'gatheringEnded' }
   /** The time `nextDeadline` is here. An early tick does nothing. */
   | { readonly type: 'deadlineReached' };
 
@@ -127,6 +138,7 @@ export type Effect =
 export interface Donor {
   readonly peer: PeerId;
   readonly adapter: AdapterProfile;
+  readonly memoryBytes: number | null;
   /** pausing, leaving: its button was pressed, and a plan still needs it until the next checkpoint is stored. */
   readonly wish: 'compute' | 'pausing' | 'leaving' | 'paused';
   /** Its tokens that stand committed. */
@@ -194,6 +206,8 @@ export interface Saving {
 
 /** A phase holds only what it needs. */
 export type Phase =
+  /** At the boundary before the last step, until a donor that is about to come is here. */
+  | { readonly name: 'holding'; readonly course: Course }
   | { readonly name: 'waiting'; readonly sentence: string }
   | Preparing
   | Training
@@ -237,6 +251,8 @@ export interface CoordinatorState {
   readonly operator: 'run' | 'pause' | 'stop';
   /** The expected donors were all here once. */
   readonly gathered: boolean;
+  /** The last step does not start yet. */
+  readonly lastStepHeld: boolean;
   /** In the order of joining. */
   readonly donors: readonly Donor[];
   readonly phase: Phase;
@@ -255,6 +271,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     ...stored,
     operator: operatorPaused ? 'pause' : 'run',
     gathered: config.expectedDonors === null,
+    lastStepHeld: false,
     donors: [],
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
     pending: [],

@@ -5,7 +5,7 @@
 import { assertNever } from '../base.ts';
 import { pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
-import { considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
+import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
 import { hear } from './hear.ts';
 import {
   type CoordinatorEvent,
@@ -35,6 +35,14 @@ function handle(turn: Turn, event: CoordinatorEvent) {
       return hear(turn, event.peer, event.message);
     case 'operatorSaid':
       return obey(turn, event.command);
+    case 'lastStepHeld':
+      change(turn, { lastStepHeld: event.held });
+      if (turn.state.phase.name === 'holding') boundary(turn);
+      return;
+    case 'gatheringEnded':
+      change(turn, { gathered: true });
+      if (turn.state.donors.length > 0) considerInterruption(turn);
+      return;
     case 'deadlineReached':
       return expire(turn);
     default:
@@ -42,13 +50,14 @@ function handle(turn: Turn, event: CoordinatorEvent) {
   }
 }
 
-function joined(turn: Turn, { peer, adapter }: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
+function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
+  const { peer, adapter, memoryBytes = null } = event;
   const { donors, phase, config } = turn.state;
   if (phase.name === 'finished') {
     turn.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
     return;
   }
-  change(turn, { donors: [...donors, { peer, adapter, wish: 'compute', tokens: 0 }] });
+  change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0 }] });
   log(turn, 'info', `${peer} joined.`);
   const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
   if (full) send(turn, [peer], { type: 'standby', state: 'spare' });
@@ -114,6 +123,7 @@ function expire(turn: Turn) {
       return planAnew(turn, reason);
     }
     case 'waiting':
+    case 'holding':
     case 'paused':
     case 'finished':
     case 'failed':

@@ -4,17 +4,28 @@
  */
 import { type PeerId, type Result, refusal } from '../base.ts';
 import { type Plan, peers } from '../plan.ts';
+import type { MemoryCaps } from '../planner/fit.ts';
 import { type CoordinatorState, type Course, courseOf } from './state.ts';
 
 /** A plan over as many of these peers as one can be made for, the first ones first; else why there is none. */
-export function bestPlan({ config }: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
+export function bestPlan({ config, donors }: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
   if (offer.length === 0) return refusal('there is no donor');
-  const largest = config.makePlan(offer);
-  for (let count = offer.length - 1; count > 0 && !largest.ok; count--) {
-    const smaller = config.makePlan(offer.slice(0, count));
+  const caps = new Map(donors.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? [] : [[peer, memoryBytes]])));
+  const largest = config.makePlan(offer, caps);
+  for (let rest = without(offer, caps); rest.length > 0 && !largest.ok; rest = without(rest, caps)) {
+    const smaller = config.makePlan(rest, caps);
     if (smaller.ok) return smaller;
   }
   return largest;
+}
+
+/** Without the one who gives least; of equals the last one to come. */
+function without(offer: readonly PeerId[], caps: MemoryCaps): PeerId[] {
+  const gives = (peer: PeerId | undefined): number =>
+    (peer === undefined ? undefined : caps.get(peer)) ?? Number.POSITIVE_INFINITY;
+  let least = offer.length - 1;
+  for (let index = least - 1; index >= 0; index--) if (gives(offer[index]) < gives(offer[least])) least = index;
+  return offer.filter((_, index) => index !== least);
 }
 
 /** Those a plan may use, in the order they joined. */

@@ -73,7 +73,26 @@ export function equalSplit(
 ): Plan {
   const problem = splitProblem(model, samples, peers.length, options);
   invariant(problem === null && peers.length > 0, problem ?? 'a plan needs a peer');
-  const { layers, lanes, microBatches } = shapeOf(model, samples, peers.length, options);
+  return seat(model, peers, shapeOf(model, samples, peers.length, options), options.schedule);
+}
+
+/** The same with the stages' layers given: lanes, micro-batches and state as equal as can be. */
+export function splitAlong(
+  model: SplitModel,
+  samples: number,
+  peers: readonly PeerId[],
+  layers: readonly Range[],
+  options: SplitOptions = {},
+): Plan {
+  return seat(model, peers, shape(model, samples, peers.length, layers, options), options.schedule);
+}
+
+function seat(
+  model: SplitModel,
+  peers: readonly PeerId[],
+  { layers, lanes, microBatches }: Shape,
+  schedule: ScheduleName = 'gpipe',
+): Plan {
   const firstLane = lanes.map((_, stage) => lanes.slice(0, stage).reduce((sum, count) => sum + count, 0));
   const stages = layers.map((range, stage): PlanStage => {
     const from = firstLane[stage] ?? 0;
@@ -82,7 +101,7 @@ export function equalSplit(
     const members = own.map((peer, lane) => ({ peer, ...(hands[lane] ?? { microBatches: [], samples: 0 }) }));
     return { layers: range, members: members.map((member) => ({ ...member, recompute: [] })) };
   });
-  const compute: Plan = { stages, microBatches, state: [], schedule: options.schedule ?? 'gpipe' };
+  const compute: Plan = { stages, microBatches, state: [], schedule };
   const state = model.blocks.map(({ name, elements }) => {
     const holders = stages[homeStage(compute, name)]?.members.map(({ peer }) => peer) ?? [];
     return { block: name, shards: spread(elements, holders) };
@@ -91,19 +110,27 @@ export function equalSplit(
 }
 
 function shapeOf(model: SplitModel, samples: number, donors: number, options: SplitOptions): Shape {
-  if (options.stages !== undefined) return shape(model, samples, donors, Math.min(options.stages, donors), options);
-  if (donors <= model.layers) return shape(model, samples, donors, donors, options);
+  if (options.stages !== undefined) return evenShape(model, samples, donors, Math.min(options.stages, donors), options);
+  if (donors <= model.layers) return evenShape(model, samples, donors, donors, options);
   const mostLanes = options.microBatches ?? samples;
   const counts = Array.from({ length: model.layers }, (_, index) => model.layers - index)
     .filter((stages) => (stages > 1 || model.layers === 1) && Math.ceil(donors / stages) <= mostLanes)
-    .map((stages) => shape(model, samples, donors, stages, options));
+    .map((stages) => evenShape(model, samples, donors, stages, options));
   return counts.reduce((best, next) => (stepCost(model, next) < WORTHWHILE * stepCost(model, best) ? next : best));
 }
 
-function shape(model: SplitModel, samples: number, donors: number, stages: number, options: SplitOptions): Shape {
-  const layers = evenRanges(model.layers, stages);
+const evenShape = (model: SplitModel, samples: number, donors: number, stages: number, options: SplitOptions): Shape =>
+  shape(model, samples, donors, evenRanges(model.layers, stages), options);
+
+function shape(
+  model: SplitModel,
+  samples: number,
+  donors: number,
+  layers: readonly Range[],
+  options: SplitOptions,
+): Shape {
   const lanes = lanesOf(model, layers, donors);
-  const parts = options.microBatches ?? Math.max(defaultMicroBatches(samples, stages), ...lanes);
+  const parts = options.microBatches ?? Math.max(defaultMicroBatches(samples, layers.length), ...lanes);
   return { layers, lanes, microBatches: evenRanges(samples, parts).map((range, id) => ({ id, samples: range })) };
 }
 

@@ -1,0 +1,113 @@
+/**
+ * What a donor is willing to give: the real controls of its page, which the planner and the other donors see as the
+ * peer's size. One text for each place: `--donor` of the command line (with units), and the fragment of the page's link
+ * (plain numbers). Rules LI in SPEC.md.
+ */
+import { z } from 'zod';
+import { type Result, refusal, success } from './base.ts';
+
+/** The least share of the GPU's time: below it a step would outlast every deadline. */
+export const LEAST_SPEED = 0.05;
+/** The least rate: a frame of 64 KiB then takes about six seconds. */
+export const LEAST_BYTES_PER_SECOND = 10_000;
+const LEAST_MEMORY_BYTES = 1_048_576;
+
+export const limitsSchema = z.object({
+  /** Share of the GPU's time, 1: all of it. */
+  speed: z.number().min(LEAST_SPEED).max(1),
+  /** Of the GPU, for everything that a plan makes this peer keep; null: what can be had. */
+  memoryBytes: z.number().min(LEAST_MEMORY_BYTES).nullable(),
+  uploadBytesPerSecond: z.number().min(LEAST_BYTES_PER_SECOND).nullable(),
+  downloadBytesPerSecond: z.number().min(LEAST_BYTES_PER_SECOND).nullable(),
+});
+export type Limits = Readonly<z.infer<typeof limitsSchema>>;
+
+export const NO_LIMITS: Limits = {
+  speed: 1,
+  memoryBytes: null,
+  uploadBytesPerSecond: null,
+  downloadBytesPerSecond: null,
+};
+
+const NAMES = {
+  speed: 'speed',
+  memory: 'memoryBytes',
+  upload: 'uploadBytesPerSecond',
+  download: 'downloadBytesPerSecond',
+} as const;
+type Name = keyof typeof NAMES;
+const isName = (text: string): text is Name => text in NAMES;
+
+/** `speed=0.5&memory=268435456`: only what is limited. */
+export function limitsFragment(limits: Limits): string {
+  const said = Object.entries(NAMES).filter(([, field]) => limits[field] !== NO_LIMITS[field]);
+  return said.map(([name, field]) => `${name}=${limits[field]}`).join('&');
+}
+
+/** From a link's fragment; what is no limit there is passed over: the page shows which ones hold. */
+export function limitsOfFragment(fragment: string): Limits {
+  const said = new URLSearchParams(fragment);
+  let limits = NO_LIMITS;
+  for (const [name, field] of Object.entries(NAMES)) {
+    const text = said.get(name);
+    const parsed = limitsSchema.safeParse({ ...limits, [field]: text === null || text === '' ? null : Number(text) });
+    if (text !== null && parsed.success) limits = parsed.data;
+  }
+  return limits;
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+};
+const UNIT_NAMES = 'B, kB, MB, GB, KiB, MiB or GiB';
+
+export interface DonorSpec {
+  readonly browser: 'chromium';
+  readonly limits: Limits;
+}
+
+/** `browser=chromium,speed=0.5,memory=256MiB,upload=2MB/s,download=8MB/s`, each part optional. */
+export function parseDonorSpec(text: string): Result<DonorSpec> {
+  let limits = NO_LIMITS;
+  const seen = new Set<string>();
+  for (const part of text.split(',').filter((piece) => piece !== '')) {
+    const [name = '', value, ...more] = part.split('=');
+    if (value === undefined || more.length > 0) return refusal(`"${part}": expected name=value`);
+    if (seen.has(name)) return refusal(`${name} is given twice`);
+    seen.add(name);
+    if (name === 'browser') {
+      if (value === 'chromium') continue;
+      return refusal(
+        `browser "${value}" ${value === 'firefox' ? 'comes with a later version of shoal' : 'is unknown'}: expected chromium`,
+      );
+    }
+    if (!isName(name)) return refusal(`"${name}" is unknown: expected browser, ${Object.keys(NAMES).join(', ')}`);
+    const number = quantity(name, value);
+    if (!number.ok) return number;
+    limits = { ...limits, [NAMES[name]]: number.value };
+  }
+  return success({ browser: 'chromium', limits });
+}
+
+function quantity(name: Name, text: string): Result<number> {
+  const field = NAMES[name];
+  const rate = field.endsWith('PerSecond');
+  const expected =
+    name === 'speed'
+      ? `a number from ${LEAST_SPEED} to 1`
+      : `a number of ${UNIT_NAMES}${rate ? ' a second, as in 2MB/s' : ''}`;
+  const pattern = name === 'speed' ? /^([\d.]+)()$/ : rate ? /^([\d.]+)(\w+)\/s$/ : /^([\d.]+)(\w+)$/;
+  const [, digits = '', unit = ''] = pattern.exec(text) ?? [];
+  const value = Number(digits) * (name === 'speed' ? 1 : (UNITS[unit] ?? Number.NaN));
+  if (digits === '' || !Number.isFinite(value)) return refusal(`${name} "${text}": expected ${expected}`);
+  const whole = name === 'speed' ? value : Math.floor(value);
+  if (limitsSchema.shape[field].safeParse(whole).success) return success(whole);
+  const least = name === 'memory' ? '1MiB' : '10kB/s';
+  return refusal(`${name} "${text}": expected ${name === 'speed' ? expected : `at least ${least}`}`);
+}

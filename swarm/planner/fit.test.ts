@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { type PeerId, peerId } from '../base.ts';
+import { modelFromConfig } from '../families.ts';
+import { predictedBytes } from '../memory.ts';
+import { type Plan, peers, problems } from '../plan.ts';
+import { equalSplit, type SplitOptions } from './equalSplit.ts';
+import { fittingSplit } from './fit.ts';
+
+const parsed = modelFromConfig({
+  model_type: 'gpt2',
+  n_layer: 6,
+  n_head: 2,
+  n_embd: 32,
+  n_positions: 32,
+  vocab_size: 64,
+});
+if (!parsed.ok) throw new Error(parsed.reason);
+const model = parsed.value;
+const batch = { samples: 8, sequence: 32 };
+const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+
+const fitted = (count: number, caps: Readonly<Record<string, number>>, options: SplitOptions = {}) =>
+  fittingSplit({
+    model,
+    batch,
+    peers: donors(count),
+    caps: new Map(Object.entries(caps) as [PeerId, number][]),
+    options,
+  });
+const bytes = (plan: Plan, peer: string): number => predictedBytes(model, plan, peerId(peer), batch.sequence);
+const layers = (plan: Plan): number[] => plan.stages.map(({ layers: [from, to] }) => to - from);
+
+function planOf(result: ReturnType<typeof fitted>): Plan {
+  if (!result.ok) throw new Error(result.reason);
+  expect(problems(model, batch, result.value)).toEqual([]);
+  return result.value;
+}
+
+test('[LI3] without caps, and with caps that hold, the plan is the equal split', () => {
+  const equal = equalSplit(model, 8, donors(2));
+  expect(planOf(fitted(2, {}))).toEqual(equal);
+  expect(planOf(fitted(2, { d0: bytes(equal, 'd0'), d1: bytes(equal, 'd1') }))).toEqual(equal);
+});
+
+test('[LI3] a donor that gives less gets fewer layers, or smaller micro-batches, and never more than it gives', () => {
+  const equal = equalSplit(model, 8, donors(2));
+  for (const peer of ['d0', 'd1'] as const) {
+    const cap = Math.floor(bytes(equal, peer) * 0.75);
+    const plan = planOf(fitted(2, { [peer]: cap }));
+    expect(peers(plan)).toEqual(donors(2));
+    expect(bytes(plan, peer)).toBeLessThanOrEqual(cap);
+    expect(layers(plan)).toEqual(peer === 'd0' ? [2, 4] : [4, 2]);
+  }
+});
+
+test('[LI3] one donor alone gets smaller micro-batches, then 1F1B; what an option says stays', () => {
+  const alone = equalSplit(model, 8, donors(1));
+  const cap = Math.floor(bytes(alone, 'd0') * 0.8);
+  const plan = planOf(fitted(1, { d0: cap }));
+  expect(bytes(plan, 'd0')).toBeLessThanOrEqual(cap);
+  const kept = fitted(1, { d0: cap }, { microBatches: 4, schedule: 'gpipe' });
+  expect(kept).toMatchObject({ ok: false });
+});
+
+test('[LI4] what does not fit is refused with the bytes that are missing', () => {
+  const refused = fitted(2, { d0: 1_048_576, d1: 100_000 });
+  expect(refused).toMatchObject({
+    ok: false,
+    reason: expect.stringMatching(/does not fit these donors, \d+ bytes are missing: donor 1 gives 100000 bytes/),
+  });
+});

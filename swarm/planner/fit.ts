@@ -1,0 +1,137 @@
+/**
+ * The equal split, bent until it fits the memory that each donor gives. A plan that needs more of a peer than its cap is
+ * never used. What is tried, in this order, and only where no option decides it: the equal split as it is; layers moved
+ * from the stage of the peer that lacks most to the stage with most room; twice as many micro-batches, which are
+ * smaller; more stages; 1F1B, which keeps fewer micro-batches in flight. The first plan that fits is taken: a pure
+ * function of the donors, their caps and the options, never of a measurement.
+ */
+import { type PeerId, type Range, type Result, refusal, success } from '../base.ts';
+import { predictedBytes } from '../memory.ts';
+import type { Model } from '../model.ts';
+import { type Plan, peers as peersOf } from '../plan.ts';
+import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
+
+/** Bytes that each peer gives; a peer that is not in it gives what is needed. */
+export type MemoryCaps = ReadonlyMap<PeerId, number>;
+
+export interface FitProblem {
+  readonly model: Model;
+  /** B samples of T positions. */
+  readonly batch: { readonly samples: number; readonly sequence: number };
+  readonly peers: readonly PeerId[];
+  readonly caps: MemoryCaps;
+  readonly options: SplitOptions;
+}
+
+/** What a plan lacks: bytes over all peers, and the peer that lacks most. */
+export interface Shortage {
+  readonly bytes: number;
+  readonly worst: { readonly peer: PeerId; readonly needs: number; readonly has: number } | null;
+}
+
+export function shortage({ model, batch, caps }: Omit<FitProblem, 'peers' | 'options'>, plan: Plan): Shortage {
+  let found: Shortage = { bytes: 0, worst: null };
+  for (const peer of peersOf(plan)) {
+    const has = caps.get(peer);
+    if (has === undefined) continue;
+    const needs = predictedBytes(model, plan, peer, batch.sequence);
+    if (needs <= has) continue;
+    const isWorse = found.worst === null || needs - has > found.worst.needs - found.worst.has;
+    found = { bytes: found.bytes + needs - has, worst: isWorse ? { peer, needs, has } : found.worst };
+  }
+  return found;
+}
+
+/** A plan within every cap, or the sentence that says how many bytes the donors at hand lack. */
+export function fittingSplit(problem: FitProblem): Result<Plan> {
+  const { model, batch, peers, caps, options } = problem;
+  const impossible = splitProblem(model, batch.samples, peers.length, options);
+  if (impossible !== null) return refusal(impossible);
+  const first = equalSplit(model, batch.samples, peers, options);
+  if (!peers.some((peer) => caps.has(peer))) return success(first);
+  let nearest = shortage(problem, first);
+  if (nearest.bytes === 0) return success(first);
+  for (const tried of variations(problem, first)) {
+    const found = shifted(problem, tried);
+    if ('stages' in found) return success(found);
+    if (found.bytes < nearest.bytes) nearest = found;
+  }
+  return refusal(sentence(nearest, peers));
+}
+
+export function sentence({ bytes, worst }: Shortage, order: readonly PeerId[]): string {
+  const who =
+    worst === null
+      ? ''
+      : `: donor ${order.indexOf(worst.peer)} gives ${worst.has} bytes of GPU memory, its part needs ${worst.needs}`;
+  return `the model does not fit these donors, ${bytes} bytes are missing${who}`;
+}
+
+/** Options with everything decided, from the preferred one on. */
+function* variations({ model, batch, peers, options }: FitProblem, first: Plan): Generator<Required<SplitOptions>> {
+  const schedules = options.schedule ? [options.schedule] : (['gpipe', '1f1b'] as const);
+  const preferred = first.stages.length;
+  const most = options.stages === undefined ? Math.min(peers.length, model.layers) : preferred;
+  for (const schedule of schedules) {
+    for (let stages = preferred; stages <= most; stages++) {
+      const fewest = options.microBatches ?? Math.max(defaultMicroBatches(batch.samples, stages), lanesAtLeast(first));
+      let microBatches = Math.min(fewest, batch.samples);
+      for (;;) {
+        if (splitProblem(model, batch.samples, peers.length, { stages, microBatches }) === null)
+          yield { schedule, stages, microBatches };
+        if (options.microBatches !== undefined || microBatches === batch.samples) break;
+        microBatches = Math.min(2 * microBatches, batch.samples);
+      }
+    }
+  }
+}
+
+const lanesAtLeast = ({ stages }: Plan): number => Math.max(...stages.map(({ members }) => members.length));
+
+/** Moves layers one at a time from the stage that lacks most; a plan that fits, or the least that was lacking. */
+function shifted(problem: FitProblem, options: Required<SplitOptions>): Plan | Shortage {
+  const { model, batch, peers } = problem;
+  let plan = equalSplit(model, batch.samples, peers, options);
+  let least = shortage(problem, plan);
+  let cuts = plan.stages.map(({ layers }) => layers);
+  const seen = new Set([cuts.join()]);
+  for (let lacking = least; ; ) {
+    if (lacking.bytes === 0) return plan;
+    const next = moveLayer(problem, plan, cuts, lacking);
+    if (next === null || seen.has(next.join())) return least;
+    seen.add(next.join());
+    cuts = next;
+    plan = splitAlong(model, batch.samples, peers, cuts, options);
+    lacking = shortage(problem, plan);
+    if (lacking.bytes < least.bytes) least = lacking;
+  }
+}
+
+/** One layer less for the stage of the peer that lacks most, one more for the stage with most room. */
+function moveLayer(problem: FitProblem, plan: Plan, cuts: readonly Range[], { worst }: Shortage): Range[] | null {
+  const { model, batch, caps } = problem;
+  const room = plan.stages.map(({ members }) =>
+    Math.min(
+      ...members.map(
+        ({ peer }) => (caps.get(peer) ?? Number.POSITIVE_INFINITY) - predictedBytes(model, plan, peer, batch.sequence),
+      ),
+    ),
+  );
+  const from = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === worst?.peer));
+  const sizes = cuts.map(([first, end]) => end - first);
+  if (from < 0 || (sizes[from] ?? 0) <= 1) return null;
+  // Of stages with as much room the one with the fewest layers.
+  const to = room.reduce((best, bytes, stage) => {
+    if (stage === from) return best;
+    const known = room[best] ?? Number.NEGATIVE_INFINITY;
+    const isRoomier = bytes > known || (bytes === known && (sizes[stage] ?? 0) < (sizes[best] ?? 0));
+    return best < 0 || isRoomier ? stage : best;
+  }, -1);
+  if (to < 0 || (room[to] ?? 0) <= 0) return null;
+  let at = 0;
+  return sizes.map((size, stage): Range => {
+    const begin = at;
+    at += size - (stage === from ? 1 : 0) + (stage === to ? 1 : 0);
+    return [begin, at];
+  });
+}
