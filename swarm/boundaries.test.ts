@@ -33,7 +33,7 @@ interface Row {
 }
 
 const SERVER_LIBRARIES =
-  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|jose|commander|cli-progress|playwright)$/;
+  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|jose|commander|cli-progress|playwright|@huggingface\/tokenizers|@petamoriken\/float16)$/;
 const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
 const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor|bench)\//];
 
@@ -71,6 +71,8 @@ const TABLE: readonly Row[] = [
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'simple-peer': ['web/src/net/link.ts'],
+  '@huggingface/tokenizers': ['signaling-server/tokenizer.ts', 'signaling-server/tokenizer.test.ts'],
+  '@petamoriken/float16': ['signaling-server/elements.ts', 'signaling-server/elements.test.ts'],
   comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
