@@ -8,7 +8,7 @@ import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
 import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
-import { benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
+import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
 import { launchBrowser } from '../headless.ts';
 import { PAGES_FOLDER } from '../projectRoot.ts';
 import { openWeights, type Weights } from '../weights.ts';
@@ -32,7 +32,7 @@ interface StepOptions {
   readonly steps: number;
   readonly learningRate: number;
   readonly clip: boolean;
-  readonly family: string;
+  readonly family: Model['family'];
   readonly init?: string;
   readonly tokens?: string;
   readonly adapter: 'browser' | 'dawn';
@@ -56,7 +56,7 @@ export function addBenchCommand(program: Command): void {
     .option('--batch <n>', 'samples of a step', wholeNumber('--batch', 1), 4)
     .option('--vocabulary <n>', 'token ids', wholeNumber('--vocabulary', 1), 256)
     .option('--steps <n>', 'steps to time', wholeNumber('--steps', 1), 20)
-    .option('--family <name>', 'model family', family, 'gpt2')
+    .addOption(new Option('--family <name>', 'model family').choices(['gpt2', 'llama']).default('gpt2'))
     .option('--init <file>', 'weights of the first step, a safetensors file')
     .option('--tokens <file>', 'JSON: B lists of T+1 token ids, the same batch at every step')
     .option('--learning-rate <x>', 'constant', positive, 1e-3)
@@ -82,12 +82,6 @@ export function addBenchCommand(program: Command): void {
   }
 }
 
-function family(text: string): string {
-  if (text === 'gpt2') return text;
-  if (text === 'llama') throw badInput(`--family llama ${COMES_LATER}: use gpt2`);
-  throw badInput(`--family "${text}" is unknown: expected gpt2`);
-}
-
 function positive(text: string): number {
   const value = Number(text);
   if (!(value > 0 && Number.isFinite(value))) throw badInput(`--learning-rate must be a number above 0, not "${text}"`);
@@ -95,22 +89,13 @@ function positive(text: string): number {
 }
 
 async function step(options: StepOptions): Promise<void> {
-  const { layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip } = options;
-  const model = need(
-    modelFromConfig({
-      model_type: 'gpt2',
-      n_layer: layers,
-      n_embd: width,
-      n_head: heads,
-      n_positions: sequence,
-      vocab_size: vocabulary,
-    }),
-    badInput,
-  );
+  const { family, layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip } = options;
+  const model = need(modelFromConfig(benchConfig(options)), badInput);
   const tokens = options.tokens === undefined ? null : await readTokens(options.tokens, options);
   const weights = options.init === undefined ? null : need(await openWeights(options.init, model), badInput);
   const profile = options.profile === true;
   const bench: StepBench = {
+    family,
     layers,
     width,
     heads,

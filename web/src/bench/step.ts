@@ -3,10 +3,10 @@
  * profile is a run apart: every launch in a pass of its own, between two timestamps.
  */
 import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
-import { invariant, type Range } from '../../../swarm/base.ts';
+import { assertNever, invariant, type Range } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/families.ts';
 import { initialValues } from '../../../swarm/initialValues.ts';
-import type { BlockName } from '../../../swarm/model.ts';
+import type { BlockName, Model } from '../../../swarm/model.ts';
 import { trainSchema } from '../../../swarm/runFile.ts';
 import type { MicroTokens } from '../executor/engine.ts';
 import { Solo } from '../executor/solo.ts';
@@ -16,6 +16,7 @@ import { GpuShards } from '../gpu/shards.ts';
 import { GpuStage } from '../gpu/stage.ts';
 
 export interface StepBench {
+  readonly family: Model['family'];
   readonly layers: number;
   readonly width: number;
   readonly heads: number;
@@ -29,6 +30,8 @@ export interface StepBench {
   /** B lists of T+1 ids, the same at every step; null: seeded ones. */
   readonly tokens: readonly (readonly number[])[] | null;
 }
+
+export type BenchSizes = Pick<StepBench, 'family' | 'layers' | 'width' | 'heads' | 'sequence' | 'vocabulary'>;
 
 /** Elements `[from, to)` of a block's initial values. */
 export type ReadWeights = (block: BlockName, range: Range) => Promise<Float32Array>;
@@ -53,21 +56,47 @@ export interface StepBenchResult {
   readonly kernels?: readonly KernelTime[];
 }
 
+/** The config.json of the model that is timed. A Llama has as many heads of keys as of queries, and an inner width of 8/3. */
+export function benchConfig({
+  family,
+  layers,
+  width,
+  heads,
+  sequence,
+  vocabulary,
+}: BenchSizes): Record<string, unknown> {
+  switch (family) {
+    case 'gpt2':
+      return {
+        model_type: family,
+        n_layer: layers,
+        n_embd: width,
+        n_head: heads,
+        n_positions: sequence,
+        vocab_size: vocabulary,
+      };
+    case 'llama':
+      return {
+        model_type: family,
+        num_hidden_layers: layers,
+        hidden_size: width,
+        intermediate_size: Math.ceil((8 * width) / 3 / 4) * 4,
+        num_attention_heads: heads,
+        max_position_embeddings: sequence,
+        vocab_size: vocabulary,
+      };
+    default:
+      return assertNever(family);
+  }
+}
+
 export async function benchStep(
   opened: OpenDevice,
   bench: StepBench,
   readWeights: ReadWeights | null,
 ): Promise<StepBenchResult> {
   const begun = performance.now();
-  const model = modelFromConfig({
-    model_type: 'gpt2',
-    n_layer: bench.layers,
-    n_embd: bench.width,
-    n_head: bench.heads,
-    n_positions: bench.sequence,
-    vocab_size: bench.vocabulary,
-    layer_norm_epsilon: 1e-5,
-  });
+  const model = modelFromConfig(benchConfig(bench));
   if (!model.ok) throw new Error(model.reason);
   const train = trainSchema.parse({
     steps: bench.steps,
