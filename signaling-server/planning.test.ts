@@ -19,7 +19,7 @@ test('the equal split for as many donors as a layer has lanes for, else its refu
   });
 });
 
-test('[PL12] a given plan seats the donors in the order in which it names its peers; fewer have the equal split', () => {
+test('[PL12] [PL17] a given plan seats the donors in the order in which it names its peers; fewer have the equal split', () => {
   const given: Plan = equalSplit(model, 6, [peerId('z'), peerId('a'), peerId('m')], { schedule: '1f1b', stages: 2 });
   const { makePlan, capacity } = planTerms(model, { samples: 6, sequence: 4 }, { plan: given });
   expect(capacity).toBe(3);
