@@ -114,13 +114,13 @@ test.each(BAD_INITS)('an init file that %s', async (_, change, words) => {
 
 const BAD_OPTIONS: readonly (readonly [what: string, options: readonly string[], words: readonly string[]])[] = [
   ['an unknown schedule', ['--schedule', 'fastest'], ['--schedule', '"fastest"', 'gpipe']],
-  ['a schedule that comes later', ['--schedule', '1f1b'], ['--schedule', '1f1b', 'later']],
-  ['stages that are not the donors', ['--stages', '2'], ['--stages', '--donors', '2']],
-  ['more donors than layers', ['--donors', '5'], ['--donors', '4 layers', '5']],
+  ['more stages than donors', ['--stages', '2'], ['--stages', '--donors', '2']],
+  ['more stages than layers', ['--donors', '5', '--stages', '5'], ['--stages', '4 layers', '5']],
+  ['more donors than can compute', ['--donors', '40'], ['--donors', '16', '4 layers', '40']],
+  ['no donor', ['--donors', '0'], ['--donors', '"0"']],
   ['more micro-batches than samples', ['--micro-batches', '9'], ['--micro-batches', '8']],
   ['more steps than the run has', ['--steps', '21'], ['--steps', '20']],
   ['no number', ['--steps', 'many'], ['--steps', '"many"']],
-  ['an option of a later version', ['--chaos', 'kill:0@1'], ['--chaos', 'later']],
 ];
 
 test.each(BAD_OPTIONS)('options: %s', async (_, options, words) => {

@@ -27,11 +27,12 @@ const SWITCHES = [
   ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
 ];
 
-/** Undefined: Playwright's own. */
-function browserPath(): string | undefined {
+/** Which browser, and how it is started; without a path it is Playwright's own. */
+export function launchOptions(switches: readonly string[] = []): { executablePath?: string; args: string[] } {
   const folders = (process.env.PATH ?? '').split(delimiter);
   const found = folders.flatMap((folder) => NAMES.map((name) => join(folder, name))).find((path) => existsSync(path));
-  return process.env.SHOAL_CHROMIUM ?? found;
+  const executablePath = process.env.SHOAL_CHROMIUM ?? found;
+  return { ...(executablePath === undefined ? {} : { executablePath }), args: [...SWITCHES, ...switches] };
 }
 
 export interface OpenBrowser {
@@ -47,11 +48,7 @@ export interface BrowserOptions {
 }
 
 export async function openBrowser({ switches = [], webGpu = true }: BrowserOptions = {}): Promise<OpenBrowser> {
-  const executablePath = browserPath();
-  const server = await chromium.launchServer({
-    ...(executablePath === undefined ? {} : { executablePath }),
-    args: [...SWITCHES, ...(webGpu ? WEBGPU : []), ...switches],
-  });
+  const server = await chromium.launchServer(launchOptions([...(webGpu ? WEBGPU : []), ...switches]));
   let isKilled = false;
   const kill = async (): Promise<void> => {
     isKilled = true;

@@ -2,8 +2,8 @@
 import { type Browser, chromium, type Page } from 'playwright';
 import { build, type Rolldown } from 'vite';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { findBrowser } from '../signaling-server/findBrowser.mjs';
 import { LINK_CONTRACT } from '../web/src/net/linkContract.ts';
+import { launchOptions } from './browser.ts';
 
 const ENTRY = 'web/src/net/linkContractPage.ts';
 const ORIGIN = 'http://localhost';
@@ -22,10 +22,8 @@ describe('Link, on data channels', () => {
   let page: Page;
 
   beforeAll(async () => {
-    const [code, found] = await Promise.all([bundle(), findBrowser()]);
-    if (found === null) throw new Error('no browser was found: `npm run shoal -- doctor` says how to give one');
-    const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-    browser = await chromium.launch({ executablePath: found.path, args });
+    const code = await bundle();
+    browser = await chromium.launch(launchOptions());
     page = await browser.newPage();
     await page.route(`${ORIGIN}/**`, (route) =>
       route.request().url().endsWith('/page.js')

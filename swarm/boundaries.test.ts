@@ -63,6 +63,8 @@ const TABLE: readonly Row[] = [
   { files: /^signaling-server\/commands\/(bench|sample)\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
   { files: /\.gpu\.test\.ts$/, may: COMPUTES },
   { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
+  // The one contract of two implementations: here the real one, in a page of its own.
+  { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/net\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/] },
   { files: /\/vite\.config\.ts$/, may: [/^vite$/, /^node:/] },
   { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
