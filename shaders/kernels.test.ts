@@ -10,12 +10,19 @@ import { crossEntropyLoss } from './crossEntropyLoss.ts';
 import { embedBackwardPosition } from './embedBackwardPosition.ts';
 import { embedBackwardToken } from './embedBackwardToken.ts';
 import { embedForward } from './embedForward.ts';
+import { embedTokens } from './embedTokens.ts';
 import { float64Arrays, gradientError, numericalGradient, weightedOutput } from './finiteDifferences.ts';
 import { kernels } from './kernels.ts';
 import { layerNormBackward } from './layerNormBackward.ts';
 import { layerNormBackwardWeights } from './layerNormBackwardWeights.ts';
 import { layerNormForward } from './layerNormForward.ts';
+import { rmsNormBackward } from './rmsNormBackward.ts';
+import { rmsNormBackwardWeights } from './rmsNormBackwardWeights.ts';
+import { rmsNormForward } from './rmsNormForward.ts';
+import { rotary, rotaryTable } from './rotary.ts';
 import { sortTokens } from './sortTokens.ts';
+import { swiGluBackward } from './swiGluBackward.ts';
+import { swiGluForward } from './swiGluForward.ts';
 
 // A central difference with step 1e-5 is good to about 1e-9 here; a wrong formula is off by 1e-2 and more.
 const TOLERANCE = 1e-7;
@@ -71,6 +78,71 @@ describe('backward references against finite differences', () => {
     ).toBeLessThan(1e-12);
   });
 
+  test('token embedding: the rows of the table', () => {
+    const dims = { N: 3, C: 2, V: 4 };
+    const { token, x } = float64Arrays(embedTokens, dims);
+    embedTokens.cpu({ ids: Uint32Array.of(3, 0, 3), token, x }, dims);
+    expect(Array.from(x)).toEqual([token[6], token[7], token[0], token[1], token[6], token[7]]);
+  });
+
+  test('RMS norm: input and weight', () => {
+    const dims = { N: 3, C: 5, epsilon: 1e-5, accumulate: 0 };
+    const forward = float64Arrays(rmsNormForward, dims);
+    const { dy, dx } = float64Arrays(rmsNormBackward, dims, 2);
+    const loss = weightedOutput(rmsNormForward, forward, dims, 'y', dy);
+    loss(); // fills stat
+    const { x, weight, stat } = forward;
+    rmsNormBackward.cpu({ x, stat, weight, dy, dx }, dims);
+    const once = dx.slice();
+    rmsNormBackward.cpu({ x, stat, weight, dy, dx }, { ...dims, accumulate: 1 });
+    const { dweight } = float64Arrays(rmsNormBackwardWeights, dims);
+    rmsNormBackwardWeights.cpu({ x, stat, dy, dweight }, dims);
+
+    expect(gradientError(once, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(dweight, numericalGradient(weight, loss))).toBeLessThan(TOLERANCE);
+    const twice = Array.from(once, (value) => 2 * value);
+    expect(gradientError(dx, twice)).toBeLessThan(1e-12);
+  });
+
+  test('rotary positions: turning back is the gradient, and leaves what it does not turn', () => {
+    const dims = { N: 6, T: 3, H: 2, D: 4, S: 10, sign: 1 };
+    const table = rotaryTable(dims.T, dims.D, 100);
+    const { x } = float64Arrays({ ...rotary, tensors: [{ name: 'x', access: 'read', type: 'f32' }] }, dims);
+    const { x: dy } = float64Arrays({ ...rotary, tensors: [{ name: 'x', access: 'read', type: 'f32' }] }, dims, 2);
+    const loss = () => {
+      const turned = x.slice();
+      rotary.cpu({ table, x: turned }, dims);
+      return dy.reduce((sum, weight, i) => sum + weight * turned[i], 0);
+    };
+    const dx = dy.slice();
+    rotary.cpu({ table, x: dx }, { ...dims, sign: -1 });
+    expect(gradientError(dx, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
+    for (let n = 0; n < dims.N; n++) expect([dx[n * 10 + 8], dx[n * 10 + 9]]).toEqual([dy[n * 10 + 8], dy[n * 10 + 9]]);
+  });
+
+  test('rotary table: the angle of a late position is that of float64', () => {
+    const table = rotaryTable(8192, 64, 10_000);
+    for (const [t, d] of [
+      [8191, 0],
+      [8191, 5],
+      [4097, 31],
+    ] as const) {
+      const angle = t * 10_000 ** (-d / 32);
+      expect(table[t * 64 + d]).toBe(Math.fround(Math.cos(angle)));
+      expect(table[t * 64 + 32 + d]).toBe(Math.fround(Math.sin(angle)));
+    }
+  });
+
+  test('SwiGLU: gate and up', () => {
+    const dims = { N: 3, I: 5 };
+    const forward = float64Arrays(swiGluForward, dims);
+    const { dy, dx } = float64Arrays(swiGluBackward, dims, 2);
+    const { x } = forward;
+    swiGluBackward.cpu({ x, dy, dx }, dims);
+    const loss = weightedOutput(swiGluForward, forward, dims, 'y', dy);
+    expect(gradientError(dx, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
+  });
+
   test('bias: the sum down the columns', () => {
     const dims = { N: 4, K: 3 };
     const { dy, dbias } = float64Arrays(columnSum, dims);
@@ -81,8 +153,9 @@ describe('backward references against finite differences', () => {
   });
 
   test.each([
-    { B: 2, T: 5, H: 2, D: 3 },
-    { B: 1, T: 1, H: 1, D: 1 },
+    { B: 2, T: 5, H: 2, K: 2, D: 3 },
+    { B: 2, T: 4, H: 6, K: 2, D: 2 },
+    { B: 1, T: 1, H: 1, K: 1, D: 1 },
   ])('attention: queries, keys and values (%o)', (dims) => {
     const forward = float64Arrays(attentionForward, dims);
     const { dy, delta, dqkv } = float64Arrays(attentionBackwardQuery, dims, 2);

@@ -12,6 +12,7 @@ const EPILOGUES: readonly Epilogue[] = [
   { bias: true },
   { bias: true, gelu: true },
   { bias: true, residual: true },
+  { residual: true },
   { geluBackward: true },
   { accumulate: true },
 ];

@@ -6,8 +6,27 @@ import { initialValues } from './initialValues.ts';
 import { type BlockName, block, type Model } from './model.ts';
 import { lossAndGradients, meanLoss, referenceTensors } from './reference.ts';
 
-function tinyModel(tied: boolean): { model: Model; tensors: Map<string, Float64Array> } {
-  const config = { model_type: 'gpt2', n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 };
+const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>>>> = {
+  gpt2: { n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 },
+  llama: {
+    num_hidden_layers: 2,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    head_dim: 6,
+    hidden_size: 7,
+    intermediate_size: 5,
+    max_position_embeddings: 5,
+    rope_theta: 30,
+    vocab_size: 11,
+  },
+};
+const FAMILIES = Object.keys(CONFIGS) as Model['family'][];
+
+function tinyModel(
+  tied: boolean,
+  family: Model['family'] = 'gpt2',
+): { model: Model; tensors: Map<string, Float64Array> } {
+  const config = { ...CONFIGS[family], model_type: family };
   const parsed = modelFromConfig({ ...config, tie_word_embeddings: tied, initializer_range: 0.5 });
   if (!parsed.ok) throw new Error(parsed.reason);
   const model = parsed.value;
@@ -18,9 +37,9 @@ function tinyModel(tied: boolean): { model: Model; tensors: Map<string, Float64A
 }
 
 describe('gradients agree with finite differences', () => {
-  for (const tied of [true, false])
-    test(tied ? 'tied head' : 'untied head', () => {
-      const { model, tensors } = tinyModel(tied);
+  for (const [family, tied] of FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied] as const)))
+    test(`${family}, ${tied ? 'tied head' : 'untied head'}`, () => {
+      const { model, tensors } = tinyModel(tied, family);
       const windows = [
         [1, 4, 4, 10, 0],
         [7, 2, 9, 1, 3],
@@ -60,8 +79,8 @@ describe('gradients agree with finite differences', () => {
 });
 
 describe('generate', () => {
-  test('greedy text is the likeliest next token each time, also past the positions', () => {
-    const { model, tensors } = tinyModel(true);
+  test.each(FAMILIES)('%s: greedy text is the likeliest next token each time, also past the positions', (family) => {
+    const { model, tensors } = tinyModel(true, family);
     const added = generate(model, tensors, [3, 1], { count: 9, temperature: 0, random: () => 0 });
     // The same by brute force: the text's tail, read whole for each token and judged by the loss of each candidate.
     const text = [3, 1];

@@ -120,6 +120,10 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['model', [], 'model must be a Hugging Face config.json, not []'],
   ['model.model_type', 'bert', 'model.model_type must be "gpt2"'],
   ['model.resid_pdrop', 0.1, 'model.resid_pdrop must be 0, not 0.1'],
+  ['model', { model_type: 'llama', hidden_act: 'gelu' }, 'model.hidden_act must be "silu", not "gelu"'],
+  ['model', { model_type: 'llama', attention_bias: true }, 'model.attention_bias must be false, not true'],
+  ['model', { model_type: 'llama', rope_scaling: { type: 'linear', factor: 2 } }, 'model.rope_scaling must be null or'],
+  ['model', { model_type: 'llama', max_position_embeddings: 8 }, "train.sequenceLength must be at most the model's 8"],
   ['evaluation', { files: ['a'], every: 3 }, 'evaluation.every is unknown: expected one of files, everySteps'],
 ])('%s = %j is refused', (path, value, sentence) => {
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
