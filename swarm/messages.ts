@@ -1,11 +1,13 @@
 /**
  * Every word between a donor and the server: two unions, checked by schema on arrival, named after their sender. The
  * first message of a connection is `hello` with the protocol version; the answer is `welcome` or `refused` with a
- * reason from a closed list. Rules WP in SPEC.md.
+ * reason from a closed list. A donor that was welcomed checks its GPU and says `measured`: then it is admitted. Rules WP
+ * in SPEC.md.
  */
 import { z } from 'zod';
 import { type PeerId, type Result, refusal, success } from './base.ts';
 import type { Order, TokenList } from './data.ts';
+import { limitsSchema } from './limits.ts';
 import { type Plan, planSchema } from './plan.ts';
 import { trainSchema } from './runFile.ts';
 
@@ -78,6 +80,31 @@ const shardReport = z.object({
   digest: hash.nullable(),
 });
 
+/** How frames go from one donor to another: by a link of their own, or through the server's socket. */
+const route = z.enum(['direct', 'relayed']);
+export type Route = z.infer<typeof route>;
+
+/** One way from the reporting donor, as it measured it; null: not measured yet. */
+const linkReport = z.object({
+  peer,
+  route,
+  roundTripMs: z.number().min(0).nullable(),
+  bytesPerSecond: z.number().min(0).nullable(),
+});
+export type LinkReport = z.infer<typeof linkReport>;
+
+/** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
+export const profileSchema = z.object({
+  layers: z
+    .array(z.object({ samples: z.int().min(1), forwardSeconds: z.number().min(0), backwardSeconds: z.number().min(0) }))
+    .max(8),
+  /** GPU memory that could really be had, as far as it was tried. */
+  memoryBytes: z.number().min(0),
+  /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
+  checkedKernels: z.int().min(0),
+});
+export type Profile = z.infer<typeof profileSchema>;
+
 const spanSchema = z.object({ action: z.string().max(40), start: finite, end: finite });
 
 export const peerMessageSchema = z.discriminatedUnion('type', [
@@ -86,10 +113,22 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     protocol: z.int(),
     adapter: adapterSchema,
     invite: z.string().max(200).optional(),
+    limits: limitsSchema.optional(),
   }),
+  /** The kernels' check is passed: this donor may be planned for. Once, after `welcome`. */
+  z.object({ type: z.literal('measured'), profile: profileSchema }),
+  /** Changed while it computes. Memory counts from the next plan on. */
+  z.object({ type: z.literal('limits'), limits: limitsSchema }),
   z.object({ type: z.literal('heartbeat') }),
   /** Opaque to the server: an offer, an answer or a candidate for another donor of the same plan. */
-  z.object({ type: z.literal('signal'), to: peer, epoch: count, data: z.string().max(65_536) }),
+  z.object({
+    type: z.literal('signal'),
+    to: peer,
+    epoch: count,
+    /** Of this pair in this epoch, from 0. */
+    attempt: count.optional(),
+    data: z.string().max(65_536),
+  }),
   /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the stages. */
   z.object({ type: z.literal('ready'), epoch: count, memoryBytes: z.number().min(0) }),
   z.object({
@@ -102,6 +141,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     bytesDirect: z.number().min(0),
     bytesRelayed: z.number().min(0),
     spans: z.array(spanSchema).max(65_536),
+    links: z.array(linkReport).max(1_024).optional(),
   }),
   z.object({
     type: z.literal('evaluated'),
@@ -129,6 +169,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('leave') }),
 ]);
 export type PeerMessage = z.infer<typeof peerMessageSchema>;
+export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
 export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 
@@ -192,6 +233,8 @@ export const snapshotSchema = z.object({
       tokens: z.number(),
     }),
   ),
+  /** The ways between the plan's donors, each direction by itself; for the operator. */
+  links: z.array(linkReport.extend({ from: peer })).optional(),
 });
 export type Snapshot = z.infer<typeof snapshotSchema>;
 
@@ -222,7 +265,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     committedSteps: count,
   }),
   z.object({ type: z.literal('refused'), reason: z.enum(REFUSAL_REASONS), detail: sentence }),
-  z.object({ type: z.literal('signal'), from: peer, epoch: count, data: z.string() }),
+  z.object({ type: z.literal('signal'), from: peer, epoch: count, attempt: count.optional(), data: z.string() }),
   /** A new epoch: get the state from `source`, build these stages, connect to whom the plan makes you talk to, say ready. */
   z.object({
     type: z.literal('prepare'),
@@ -247,6 +290,11 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
   /** Drop everything of this epoch: nothing of its step in progress counts. */
   z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
   z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),
+  /** Everyone who has a cap on what it receives: its senders share it. Whoever is not in it takes what comes. */
+  z.object({
+    type: z.literal('limits'),
+    downloads: z.array(z.object({ peer, bytesPerSecond: z.number().positive() })),
+  }),
   /** Confirms a button: the donor is out of the plan, its shards are safe. */
   z.object({ type: z.literal('standby'), state: z.enum(['paused', 'left', 'spare', 'finished']) }),
 ]);

@@ -3,9 +3,10 @@
  * them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
  */
 import type { PeerId } from '../../../swarm/base.ts';
+import type { Limits } from '../../../swarm/limits.ts';
 import type { AdapterProfile, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
 import { DonorBridge } from '../gpu/bridge.ts';
-import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
+import type { DonorPage, DonorStatus, WorkerFailure } from '../gpu/protocol.ts';
 import { openSimplePeerLink } from '../net/link.ts';
 import { Mesh } from '../net/mesh.ts';
 import { Signaling, type SignalingState } from '../net/signaling.ts';
@@ -49,6 +50,13 @@ export class Donor implements DonorPage {
     this.sendServer({ type: what });
   }
 
+  /** From now on; what concerns memory, from the next plan on. */
+  limit(limits: Limits): void {
+    this.#live.dispatch({ type: 'limited', limits });
+    this.#bridge?.limit(limits);
+    this.#signaling?.send({ type: 'limits', limits });
+  }
+
   /** Without waiting for the server to take over what this tab keeps. */
   leaveNow(): void {
     this.#stop();
@@ -58,7 +66,26 @@ export class Donor implements DonorPage {
   // What the worker asks of its page.
 
   sendServer(message: PeerMessage): void {
-    this.#signaling?.send(message);
+    const sent = this.#signaling?.send(message) ?? false;
+    if (!sent || message.type !== 'measured') return;
+    this.#live.dispatch({ type: 'admitted' });
+    if (this.#live.current.wantsPause) this.#signaling?.send({ type: 'pause' });
+  }
+
+  async recall(key: string): Promise<string | null> {
+    try {
+      return localStorage.getItem(key);
+    } catch {
+      return null; // a browser that keeps nothing has to check again
+    }
+  }
+
+  async remember(key: string, value: string): Promise<void> {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      // as above
+    }
   }
 
   async sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void> {
@@ -75,10 +102,14 @@ export class Donor implements DonorPage {
     this.#live.dispatch({ type: 'workerShowed', status });
   }
 
-  fail(reason: 'deviceLost' | 'internal', detail: string): void {
+  fail(reason: WorkerFailure, detail: string): void {
     this.#stop();
     if (this.#live.current.pending === 'leave') {
       this.#live.dispatch({ type: 'leftUnconfirmed' });
+      return;
+    }
+    if (reason === 'wrongGpu') {
+      this.#live.dispatch({ type: 'failed', reason, detail });
       return;
     }
     this.#trouble = nextTrouble(this.#trouble, performance.now());
@@ -98,7 +129,7 @@ export class Donor implements DonorPage {
     const bridge = new DonorBridge(this);
     this.#bridge = bridge;
     try {
-      const adapter = await bridge.open();
+      const adapter = await bridge.open(this.#live.current.limits);
       if (this.#bridge !== bridge) return;
       if (adapter.ok) this.#join(bridge, adapter.value);
       // A device that was there before may come back; one that never was does not.
@@ -117,12 +148,14 @@ export class Donor implements DonorPage {
     this.#signaling = new Signaling({
       adapter,
       invite: this.#invite,
+      limits: () => this.#live.current.limits,
       open: () => openWebSocket(SOCKET_PATH),
       wait: (milliseconds) => this.#wait(milliseconds),
       random: Math.random,
       now: () => performance.now(),
       onState: (state) => this.#onSignaling(state),
       onMessage: (message) => this.#onMessage(bridge, message),
+      onBytes: (bytes) => this.#mesh?.heard(bytes),
     });
     void this.#pulse(bridge);
   }
@@ -160,14 +193,24 @@ export class Donor implements DonorPage {
 
   #onMessage(bridge: DonorBridge, message: ServerMessage): void {
     if (message.type === 'signal') {
-      this.#mesh?.signalled(message.from, message.epoch, message.data);
+      this.#mesh?.signalled(message.from, message.epoch, message.attempt ?? 0, message.data);
       return;
+    }
+    if (message.type === 'start' || message.type === 'evaluate') {
+      this.#mesh?.changeOver();
+      this.#showLinks(bridge);
     }
     if (message.type === 'welcome') this.#openMesh(bridge, message.peer, message.iceServers);
     this.#live.dispatch({ type: 'serverSaid', message });
     if (message.type !== 'snapshot') bridge.serverSaid(message);
-    if (message.type === 'welcome' && this.#live.current.wantsPause) this.sendServer({ type: 'pause' });
     if (message.type === 'standby' && message.state === 'left') this.#stop();
+  }
+
+  /** The ways that a step begins with: the worker counts by them what it sends, and reports them to the server. */
+  #showLinks(bridge: DonorBridge): void {
+    const links = this.#mesh?.reports() ?? [];
+    bridge.linksMeasured(links);
+    this.#live.dispatch({ type: 'linksMeasured', links });
   }
 
   #openMesh(bridge: DonorBridge, me: PeerId, iceServers: readonly Readonly<Record<string, unknown>>[]): void {
@@ -177,7 +220,8 @@ export class Donor implements DonorPage {
       iceServers,
       openLink: openSimplePeerLink,
       now: () => performance.now(),
-      sendSignal: (to, epoch, data) => this.sendServer({ type: 'signal', to, epoch, data }),
+      sendSignal: (to, epoch, attempt, data) => this.sendServer({ type: 'signal', to, epoch, attempt, data }),
+      sendBytes: (message) => this.#signaling?.sendBytes(message) ?? false,
       onFrame: (from, message) => bridge.peerSent(from, message),
       onLost: (peer) => bridge.linkLost(peer),
     });

@@ -3,7 +3,8 @@
  * phase only when the server has confirmed it, until then it is `pending`.
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
-import type { AdapterProfile, RefusalReason, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
+import type { AdapterProfile, LinkReport, RefusalReason, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 
@@ -13,12 +14,13 @@ export type FailureReason =
   | 'noWebRtc'
   | 'noAdapter'
   | 'deviceLost'
+  | 'wrongGpu'
   | 'internal'
   | RefusalReason;
 
 export type DonorPhase =
   | { readonly kind: 'idle' }
-  | { readonly kind: 'starting'; readonly waitsFor: 'gpu' | 'server' }
+  | { readonly kind: 'starting'; readonly waitsFor: 'gpu' | 'server' | 'check' }
   /** Known to the server, not computing yet: waiting for a plan, or getting ready for one. */
   | { readonly kind: 'joined' }
   | { readonly kind: 'computing' }
@@ -40,6 +42,10 @@ export interface DonorState {
   readonly run: { readonly name: string; readonly steps: number } | null;
   readonly snapshot: Snapshot | null;
   readonly status: DonorStatus | null;
+  /** The ways to the other donors of the plan, as they were when the newest step began. */
+  readonly links: readonly LinkReport[];
+  /** What the person gives; kept as long as the page is open. */
+  readonly limits: Limits;
   /** Contributed under earlier connections of this visit; the server counts each connection anew. */
   readonly earlierTokens: number;
 }
@@ -52,6 +58,10 @@ export type DonorEvent =
   | { readonly type: 'signalingChanged'; readonly state: SignalingState }
   | { readonly type: 'serverSaid'; readonly message: ServerMessage }
   | { readonly type: 'workerShowed'; readonly status: DonorStatus }
+  | { readonly type: 'linksMeasured'; readonly links: readonly LinkReport[] }
+  /** The kernels' check is passed, and the server told. */
+  | { readonly type: 'admitted' }
+  | { readonly type: 'limited'; readonly limits: Limits }
   | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave' }
   | { readonly type: 'leftUnconfirmed' };
 
@@ -64,6 +74,8 @@ export const INITIAL_STATE: DonorState = {
   run: null,
   snapshot: null,
   status: null,
+  links: [],
+  limits: NO_LIMITS,
   earlierTokens: 0,
 };
 
@@ -89,7 +101,7 @@ export function isMember({ phase }: DonorState): boolean {
 export function nextState(state: DonorState, event: DonorEvent): DonorState {
   switch (event.type) {
     case 'donateClicked':
-      return { ...INITIAL_STATE, phase: { kind: 'starting', waitsFor: 'gpu' } };
+      return { ...INITIAL_STATE, limits: state.limits, phase: { kind: 'starting', waitsFor: 'gpu' } };
     case 'gpuOpened': {
       const isFirst = state.phase.kind === 'starting';
       return {
@@ -108,6 +120,12 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return afterMessage(state, event.message);
     case 'workerShowed':
       return { ...state, status: event.status };
+    case 'linksMeasured':
+      return { ...state, links: event.links };
+    case 'admitted':
+      return { ...state, phase: { kind: 'joined' }, pending: state.wantsPause ? 'pause' : null };
+    case 'limited':
+      return { ...state, limits: event.limits };
     case 'asked': {
       const wantsPause = event.what === 'pause' || (event.what === 'leave' && state.wantsPause);
       return { ...state, pending: event.what, wantsPause };
@@ -142,8 +160,8 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'welcome':
       return {
         ...state,
-        phase: { kind: 'joined' },
-        pending: state.wantsPause ? 'pause' : null,
+        phase: { kind: 'starting', waitsFor: 'check' },
+        pending: null,
         me: message.peer,
         run: { name: message.run.name, steps: message.run.train.steps },
         snapshot: null,
@@ -163,6 +181,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
       return afterSnapshot({ ...state, snapshot: message.snapshot });
     case 'refused':
     case 'signal':
+    case 'limits':
       return state;
     default:
       return assertNever(message);

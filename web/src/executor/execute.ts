@@ -3,15 +3,17 @@
  * queue in list order; receives are awaited; sends run beside it and never hold it up. Everything a step waits for ends
  * with its AbortSignal.
  */
-import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
+import { assertNever, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/frame.ts';
 import { slices } from '../../../swarm/layout.ts';
 import type { ShardWork } from '../../../swarm/memory.ts';
-import type { PeerMessage, ReportMessage } from '../../../swarm/messages.ts';
+import type { LinkReport, PeerMessage, ReportMessage, Route } from '../../../swarm/messages.ts';
 import { type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { owner, type Plan } from '../../../swarm/plan.ts';
 import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
+import type { Pace } from './dutyCycle.ts';
 import type { MicroTokens, Reading, Shards, Stage, UpdateScalars } from './engine.ts';
+import { blockIndex, gatherValues, sendValues, valueParts } from './values.ts';
 
 /** What a plan means to this peer: made once an epoch. */
 export interface Role {
@@ -31,13 +33,14 @@ export function usesOf(model: Model, plan: Plan): Map<number, readonly BlockUse[
   return new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
 }
 
-export const blockIndex = (model: Model, name: string): number =>
-  model.blocks.findIndex((block) => block.name === name);
-
 /** The outside world, as a step sees it. */
 export interface Surroundings {
   readonly signal: AbortSignal;
   now(): number;
+  /** Every piece of GPU work goes through it. */
+  readonly pace: Pace;
+  /** The ways to the others while this step lasts. */
+  readonly links: readonly LinkReport[];
   /** Resolves when the link has taken the whole tensor. */
   send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
   receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
@@ -50,58 +53,6 @@ export interface Surroundings {
 
 type Span = ReportMessage['spans'][number];
 
-/** A primary's values on their way to the holders elsewhere (and to its own other stages, copied). */
-export async function sendValues(
-  role: Role,
-  step: number,
-  send: (to: PeerId, key: TensorKey, reading: Reading) => void,
-): Promise<void> {
-  const { model, peer, epoch, kept, shards, stages, uses } = role;
-  for (const { block, range, holders, valuesStage } of kept) {
-    for (const holder of holders) {
-      if (holder.peer === peer && holder.stage === valuesStage) continue;
-      const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
-      invariant(use, `stage ${holder.stage} does not use ${block}`);
-      for (const part of slices(use, range)) {
-        const reading = await shards.readValues(block, part);
-        const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
-        if (own) await reading.take((values) => own.writeValues(block, part, values));
-        else {
-          const index = blockIndex(model, block);
-          send(holder.peer, { kind: 'values', epoch, step, stage: holder.stage, index, range: part }, reading);
-        }
-      }
-    }
-  }
-}
-
-/** Waits for the values of a stage's blocks that others are primaries of. */
-export async function gatherValues(
-  { model, plan, peer, epoch, stages, uses }: Role,
-  index: number,
-  step: number,
-  receive: Surroundings['receive'],
-): Promise<void> {
-  const stage = stages.get(index);
-  if (!stage) return;
-  for (const use of uses.get(index) ?? []) {
-    for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
-      if (shard.peer === peer) continue;
-      for (const range of slices(use, shard.range)) {
-        const key: TensorKey = {
-          kind: 'values',
-          epoch,
-          step,
-          stage: index,
-          index: blockIndex(model, use.block),
-          range,
-        };
-        stage.writeValues(use.block, range, await receive(key, shard.peer));
-      }
-    }
-  }
-}
-
 export class StepRun {
   readonly #role: Role;
   readonly #around: Surroundings;
@@ -110,7 +61,7 @@ export class StepRun {
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
   readonly #handoffs = new Map<string, Promise<Float32Array<ArrayBuffer>>>();
   readonly #spans: Span[] = [];
-  #bytesSent = 0;
+  readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
   #updated = false;
 
@@ -184,7 +135,7 @@ export class StepRun {
     const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
     const input = index === 0 ? null : await this.#input('F', index, microBatch);
     const samples = this.#samples(microBatch);
-    this.#measure({ op: 'F', stage: index, microBatch }, stage, () =>
+    await this.#compute({ op: 'F', stage: index, microBatch }, stage, () =>
       stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null }),
     );
     if (last) {
@@ -205,7 +156,7 @@ export class StepRun {
     const stage = this.#stage(index);
     const last = index === this.#role.plan.stages.length - 1;
     const gradient = last ? null : await this.#input('B', index, microBatch);
-    this.#measure({ op: 'B', stage: index, microBatch }, stage, () => stage.backward(microBatch, gradient));
+    await this.#compute({ op: 'B', stage: index, microBatch }, stage, () => stage.backward(microBatch, gradient));
     if (index > 0 && this.#owner(index - 1, microBatch) === this.#role.peer) {
       this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch));
     }
@@ -256,6 +207,8 @@ export class StepRun {
   /** Waits for every holder's slices, adds them in the plan's order, reports; once a step for all shards of this peer. */
   async #reduceAndReport(): Promise<void> {
     const { model, peer, kept, shards, stages, uses, epoch } = this.#role;
+    // What the commit will let out belongs to this step too.
+    for (const { holder, part } of valueParts(this.#role)) if (holder.peer !== peer) this.#count(holder.peer, part);
     for (const { block, range, holders } of kept) {
       for (const holder of holders) {
         const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
@@ -279,7 +232,7 @@ export class StepRun {
     }
     const norms = await shards.sumSquares();
     const losses = await Promise.all(this.#losses);
-    await Promise.all([...stages.values()].map((stage) => stage.settled()));
+    await this.#settled();
     this.#around.report({
       type: 'report',
       epoch,
@@ -291,9 +244,10 @@ export class StepRun {
         sumSquares: Number.isNaN(sumSquares) ? 'NaN' : Number.isFinite(sumSquares) ? sumSquares : 'Infinity',
         digest: null,
       })),
-      bytesDirect: this.#bytesSent,
-      bytesRelayed: 0,
+      bytesDirect: this.#bytesSent.direct,
+      bytesRelayed: this.#bytesSent.relayed,
       spans: this.#spans,
+      links: [...this.#around.links],
     });
   }
 
@@ -303,7 +257,11 @@ export class StepRun {
     await this.#reduceAndReport();
     const scalars = await this.#around.committed();
     // From here on nothing may interrupt: a committed step is completed, whoever dies.
-    this.#role.shards.update(scalars);
+    await this.#around.pace.run(
+      'update',
+      () => this.#role.shards.update(scalars),
+      () => this.#settled(),
+    );
     await sendValues(this.#role, this.#step, (to, key, reading) => this.#sendBeside(to, key, reading));
   }
 
@@ -317,16 +275,40 @@ export class StepRun {
     const sent = reading.take((values) => this.#around.send(to, key, values));
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
-    this.#bytesSent += (key.range[1] - key.range[0]) * 4;
+    if (key.kind !== 'values') this.#count(to, key.range); // values were counted with the report
   }
 
-  #measure(action: Action, stage: Stage, work: () => void): void {
-    const start = this.#around.now();
-    work();
-    void stage
-      .settled()
-      .then(() => this.#spans.push({ action: formatAction(action), start, end: this.#around.now() }))
-      .catch(() => undefined); // a lost device ends the step elsewhere
+  #count(to: PeerId, [from, until]: Range): void {
+    const route = this.#around.links.find(({ peer }) => peer === to)?.route ?? 'direct';
+    this.#bytesSent[route] += (until - from) * 4;
+  }
+
+  /** Work of one action, in its place on the donor's schedule. */
+  async #compute(
+    action: Extract<Action, { readonly microBatch: number }>,
+    stage: Stage,
+    work: () => void,
+  ): Promise<void> {
+    const { now, pace } = this.#around;
+    const layers = this.#role.plan.stages[action.stage]?.layers.join('-');
+    const op = this.#round === null ? action.op : 'evaluation';
+    await pace.run(
+      `${op} of ${layers}, ${this.#samples(action.microBatch)}`,
+      () => {
+        const start = now();
+        work();
+        void stage
+          .settled()
+          .then(() => this.#spans.push({ action: formatAction(action), start, end: now() }))
+          .catch(() => undefined); // a lost device ends the step elsewhere
+      },
+      () => stage.settled(),
+    );
+    this.#around.signal.throwIfAborted();
+  }
+
+  async #settled(): Promise<void> {
+    await Promise.all([...this.#role.stages.values()].map((stage) => stage.settled()));
   }
 
   #boundaryKey(kind: 'activation' | 'gradient', stage: number, microBatch: number): TensorKey {

@@ -9,7 +9,8 @@ import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../
 import { slices } from '../../../swarm/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
-import { blockIndex, type Role } from './execute.ts';
+import type { Role } from './execute.ts';
+import { blockIndex } from './values.ts';
 
 interface Part {
   readonly block: BlockName;

@@ -10,6 +10,7 @@ import { peers } from '../../../swarm/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { FULL_SPEED } from './dutyCycle.ts';
 import type { MicroTokens } from './engine.ts';
 import { type Role, StepRun } from './execute.ts';
 import { buildRole, closeRole, type Engine, loadRole, type ReadState, roleBytes } from './role.ts';
@@ -64,6 +65,8 @@ export class Solo {
       {
         signal: new AbortController().signal,
         now: () => performance.now() / 1000,
+        pace: FULL_SPEED,
+        links: [],
         send: () => Promise.reject(new Error('a solo peer sends nothing')),
         receive: () => Promise.reject(new Error('a solo peer receives nothing')),
         tokens: async (microBatch) => tokens(step, samplesOf.get(microBatch) ?? [0, 0]),

@@ -4,7 +4,8 @@
  */
 import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
 import type { PeerId, Result } from '../../../swarm/base.ts';
-import type { AdapterProfile, ServerMessage } from '../../../swarm/messages.ts';
+import type { Limits } from '../../../swarm/limits.ts';
+import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages.ts';
 import type { DonorPage, DonorWorker } from './protocol.ts';
 
 /** Loading the worker, adapter and device take half a second; a driver that hangs takes for ever. */
@@ -36,14 +37,14 @@ export class DonorBridge {
   }
 
   /** Opens adapter and device. A refusal says what is missing; a rejection, that the worker died or hangs. */
-  async open(): Promise<Result<AdapterProfile>> {
+  async open(limits: Limits): Promise<Result<AdapterProfile>> {
     const page = proxy(this.#guardedPage());
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => reject(new Error('the GPU did not answer')), OPEN_LIMIT_MS);
     });
     try {
-      return await Promise.race([this.#remote.open(page), late, this.#dead]);
+      return await Promise.race([this.#remote.open(page, limits), late, this.#dead]);
     } finally {
       clearTimeout(timer);
     }
@@ -60,6 +61,14 @@ export class DonorBridge {
 
   linkLost(peer: PeerId): void {
     this.#tell(() => this.#remote.linkLost(peer));
+  }
+
+  linksMeasured(links: readonly LinkReport[]): void {
+    this.#tell(() => this.#remote.linksMeasured([...links]));
+  }
+
+  limit(limits: Limits): void {
+    this.#tell(() => this.#remote.limit(limits));
   }
 
   disconnected(): void {
@@ -109,6 +118,8 @@ export class DonorBridge {
       fail: (reason, detail) => {
         if (!this.#closed) page.fail(reason, detail);
       },
+      recall: (key) => page.recall(key),
+      remember: (key, value) => page.remember(key, value),
     };
   }
 }

@@ -3,7 +3,8 @@
  * and every timer that matters; the page owns the socket, the peer connections and the words on screen.
  */
 import type { PeerId, Result } from '../../../swarm/base.ts';
-import type { AdapterProfile, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
+import type { Limits } from '../../../swarm/limits.ts';
+import type { AdapterProfile, LinkReport, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
 
 /** What this tab is doing, for the page to show. Sent on change, at most four times a second. */
 export interface DonorStatus {
@@ -20,22 +21,32 @@ export interface DonorPage {
   sendServer(message: PeerMessage): void;
   /** To a peer; transferred. Resolves once the channel has room again; rejects when the link is gone. */
   sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void>;
-  /** Resolves when a direct link to each of these peers is open; rejects when one does not open in time. Other links close. */
+  /** Resolves when there is a way to each of these peers: a direct link, or the server where none opens in time. */
   connect(peers: readonly PeerId[], epoch: number): Promise<void>;
   showStatus(status: DonorStatus): void;
   /** The device is gone, or the worker cannot go on: close the connection, start over with a new worker. */
-  fail(reason: 'deviceLost' | 'internal', detail: string): void;
+  fail(reason: WorkerFailure, detail: string): void;
+  /** What an earlier visit remembered in this browser. */
+  recall(key: string): Promise<string | null>;
+  remember(key: string, value: string): Promise<void>;
 }
+
+/** wrongGpu: it computes wrongly; starting over would not mend it. */
+export type WorkerFailure = 'deviceLost' | 'wrongGpu' | 'internal';
 
 /** The worker, as the page sees it. Calls arrive in the order they were made. */
 export interface DonorWorker {
   /** Opens adapter and device, describes them; or the sentence why there is none. */
-  open(page: DonorPage): Promise<Result<AdapterProfile>>;
+  open(page: DonorPage, limits: Limits): Promise<Result<AdapterProfile>>;
+  /** What this donor gives from now on. */
+  limit(limits: Limits): void;
   /** Every server message but `signal` and `snapshot`, in order; `welcome` first. */
   serverSaid(message: ServerMessage): void;
   /** A frame from a peer's link; transferred. */
   peerSent(from: PeerId, message: ArrayBuffer): void;
   linkLost(peer: PeerId): void;
+  /** The ways to the peers of the plan, before each step: none of them changes during it. */
+  linksMeasured(links: readonly LinkReport[]): void;
   /** The socket is gone: drop the plan; a new `welcome` follows some day. */
   disconnected(): void;
   /** Resolves after this much time by the worker's clock: the timers of a hidden page are late, a worker's are not. */

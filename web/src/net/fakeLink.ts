@@ -9,6 +9,7 @@ export class FakeLink implements Link {
   readonly peer: Link['peer'];
   state: Link['state'] = 'connecting';
   roundTripMs: number | null = null;
+  readonly bytesPerSecond: number | null = null;
   readonly pings: number[] = [];
   readonly #options: LinkOptions;
   readonly #ends: Map<string, FakeLink>;
@@ -72,6 +73,11 @@ export class FakeLink implements Link {
     if (this.state === 'closed') return;
     this.close();
     this.#options.events.closed(reason);
+  }
+
+  /** This end finds no address of its own. */
+  strand(): void {
+    this.#options.events.stranded();
   }
 
   /** This end is gone and the other does not know: a renderer that was killed. */

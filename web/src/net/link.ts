@@ -2,22 +2,28 @@
  * A direct connection to one other donor, and the only import of simple-peer. The one idea: everyone else sees `Link`,
  * so that another transport is one file.
  *
- * simple-peer owns the connection and the channel that carries frames. Heartbeats have a channel of their own, so that
- * they do not stand behind a megabyte of frames in the sender's queue. simple-peer offers no second channel (one that
- * it is offered replaces its first), therefore it is a negotiated one on the connection underneath, `_pc`; and the gate
- * listens on the channel underneath, `_channel`, because `send()` has no back-pressure. Both fields are as of
- * simple-peer 9.11.1, its last release.
+ * simple-peer owns the connection and the channel that carries frames. Heartbeats and small frames have channels of
+ * their own, so that they do not stand behind a megabyte of frames in the sender's queue. simple-peer offers no second
+ * channel (one that it is offered replaces its first), therefore they are negotiated ones on the connection underneath,
+ * `_pc`; and the gate listens on the channel underneath, `_channel`, because `send()` has no back-pressure. Both fields
+ * are as of simple-peer 9.11.1, its last release.
+ *
+ * The rate is measured from what flows anyway: now and then a mark goes among the frames, a string, and the other end
+ * says at once over the heartbeats' channel that it has arrived.
  */
 import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
 import { Flow } from './flow.ts';
+import { RateMeter } from './rateMeter.ts';
 
 export interface Link {
   readonly peer: PeerId;
   readonly state: 'connecting' | 'open' | 'closed';
   /** Of the last answered ping; null before. */
   readonly roundTripMs: number | null;
-  /** Resolves when the channel has taken the message. Rejects when the link is not open, or closes first. */
+  /** To the other end, while there was something to send; null before anything was. */
+  readonly bytesPerSecond: number | null;
+  /** Resolves when the channel has taken the message. Small messages may overtake large ones. Rejects when the link is not open, or closes first. */
   send(message: ArrayBuffer): Promise<void>;
   /** What the other end signalled. False where it is no signal that this end can use now. */
   signal(data: string): boolean;
@@ -32,6 +38,8 @@ export interface LinkEvents {
   signal(data: string): void;
   opened(): void;
   message(message: ArrayBuffer): void;
+  /** This end has found no address of its own, so that no direct way can begin here. */
+  stranded(): void;
   /** Once, when the other end or the way to it is gone, or the link never opened. */
   closed(reason: string): void;
 }
@@ -50,12 +58,21 @@ export type OpenLink = (options: LinkOptions) => Link;
 export const PONG_LIMIT_MS = 15_000;
 /** Any id that simple-peer's own channel (0 or 1) does not take; both ends must use the same. */
 const HEARTBEAT_CHANNEL_ID = 100;
+const QUICK_CHANNEL_ID = 101;
+/** Messages of at most so many bytes go by the quick channel. */
+export const QUICK_BYTES = 8_192;
 /** Pings and pongs are 9 bytes: a peer that has this much of them unread does not read. */
 const HEARTBEAT_BUFFER_LIMIT_BYTES = 4_096;
+/** A stretch of sending is measured when it has so many bytes; what had queued before it counts. */
+const MEASURED_BYTES = 16_384;
+/** A mark without an answer for so long has none. */
+const MARK_LIMIT_MS = 60_000;
 /** An offer and every candidate of a machine with many interfaces; more is not meant well. */
 const SIGNAL_LIMIT = 256;
 const PING = 0;
 const PONG = 1;
+const MARKED = 2;
+type Beat = typeof PING | typeof PONG | typeof MARKED;
 
 type PeerSignal = { type: 'offer' | 'answer'; sdp: string } | { type: 'candidate'; candidate: RTCIceCandidateInit };
 
@@ -90,7 +107,13 @@ class SimplePeerLink implements Link {
   readonly #events: LinkEvents;
   readonly #connection: SimplePeer.Instance & Underneath;
   readonly #heartbeat: RTCDataChannel | null;
+  readonly #quick: RTCDataChannel | null;
+  readonly #meter = new RateMeter();
   #flow: Flow | null = null;
+  #quickFlow: Flow | null = null;
+  /** The stretch of sending that is being measured. */
+  #stretch: { readonly sinceMs: number; bytes: number; marked: boolean } | null = null;
+  #candidates = 0;
   #signals = 0;
   #unansweredSinceMs: number | null = null;
 
@@ -110,11 +133,23 @@ class SimplePeerLink implements Link {
     this.#connection.on('error', (error) => this.#lose(error.message));
     this.#connection.on('close', () => this.#lose('the other end closed the connection'));
     this.#heartbeat = this.#openHeartbeat(this.#connection._pc);
+    this.#quick = this.#openQuick(this.#connection._pc);
+    this.#watchCandidates(this.#connection._pc);
+  }
+
+  get bytesPerSecond(): number | null {
+    return this.#meter.bytesPerSecond;
   }
 
   async send(message: ArrayBuffer): Promise<void> {
     if (!this.#flow) throw new Error(`the link to ${this.peer} is ${this.state}`);
+    if (message.byteLength <= QUICK_BYTES && this.#quick?.readyState === 'open') {
+      this.#quickFlow ??= new Flow(this.#quick);
+      await this.#quickFlow.send(message);
+      return;
+    }
     await this.#flow.send(message);
+    this.#measure(message.byteLength);
   }
 
   signal(data: string): boolean {
@@ -136,7 +171,7 @@ class SimplePeerLink implements Link {
   close(): void {
     if (this.state === 'closed') return;
     this.state = 'closed';
-    this.#flow?.close(`the link to ${this.peer} is closed`);
+    for (const flow of [this.#flow, this.#quickFlow]) flow?.close(`the link to ${this.peer} is closed`);
     this.#flow = null;
     this.#connection.destroy();
   }
@@ -156,8 +191,50 @@ class SimplePeerLink implements Link {
   }
 
   #onData(data: unknown): void {
-    // A string, or a Buffer that spans the ArrayBuffer of the event: no copy.
-    if (this.state !== 'closed' && data instanceof Uint8Array) this.#events.message(data.buffer as ArrayBuffer);
+    if (this.state === 'closed') return;
+    // A Buffer that spans the ArrayBuffer of the event: no copy.
+    if (data instanceof Uint8Array) this.#events.message(data.buffer as ArrayBuffer);
+    else if (typeof data === 'string') this.#beat(MARKED, Number(data));
+  }
+
+  /** After each message that the frames' channel took. */
+  #measure(bytes: number): void {
+    const channel = this.#connection._channel;
+    if (this.state !== 'open' || !channel) return;
+    const nowMs = performance.now();
+    if (this.#stretch && nowMs - this.#stretch.sinceMs > MARK_LIMIT_MS) this.#stretch = null;
+    if (this.#stretch) this.#stretch.bytes += this.#stretch.marked ? 0 : bytes;
+    else this.#stretch = { sinceMs: nowMs, bytes: Math.max(bytes, channel.bufferedAmount), marked: false };
+    if (this.#stretch.marked || this.#stretch.bytes < MEASURED_BYTES) return;
+    this.#stretch.marked = true;
+    channel.send(String(nowMs));
+  }
+
+  #onMarked(): void {
+    const stretch = this.#stretch;
+    if (!stretch?.marked) return;
+    this.#stretch = null;
+    this.#meter.sample(stretch.bytes, performance.now() - stretch.sinceMs, this.roundTripMs);
+  }
+
+  #openQuick(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
+    if (!connection) return null;
+    const channel = connection.createDataChannel('quick', { negotiated: true, id: QUICK_CHANNEL_ID });
+    channel.binaryType = 'arraybuffer';
+    channel.addEventListener('message', ({ data }) => {
+      if (this.state !== 'closed' && data instanceof ArrayBuffer) this.#events.message(data);
+    });
+    return channel;
+  }
+
+  #watchCandidates(connection: RTCPeerConnection | undefined): void {
+    connection?.addEventListener('icecandidate', ({ candidate }) => {
+      if (candidate?.candidate) this.#candidates += 1; // the last one is empty
+    });
+    connection?.addEventListener('icegatheringstatechange', () => {
+      const isStranded = connection.iceGatheringState === 'complete' && this.#candidates === 0;
+      if (isStranded && this.state === 'connecting') this.#events.stranded();
+    });
   }
 
   #openHeartbeat(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
@@ -168,8 +245,10 @@ class SimplePeerLink implements Link {
       if (!(data instanceof ArrayBuffer) || data.byteLength !== 9) return;
       const view = new DataView(data);
       const sentMs = view.getFloat64(1);
-      if (view.getUint8(0) === PING) this.#beat(PONG, sentMs);
-      else this.#onPong(sentMs);
+      const kind = view.getUint8(0);
+      if (kind === PING) this.#beat(PONG, sentMs);
+      else if (kind === PONG) this.#onPong(sentMs);
+      else this.#onMarked();
     });
     return channel;
   }
@@ -179,8 +258,8 @@ class SimplePeerLink implements Link {
     this.roundTripMs = Math.max(0, performance.now() - sentMs);
   }
 
-  /** Kind u8, then the pinging end's own time f64, which the pong repeats. */
-  #beat(kind: typeof PING | typeof PONG, timeMs: number): void {
+  /** Kind u8, then the asking end's own time f64, which the answer repeats. */
+  #beat(kind: Beat, timeMs: number): void {
     const channel = this.#heartbeat;
     if (channel?.readyState !== 'open' || channel.bufferedAmount > HEARTBEAT_BUFFER_LIMIT_BYTES) return;
     const view = new DataView(new ArrayBuffer(9));

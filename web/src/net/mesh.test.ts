@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/frame.ts';
+import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../swarm/relay.ts';
 import { type FakeLink, fakeNetwork } from './fakeLink.ts';
-import { CONNECT_LIMIT_MS, Mesh } from './mesh.ts';
+import { ATTEMPT_LIMIT_MS, CONNECT_LIMIT_MS, Mesh, RETRY_FIRST_MS, SOON_MS } from './mesh.ts';
 
 const ALICE = peerId('alice');
 const BOB = peerId('bob');
@@ -18,7 +19,20 @@ interface Tab {
 function swarm(...peers: PeerId[]) {
   const network = fakeNetwork();
   const clock = { nowMs: 0 };
-  const server = { swallow: false, carried: [] as { from: PeerId; to: PeerId; epoch: number; data: string }[] };
+  const server = {
+    swallow: false,
+    relayedFrames: 0,
+    carried: [] as { from: PeerId; to: PeerId; epoch: number; attempt: number; data: string }[],
+  };
+  const relay = (from: PeerId, message: Uint8Array<ArrayBuffer>): void => {
+    const envelope = decodeEnvelope(message);
+    if (!envelope.ok) throw new Error(envelope.reason);
+    const { kind, peer: to, content } = envelope.value;
+    tabs.get(to)?.mesh.heard(encodeEnvelope(kind, from, content).buffer);
+    if (kind !== 'frame') return;
+    server.relayedFrames += 1;
+    tabs.get(from)?.mesh.heard(encodeEnvelope('credit', to, creditContent(content.length)).buffer);
+  };
   const tabs = new Map<PeerId, Tab>();
   for (const me of peers) {
     const frames: Tab['frames'] = [];
@@ -28,9 +42,13 @@ function swarm(...peers: PeerId[]) {
       iceServers: [],
       openLink: network.openLink,
       now: () => clock.nowMs,
-      sendSignal(to, epoch, data) {
-        server.carried.push({ from: me, to, epoch, data });
-        if (!server.swallow) queueMicrotask(() => tabs.get(to)?.mesh.signalled(me, epoch, data));
+      sendSignal(to, epoch, attempt, data) {
+        server.carried.push({ from: me, to, epoch, attempt, data });
+        if (!server.swallow) queueMicrotask(() => tabs.get(to)?.mesh.signalled(me, epoch, attempt, data));
+      },
+      sendBytes(message) {
+        queueMicrotask(() => relay(me, message));
+        return true;
       },
       onFrame: (from, message) => frames.push({ from, bytes: message.byteLength }),
       onLost: (peer) => lost.push(peer),
@@ -111,18 +129,123 @@ describe('Mesh', () => {
     });
   }
 
-  test('[WP] gives up after 15 s without a connection', async () => {
-    const { tab, clock, server, links } = swarm(ALICE, BOB);
+  test('[WP] relays after 15 s without a direct link, and not before', async () => {
+    const { tab, clock, server } = swarm(ALICE, BOB);
     server.swallow = true;
-    const connecting = tab(ALICE).mesh.connect([BOB], 1);
-    const refused = expect(connecting).rejects.toThrow('no link to bob: no direct connection within 15 s');
+    let connected = false;
+    const connecting = tab(ALICE)
+      .mesh.connect([BOB], 1)
+      .then(() => {
+        connected = true;
+      });
     clock.nowMs = CONNECT_LIMIT_MS - 1;
     tab(ALICE).mesh.pulse();
-    expect(links[0]?.state).toBe('connecting');
+    await quiet();
+    expect(connected).toBe(false);
     clock.nowMs = CONNECT_LIMIT_MS;
     tab(ALICE).mesh.pulse();
-    await refused;
-    expect(links[0]?.state).toBe('closed');
+    await connecting;
+    await tab(ALICE).mesh.send(BOB, new ArrayBuffer(70));
+    await quiet();
+    expect(tab(BOB).frames).toEqual([{ from: ALICE, bytes: 70 }]);
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'relayed' }]);
+  });
+
+  test('[WP] an end without any address relays at once, and so does the other', async () => {
+    const { tab, links, server } = swarm(ALICE, BOB);
+    server.swallow = true; // their offer leads nowhere
+    const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
+    await quiet();
+    server.swallow = false;
+    links.find(({ peer }) => peer === BOB)?.strand();
+    await Promise.all(both);
+    expect(server.carried.at(-1)).toMatchObject({ from: ALICE, to: BOB, data: 'relayed' });
+    await tab(BOB).mesh.send(ALICE, new ArrayBuffer(50));
+    await quiet();
+    expect(tab(ALICE).frames).toEqual([{ from: BOB, bytes: 50 }]);
+    expect(server.relayedFrames).toBe(1);
+  });
+
+  test('[WP] tries the direct way again behind what is relayed, and changes over between two steps only', async () => {
+    const { tab, clock, links, server } = swarm(ALICE, BOB);
+    const pulse = async (): Promise<void> => {
+      for (const peer of [ALICE, BOB]) tab(peer).mesh.pulse();
+      await quiet();
+    };
+    server.swallow = true;
+    const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
+    clock.nowMs = CONNECT_LIMIT_MS;
+    await pulse();
+    await Promise.all(both);
+    server.swallow = false;
+    clock.nowMs = ATTEMPT_LIMIT_MS;
+    await pulse();
+    expect(links.every(({ state }) => state === 'closed')).toBe(true);
+    clock.nowMs += RETRY_FIRST_MS;
+    await pulse();
+    expect(openLinks(links)).toHaveLength(2);
+    await tab(ALICE).mesh.send(BOB, new ArrayBuffer(40));
+    await quiet();
+    expect(server.relayedFrames).toBe(1);
+    tab(ALICE).mesh.changeOver();
+    await tab(ALICE).mesh.send(BOB, new ArrayBuffer(41));
+    await tab(BOB).mesh.send(ALICE, new ArrayBuffer(42)); // the other end changes at its own time
+    await quiet();
+    expect(tab(BOB).frames.map(({ bytes }) => bytes)).toEqual([40, 41]);
+    expect(tab(ALICE).frames.map(({ bytes }) => bytes)).toEqual([42]);
+    expect(server.relayedFrames).toBe(2);
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'direct' }]);
+  });
+
+  test('[WP] a link that fails while a connect waits is begun again until the deadline', async () => {
+    const { tab, clock, links, server } = swarm(ALICE, BOB);
+    server.swallow = true;
+    const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
+    links[0]?.break('no candidate pair worked');
+    server.swallow = false;
+    clock.nowMs = SOON_MS;
+    tab(ALICE).mesh.pulse();
+    await Promise.all(both);
+    expect(openLinks(links)).toHaveLength(2);
+    expect(server.carried.map(({ attempt }) => attempt)).toContain(1);
+  });
+
+  test('[WP] a pair that is relayed does not wait again for the direct way at the next epoch', async () => {
+    const { tab, clock, server } = swarm(ALICE, BOB);
+    server.swallow = true;
+    const connecting = tab(ALICE).mesh.connect([BOB], 1);
+    clock.nowMs = CONNECT_LIMIT_MS;
+    tab(ALICE).mesh.pulse();
+    await connecting;
+    await tab(ALICE).mesh.connect([BOB], 2);
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'relayed' }]);
+  });
+
+  test('[WP] a lost link is waited for again, not relayed at once', async () => {
+    const { tab, clock, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    clock.nowMs = 100_000;
+    links[0]?.break('the network is gone');
+    await quiet();
+    for (const peer of [ALICE, BOB]) tab(peer).mesh.pulse();
+    await expect(tab(ALICE).mesh.send(BOB, new ArrayBuffer(1))).rejects.toThrow('no link');
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 2), tab(BOB).mesh.connect([ALICE], 2)]);
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'direct' }]);
+  });
+
+  test('[WP] what is relayed passes a credit window of 256 KiB, in order', async () => {
+    const { tab, clock, server } = swarm(ALICE, BOB);
+    server.swallow = true;
+    const connecting = tab(ALICE).mesh.connect([BOB], 1);
+    clock.nowMs = CONNECT_LIMIT_MS;
+    tab(ALICE).mesh.pulse();
+    await connecting;
+    const sizes = Array.from({ length: 40 }, (_, i) => FRAME_BYTES - i);
+    const sends = sizes.map((bytes) => tab(ALICE).mesh.send(BOB, new ArrayBuffer(bytes)));
+    expect(server.relayedFrames).toBe(0);
+    await Promise.all(sends);
+    await quiet();
+    expect(tab(BOB).frames.map(({ bytes }) => bytes)).toEqual(sizes);
   });
 
   test('[WP] a newer epoch takes the place of a connect that still waits', async () => {
@@ -147,8 +270,8 @@ describe('Mesh', () => {
     server.swallow = false;
     await Promise.all([tab(ALICE).mesh.connect([BOB], 3), tab(BOB).mesh.connect([ALICE], 3)]);
     const before = links.length;
-    tab(BOB).mesh.signalled(ALICE, stale?.epoch ?? 0, stale?.data ?? '');
-    tab(BOB).mesh.signalled(CAROL, 2, 'offer 0');
+    tab(BOB).mesh.signalled(ALICE, stale?.epoch ?? 0, 0, stale?.data ?? '');
+    tab(BOB).mesh.signalled(CAROL, 2, 0, 'offer 0');
     await quiet();
     expect(tab(BOB).mesh.refusals.staleSignals).toBe(2);
     expect(links).toHaveLength(before);
@@ -161,8 +284,8 @@ describe('Mesh', () => {
     links[0]?.break('gone');
     await quiet();
     const before = links.length;
-    tab(BOB).mesh.signalled(ALICE, 1, 'offer 0');
-    tab(ALICE).mesh.signalled(BOB, 2, 'answer 1');
+    tab(BOB).mesh.signalled(ALICE, 1, 0, 'offer 0');
+    tab(ALICE).mesh.signalled(BOB, 2, 0, 'answer 1');
     expect(links).toHaveLength(before);
   });
 
@@ -178,7 +301,7 @@ describe('Mesh', () => {
 
   test('[WP] links that others begin are bounded', () => {
     const { tab, links } = swarm(BOB);
-    for (let i = 0; i < 300; i++) tab(BOB).mesh.signalled(peerId(`a${i}`), 1, 'offer none');
+    for (let i = 0; i < 300; i++) tab(BOB).mesh.signalled(peerId(`a${i}`), 1, 0, 'offer none');
     expect(links).toHaveLength(256);
     expect(tab(BOB).mesh.refusals.tooManyLinks).toBe(44);
   });

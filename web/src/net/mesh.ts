@@ -1,20 +1,37 @@
 /**
- * The links of this tab. The one idea: a link attempt is named by the epoch in which it was begun, and the newest
- * attempt wins at both ends. Whoever begins one tells the other: the initiator (the smaller id) by its offer, the other
- * by a call for an offer. So two ends that disagree about whether their link lives agree again at the next plan, and a
- * signal of an older attempt is known for what it is.
+ * The ways of this tab to others: direct links, and the server's socket where a direct one does not open. The ideas:
+ *
+ * An attempt at a direct link is named by the epoch in which it was begun and its number there, and the newest one wins
+ * at both ends. Whoever begins one tells the other: the initiator (the smaller id) by its offer, the other by a call for
+ * an offer. So two ends that disagree about whether their link lives agree again at the next attempt, and a signal of an
+ * older one is known for what it is.
+ *
+ * Each end chooses its own way to the other: frames arrive by either. An end that gives up waiting for the direct way
+ * tells the other, so that both wait no longer than the first; later it tries again behind what is relayed, and changes
+ * over at a step boundary. Nothing changes ways in the middle of a step but by losing a link, which ends the step.
  *
  * It has no timer of its own, a hidden page's are late: `pulse()` is called about once a second from outside.
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/frame.ts';
+import type { LinkReport, Route } from '../../../swarm/messages.ts';
 import type { Link, OpenLink } from './link.ts';
+import { Relay } from './relay.ts';
 
+/** A direct link has so long to open before frames go through the server. */
 export const CONNECT_LIMIT_MS = 15_000;
+/** An attempt that has not opened by then is closed; the next one begins after a pause. */
+export const ATTEMPT_LIMIT_MS = 30_000;
+/** The pause while someone waits for the link, and the first one behind what is relayed; that one doubles. */
+export const SOON_MS = 1_000;
+export const RETRY_FIRST_MS = 30_000;
+export const RETRY_MOST_MS = 600_000;
 /** Links at once, those included that others began before the plan came here. */
 const LINKS_LIMIT = 256;
 /** What the end that must not offer sends, in place of a signal of the link itself. */
 const CALL = 'call';
+/** What the end sends that does not wait for the direct way any more. */
+const RELAYED = 'relayed';
 
 export interface MeshOptions {
   readonly me: PeerId;
@@ -22,7 +39,9 @@ export interface MeshOptions {
   readonly openLink: OpenLink;
   readonly now: () => number;
   /** To be carried by the server. */
-  sendSignal(to: PeerId, epoch: number, data: string): void;
+  sendSignal(to: PeerId, epoch: number, attempt: number, data: string): void;
+  /** What goes through the server's socket, to be taken by `heard` of the other end; false where there is none. */
+  sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
   onFrame(from: PeerId, message: ArrayBuffer): void;
   /**
    * A link that had been open and was still wanted is gone; what was sent through it may not have arrived. Not while a
@@ -40,12 +59,18 @@ export interface MeshRefusals {
 }
 
 interface Slot {
-  /** In which this attempt was begun. */
-  readonly epoch: number;
-  readonly link: Link;
+  readonly peer: PeerId;
+  link: Link;
+  epoch: number;
+  attempt: number;
+  /** Null: not decided yet, or lost. */
+  route: Route | null;
+  /** Until then `connect` waits for the direct way. */
   deadlineMs: number;
-  /** Why the attempt ended. */
-  reason: string;
+  attemptEndMs: number;
+  /** When the direct way is tried again; null: not, while the link is not closed. */
+  retryAtMs: number | null;
+  failures: number;
 }
 
 interface Waiting {
@@ -57,6 +82,7 @@ interface Waiting {
 export class Mesh {
   readonly refusals: MeshRefusals = { oversizedMessages: 0, staleSignals: 0, badSignals: 0, tooManyLinks: 0 };
   readonly #options: MeshOptions;
+  readonly #relay: Relay;
   readonly #slots = new Map<PeerId, Slot>();
   #wanted: ReadonlySet<PeerId> = new Set();
   #epoch = 0;
@@ -65,10 +91,11 @@ export class Mesh {
 
   constructor(options: MeshOptions) {
     this.#options = options;
+    this.#relay = new Relay({ sendBytes: options.sendBytes, now: options.now, onFrame: options.onFrame });
   }
 
   /**
-   * Resolves when a link to each of these peers is open; rejects when one cannot be opened in time, or another call
+   * Resolves when there is a way to each of these peers, a direct one where one opens in time; rejects when another call
    * takes this one's place. Open links to these peers stay, those to others close.
    */
   connect(peers: readonly PeerId[], epoch: number): Promise<void> {
@@ -82,70 +109,95 @@ export class Mesh {
       slot.link.close();
       this.#slots.delete(peer);
     }
-    const deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
+    this.changeOver();
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       for (const peer of peers) {
         const slot = this.#slots.get(peer);
-        if (slot && slot.link.state !== 'closed') slot.deadlineMs = deadlineMs;
-        else this.#begin(peer, epoch, deadlineMs);
+        if (slot) slot.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
+        if (slot?.route === 'relayed') continue;
+        if (!slot || slot.link.state === 'closed') this.#begin(peer);
       }
       this.#settle();
     });
   }
 
+  /** Between two steps: who was relayed and has a direct link by now uses it from here on. */
+  changeOver(): void {
+    for (const slot of this.#slots.values()) if (slot.link.state === 'open') slot.route = 'direct';
+  }
+
   /** A signal from another donor, as the server delivered it. */
-  signalled(from: PeerId, epoch: number, data: string): void {
+  signalled(from: PeerId, epoch: number, attempt: number, data: string): void {
     if (this.#closed) return;
     const slot = this.#slots.get(from);
-    const isStale = slot ? epoch < slot.epoch : epoch < this.#epoch;
-    if (isStale) {
+    const order = slot ? epoch - slot.epoch || attempt - slot.attempt : 1;
+    if (slot ? order < 0 : epoch < this.#epoch) {
       this.refusals.staleSignals += 1;
       return;
     }
-    const isNew = !slot || epoch > slot.epoch;
+    if (data === RELAYED) {
+      if (slot) this.#giveUpWaiting(slot);
+      return;
+    }
+    const isNew = order > 0;
     if (data === CALL) {
       if (!this.#initiates(from)) this.refusals.badSignals += 1;
-      else if (isNew) this.#beginUnasked(from, epoch);
+      else if (isNew) this.#beginUnasked(from, epoch, attempt);
       return;
     }
     // Only the initiator begins with a signal of the link; what is left of an ended attempt begins nothing.
     if (isNew && this.#initiates(from)) this.refusals.staleSignals += 1;
-    else if (!isNew && slot.link.state === 'closed') this.refusals.staleSignals += 1;
+    else if (!isNew && slot?.link.state === 'closed') this.refusals.staleSignals += 1;
     else {
-      if (isNew) this.#beginUnasked(from, epoch);
+      if (isNew) this.#beginUnasked(from, epoch, attempt);
       if (this.#slots.get(from)?.link.signal(data) === false) this.refusals.badSignals += 1;
     }
   }
 
-  /** Resolves when the link's channel has taken the message. */
+  /** Resolves when the link's channel, or the server's socket, has taken the message. */
   async send(peer: PeerId, message: ArrayBuffer): Promise<void> {
-    const link = this.#slots.get(peer)?.link;
-    if (!link) throw new Error(`there is no link to ${peer}`);
-    await link.send(message);
+    const slot = this.#slots.get(peer);
+    if (!slot?.route) throw new Error(`there is no link to ${peer}`);
+    await (slot.route === 'direct' ? slot.link.send(message) : this.#relay.send(peer, message));
   }
 
-  /** Asks every open link whether it lives, and gives up those that did not open in time. */
+  /** A binary message of the server: a frame that was relayed, or a word about one. */
+  heard(message: ArrayBuffer): void {
+    if (!this.#closed) this.#relay.heard(message);
+  }
+
+  /** Asks every other end whether it lives, gives up what did not open in time, begins again what is due. */
   pulse(): void {
     const nowMs = this.#options.now();
     for (const slot of [...this.#slots.values()]) {
+      if (slot.route === 'relayed') this.#relay.ping(slot.peer);
       if (slot.link.state === 'open') slot.link.ping(nowMs);
-      else if (slot.link.state === 'connecting' && nowMs >= slot.deadlineMs) {
+      else if (slot.link.state === 'connecting' && nowMs >= slot.attemptEndMs) {
         slot.link.close();
-        slot.reason = `no direct connection within ${CONNECT_LIMIT_MS / 1000} s`;
-        this.#settle();
+        this.#retryLater(slot);
       }
+      if (slot.route === null && nowMs >= slot.deadlineMs && slot.link.state !== 'open') this.#relayFrom(slot);
+      const isDue = slot.link.state === 'closed' && slot.retryAtMs !== null && nowMs >= slot.retryAtMs;
+      if (isDue && this.#wanted.has(slot.peer)) this.#begin(slot.peer);
     }
   }
 
-  roundTripMs(peer: PeerId): number | null {
-    return this.#slots.get(peer)?.link.roundTripMs ?? null;
+  /** The ways to the peers of the plan. */
+  reports(): LinkReport[] {
+    return [...this.#wanted].flatMap((peer) => {
+      const slot = this.#slots.get(peer);
+      if (!slot?.route) return [];
+      const { roundTripMs, bytesPerSecond } = slot.route === 'direct' ? slot.link : this.#relay.measured(peer);
+      return { peer, route: slot.route, roundTripMs, bytesPerSecond };
+    });
   }
 
   close(): void {
     this.#closed = true;
     for (const { link } of this.#slots.values()) link.close();
     this.#slots.clear();
+    this.#relay.close();
     this.#waiting?.reject(new Error('the mesh is closed'));
     this.#waiting = null;
   }
@@ -155,80 +207,117 @@ export class Mesh {
   }
 
   /** An attempt that this end decided on: the other end is told. */
-  #begin(peer: PeerId, epoch: number, deadlineMs: number): void {
-    this.#place(peer, epoch, deadlineMs);
-    if (!this.#initiates(peer)) this.#options.sendSignal(peer, epoch, CALL);
+  #begin(peer: PeerId): void {
+    const slot = this.#slots.get(peer);
+    const epoch = Math.max(this.#epoch, slot?.epoch ?? 0);
+    const attempt = slot?.epoch === epoch ? slot.attempt + 1 : 0;
+    this.#place(peer, epoch, attempt);
+    if (!this.#initiates(peer)) this.#options.sendSignal(peer, epoch, attempt, CALL);
   }
 
   /** An attempt that the other end decided on. */
-  #beginUnasked(peer: PeerId, epoch: number): void {
+  #beginUnasked(peer: PeerId, epoch: number, attempt: number): void {
     const slot = this.#slots.get(peer);
     if (!slot && this.#slots.size >= LINKS_LIMIT) {
       this.refusals.tooManyLinks += 1;
       return;
     }
-    const wasOpen = slot?.link.state === 'open';
+    const wasUsed = slot?.route === 'direct' && slot.link.state === 'open';
     slot?.link.close();
-    this.#place(peer, epoch, this.#options.now() + CONNECT_LIMIT_MS);
-    if (wasOpen) this.#lose(peer, 'the other end began anew');
+    this.#place(peer, epoch, attempt);
+    if (wasUsed) this.#lose(peer, 'the other end began anew');
   }
 
-  #place(peer: PeerId, epoch: number, deadlineMs: number): void {
+  #place(peer: PeerId, epoch: number, attempt: number): void {
+    const nowMs = this.#options.now();
+    const link = this.#openLink(peer, epoch, attempt);
+    const before = this.#slots.get(peer);
+    this.#slots.set(peer, {
+      ...{ peer, link, epoch, attempt, retryAtMs: null, failures: before?.failures ?? 0 },
+      route: before?.route === 'relayed' ? 'relayed' : null,
+      deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
+      attemptEndMs: nowMs + ATTEMPT_LIMIT_MS,
+    });
+  }
+
+  #openLink(peer: PeerId, epoch: number, attempt: number): Link {
     const { openLink, iceServers, sendSignal, onFrame } = this.#options;
-    let wasOpen = false;
+    /** Undefined: another attempt has taken this one's place. */
+    const current = (): Slot | undefined => {
+      const slot = this.#slots.get(peer);
+      return slot?.link === link ? slot : undefined;
+    };
     const link = openLink({
       peer,
       initiator: this.#initiates(peer),
       iceServers,
       events: {
-        signal: (data) => sendSignal(peer, epoch, data),
-        opened: () => {
-          wasOpen = true;
-          this.#settle();
-        },
+        signal: (data) => sendSignal(peer, epoch, attempt, data),
+        opened: () => this.#onOpened(current()),
         message: (message) => {
           if (message.byteLength > FRAME_BYTES) this.refusals.oversizedMessages += 1;
           else onFrame(peer, message);
         },
-        closed: (reason) => this.#onClosed(peer, slot, wasOpen, reason),
+        stranded: () => this.#onStranded(current()),
+        closed: (reason) => this.#onClosed(current(), reason),
       },
     });
-    const slot: Slot = { epoch, link, deadlineMs, reason: '' };
-    this.#slots.set(peer, slot);
+    return link;
   }
 
-  #onClosed(peer: PeerId, slot: Slot, wasOpen: boolean, reason: string): void {
-    if (this.#slots.get(peer) !== slot) return;
-    slot.reason = reason;
-    if (wasOpen) this.#lose(peer, reason);
+  #onOpened(slot: Slot | undefined): void {
+    if (!slot) return;
+    slot.route ??= 'direct';
     this.#settle();
+  }
+
+  #onStranded(slot: Slot | undefined): void {
+    if (!slot) return;
+    slot.link.close();
+    this.#relayFrom(slot);
+    this.#retryLater(slot);
+  }
+
+  #onClosed(slot: Slot | undefined, reason: string): void {
+    if (!slot) return;
+    this.#retryLater(slot);
+    if (slot.route !== 'direct') return;
+    slot.route = null;
+    slot.deadlineMs = Math.max(slot.deadlineMs, this.#options.now() + (this.#waiting ? 0 : CONNECT_LIMIT_MS));
+    this.#lose(slot.peer, reason);
+  }
+
+  /** Frames to this peer go through the server from here on; the other end need not wait for this one. */
+  #relayFrom(slot: Slot): void {
+    if (slot.route === null) this.#options.sendSignal(slot.peer, slot.epoch, slot.attempt, RELAYED);
+    this.#giveUpWaiting(slot);
+  }
+
+  #giveUpWaiting(slot: Slot): void {
+    slot.route ??= 'relayed';
+    this.#settle();
+  }
+
+  /** Soon where a connect waits for it, else after a pause that doubles. */
+  #retryLater(slot: Slot): void {
+    const nowMs = this.#options.now();
+    if (this.#waiting && slot.route !== 'relayed') {
+      slot.retryAtMs = nowMs + SOON_MS;
+      return;
+    }
+    slot.retryAtMs = nowMs + Math.min(RETRY_MOST_MS, RETRY_FIRST_MS * 2 ** Math.min(slot.failures, 10));
+    slot.failures += 1;
   }
 
   #lose(peer: PeerId, reason: string): void {
     if (this.#wanted.has(peer) && !this.#waiting) this.#options.onLost(peer, reason);
   }
 
-  /** Where a connect waits: begins again what an older epoch left broken, then answers as soon as the answer is known. */
+  /** Answers a connect that waits as soon as there is a way to everyone. */
   #settle(): void {
-    if (!this.#waiting) return;
-    for (const peer of this.#wanted) {
-      const slot = this.#slots.get(peer);
-      if (slot?.link.state !== 'closed') continue;
-      if (slot.epoch < this.#epoch && this.#options.now() < slot.deadlineMs) {
-        this.#begin(peer, this.#epoch, slot.deadlineMs);
-      } else {
-        this.#answer(new Error(`no link to ${peer}: ${slot.reason}`));
-        return;
-      }
-    }
-    const isOpen = (peer: PeerId): boolean => this.#slots.get(peer)?.link.state === 'open';
-    if ([...this.#wanted].every(isOpen)) this.#answer(null);
-  }
-
-  #answer(error: Error | null): void {
-    const waiting = this.#waiting;
+    const hasWay = (peer: PeerId): boolean => (this.#slots.get(peer)?.route ?? null) !== null;
+    if (!this.#waiting || ![...this.#wanted].every(hasWay)) return;
+    this.#waiting.resolve();
     this.#waiting = null;
-    if (error) waiting?.reject(error);
-    else waiting?.resolve();
   }
 }

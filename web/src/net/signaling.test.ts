@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../swarm/base.ts';
+import { NO_LIMITS } from '../../../swarm/limits.ts';
 import { type AdapterProfile, PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages.ts';
 import { Signaling, type SignalingState } from './signaling.ts';
-import { OPEN_LIMIT_MS, PROVEN_MS, RETRY_FIRST_MS, RETRY_MOST_MS, retryMs, type TextSocket } from './socket.ts';
+import { type DonorWebSocket, OPEN_LIMIT_MS, PROVEN_MS, RETRY_FIRST_MS, RETRY_MOST_MS, retryMs } from './socket.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: 'd', software: false, browser: 'b' };
 const WELCOME = {
@@ -32,17 +33,21 @@ const WELCOME = {
 /** Node 20 has no CloseEvent; nothing of it is read. */
 const CLOSE = new Event('close') as CloseEvent;
 
-class FakeSocket implements TextSocket {
-  onopen: TextSocket['onopen'] = null;
-  onmessage: TextSocket['onmessage'] = null;
-  onclose: TextSocket['onclose'] = null;
+class FakeSocket implements DonorWebSocket {
+  onopen: DonorWebSocket['onopen'] = null;
+  onmessage: DonorWebSocket['onmessage'] = null;
+  onclose: DonorWebSocket['onclose'] = null;
   readonly sent: unknown[] = [];
   closed = false;
-  send(text: string): void {
-    this.sent.push(JSON.parse(text));
+  binaryType: BinaryType = 'blob';
+  send(data: string | Uint8Array): void {
+    this.sent.push(typeof data === 'string' ? JSON.parse(data) : [...data]);
   }
   close(): void {
     this.closed = true;
+  }
+  sayBytes(...bytes: number[]): void {
+    this.onmessage?.(new MessageEvent('message', { data: new Uint8Array(bytes).buffer }));
   }
   say(message: unknown): void {
     this.onmessage?.(
@@ -56,6 +61,7 @@ function conversation(invite: string | null = null) {
   const sockets: FakeSocket[] = [];
   const states: SignalingState[] = [];
   const messages: ServerMessage[] = [];
+  const bytes: number[][] = [];
   const alarms: { atMs: number; ring: () => void }[] = [];
   let nowMs = 0;
   const sleep = async (milliseconds: number): Promise<void> => {
@@ -69,6 +75,7 @@ function conversation(invite: string | null = null) {
   const signaling = new Signaling({
     adapter: ADAPTER,
     invite,
+    limits: () => NO_LIMITS,
     open: () => {
       const socket = new FakeSocket();
       sockets.push(socket);
@@ -79,6 +86,7 @@ function conversation(invite: string | null = null) {
     now: () => nowMs,
     onState: (state) => states.push(state),
     onMessage: (message) => messages.push(message),
+    onBytes: (heard) => bytes.push([...new Uint8Array(heard)]),
   });
   const last = (): FakeSocket => {
     const socket = sockets.at(-1);
@@ -89,14 +97,14 @@ function conversation(invite: string | null = null) {
     last().onopen?.(new Event('open'));
     last().say(WELCOME);
   };
-  return { signaling, sockets, states, messages, sleep, last, join };
+  return { signaling, sockets, states, messages, bytes, sleep, last, join };
 }
 
 describe('Signaling', () => {
   test('[WP] says hello first, with the protocol, the adapter and the invitation', () => {
     const { last } = conversation('secret');
     last().onopen?.(new Event('open'));
-    expect(last().sent).toEqual([{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, invite: 'secret' }]);
+    expect(last().sent).toEqual([{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, limits: NO_LIMITS, invite: 'secret' }]);
   });
 
   test('[WP] is open at welcome; sends nothing before it', () => {
@@ -115,9 +123,23 @@ describe('Signaling', () => {
     last().say({ type: 'start', epoch: 0, step: 0 });
     join();
     for (const message of ['{', { type: 'unheard' }, { type: 'start', epoch: -1, step: 0 }]) last().say(message);
-    last().onmessage?.(new MessageEvent('message', { data: new ArrayBuffer(3) }));
+    last().onmessage?.(new MessageEvent('message', { data: new Blob() }));
     expect(signaling.malformedMessages).toBe(4);
     expect(messages).toHaveLength(1);
+  });
+
+  test('[WP] carries bytes both ways, after welcome only', () => {
+    const { signaling, bytes, last, join } = conversation();
+    last().onopen?.(new Event('open'));
+    last().sayBytes(1, 2);
+    expect(signaling.sendBytes(new Uint8Array([3]))).toBe(false);
+    join();
+    last().sayBytes(4, 5);
+    expect(signaling.sendBytes(new Uint8Array([6, 7]))).toBe(true);
+    expect(bytes).toEqual([[4, 5]]);
+    expect(last().sent.at(-1)).toEqual([6, 7]);
+    expect(last().binaryType).toBe('arraybuffer');
+    expect(signaling.malformedMessages).toBe(1);
   });
 
   test('[WP] a greeting that is not understood is one of another version', () => {

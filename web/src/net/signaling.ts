@@ -4,6 +4,7 @@
  * merely gone comes back by itself.
  */
 import type { Random } from '../../../swarm/base.ts';
+import type { Limits } from '../../../swarm/limits.ts';
 import {
   type AdapterProfile,
   decodeServerMessage,
@@ -12,7 +13,7 @@ import {
   type RefusalReason,
   type ServerMessage,
 } from '../../../swarm/messages.ts';
-import { RetrySocket, type TextSocket } from './socket.ts';
+import { type DonorWebSocket, RetrySocket } from './socket.ts';
 
 /** open: the server has said welcome. */
 export type SignalingState =
@@ -25,13 +26,17 @@ export interface SignalingOptions {
   readonly adapter: AdapterProfile;
   /** From the link that was opened, where the run is by invitation. */
   readonly invite: string | null;
-  open(): TextSocket;
+  /** What this donor gives, asked at each greeting. */
+  limits(): Limits;
+  open(): DonorWebSocket;
   wait(milliseconds: number): Promise<void>;
   readonly random: Random;
   readonly now: () => number;
   onState(state: SignalingState): void;
   /** Every message but `refused`, `welcome` first on each connection. */
   onMessage(message: ServerMessage): void;
+  /** A binary message after `welcome`: what the server relays. */
+  onBytes(bytes: ArrayBuffer): void;
 }
 
 /** Owns the socket; `close()` ends it. */
@@ -53,6 +58,10 @@ export class Signaling {
       now,
       onOpen: () => this.#greet(),
       onText: (text) => this.#heard(text),
+      onBytes: (bytes) => {
+        if (this.#welcomed) options.onBytes(bytes);
+        else this.malformedMessages += 1;
+      },
       onClosed: (pauseMs) => {
         this.#welcomed = false;
         onState({ kind: 'closed', pauseMs });
@@ -65,14 +74,25 @@ export class Signaling {
     return this.#welcomed && this.#socket.send(JSON.stringify(message));
   }
 
+  /** What is to be relayed; false as for `send`. */
+  sendBytes(bytes: Uint8Array<ArrayBuffer>): boolean {
+    return this.#welcomed && this.#socket.send(bytes);
+  }
+
   close(): void {
     this.#welcomed = false;
     this.#socket.close();
   }
 
   #greet(): void {
-    const { adapter, invite } = this.#options;
-    const hello: PeerMessage = { type: 'hello', protocol: PROTOCOL_VERSION, adapter, ...(invite ? { invite } : {}) };
+    const { adapter, invite, limits } = this.#options;
+    const hello: PeerMessage = {
+      type: 'hello',
+      protocol: PROTOCOL_VERSION,
+      adapter,
+      limits: limits(),
+      ...(invite ? { invite } : {}),
+    };
     this.#socket.send(JSON.stringify(hello));
   }
 

@@ -5,11 +5,12 @@
 import type { Random } from '../../../swarm/base.ts';
 
 /** What is used of a browser's WebSocket. */
-export interface TextSocket {
+export interface DonorWebSocket {
+  binaryType: BinaryType;
   onopen: ((event: Event) => void) | null;
   onmessage: ((event: MessageEvent) => void) | null;
   onclose: ((event: CloseEvent) => void) | null;
-  send(text: string): void;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
   close(): void;
 }
 
@@ -27,13 +28,14 @@ export function retryMs(failures: number, random: Random): number {
 }
 
 export interface RetrySocketOptions {
-  open(): TextSocket;
+  open(): DonorWebSocket;
   /** Not a timer of the page where that can be avoided: a hidden page's are late. */
   wait(milliseconds: number): Promise<void>;
   readonly random: Random;
   readonly now: () => number;
   onOpen(): void;
   onText(text: string): void;
+  onBytes?(bytes: ArrayBuffer): void;
   /** The connection is gone, or could not be made; the next one begins after the pause. */
   onClosed(pauseMs: number): void;
 }
@@ -41,7 +43,7 @@ export interface RetrySocketOptions {
 /** Owns its WebSocket; `close()` ends it, and no event comes after. */
 export class RetrySocket {
   readonly #options: RetrySocketOptions;
-  #socket: TextSocket | null = null;
+  #socket: DonorWebSocket | null = null;
   #isOpen = false;
   #failures = 0;
   #ended = false;
@@ -56,9 +58,9 @@ export class RetrySocket {
   }
 
   /** False where there is no connection now; nothing is kept for the next one. */
-  send(text: string): boolean {
+  send(data: string | Uint8Array<ArrayBuffer>): boolean {
     if (!this.#isOpen) return false;
-    this.#socket?.send(text);
+    this.#socket?.send(data);
     return true;
   }
 
@@ -70,8 +72,9 @@ export class RetrySocket {
   }
 
   #connect(): void {
-    const { open, wait, now, onOpen, onText } = this.#options;
+    const { open, wait, now, onOpen, onText, onBytes } = this.#options;
     const socket = open();
+    socket.binaryType = 'arraybuffer';
     this.#socket = socket;
     let openedMs: number | null = null;
     const isCurrent = (): boolean => !this.#ended && this.#socket === socket;
@@ -82,7 +85,9 @@ export class RetrySocket {
       onOpen();
     };
     socket.onmessage = ({ data }) => {
-      if (isCurrent() && typeof data === 'string') onText(data);
+      if (!isCurrent()) return;
+      if (typeof data === 'string') onText(data);
+      else if (data instanceof ArrayBuffer) onBytes?.(data);
     };
     socket.onclose = () => {
       if (isCurrent()) this.#retry(openedMs);
@@ -109,7 +114,7 @@ export class RetrySocket {
 }
 
 /** The browser's WebSocket to a path of this page's own server. */
-export function openWebSocket(path: string): TextSocket {
+export function openWebSocket(path: string): DonorWebSocket {
   const url = new URL(path, location.href);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
   return new WebSocket(url);

@@ -1,0 +1,26 @@
+/**
+ * How fast a link carries bytes, measured from what it carries anyway. The one idea: a stretch of sending ends when the
+ * other end says that it has arrived; its bytes over its time, less the round trip of that word, is one sample, and a
+ * sample weighs by its bytes, so that a megabyte tells more than a lone frame.
+ */
+
+/** Samples older than some of this hardly count. */
+const MEMORY_BYTES = 2 * 1_048_576;
+
+export class RateMeter {
+  #bytesPerSecond: number | null = null;
+
+  get bytesPerSecond(): number | null {
+    return this.#bytesPerSecond;
+  }
+
+  /** `milliseconds`: from the first byte's sending to the word of the last one's arrival. */
+  sample(bytes: number, milliseconds: number, roundTripMs: number | null): void {
+    if (!(bytes > 0 && milliseconds > 0)) return;
+    // A short stretch is mostly round trip, which jitters: at most half of the time is put down to it.
+    const seconds = Math.max(milliseconds - (roundTripMs ?? 0), milliseconds / 2) / 1_000;
+    const rate = bytes / seconds;
+    const weight = 1 - Math.exp(-bytes / MEMORY_BYTES);
+    this.#bytesPerSecond = this.#bytesPerSecond === null ? rate : this.#bytesPerSecond * (1 - weight) + rate * weight;
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * This tab's end of the way through the server. The one idea: the server's credits are the gate. To each donor at most
+ * `RELAY_WINDOW_BYTES` of frames are on their way; who comes beyond that waits in line, first come, first sent.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import {
+  creditBytes,
+  decodeEnvelope,
+  type Envelope,
+  encodeEnvelope,
+  RELAY_WINDOW_BYTES,
+  timeContent,
+  timeOf,
+} from '../../../swarm/relay.ts';
+import { RateMeter } from './rateMeter.ts';
+
+/** 64 MiB of whole frames: who queues more did not await. */
+const WAITING_LIMIT = 1_024;
+/** A stretch of sending is measured at least so often. */
+const SAMPLE_BYTES = 1_048_576;
+
+export interface RelayOptions {
+  /** To the server's socket; false where there is none. */
+  sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
+  readonly now: () => number;
+  onFrame(from: PeerId, message: ArrayBuffer): void;
+}
+
+interface Waiter {
+  readonly frame: ArrayBuffer;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The way to one donor. */
+interface Way {
+  readonly waiters: Waiter[];
+  readonly meter: RateMeter;
+  onTheWayBytes: number;
+  roundTripMs: number | null;
+  /** Of the stretch that is being measured: when it began, and what was credited of it. */
+  sinceMs: number;
+  creditedBytes: number;
+}
+
+/** `close()` rejects who waits. */
+export class Relay {
+  readonly #options: RelayOptions;
+  readonly #ways = new Map<PeerId, Way>();
+  #closed = false;
+  malformedMessages = 0;
+
+  constructor(options: RelayOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the server's socket has taken the frame. */
+  send(to: PeerId, frame: ArrayBuffer): Promise<void> {
+    if (this.#closed) return Promise.reject(new Error('the connection to the server is closed'));
+    const way = this.#way(to);
+    if (way.waiters.length === 0 && way.onTheWayBytes + frame.byteLength <= RELAY_WINDOW_BYTES) {
+      return this.#pass(to, way, frame);
+    }
+    if (way.waiters.length >= WAITING_LIMIT) {
+      return Promise.reject(new Error(`${WAITING_LIMIT} frames wait already: the sender did not await`));
+    }
+    return new Promise((resolve, reject) => way.waiters.push({ frame, resolve, reject }));
+  }
+
+  ping(to: PeerId): void {
+    this.#options.sendBytes(encodeEnvelope('ping', to, timeContent(this.#options.now())));
+  }
+
+  measured(to: PeerId): { readonly roundTripMs: number | null; readonly bytesPerSecond: number | null } {
+    const way = this.#ways.get(to);
+    return { roundTripMs: way?.roundTripMs ?? null, bytesPerSecond: way?.meter.bytesPerSecond ?? null };
+  }
+
+  /** A binary message of the server. */
+  heard(message: ArrayBuffer): void {
+    const decoded = decodeEnvelope(new Uint8Array(message));
+    if (!decoded.ok) {
+      this.malformedMessages += 1;
+      return;
+    }
+    const envelope = decoded.value;
+    const { kind, peer, content } = envelope;
+    if (kind === 'frame') this.#options.onFrame(peer, content.slice().buffer);
+    else if (kind === 'ping') this.#options.sendBytes(encodeEnvelope('pong', peer, content));
+    else if (kind === 'pong') this.#way(peer).roundTripMs = Math.max(0, this.#options.now() - timeOf(envelope));
+    else this.#credit(peer, envelope);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { waiters } of this.#ways.values()) {
+      for (const { reject } of waiters.splice(0)) reject(new Error('the connection to the server is closed'));
+    }
+  }
+
+  #way(peer: PeerId): Way {
+    const known = this.#ways.get(peer);
+    if (known) return known;
+    const meter = new RateMeter();
+    const way: Way = { waiters: [], meter, onTheWayBytes: 0, roundTripMs: null, sinceMs: 0, creditedBytes: 0 };
+    this.#ways.set(peer, way);
+    return way;
+  }
+
+  // Async so that a socket that is gone becomes a rejection of this one frame.
+  async #pass(to: PeerId, way: Way, frame: ArrayBuffer): Promise<void> {
+    if (!this.#options.sendBytes(encodeEnvelope('frame', to, new Uint8Array(frame)))) {
+      throw new Error('there is no connection to the server');
+    }
+    if (way.onTheWayBytes === 0) {
+      way.sinceMs = this.#options.now();
+      way.creditedBytes = 0;
+    }
+    way.onTheWayBytes += frame.byteLength;
+  }
+
+  #credit(peer: PeerId, envelope: Envelope): void {
+    const way = this.#way(peer);
+    const bytes = Math.min(creditBytes(envelope), way.onTheWayBytes);
+    way.onTheWayBytes -= bytes;
+    way.creditedBytes += bytes;
+    if (way.onTheWayBytes === 0 || way.creditedBytes >= SAMPLE_BYTES) {
+      way.meter.sample(way.creditedBytes, this.#options.now() - way.sinceMs, way.roundTripMs);
+      way.sinceMs = this.#options.now();
+      way.creditedBytes = 0;
+    }
+    for (let next = way.waiters[0]; next; next = way.waiters[0]) {
+      if (way.onTheWayBytes > 0 && way.onTheWayBytes + next.frame.byteLength > RELAY_WINDOW_BYTES) return;
+      way.waiters.shift();
+      this.#pass(peer, way, next.frame).then(next.resolve, next.reject);
+    }
+  }
+}
