@@ -7,7 +7,6 @@ import { curveFaults, weightFaults } from './fidelity.ts';
 import { copyOfRun, goldenFile, runSwarm, temporaryFolder } from './product.ts';
 
 const TINY = goldenFile('gpt2-tiny/run.json');
-const ODD = goldenFile('odd-gpt2/run.json');
 
 const each = (metrics: readonly CommitRecord[], field: keyof CommitRecord) =>
   new Set(metrics.map((line) => line[field]));
@@ -58,10 +57,14 @@ test('stopped after 7 steps and resumed by one donor: the same curve, every step
   expect(metrics.map(({ donors }) => donors)).toEqual([...Array(7).fill(2), ...Array(13).fill(1)]);
 });
 
-test('odd-gpt2 with three donors: sizes that no tile divides', async () => {
+test.each([
+  ['odd-gpt2', 3],
+  ['odd-llama', 2],
+])('%s with %i donors: sizes that no tile divides', async (name, donors) => {
   const folder = join(temporaryFolder(), 'export');
-  const { metrics } = await runSwarm(ODD, '--donors', '3', '--export', folder);
-  expect(curveFaults('odd-gpt2', 5, metrics)).toEqual([]);
-  expect(weightFaults('odd-gpt2', folder)).toEqual([]);
+  const runFile = goldenFile(`${name}/run.json`);
+  const { metrics } = await runSwarm(runFile, '--donors', String(donors), '--export', folder);
+  expect(curveFaults(name, 5, metrics)).toEqual([]);
+  expect(weightFaults(name, folder)).toEqual([]);
   expectDirectTraffic(metrics);
 });

@@ -112,11 +112,11 @@ test.each<[Record<string, unknown>, string]>([
   [{ scale_attn_by_inverse_layer_idx: true }, 'scale_attn_by_inverse_layer_idx must be false, not true'],
   [{ reorder_and_upcast_attn: true }, 'reorder_and_upcast_attn must be false, not true'],
   [{ add_cross_attention: true }, 'add_cross_attention must be false, not true'],
-])('%j is refused', (change, sentence) => {
+])('[MO1] %j is refused', (change, sentence) => {
   expect(reason({ ...tiny, ...change })).toBe(sentence);
 });
 
-test('what changes no arithmetic is ignored', () => {
+test('[MO1] what changes no arithmetic is ignored', () => {
   expect(reason({ ...tiny, resid_pdrop: 0, attn_pdrop: 0.0, summary_first_dropout: 0.1, use_cache: true })).toBe(
     'accepted',
   );

@@ -9,7 +9,7 @@ const rows = blockOf('layer.0', [
   { name: 'o', shape: [3, 5], initial: 'normal' },
 ]);
 
-test('a tensor begins at a multiple of 64 floats, a joined one right behind the one before', () => {
+test('[MO2] a tensor begins at a multiple of 64 floats, a joined one right behind the one before', () => {
   const whole = arena(rows, [[0, rows.elements]]);
   expect(whole.segments.map(({ tensor, at, length }) => [tensor.name, at, length])).toEqual([
     ['norm', 0, 3],
@@ -23,7 +23,7 @@ test('a tensor begins at a multiple of 64 floats, a joined one right behind the 
   expect(() => placeOf(whole, ['norm', 'q'])).toThrow('q is not joined');
 });
 
-test('a shard may begin anywhere in joined tensors: each element has one place', () => {
+test('[MO2] a shard may begin anywhere in joined tensors: each element has one place', () => {
   for (let from = 0; from < rows.elements; from++) {
     const part = arena(rows, [[from, rows.elements]]);
     const segments = segmentsIn(part, [from, rows.elements]);

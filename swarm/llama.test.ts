@@ -38,7 +38,7 @@ test('an empty config is Llama 7B, 6,738,415,616 parameters', () => {
   expect(seven).toMatchObject({ positions: 2048, vocabulary: 32_000, initializerRange: 0.02 });
 });
 
-test('tensors stand in the order and with the names of Hugging Face, matrices of one input joined', () => {
+test('[MO3] tensors stand in the order and with the names of Hugging Face, matrices of one input joined', () => {
   const table = model(tiny);
   expect(table.blocks.map(({ name, tensors }) => [name, tensors.length])).toEqual([
     ['embedding', 1],
@@ -114,11 +114,11 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [{ intermediate_size: 0.5 }, 'intermediate_size must be a positive integer, not 0.5'],
   [{ tie_word_embeddings: 'no' }, 'tie_word_embeddings must be true or false, not "no"'],
-])('%j is refused', (change, sentence) => {
+])('[MO1] %j is refused', (change, sentence) => {
   expect(reason(change)).toBe(sentence);
 });
 
-test('what changes no arithmetic is ignored', () => {
+test('[MO1] what changes no arithmetic is ignored', () => {
   const extras = {
     use_cache: true,
     pretraining_tp: 1,
