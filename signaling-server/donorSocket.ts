@@ -6,8 +6,8 @@
 import type { RawData, WebSocket } from 'ws';
 import type { PeerId } from '../swarm/base.ts';
 import {
-  type AdapterProfile,
   decodePeerMessage,
+  type HelloMessage,
   MESSAGE_BYTES_LIMIT,
   type PeerMessage,
   PROTOCOL_VERSION,
@@ -36,7 +36,7 @@ export interface DonorLink {
 /** The run, as a connection sees it. */
 export interface DonorHost {
   /** Answers `hello`: the name this donor has from now on (it was sent `welcome`), or why it may not join. */
-  admit(adapter: AdapterProfile, invite: string | undefined, link: DonorLink): PeerId | RefusalReason;
+  admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason;
   /** A message after `hello`; a reason where it does not fit what the server has said. */
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null;
   gone(peer: PeerId, detail: string): void;
@@ -131,7 +131,7 @@ export class DonorSocket {
     if (typeof message === 'string') return ['malformed', message];
     if (message.type !== 'hello') return ['outOfOrder', `${message.type} before hello`];
     clearTimeout(this.#helloTimer);
-    const admitted = this.#host.admit(message.adapter, message.invite, this);
+    const admitted = this.#host.admit(message, this);
     if (isRefusal(admitted)) return [admitted, 'at hello'];
     this.#peer = admitted;
     if (!this.#open) this.#host.gone(admitted, 'its connection closed');

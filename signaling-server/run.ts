@@ -16,11 +16,14 @@ import {
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
 import { step } from '../swarm/coordinator/step.ts';
+import { type Limits, NO_LIMITS } from '../swarm/limits.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
   type AdapterProfile,
+  type HelloMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
+  type Profile,
   type RefusalReason,
   type RunFacts,
   type ServerMessage,
@@ -33,6 +36,7 @@ import type { BlobStore } from './blobs.ts';
 import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { MetricsFile } from './metricsFile.ts';
+import { addRollBack } from './rollBacks.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import { configOf, type RunTerms, startState } from './runStart.ts';
 import type { Store } from './store.ts';
@@ -46,12 +50,8 @@ export interface RunOptions extends RunTerms {
   readonly log: Log;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
-}
-
-export interface RollBack {
-  readonly atStep: number;
-  readonly toStep: number;
-  readonly reason: string;
+  /** Expected donors that are not there by then are not waited for; null: they are. */
+  readonly gatherLimitMs?: number | null;
 }
 
 export interface DonorMemory {
@@ -63,6 +63,9 @@ interface Connection {
   readonly link: DonorLink;
   readonly token: string;
   readonly adapter: AdapterProfile;
+  limits: Limits;
+  /** Null until its GPU is checked and measured: nobody plans with it before. */
+  profile: Profile | null;
 }
 
 /** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
@@ -75,7 +78,6 @@ export class ActiveRun implements DonorHost {
   readonly document: RunDocument;
   readonly model: Model;
   readonly facts: RunFacts;
-  readonly rollBacks: RollBack[] = [];
   /** GPU bytes of each donor, the most that any of its plans predicted and it reported. */
   readonly memory = new Map<PeerId, DonorMemory>();
   /** Everyone who was ever admitted, in order. */
@@ -90,6 +92,7 @@ export class ActiveRun implements DonorHost {
   #timer: NodeJS.Timeout | undefined;
   /** Events that come while another one is being handled wait their turn. */
   readonly #events: CoordinatorEvent[] = [];
+  #gatherTimer: NodeJS.Timeout | undefined;
   #busy = false;
   #closed = false;
   #plan: Plan | null = null;
@@ -105,6 +108,8 @@ export class ActiveRun implements DonorHost {
     this.facts = factsOf(this.document);
     this.#config = configOf(this.document, this.model, options);
     this.#state = begin(this.#config, startState(store, name));
+    const { gatherLimitMs } = options;
+    if (gatherLimitMs) this.#gatherTimer = setTimeout(() => this.#dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
     this.#metrics =
       options.metricsPath === undefined
         ? null
@@ -125,6 +130,13 @@ export class ActiveRun implements DonorHost {
 
   get epoch(): number {
     return this.#state.epoch;
+  }
+
+  /** The step that donors were told to do, or that is held back until a donor is here; null between two plans. */
+  get announcedStep(): number | null {
+    const { phase, committedSteps } = this.#state;
+    if (phase.name === 'training') return phase.step;
+    return phase.name === 'holding' ? committedSteps : null;
   }
 
   snapshot(): Snapshot {
@@ -159,6 +171,11 @@ export class ActiveRun implements DonorHost {
     this.#dispatch({ type: 'operatorSaid', command });
   }
 
+  /** Whether the last step waits: a donor that is to compute it is on its way. */
+  holdLastStep(held: boolean): void {
+    this.#dispatch({ type: 'lastStepHeld', held });
+  }
+
   /** Ends at the next step boundary; the next server goes on from there. */
   shutDown(): void {
     this.#dispatch({ type: 'operatorSaid', command: 'stop' });
@@ -169,14 +186,13 @@ export class ActiveRun implements DonorHost {
     return this.phase === 'stopped';
   }
 
-  admit(adapter: AdapterProfile, _invite: string | undefined, link: DonorLink): PeerId | RefusalReason {
+  admit({ adapter, limits = NO_LIMITS }: HelloMessage, link: DonorLink): PeerId | RefusalReason {
     if (this.#closed) return 'serverFull';
     if (this.phase === 'finished') return 'runFinished';
     if (this.#connections.size >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
-    this.#connections.set(peer, { link, token, adapter });
-    this.joined.push(peer);
+    this.#connections.set(peer, { link, token, adapter, limits, profile: null });
     const { generation, epoch, committedSteps } = this.#state;
     link.send({
       type: 'welcome',
@@ -189,16 +205,31 @@ export class ActiveRun implements DonorHost {
       epoch,
       committedSteps,
     });
-    this.#options.store.addEvent(this.name, 'joined', peer, Date.now());
-    this.#dispatch({ type: 'donorJoined', peer, adapter });
+    if (limits.downloadBytesPerSecond !== null) this.#shareDownloads();
+    else link.send(this.#downloads());
     return peer;
   }
 
+  /** What a donor measured of itself; null before. */
+  profileOf(peer: PeerId): Profile | null {
+    return this.#connections.get(peer)?.profile ?? null;
+  }
+
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
-    if (!this.#connections.has(peer)) return null;
+    const connection = this.#connections.get(peer);
+    if (!connection) return null;
     switch (message.type) {
       case 'hello':
         return 'outOfOrder';
+      case 'measured':
+        if (connection.profile !== null) return 'outOfOrder';
+        connection.profile = message.profile;
+        this.#join(peer, connection);
+        return null;
+      case 'limits':
+        connection.limits = message.limits;
+        this.#shareDownloads();
+        return null;
       case 'heartbeat':
         return null;
       case 'signal':
@@ -215,6 +246,7 @@ export class ActiveRun implements DonorHost {
         this.#recordMemory(peer, message.memoryBytes);
         break;
     }
+    if (connection.profile === null) return 'outOfOrder';
     this.#dispatch({ type: 'donorSaid', peer, message });
     return null;
   }
@@ -251,14 +283,44 @@ export class ActiveRun implements DonorHost {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#gatherTimer);
     this.#metrics?.append(true);
     for (const { link } of this.#connections.values()) link.close();
+  }
+
+  /** Its GPU is checked: it may be planned for. */
+  #join(peer: PeerId, connection: Connection): void {
+    this.joined.push(peer);
+    const { store } = this.#options;
+    const facts = { adapter: connection.adapter, limits: connection.limits, profile: connection.profile };
+    store.addEvent(this.name, 'joined', `${peer} ${JSON.stringify(facts)}`, Date.now());
+    this.#tell(peer, connection);
+  }
+
+  #tell(peer: PeerId, { adapter, limits: { memoryBytes } }: Connection): void {
+    this.#dispatch({ type: 'donorJoined', peer, adapter, ...(memoryBytes === null ? {} : { memoryBytes }) });
+  }
+
+  #downloads(): ServerMessage {
+    const downloads = [...this.#connections].flatMap(
+      ([
+        peer,
+        {
+          limits: { downloadBytesPerSecond },
+        },
+      ]) => (downloadBytesPerSecond === null ? [] : [{ peer, bytesPerSecond: downloadBytesPerSecond }]),
+    );
+    return { type: 'limits', downloads };
+  }
+
+  #shareDownloads(): void {
+    this.broadcast(this.#downloads());
   }
 
   /** From the store, with those who are still connected. */
   #beginAgain(): void {
     this.#state = begin(this.#config, startState(this.#options.store, this.name));
-    for (const [peer, { adapter }] of this.#connections) this.#dispatch({ type: 'donorJoined', peer, adapter });
+    for (const [peer, connection] of this.#connections) if (connection.profile !== null) this.#tell(peer, connection);
   }
 
   #dispatch(event: CoordinatorEvent): void {
@@ -311,9 +373,8 @@ export class ActiveRun implements DonorHost {
         });
         return;
       case 'rollBack':
-        this.rollBacks.push({ atStep: effect.atStep, toStep: effect.toStep, reason: effect.reason });
         store.rollBack(this.name, effect.toStep);
-        store.addEvent(this.name, 'rollBack', `${effect.atStep} to ${effect.toStep}: ${effect.reason}`, Date.now());
+        addRollBack(store, this.name, effect, Date.now());
         this.#metrics?.rewrite();
         return;
       case 'storeEpoch':

@@ -9,6 +9,7 @@ import {
   decodeServerMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
+  type Profile,
   type ServerMessage,
 } from '../swarm/messages.ts';
 import type { Plan } from '../swarm/plan.ts';
@@ -20,6 +21,8 @@ export const SCRIPTED_ADAPTER: AdapterProfile = {
   software: true,
   browser: 'none',
 };
+
+export const SCRIPTED_PROFILE: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
@@ -33,6 +36,7 @@ export class ScriptedDonor {
   /** Whether it does what the server asks, or only listens. */
   obedient = true;
   readonly #url: string;
+  readonly #greets: boolean;
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
   #welcome: Said<'welcome'> | null = null;
@@ -41,6 +45,7 @@ export class ScriptedDonor {
   /** `greets`: it says hello by itself. */
   constructor(url: string, { greets = true } = {}) {
     this.#url = url;
+    this.#greets = greets;
     this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
     this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
     this.#socket.on('error', () => {}); // the close that follows says it
@@ -101,7 +106,10 @@ export class ScriptedDonor {
   #received(text: string): void {
     const message = decodeServerMessage(text);
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
-    if (message.value.type === 'welcome') this.#welcome = message.value;
+    if (message.value.type === 'welcome') {
+      this.#welcome = message.value;
+      if (this.#greets) this.say({ type: 'measured', profile: SCRIPTED_PROFILE });
+    }
     if (this.obedient) void this.#obey(message.value);
     this.heard.push(message.value);
     for (const wake of this.#waiting) wake();

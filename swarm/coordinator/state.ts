@@ -55,8 +55,8 @@ export interface StartState {
   readonly loss: number | null;
 }
 
-/** `hello`, `heartbeat` and `signal` are the shell's own. */
-export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'heartbeat' | 'signal' }>;
+/** What is not the shell's own. */
+export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'limits' | 'heartbeat' | 'signal' }>;
 
 export type OperatorCommand = 'start' | 'pause' | 'resume' | 'stop';
 

@@ -32,6 +32,10 @@ const FAILURES: Readonly<Record<Exclude<FailureReason, RefusalReason>, Failure>>
     what: 'The GPU was lost and did not come back.',
     advice: 'Close the browser completely, open it again and come back to this page.',
   },
+  wrongGpu: {
+    what: 'This GPU computes wrong results, so the swarm cannot use it.',
+    advice: 'Update the graphics driver or use another browser; the line below says what was wrong.',
+  },
   internal: {
     what: 'This page failed while it computed.',
     advice: 'Reload it. If that happens again, the line below says why.',
@@ -87,9 +91,7 @@ export function headlineOf(state: DonorState): Headline {
     case 'idle':
       return headline('calm', '○', 'Not started', 'Nothing runs yet.');
     case 'starting':
-      return phase.waitsFor === 'gpu'
-        ? headline('wait', '◔', 'Starting', 'Opening the GPU.')
-        : headline('wait', '◔', 'Starting', 'Calling the server.');
+      return headline('wait', '◔', 'Starting', STARTING[phase.waitsFor]);
     case 'joined': {
       const isPreparing = ownEntry(state)?.state === 'computing' || status?.activity === 'preparing';
       const waiting = snapshot?.sentence || 'You are in; the server is making room for you.';
@@ -115,6 +117,12 @@ export function headlineOf(state: DonorState): Headline {
       return assertNever(phase);
   }
 }
+
+const STARTING = {
+  gpu: 'Opening the GPU.',
+  server: 'Calling the server.',
+  check: 'Checking that this GPU computes right, and how fast; that takes some seconds.',
+};
 
 const RECONNECTING = {
   server: headline('wait', '↻', 'Reconnecting', 'The server does not answer. This page keeps trying by itself.'),

@@ -8,17 +8,21 @@ import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/data.ts';
 import { modelFromConfig } from '../../../swarm/families.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
-import type { RunFacts, ServerMessage } from '../../../swarm/messages.ts';
+import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
+import type { LinkReport, RunFacts, ServerMessage } from '../../../swarm/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
+import type { Plan } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
+import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
 import { type Role, StepRun, type Surroundings } from './execute.ts';
 import { Holding } from './holding.ts';
 import { abortable, Inbox } from './inbox.ts';
 import { type Engine, neighbours, roleBytes } from './role.ts';
 import { samplesRead, TokenSource } from './tokenSource.ts';
+import { downloadParts, Traffic } from './traffic.ts';
 
 /** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
 const STEPS_AHEAD = 4;
@@ -37,6 +41,7 @@ export interface SessionParts {
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */
   readonly now: () => number;
+  readonly wait: (seconds: number) => Promise<void>;
 }
 
 interface Run {
@@ -64,7 +69,12 @@ type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T
 export class Session {
   readonly #parts: SessionParts;
   readonly #inbox = new Inbox();
+  readonly #dutyCycle: DutyCycle;
+  readonly #traffic: Traffic;
+  /** Of the donors that have a cap on what they receive. */
+  #downloads: ReadonlyMap<PeerId, number> = new Map();
   #run: Run | null = null;
+  #links: readonly LinkReport[] = [];
   readonly #holding = new Holding();
   #epoch: Epoch | null = null;
   /** A peer without losses and shards may hear of the commit before it asks for it. */
@@ -76,6 +86,16 @@ export class Session {
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
+    const clock = { now: parts.now, wait: parts.wait };
+    this.#dutyCycle = new DutyCycle(clock);
+    this.#traffic = new Traffic(clock);
+    this.limit(NO_LIMITS);
+  }
+
+  /** What this donor gives from now on; memory is the planner's affair. */
+  limit(limits: Limits): void {
+    this.#dutyCycle.speed = limits.speed;
+    this.#traffic.limit(limits);
   }
 
   serverSaid(message: ServerMessage): void {
@@ -102,6 +122,10 @@ export class Session {
         this.#leaveEpoch();
         this.#afterWork(() => this.#dropRole());
         return;
+      case 'limits':
+        this.#downloads = new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond]));
+        if (this.#holding.role) this.#shareDownloads(this.#holding.role.plan);
+        return;
       case 'refused':
       case 'signal':
       case 'snapshot':
@@ -120,6 +144,11 @@ export class Session {
     this.#fault(this.#epoch, 'linkLost', `the link to ${peer} closed`, peer);
   }
 
+  /** Before each step that the server starts. */
+  linksMeasured(links: readonly LinkReport[]): void {
+    this.#links = links;
+  }
+
   /** The server is out of reach: what was in progress will not be committed. */
   disconnected(): void {
     this.#leaveEpoch();
@@ -130,7 +159,7 @@ export class Session {
   #welcome({ peer, run: facts, token }: Message<'welcome'>): void {
     const model = modelFromConfig(facts.model);
     invariant(model.ok, 'the server sent a model that it would have refused itself');
-    const files = this.#parts.files(token);
+    const files = this.#metered(this.#parts.files(token));
     const source = (list: TokenList, order: Order) =>
       new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
     this.#run = {
@@ -142,6 +171,28 @@ export class Session {
       tokens: source(facts.data, facts.order),
       evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
     };
+  }
+
+  /** What goes to and comes from the server counts as well. */
+  #metered(files: RunFiles): RunFiles {
+    const traffic = this.#traffic;
+    const received = async <T extends { readonly byteLength: number }>(coming: Promise<T>): Promise<T> => {
+      const bytes = await coming;
+      await traffic.fetched(bytes.byteLength);
+      return bytes;
+    };
+    return {
+      tokenShard: (hash) => received(files.tokenShard(hash)),
+      state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
+      upload: async (state) => {
+        await traffic.maySend(null, state.byteLength);
+        return files.upload(state);
+      },
+    };
+  }
+
+  #shareDownloads(plan: Plan): void {
+    if (this.#run) this.#traffic.share(downloadParts(this.#run.model, plan, this.#run.peer, this.#downloads));
   }
 
   #prepare(message: Message<'prepare'>): void {
@@ -162,6 +213,7 @@ export class Session {
     invariant(run, 'a plan came before the welcome');
     const { plan, source, step } = message;
     this.#inbox.advance(epoch.number, step);
+    this.#shareDownloads(plan);
     this.#show({ activity: 'preparing', step });
     await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
       connect: (others) => this.#connect(others, epoch),
@@ -273,6 +325,8 @@ export class Session {
     return {
       signal,
       now: this.#parts.now,
+      pace: this.#dutyCycle,
+      links: this.#links,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#inbox.receive(key, sender, signal),
       tokens: (microBatch) => (source ?? run.tokens).read(from, samplesOf.get(microBatch) ?? [0, 0]),
@@ -293,6 +347,7 @@ export class Session {
     const messages = encodeTensor(key, values);
     return (async () => {
       for (const message of messages) {
+        await this.#traffic.maySend(to, message.byteLength);
         signal.throwIfAborted();
         await this.#parts.page.sendFrame(to, message);
       }

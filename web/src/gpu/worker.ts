@@ -4,11 +4,14 @@
  */
 import { expose, type Remote, transfer } from 'comlink';
 import { type PeerId, refusal, success } from '../../../swarm/base.ts';
-import { HEARTBEAT_MS, type ServerMessage } from '../../../swarm/messages.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
+import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
+import { HEARTBEAT_MS, type LinkReport, type ServerMessage } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
+import { admit } from './admission.ts';
 import { openDevice } from './device.ts';
 import { gpuEngine, gpuOf } from './engine.ts';
 import type { DonorPage, DonorStatus, DonorWorker } from './protocol.ts';
@@ -17,6 +20,11 @@ import type { DonorPage, DonorStatus, DonorWorker } from './protocol.ts';
 const STATUS_INTERVAL_MS = 250;
 
 let session: Session | null = null;
+let limits: Limits = NO_LIMITS;
+let apply: (welcome: Extract<ServerMessage, { type: 'welcome' }>) => Promise<void> = async () => {};
+let applying: Promise<void> = Promise.resolve();
+
+const wait = (seconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
 /** Passes on the newest status, at most four a second; the last one always arrives. */
 function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) => void {
@@ -32,7 +40,7 @@ function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) =
   };
 }
 
-async function open(page: Remote<DonorPage>) {
+async function open(page: Remote<DonorPage>, given: Limits) {
   const opened = await openDevice(navigator.gpu, navigator.userAgent);
   if (!opened.ok) return refusal(opened.reason);
   const { device, profile } = opened.value;
@@ -51,18 +59,55 @@ async function open(page: Remote<DonorPage>) {
     engine: (model: Model, train: Train) => gpuEngine(gpu, model, train),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
     now: () => performance.now() / 1000,
+    wait,
   });
+  limit(given);
+  apply = async ({ run }) => {
+    const model = modelFromConfig(run.model);
+    if (!model.ok) return; // the session says so
+    const memory = {
+      recall: (key: string) => page.recall(key),
+      remember: (key: string, value: string) => page.remember(key, value),
+    };
+    const { memoryBytes } = limits;
+    const now = () => performance.now() / 1000;
+    const applicant = { gpu, adapter: profile, model: model.value, train: run.train, memoryBytes, memory, now };
+    const admitted = await admit(applicant);
+    if (admitted.ok) await page.sendServer({ type: 'measured', profile: admitted.value });
+    else await page.fail('wrongGpu', admitted.reason);
+  };
   setInterval(() => void page.sendServer({ type: 'heartbeat' }), HEARTBEAT_MS);
   return success(profile);
 }
 
+function limit(given: Limits): void {
+  limits = given;
+  session?.limit(given);
+}
+
+/** On every welcome: the check and the measurements, then the server may plan with this donor. */
+function serverSaid(message: ServerMessage): void {
+  session?.serverSaid(message);
+  if (message.type !== 'welcome') return;
+  // One at a time: a connection that came back during a check has its own after it.
+  applying = applying
+    .then(() => apply(message))
+    .catch((error: unknown) => {
+      setTimeout(() => {
+        throw error; // the page hears of it as of any other error of the worker
+      });
+    });
+}
+
 const worker: DonorWorker = {
-  open: (page) => open(page as Remote<DonorPage>), // comlink hands over a proxy of what the page gave
-  serverSaid: (message: ServerMessage) => session?.serverSaid(message),
+  open: (page, given) => open(page as Remote<DonorPage>, given), // comlink hands over a proxy of what the page gave
+  limit,
+  serverSaid,
   peerSent: (from: PeerId, message: ArrayBuffer) => session?.peerSent(from, message),
   linkLost: (peer: PeerId) => session?.linkLost(peer),
+  linksMeasured: (links: readonly LinkReport[]) => session?.linksMeasured(links),
   disconnected: () => session?.disconnected(),
-  wait: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
+  wait: (milliseconds) => wait(milliseconds / 1000),
 };
 
 expose(worker);

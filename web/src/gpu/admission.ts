@@ -1,0 +1,128 @@
+/**
+ * What a tab finds out about itself before it may join: that its kernels are right, how long a layer takes at two
+ * micro-batch sizes, and how much GPU memory can really be had. The check is remembered by adapter, model and the
+ * kernels' own text, which stands for the build; the times are measured anew at every visit.
+ */
+import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
+import { predictedBytes } from '../../../swarm/memory.ts';
+import type { AdapterProfile, Profile } from '../../../swarm/messages.ts';
+import type { Model } from '../../../swarm/model.ts';
+import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import { checkKernels, type KernelCase, kernelCases } from './kernelCheck.ts';
+import { createStage, type Gpu, type GpuStage } from './stage.ts';
+
+/** What outlives the tab. */
+export interface Memory {
+  recall(key: string): Promise<string | null>;
+  remember(key: string, value: string): Promise<void>;
+}
+
+export interface Applicant {
+  readonly gpu: Gpu;
+  readonly adapter: AdapterProfile;
+  readonly model: Model;
+  readonly train: Train;
+  /** The most that the donor gives; null: no cap. */
+  readonly memoryBytes: number | null;
+  readonly memory: Memory;
+  /** Seconds. */
+  readonly now: () => number;
+}
+
+/** A device that needs longer for one layer is measured once. */
+const PATIENCE_SECONDS = 0.5;
+const TIMED_RUNS = 3;
+const PROBE_BYTES = 256 * 2 ** 20;
+const MOST_PROBED_BYTES = 8 * 2 ** 30;
+
+/** The measured profile, or the sentence that says what is wrong with this GPU. */
+export async function admit(applicant: Applicant): Promise<Result<Profile>> {
+  const { gpu, model, train, memory, now } = applicant;
+  const cases = kernelCases(gpu, model, train.sequenceLength);
+  const key = `checked ${await fingerprint(applicant, cases)}`;
+  const isKnown = (await memory.recall(key)) !== null;
+  const checked = isKnown ? success(0) : await checkKernels(gpu, cases, now);
+  if (!checked.ok) return checked;
+  if (!isKnown) await memory.remember(key, 'right');
+  const layers = await layerTimes(applicant);
+  const memoryBytes = await allocatable(applicant);
+  return success({ layers, memoryBytes, checkedKernels: checked.value });
+}
+
+/** SHA-256 over what the verdict depends on. */
+async function fingerprint({ gpu, adapter }: Applicant, cases: readonly KernelCase[]): Promise<string> {
+  const texts = cases.map(({ kernel, dims }) => [kernel.name, dims, kernel.variant(gpu.family, dims).code]);
+  const bytes = new TextEncoder().encode(JSON.stringify([adapter, gpu.family, texts]));
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Forward and backward of one layer for micro-batches of one and two samples, as far as the run has them. */
+async function layerTimes({ gpu, model, train, now }: Applicant): Promise<Profile['layers']> {
+  const { globalBatchSize, sequenceLength: sequence } = train;
+  const sizes = [...new Set([1, Math.min(2, globalBatchSize)])];
+  // A layer in the middle has neither embedding nor head.
+  const first = model.layers > 2 ? 1 : 0;
+  const size = { layers: [first, first + 1] as const, samples: Math.max(...sizes), sequence, slots: 1 };
+  const slotOf = new Map([[0, 0]]);
+  gpu.device.pushErrorScope('out-of-memory');
+  const stage = await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes });
+  if ((await gpu.device.popErrorScope()) !== null) {
+    stage.close();
+    return []; // not even one layer fits: the plan's own memory check says the rest
+  }
+  const times: Profile['layers'] = [];
+  for (const samples of sizes) times.push(await timeLayer(stage, model, samples, sequence, now));
+  stage.close();
+  return times;
+}
+
+async function timeLayer(
+  stage: GpuStage,
+  { width, layers }: Model,
+  samples: number,
+  sequence: number,
+  now: () => number,
+): Promise<Profile['layers'][number]> {
+  const random = seededRandom(samples);
+  const rows = samples * sequence;
+  const stream = Float32Array.from({ length: rows * width }, () => random() - 0.5);
+  const ids = new Uint32Array(rows);
+  const gradient = layers === 1 ? null : stream; // the last stage makes its own
+  const timed = async (work: () => void): Promise<number> => {
+    const begun = now();
+    work();
+    await stage.settled();
+    return now() - begun;
+  };
+  let forwardSeconds = Number.POSITIVE_INFINITY;
+  let backwardSeconds = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < TIMED_RUNS; run++) {
+    const input = { microBatch: 0, samples, input: stream, tokens: { ids, targets: ids }, evaluation: false };
+    forwardSeconds = Math.min(forwardSeconds, await timed(() => stage.forward(input)));
+    backwardSeconds = Math.min(backwardSeconds, await timed(() => stage.backward(0, gradient)));
+    if (forwardSeconds + backwardSeconds > PATIENCE_SECONDS) break;
+  }
+  return { samples, forwardSeconds, backwardSeconds };
+}
+
+/** Bytes that the device gives, tried up to the donor's cap or what the whole model would need here. */
+async function allocatable({ gpu: { device }, model, train, memoryBytes }: Applicant): Promise<number> {
+  const alone = peerId('alone');
+  const plan = equalSplit(model, train.globalBatchSize, [alone]);
+  const needed = predictedBytes(model, plan, alone, train.sequenceLength);
+  const wanted = Math.min(needed, memoryBytes ?? needed, MOST_PROBED_BYTES);
+  const chunk = Math.min(PROBE_BYTES, device.limits.maxBufferSize);
+  const buffers: GPUBuffer[] = [];
+  let had = 0;
+  while (had < wanted) {
+    const size = Math.ceil(Math.min(chunk, wanted - had) / 4) * 4;
+    device.pushErrorScope('out-of-memory');
+    buffers.push(device.createBuffer({ label: 'memory probe', size, usage: GPUBufferUsage.STORAGE }));
+    if ((await device.popErrorScope()) !== null) break;
+    had += size;
+  }
+  for (const buffer of buffers) buffer.destroy();
+  return Math.min(had, wanted);
+}

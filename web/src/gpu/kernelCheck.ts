@@ -1,0 +1,91 @@
+/**
+ * Whether this GPU computes right: each kernel of the run's model once, in this model's widths, against its CPU
+ * reference. Only the number of rows is small, so that the references are cheap; the pipelines are those that the
+ * stages will use, out of the same cache, so that nothing is compiled twice. A shape whose arrays are too large for a
+ * reference in JavaScript is replaced by the kernel's own largest case.
+ */
+import { adamw } from '../../../shaders/adamw.ts';
+import { addInto } from '../../../shaders/addInto.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { compareKernel } from '../../../shaders/verify.ts';
+import { type Result, refusal, success } from '../../../swarm/base.ts';
+import type { Model } from '../../../swarm/model.ts';
+import { program } from '../../../swarm/program.ts';
+import { backward, type Dispatch, forward, type Places } from './operations.ts';
+import type { Gpu } from './stage.ts';
+
+export interface KernelCase {
+  readonly kernel: Kernel;
+  readonly dims: Dims;
+}
+
+/** Rows of the check: more than one sample's first positions teach nothing. */
+const POSITIONS = 8;
+/** A reference makes some 10⁸ multiplications a second, and fills some 10⁷ elements. */
+const LARGEST_ELEMENTS = 1_500_000;
+const LARGEST_FLOPS = 60_000_000;
+/** No check takes longer; the cheapest kernels come first. */
+const BUDGET_SECONDS = 3.5;
+
+/** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
+export function kernelCases({ device }: Gpu, model: Model, sequence: number): KernelCase[] {
+  const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
+  const places: Places = {
+    samples: 1,
+    sequence: Math.min(sequence, POSITIONS),
+    width: model.width,
+    lossScale: 1 / sequence,
+    buffer: () => ({ buffer: none }),
+    value: () => ({ buffer: none }),
+    gradient: () => ({ buffer: none }),
+  };
+  const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
+  const dispatches = ends.flatMap(({ body, head }) =>
+    [...body, ...head].flatMap((step): Dispatch[] => [
+      ...forward(step, places, false),
+      ...forward(step, places, true),
+      ...backward(step, places),
+    ]),
+  );
+  none.destroy();
+  const found = new Map<string, KernelCase>();
+  for (const { kernel, dims } of [...dispatches, ...[adamw, addInto, sumSquares].map(ownCase)]) {
+    const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);
+    found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, fitting);
+  }
+  return [...found.values()].toSorted((a, b) => flops(a) - flops(b));
+}
+
+const flops = ({ kernel, dims }: KernelCase): number => kernel.cost(dims).flops;
+const elements = ({ kernel, dims }: KernelCase): number =>
+  Object.values(kernel.sizes(dims)).reduce((sum, size) => sum + size, 0);
+const isCheap = (one: KernelCase): boolean => elements(one) <= LARGEST_ELEMENTS && flops(one) <= LARGEST_FLOPS;
+
+/** The largest case of a kernel's own table that is cheap. */
+function ownCase(kernel: Kernel): KernelCase {
+  const cases = kernel.cases.map((dims) => ({ kernel, dims })).filter(isCheap);
+  return cases.reduce((best, next) => (elements(next) > elements(best) ? next : best));
+}
+
+/** How many were compared; or what is wrong with this GPU. `now`: seconds. */
+export async function checkKernels(
+  { device, family, pipelines }: Gpu,
+  cases: readonly KernelCase[],
+  now: () => number,
+): Promise<Result<number>> {
+  try {
+    await pipelines.precompile(cases.map(({ kernel, dims }) => [kernel, kernel.variant(family, dims)]));
+    const end = now() + BUDGET_SECONDS;
+    let checked = 0;
+    for (const { kernel, dims } of cases) {
+      if (checked > 0 && now() > end) break;
+      const { excess, where } = await compareKernel(device, family, kernel, dims, { pipelines });
+      if (excess > 0) return refusal(`${kernel.name} is wrong in the shape ${JSON.stringify(dims)}: ${where}`);
+      checked++;
+    }
+    return success(checked);
+  } catch (error) {
+    return refusal(error instanceof Error ? error.message : String(error));
+  }
+}
