@@ -36,6 +36,21 @@ test('the same bytes put many times at once are kept once', async () => {
   expect(readdirSync(join(folder, 'unfinished'))).toEqual([]);
 });
 
+test('bytes that come in pieces are one blob; a stream that breaks leaves nothing behind', async () => {
+  const blobs = await openBlobs(folder);
+  async function* pieces(broken: boolean) {
+    yield bytes.subarray(0, 700);
+    if (broken) throw new Error('the sender is gone');
+    yield bytes.subarray(700);
+  }
+  await expect(blobs.putStream(pieces(true))).rejects.toThrow('the sender is gone');
+  expect(await blobs.list()).toEqual([]);
+  expect(await blobs.putStream(pieces(false))).toBe(blobHash(bytes));
+  expect(await blobs.putStream(pieces(false))).toBe(await blobs.put(bytes));
+  expect(Uint8Array.from(await blobs.read(blobHash(bytes)))).toEqual(bytes);
+  expect(readdirSync(join(folder, 'unfinished'))).toEqual([]);
+});
+
 test('damage is found when a blob is read whole, a range past its end is an error', async () => {
   const blobs = await openBlobs(folder);
   const hash = await blobs.put(bytes);

@@ -3,7 +3,7 @@
  * and never changes, so anyone may read it without a lock, and the same bytes are kept once.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { access, type FileHandle, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { access, type FileHandle, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invariant } from '../swarm/base.ts';
 
@@ -13,6 +13,8 @@ export type BlobHash = string;
 export interface BlobStore {
   /** Keeps the bytes and answers once they are on the disk. */
   put(bytes: Uint8Array): Promise<BlobHash>;
+  /** The same of bytes as they come; what did not come whole leaves nothing behind. */
+  putStream(chunks: AsyncIterable<Uint8Array>): Promise<BlobHash>;
   has(hash: BlobHash): Promise<boolean>;
   /** The file that holds the blob, if the store has it. */
   path(hash: BlobHash): string;
@@ -47,6 +49,13 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       () => false,
     );
 
+  const keep = async (temporary: string, hash: BlobHash): Promise<BlobHash> => {
+    await mkdir(dirname(path(hash)), { recursive: true });
+    await rename(temporary, path(hash));
+    await syncFolder(dirname(path(hash)));
+    return hash;
+  };
+
   return {
     path,
     has,
@@ -55,10 +64,23 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       if (await has(hash)) return hash;
       const temporary = join(unfinished, randomUUID());
       await writeSynced(temporary, bytes);
-      await mkdir(dirname(path(hash)), { recursive: true });
-      await rename(temporary, path(hash));
-      await syncFolder(dirname(path(hash)));
-      return hash;
+      return keep(temporary, hash);
+    },
+    async putStream(chunks) {
+      const temporary = join(unfinished, randomUUID());
+      const hash = createHash('sha256');
+      try {
+        const observed = (async function* () {
+          for await (const chunk of chunks) {
+            hash.update(chunk);
+            yield chunk;
+          }
+        })();
+        await writeSynced(temporary, observed);
+        return await keep(temporary, hash.digest('hex'));
+      } finally {
+        await rm(temporary, { force: true }); // there only where it failed
+      }
     },
     async read(hash) {
       const bytes = await readFile(path(hash));
@@ -95,10 +117,10 @@ export async function readExactly(file: FileHandle, position: number, bytes: num
   return out;
 }
 
-async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
+async function writeSynced(path: string, bytes: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
   const file = await open(path, 'wx');
   try {
-    await file.writeFile(bytes);
+    await writeFile(file, bytes);
     await file.sync();
   } finally {
     await file.close();

@@ -32,6 +32,10 @@ export const parseManifest = (text: string): Manifest => JSON.parse(text) as Man
 export const manifestHashes = ({ shards }: Manifest): string[] => shards.map(({ hash }) => hash);
 
 const FLOAT_BYTES = 4;
+/** Elements of one shard of checkpoint 0: 4 MiB, as much as is ever read of an init file at once. */
+const INITIAL_SHARD_ELEMENTS = 1 << 20;
+/** Elements of one piece on the way to a donor. */
+const PIECE_ELEMENTS = 1 << 18;
 
 /** Bytes of a shard's blob. */
 export const shardBytes = ([from, to]: Range, moments: boolean): number =>
@@ -46,18 +50,59 @@ export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, mani
   }
 }
 
-/** Puts the values that a run begins with into blobs: whole blocks, as checkpoint 0. */
-export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Manifest> {
+/** Puts the values that a run begins with into blobs, as checkpoint 0; one that is no number is refused by name. */
+export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Result<Manifest>> {
   const shards: ManifestShard[] = [];
-  for (const { name, elements } of model.blocks) {
-    const values = await weights.readBlock(name, 0, elements);
-    const hash = await blobs.put(new Uint8Array(values.buffer));
-    shards.push({ block: name, range: [0, elements], hash, moments: false });
-  }
-  return { step: 0, shards };
+  for (const { name, elements } of model.blocks)
+    for (let from = 0; from < elements; from += INITIAL_SHARD_ELEMENTS) {
+      const to = Math.min(elements, from + INITIAL_SHARD_ELEMENTS);
+      const values = await weights.readBlock(name, from, to);
+      const fault = weights.fault(name, from, values);
+      if (fault !== null) return refusal(fault);
+      const hash = await blobs.put(new Uint8Array(values.buffer));
+      shards.push({ block: name, range: [from, to], hash, moments: false });
+    }
+  return success({ step: 0, shards });
 }
 
-/** One kind of state of a range, out of as many shards as it takes. */
+/** One kind of state of a range, out of as many shards as it takes, in pieces that are read as they are asked for. */
+export function stateBytes(
+  blobs: BlobStore,
+  manifest: Manifest,
+  name: BlockName,
+  kind: StateKind,
+  range: Range,
+): Result<AsyncIterable<Uint8Array<ArrayBuffer>>> {
+  const parts = manifest.shards
+    .flatMap((shard) => {
+      const part = shard.block === name ? overlap(shard.range, range) : null;
+      return part === null ? [] : [{ shard, part }];
+    })
+    .sort((a, b) => a.part[0] - b.part[0]);
+  const covered = parts.reduce((sum, { part: [from, to] }) => sum + to - from, 0);
+  return covered === range[1] - range[0]
+    ? success(piecesOf(blobs, kind, parts))
+    : refusal(`checkpoint ${manifest.step} lacks a part of ${name}`);
+}
+
+async function* piecesOf(
+  blobs: BlobStore,
+  kind: StateKind,
+  parts: readonly { readonly shard: ManifestShard; readonly part: Range }[],
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  for (const { shard, part } of parts) {
+    const [start, end] = shard.range;
+    for (let from = part[0]; from < part[1]; from += PIECE_ELEMENTS) {
+      const bytes = (Math.min(part[1], from + PIECE_ELEMENTS) - from) * FLOAT_BYTES;
+      const at = (STATE_KINDS.indexOf(kind) * (end - start) + from - start) * FLOAT_BYTES;
+      yield kind === 'value' || shard.moments
+        ? await blobs.readRange(shard.hash, at, at + bytes)
+        : new Uint8Array(bytes);
+    }
+  }
+}
+
+/** The same, whole. */
 export async function readState(
   blobs: BlobStore,
   manifest: Manifest,
@@ -65,19 +110,14 @@ export async function readState(
   kind: StateKind,
   range: Range,
 ): Promise<Result<Uint8Array<ArrayBuffer>>> {
+  const pieces = stateBytes(blobs, manifest, name, kind, range);
+  if (!pieces.ok) return pieces;
   const out = new Uint8Array((range[1] - range[0]) * FLOAT_BYTES);
-  let covered = 0;
-  for (const shard of manifest.shards) {
-    const part = shard.block === name ? overlap(shard.range, range) : null;
-    if (part === null) continue;
-    covered += part[1] - part[0];
-    if (kind !== 'value' && !shard.moments) continue;
-    const skipped = STATE_KINDS.indexOf(kind) * (shard.range[1] - shard.range[0]);
-    const from = (skipped + part[0] - shard.range[0]) * FLOAT_BYTES;
-    const bytes = await blobs.readRange(shard.hash, from, from + (part[1] - part[0]) * FLOAT_BYTES);
-    out.set(bytes, (part[0] - range[0]) * FLOAT_BYTES);
+  let filled = 0;
+  for await (const piece of pieces.value) {
+    out.set(piece, filled);
+    filled += piece.length;
   }
-  if (covered !== range[1] - range[0]) return refusal(`checkpoint ${manifest.step} lacks a part of ${name}`);
   return success(out);
 }
 

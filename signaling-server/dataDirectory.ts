@@ -12,8 +12,9 @@ import { manifestHashes, parseManifest, storeInitialState } from './checkpointSt
 import { lockDataDirectory } from './dataLock.ts';
 import { parseDocument, type RunDocument } from './runDocument.ts';
 import { readRunFile } from './runFileOnDisk.ts';
+import { hashSources } from './sources.ts';
 import { openStore, type Store } from './store.ts';
-import { prepareTokens } from './tokens.ts';
+import { type FileProgress, prepareTokens } from './tokens.ts';
 import { openWeights, seededWeights, type Weights } from './weights.ts';
 
 export interface DataDirectory {
@@ -50,8 +51,9 @@ export async function openDataDirectory(path: string): Promise<Result<DataDirect
 async function sweep(store: Store, blobs: BlobStore): Promise<void> {
   const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
   for (const name of store.runNames()) {
-    const { data, evaluation } = parseDocument(store.run(name)?.document ?? '{}');
+    const { data, evaluation, tokenizer } = parseDocument(store.run(name)?.document ?? '{}');
     for (const hash of [...data.shards, ...(evaluation?.shards ?? [])]) needed.add(hash);
+    for (const { hash } of tokenizer) needed.add(hash);
   }
   for (const hash of await blobs.list()) if (!needed.has(hash)) await blobs.remove(hash);
 }
@@ -61,36 +63,46 @@ export interface AddOptions {
   readonly seed?: number;
   /** In place of the file's name: the same file trained anew beside an earlier run of it. */
   readonly name?: string;
+  readonly progress?: FileProgress;
 }
 
 /** Puts the run of a file into the directory, or finds it there with the same content. Answers with its name. */
-export async function addRun(
-  { store, blobs, directory }: DataDirectory,
-  path: string,
-  { seed, name }: AddOptions = {},
-): Promise<Result<string>> {
+export async function addRun(data: DataDirectory, path: string, options: AddOptions = {}): Promise<Result<string>> {
+  const { seed, name, progress = () => {} } = options;
   const read = await readRunFile(path);
   if (!read.ok) return read;
   const seeded = seed === undefined ? read.value : withSeed(read.value, seed);
   const file: RunFile = name === undefined ? seeded : { ...seeded, name };
-  const tokens = await prepareTokens(file, path, blobs);
-  if (!tokens.ok) return tokens;
+  const known = data.store.run(file.name);
+  if (known === null) return addNewRun(data, file, path, progress);
+  const sources = await hashSources(file, path, progress);
+  if (!sources.ok) return sources;
+  if (known.contentHash === hashOf([file, sources.value])) return success(file.name);
+  return refusal(
+    `${path}: name "${file.name}" is known in ${data.directory} with another content: ` +
+      'expected the same run file, data and initial weights, or a name of its own',
+  );
+}
+
+async function addNewRun(
+  { store, blobs }: DataDirectory,
+  file: RunFile,
+  path: string,
+  progress: FileProgress,
+): Promise<Result<string>> {
   const model = modelOf(file);
   const weights = await openInitialWeights(file, path, model);
   if (!weights.ok) return weights;
   try {
+    const tokens = await prepareTokens(file, path, blobs, progress);
+    if (!tokens.ok) return tokens;
     const manifest = await storeInitialState(blobs, model, weights.value);
+    if (!manifest.ok) return refusal(`${path}: init ${manifest.reason}`);
+    const sources = await hashSources(file, path, progress);
+    if (!sources.ok) return sources;
     const document: RunDocument = { file, ...tokens.value, tensorNames: weights.value.tensorNames };
-    const contentHash = hashOf([document, manifestHashes(manifest)]);
-    const known = store.run(file.name);
-    if (known === null) {
-      store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest), Date.now());
-    } else if (known.contentHash !== contentHash) {
-      return refusal(
-        `${path}: name "${file.name}" is known in ${directory} with another content: ` +
-          'expected the same run file, data and initial weights, or a name of its own',
-      );
-    }
+    const contentHash = hashOf([file, sources.value]);
+    store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest.value), Date.now());
     return success(file.name);
   } finally {
     await weights.value.close();
@@ -99,7 +111,8 @@ export async function addRun(
 
 async function openInitialWeights({ init }: RunFile, path: string, model: Model): Promise<Result<Weights>> {
   if (typeof init !== 'string') return success(seededWeights(model, init.seed));
-  return openWeights(resolve(dirname(path), init), model);
+  const weights = await openWeights(resolve(dirname(path), init), model);
+  return weights.ok ? weights : refusal(`${path}: init ${weights.reason}`);
 }
 
 const hashOf = (content: unknown): string => createHash('sha256').update(JSON.stringify(content)).digest('hex');

@@ -1,16 +1,20 @@
 /**
  * What a donor fetches and sends over HTTP: token shards, state of a checkpoint, and the shards of the next one. Every
- * call carries the token that `welcome` gave; sizes are bounded by the model before anything is read.
+ * call carries the token that `welcome` gave; sizes are bounded by the model before anything is read, and nothing large is
+ * ever whole in memory: it goes between socket and disk piece by piece.
  */
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { BlobStore } from './blobs.ts';
-import { readState, STATE_KINDS, shardBytes } from './checkpointState.ts';
+import { STATE_KINDS, shardBytes, stateBytes } from './checkpointState.ts';
 import type { ActiveRun } from './run.ts';
 
 /** Calls a minute of one donor: tokens and state come in bursts, and donors of one address must not share a limit. */
 const CALLS_PER_MINUTE = 6_000;
 const YEAR_SECONDS = 31_536_000;
+const FLOAT_BYTES = 4;
+const TOO_LARGE = 'the model has no shard of so many bytes';
 
 const count = z.coerce.number().int().min(0).max(0xffffffff);
 const tokensParameters = z.object({ hash: z.string().regex(/^[0-9a-f]{64}$/) });
@@ -28,9 +32,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator: bearer };
 
   app.register(async (api) => {
-    api.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
-      done(null, body),
-    );
+    api.addContentTypeParser('application/octet-stream', (_request, body, done) => done(null, body));
     api.addHook('onRequest', async (request, reply) => {
       if (run.donorOfToken(bearer(request)) === null)
         return problem(reply, 401, 'this call needs the token of a donor');
@@ -54,15 +56,41 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (!found || from >= to || to > found.elements) return problem(reply, 404, 'the model has no such range');
       const manifest = run.checkpoint(parameters.data.checkpoint);
       if (manifest === null) return problem(reply, 404, `checkpoint ${parameters.data.checkpoint} is not kept`);
-      const bytes = await readState(blobs, manifest, found.name, kind, [from, to]);
+      const bytes = stateBytes(blobs, manifest, found.name, kind, [from, to]);
       if (!bytes.ok) return problem(reply, 500, bytes.reason);
-      return reply.type('application/octet-stream').send(Buffer.from(bytes.value.buffer));
+      return reply
+        .header('content-length', (to - from) * FLOAT_BYTES)
+        .type('application/octet-stream')
+        .send(Readable.from(bytes.value, { objectMode: false }));
     });
 
-    api.put('/api/state', { config: { rateLimit }, bodyLimit: largestShard }, async (request, reply) => {
-      if (!Buffer.isBuffer(request.body)) return problem(reply, 415, 'expected application/octet-stream');
-      if (request.body.length === 0) return problem(reply, 400, 'expected the bytes of a shard');
-      return { hash: await blobs.put(request.body) };
+    api.put('/api/state', { config: { rateLimit } }, async (request, reply) => {
+      if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
+      if (Number(request.headers['content-length'] ?? 0) > largestShard) return problem(reply, 413, TOO_LARGE);
+      try {
+        return { hash: await blobs.putStream(bounded(request.body, largestShard)) };
+      } catch (error) {
+        if (error instanceof UploadSizeError) return problem(reply, error.status, error.message);
+        throw error;
+      }
     });
   });
+}
+
+class UploadSizeError extends Error {
+  readonly status: number;
+  constructor(status: number, sentence: string) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+async function* bounded(body: AsyncIterable<Uint8Array>, limit: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > limit) throw new UploadSizeError(413, TOO_LARGE);
+    yield chunk;
+  }
+  if (bytes === 0) throw new UploadSizeError(400, 'expected the bytes of a shard');
 }

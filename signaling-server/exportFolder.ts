@@ -24,6 +24,8 @@ export interface Export {
   /** The init file's names; null: Hugging Face's. */
   readonly tensorNames: TensorNames | null;
   readonly read: Weights['readBlock'];
+  /** The tokenizer's files, where there are any. */
+  readonly tokenizer?: readonly { readonly name: string; readonly bytes: () => Promise<Uint8Array> }[];
   /** Strings for the safetensors header, such as the step. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -42,7 +44,7 @@ export async function exportTarget(directory: string): Promise<Result<{ readonly
   }
 }
 
-/** Writes the folder; its files are config.json and model.safetensors (F32). */
+/** Writes the folder: config.json, model.safetensors (F32) and the tokenizer's files. */
 export async function exportFolder(directory: string, content: Export): Promise<Result<string>> {
   const place = resolve(directory);
   const target = await exportTarget(place);
@@ -51,6 +53,7 @@ export async function exportFolder(directory: string, content: Export): Promise<
   await mkdir(unfinished, { recursive: true });
   try {
     await writeFile(join(unfinished, 'config.json'), `${JSON.stringify(config(content.model), null, 2)}\n`);
+    for (const { name, bytes } of content.tokenizer ?? []) await writeFile(join(unfinished, name), await bytes());
     await writeTensors(join(unfinished, 'model.safetensors'), content);
     if (target.value.exists) await rmdir(place);
     await rename(unfinished, place);
@@ -105,6 +108,6 @@ export async function openExport(
   }
   const model = modelFromConfig(json);
   if (!model.ok) return refusal(`${path}: ${model.reason}`);
-  const weights = await openWeights(join(directory, 'model.safetensors'), model.value);
+  const weights = await openWeights(directory, model.value);
   return weights.ok ? success({ model: model.value, weights: weights.value }) : weights;
 }

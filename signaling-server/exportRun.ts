@@ -17,11 +17,12 @@ export async function exportRun(
   if (row === null || newest === null) {
     return refusal(`there is no run "${name}" here: it has ${store.runNames().join(', ') || 'none'}`);
   }
-  const { file, tensorNames } = parseDocument(row.document);
+  const { file, tensorNames, tokenizer } = parseDocument(row.document);
   return exportFolder(target, {
     model: modelOf(file),
     tensorNames,
     read: checkpointWeights(blobs, parseManifest(newest.manifest)),
+    tokenizer: tokenizer.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) })),
     metadata: { format: 'pt', run: name, step: String(newest.committedSteps) },
   });
 }

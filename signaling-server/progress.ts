@@ -1,8 +1,11 @@
 /** How far a training is: a bar where someone looks at a terminal, a plain line now and then where not. */
 import cliProgress from 'cli-progress';
 import type { Snapshot } from '../swarm/messages.ts';
+import type { FileProgress } from './tokens.ts';
 
 const LINE_INTERVAL_MS = 5_000;
+/** A file that is read in less is not worth a line. */
+const FILE_INTERVAL_MS = 2_000;
 
 export interface TrainingProgress {
   /** A sentence above the bar. */
@@ -13,6 +16,20 @@ export interface TrainingProgress {
 
 export function trainingProgress(stream: NodeJS.WriteStream): TrainingProgress {
   return stream.isTTY ? bar(stream) : lines(stream);
+}
+
+/** `tokenising FILE: 37 %`, now and then, and at the end of a file that had such a line. */
+export function fileProgress(say: (line: string) => void, now: () => number = () => performance.now()): FileProgress {
+  let lastMs = now();
+  let last = '';
+  return (work, path, share) => {
+    const file = `${work} ${path}`;
+    const isEnd = share >= 1 && last === file;
+    if (!isEnd && now() - lastMs < FILE_INTERVAL_MS) return;
+    lastMs = now();
+    last = isEnd ? '' : file;
+    say(`${file}: ${Math.floor(100 * share)} %`);
+  };
 }
 
 /** Seconds to the last step, at the pace since the first step that was seen; null before the second. */

@@ -5,18 +5,21 @@
 import { type TokenList, windowCount } from '../swarm/data.ts';
 import type { RunFacts } from '../swarm/messages.ts';
 import { orderOf, type RunFile } from '../swarm/runFile.ts';
+import type { StoredFile } from './tokens.ts';
 import type { TensorNames } from './weights.ts';
 
 export interface RunDocument {
   readonly file: RunFile;
   readonly data: TokenList;
   readonly evaluation: TokenList | null;
+  /** The tokenizer's files, among the blobs; none where a token is a byte. */
+  readonly tokenizer: readonly StoredFile[];
   /** Names of the init file by the model's names, for the export; null: the model's (Hugging Face's) own. */
   readonly tensorNames: TensorNames | null;
 }
 
 /** The store's own words: written by `JSON.stringify` of the same type, migrated with the schema. */
-export const parseDocument = (text: string): RunDocument => JSON.parse(text) as RunDocument;
+export const parseDocument = (text: string): RunDocument => ({ tokenizer: [], ...JSON.parse(text) }) as RunDocument;
 
 /** What a donor is told of the run. */
 export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({

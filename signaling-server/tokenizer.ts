@@ -53,7 +53,11 @@ function parseTokenizer(text: string, path: string): Result<TextTokenizer> {
         const found: readonly (number | undefined)[] = library.encode(words, { add_special_tokens: false }).ids;
         return found.map((id) => id ?? NO_TOKEN);
       },
-      decode: (list) => (list.length === 0 ? '' : library.decode([...list])),
+      decode: (list) => {
+        // A model's vocabulary may be larger: its other ids stand for nothing.
+        const known = list.filter((id) => id < ids);
+        return known.length === 0 ? '' : library.decode(known);
+      },
     });
   } catch (error) {
     // The library reads what it does not check: its own words are all there is.

@@ -38,7 +38,7 @@ export interface RunTokens {
 }
 
 /** How far a file is read, from 0 to 1. */
-export type FileProgress = (file: string, share: number) => void;
+export type FileProgress = (work: 'tokenising' | 'checking', path: string, share: number) => void;
 
 interface Work {
   readonly run: RunFile;
@@ -120,7 +120,7 @@ async function addFile(
     if (!ids.ok) return ids.reason;
     await writer.add(ids.value);
     read += bytes.length;
-    progress(path, Math.min(1, read / size));
+    progress('tokenising', path, Math.min(1, read / size));
   }
   const rest = reader.end();
   if (!rest.ok) return rest.reason;

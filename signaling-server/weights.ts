@@ -1,14 +1,16 @@
 /**
- * A model's weights, block by block: from a safetensors file, checked whole against the model table before a tensor is
+ * A model's weights, block by block: from safetensors files, checked whole against the model table before a tensor is
  * read, or drawn from a seed. Nothing holds a whole model: a reader asks for a range of a block's elements.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { overlap, type Range, type Result, refusal, success } from '../swarm/base.ts';
 import { initialValues } from '../swarm/initialValues.ts';
 import { type BlockName, block, type Model, type TensorSpec } from '../swarm/model.ts';
-import { decodeElements, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../swarm/safetensors.ts';
+import { type Header, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../swarm/safetensors.ts';
 import { readExactly } from './blobs.ts';
+import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';
 import { readFault } from './runFileOnDisk.ts';
+import { findWeightFiles, type WeightFiles } from './weightFiles.ts';
 
 /** The model table's name of each tensor → the name an init file has for it. */
 export type TensorNames = Readonly<Record<string, string>>;
@@ -18,12 +20,16 @@ export interface Weights {
   readonly tensorNames: TensorNames | null;
   /** Elements `[from, to)` of the block, its tensors in the order of the model table. */
   readBlock(name: BlockName, from: number, to: number): Promise<Float32Array<ArrayBuffer>>;
+  /** Which of these values, read from the block's element `from` on, is no number, in a sentence; null: none. */
+  fault(name: BlockName, from: number, values: Float32Array): string | null;
   close(): Promise<void>;
 }
 
-const PREFIX = 'transformer.';
-/** Buffers that older checkpoints carry; the causal mask is part of attention here. */
-const MASK_BUFFER = /^(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)$/;
+/** What a checkpoint of the model inside, without its head, leaves out of the names. */
+const PREFIXES = ['transformer.', 'model.'];
+/** Buffers that older checkpoints carry: the causal mask and the angles are part of attention here. */
+const BUFFER =
+  /^(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)$|^(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq$/;
 
 export function seededWeights(model: Model, seed: number): Weights {
   let last: { readonly name: BlockName; readonly values: Float32Array<ArrayBuffer> } | undefined;
@@ -33,25 +39,53 @@ export function seededWeights(model: Model, seed: number): Weights {
       if (last?.name !== name) last = { name, values: initialValues(model, name, seed) };
       return last.values.slice(from, to);
     },
+    fault: () => null,
     close: async () => {},
   };
 }
 
-/** Opens `path` and compares its tensors with the model's: a missing, extra or mis-shaped one is refused by name. */
+/** Opens what is at `path` and compares its tensors with the model's: a missing, extra or mis-shaped one is refused. */
 export async function openWeights(path: string, model: Model): Promise<Result<Weights>> {
-  let file: FileHandle;
-  try {
-    file = await open(path);
-  } catch (error) {
-    return refusal(`${path}: ${readFault(error)}: a safetensors file was expected`);
+  const files = await findWeightFiles(path);
+  if (!files.ok) return files;
+  const parts: Part[] = [];
+  const close = async (): Promise<void> => void (await Promise.all(parts.map(({ file }) => file.close())));
+  for (const part of files.value.parts) {
+    const opened = await openPart(part);
+    if (opened.ok) parts.push(opened.value);
+    else {
+      await close();
+      return refusal(`${part}${opened.reason}`);
+    }
   }
-  const found = await readTensors(file, model).catch((error: unknown) => refusal(readFault(error)));
-  if (!found.ok) {
-    await file.close();
-    return refusal(`${path} ${found.reason}`);
-  }
-  const tensors = found.value;
-  return success({
+  const found = tensorsOf(files.value, parts, model);
+  if (found.ok) return success(weightsOf(found.value, model, close));
+  await close();
+  return found;
+}
+
+/** One safetensors file. */
+interface Part {
+  readonly path: string;
+  readonly file: FileHandle;
+  readonly header: Header;
+  /** Its first byte after the header. */
+  readonly dataStart: number;
+}
+
+/** A tensor of the model in its file. */
+interface FileTensor {
+  readonly part: Part;
+  readonly fileName: string;
+  readonly dtype: WeightType;
+  /** Its first byte in the file. */
+  readonly position: number;
+}
+
+type FileTensors = ReadonlyMap<string, FileTensor>;
+
+function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void>): Weights {
+  return {
     tensorNames: Object.fromEntries([...tensors].map(([name, { fileName }]) => [name, fileName])),
     async readBlock(name, from, to) {
       const out = new Float32Array(to - from);
@@ -59,64 +93,86 @@ export async function openWeights(path: string, model: Model): Promise<Result<We
         const wanted = overlap([from, to], [spec.offset, spec.offset + spec.elements]);
         const tensor = tensors.get(spec.name);
         if (!wanted || !tensor) continue;
-        out.set(await readElements(file, tensor, spec, wanted), wanted[0] - from);
+        out.set(await readElements(tensor, spec, wanted), wanted[0] - from);
       }
       return out;
     },
-    close: () => file.close(),
-  });
+    fault(name, from, values) {
+      const index = firstNonFinite(values);
+      if (index < 0) return null;
+      const element = from + index;
+      const spec = block(model, name).tensors.find(
+        ({ offset, elements }) => offset <= element && element < offset + elements,
+      );
+      const tensor = spec && tensors.get(spec.name);
+      return `${tensor?.part.path} has ${values[index]} in ${tensor?.fileName}, at its element ${element - (spec?.offset ?? 0)}: finite numbers were expected`;
+    },
+    close,
+  };
 }
 
-interface FileTensor {
-  readonly fileName: string;
-  readonly dtype: 'F32' | 'BF16';
-  /** Its first byte in the file. */
-  readonly position: number;
+async function readElements({ part, dtype, position }: FileTensor, { offset }: TensorSpec, [from, to]: Range) {
+  const size = elementBytes(dtype);
+  return elementsOf(dtype, await readExactly(part.file, position + (from - offset) * size, (to - from) * size));
 }
 
-async function readElements(file: FileHandle, tensor: FileTensor, { offset }: TensorSpec, [from, to]: Range) {
-  const size = tensor.dtype === 'F32' ? 4 : 2;
-  const bytes = await readExactly(file, tensor.position + (from - offset) * size, (to - from) * size);
-  return decodeElements(tensor.dtype, bytes);
+/** Reasons go on from the file's name. */
+async function openPart(path: string): Promise<Result<Part>> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path);
+    const header = await readHeader(file);
+    if (header.ok) return success({ path, file, ...header.value });
+    await file.close();
+    return refusal(` ${header.reason}`);
+  } catch (error) {
+    await file?.close();
+    return refusal(`: ${readFault(error)}: a safetensors file was expected`);
+  }
 }
 
-/** The model's tensors in the file, by the model table's names. Reasons go on from the file's name. */
-async function readTensors(file: FileHandle, model: Model): Promise<Result<ReadonlyMap<string, FileTensor>>> {
+async function readHeader(file: FileHandle): Promise<Result<Pick<Part, 'header' | 'dataStart'>>> {
   const { size } = await file.stat();
   const start = await readExactly(file, 0, Math.min(LENGTH_BYTES, size));
   const length = headerBytes(start, size);
   if (!length.ok) return length;
   const dataStart = LENGTH_BYTES + length.value;
   const header = parseHeader(await readExactly(file, LENGTH_BYTES, length.value), size - dataStart);
-  if (!header.ok) return header;
+  return header.ok ? success({ header: header.value, dataStart }) : header;
+}
 
+/** The model's tensors in the files, by the model table's names. */
+function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Result<FileTensors> {
   const specs = new Map(model.blocks.flatMap(({ tensors }) => tensors.map((spec) => [spec.name, spec] as const)));
+  const partOf = new Map<string, string>();
   const found = new Map<string, FileTensor>();
-  for (const [fileName, entry] of header.value.tensors) {
-    if (MASK_BUFFER.test(fileName) || isTiedHead(fileName, entry, model)) continue;
-    const name = specs.has(fileName) ? fileName : PREFIX + fileName;
-    const spec = specs.get(name);
-    if (!spec || found.has(name)) return refusal(`has a tensor that the model has not: ${fileName}`);
-    const fault = tensorFault(fileName, entry, spec);
-    if (fault) return refusal(fault);
-    const dtype = entry.dtype === 'BF16' ? 'BF16' : 'F32';
-    found.set(name, { fileName, dtype, position: dataStart + entry.from });
-  }
+  for (const part of parts)
+    for (const [fileName, entry] of part.header.tensors) {
+      const other = partOf.get(fileName);
+      if (other !== undefined) return refusal(`${files.path} has ${fileName} in two parts: ${other} and ${part.path}`);
+      partOf.set(fileName, part.path);
+      if (BUFFER.test(fileName) || isTiedHead(fileName, entry, model)) continue;
+      const name = [fileName, ...PREFIXES.map((prefix) => prefix + fileName)].find((candidate) => specs.has(candidate));
+      const spec = specs.get(name ?? '');
+      if (!spec || found.has(spec.name))
+        return refusal(`${part.path} has a tensor that the model has not: ${fileName}`);
+      const { dtype, shape } = entry;
+      if (shape.length !== spec.shape.length || shape.some((size, i) => size !== spec.shape[i]))
+        return refusal(
+          `${part.path} has ${fileName} in shape [${shape.join(', ')}]: the model needs [${spec.shape.join(', ')}]`,
+        );
+      if (!isWeightType(dtype))
+        return refusal(`${part.path} has ${fileName} in ${dtype}: one of ${WEIGHT_TYPES} was expected`);
+      found.set(spec.name, { part, fileName, dtype, position: part.dataStart + entry.from });
+    }
+  for (const [tensor, place] of files.places ?? [])
+    if (partOf.get(tensor) !== place) return refusal(`${files.path} puts ${tensor} into ${place}, which has it not`);
   for (const { name, shape } of specs.values())
-    if (!found.has(name)) return refusal(`lacks the model's tensor ${name} [${shape.join(', ')}]`);
+    if (!found.has(name)) return refusal(`${files.path} lacks the model's tensor ${name} [${shape.join(', ')}]`);
   return success(found);
 }
 
 /** Some checkpoints of a tied model repeat the token table as its head. Of the same shape it is left unread. */
 function isTiedHead(fileName: string, { shape }: TensorEntry, { tied, vocabulary, width }: Model): boolean {
   return tied && fileName === 'lm_head.weight' && shape.length === 2 && shape[0] === vocabulary && shape[1] === width;
-}
-
-function tensorFault(fileName: string, { dtype, shape }: TensorEntry, spec: TensorSpec): string | null {
-  if (shape.length !== spec.shape.length || shape.some((size, i) => size !== spec.shape[i]))
-    return `has ${fileName} in shape [${shape.join(', ')}]: the model needs [${spec.shape.join(', ')}]`;
-  if (dtype === 'F16')
-    return `has ${fileName} in F16, which comes with a later version of Shoal: F32 or BF16 is expected`;
-  if (dtype !== 'F32' && dtype !== 'BF16') return `has ${fileName} in ${dtype}: F32 or BF16 was expected`;
-  return null;
 }

@@ -1,11 +1,13 @@
 /** `shoal sample`: text from an exported folder. */
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
 import { readFault } from '../runFileOnDisk.ts';
-import { sampleText } from '../sampleText.ts';
+import { BYTES, sampleText } from '../sampleText.ts';
+import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE } from '../tokenizer.ts';
 import { openWeights } from '../weights.ts';
 import { badInput, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
@@ -22,8 +24,8 @@ interface SampleOptions {
 export function addSampleCommand(program: Command): void {
   program
     .command('sample')
-    .description('text from an exported model, one byte a token')
-    .requiredOption('--weights <dir>', 'a folder with config.json and model.safetensors')
+    .description('text from an exported model; one byte a token where it has no tokenizer.json')
+    .requiredOption('--weights <dir>', 'a folder with config.json, weights and perhaps tokenizer.json')
     .requiredOption('--prompt <text>', 'what the text begins with')
     .option('--tokens <n>', 'tokens to add', wholeNumber('--tokens', 1), 200)
     .option('--temperature <x>', '0 takes the likeliest token each time', temperature, 0.8)
@@ -43,16 +45,26 @@ function temperature(text: string): number {
 async function sample(options: SampleOptions): Promise<void> {
   const { prompt } = options;
   const model = await readModel(join(options.weights, 'config.json'));
-  const outside = [...Buffer.from(prompt, 'utf8')].find((byte) => byte >= model.vocabulary);
-  if (prompt === '') throw badInput('--prompt must be one byte or more');
-  if (outside !== undefined) throw badInput(`--prompt has the byte ${outside}, but vocab_size is ${model.vocabulary}`);
-  const weights = need(await openWeights(join(options.weights, 'model.safetensors'), model), badInput);
+  const tokenizer = await readTokenizer(join(options.weights, TOKENIZER_FILE), model);
+  const ids = tokenizer.encode(prompt);
+  if (ids.length === 0) throw badInput('--prompt must be one token or more');
+  if (ids.includes(NO_TOKEN)) throw badInput('--prompt has text that the tokenizer has no token for');
+  const outside = ids.find((id) => id >= model.vocabulary);
+  if (outside !== undefined) throw badInput(`--prompt has the token ${outside}, but vocab_size is ${model.vocabulary}`);
+  const weights = need(await openWeights(options.weights, model), badInput);
   try {
-    const text = await sampleText(model, weights.readBlock, options);
+    const text = await sampleText(model, weights.readBlock, options, tokenizer);
     process.stdout.write(options.json ? `${JSON.stringify({ prompt, text })}\n` : `${prompt}${text}\n`);
   } finally {
     await weights.close();
   }
+}
+
+async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextTokenizer> {
+  if (!existsSync(path)) return BYTES;
+  const tokenizer = need(await openTokenizer(path), badInput);
+  if (tokenizer.ids > vocabulary) throw badInput(`${path} has ${tokenizer.ids} ids, but vocab_size is ${vocabulary}`);
+  return tokenizer;
 }
 
 async function readModel(path: string): Promise<Model> {

@@ -8,6 +8,7 @@ import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.
 import { closeAll, type HeadlessDonor, openHeadlessDonors } from '../headless.ts';
 import { aborted, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
+import { fileProgress } from '../progress.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 import type { Log } from '../run.ts';
 import { parseDocument } from '../runDocument.ts';
@@ -81,7 +82,8 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
 
 /** The file's run, else the one that was active last, else the bundled one. */
 async function chooseRun(data: DataDirectory, path: string | undefined, log: Log): Promise<string> {
-  if (path !== undefined) return need(await addRun(data, path), badInput);
+  if (path !== undefined)
+    return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
   const active = data.store.activeRun();
   if (active !== null) return active.name;
   log('info', 'no run is here yet: taking the bundled one');

@@ -10,6 +10,7 @@ import { exportTarget } from '../exportFolder.ts';
 import { exportRun } from '../exportRun.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
+import { fileProgress } from '../progress.ts';
 import { PAGES_FOLDER } from '../projectRoot.ts';
 import type { ActiveRun } from '../run.ts';
 import { parseDocument } from '../runDocument.ts';
@@ -69,7 +70,9 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
 }
 
 async function trainIn(data: DataDirectory, path: string, options: SwarmOptions): Promise<void> {
-  const runName = need(await addRun(data, path, options.seed === undefined ? {} : { seed: options.seed }), badInput);
+  const progress = fileProgress((line) => terminalLog()('info', line));
+  const seed = options.seed === undefined ? {} : { seed: options.seed };
+  const runName = need(await addRun(data, path, { progress, ...seed }), badInput);
   const { file } = parseDocument(data.store.run(runName)?.document ?? '');
   checkSteps(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
