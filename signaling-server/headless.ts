@@ -2,8 +2,10 @@
  * Donors without a person: each is a headless browser of its own that opens the donor page and presses the same button.
  * They use nothing that a person's tab would not have; what they cost ends with this process, however that ends.
  */
-import { type Browser, type BrowserServer, chromium, type Page } from 'playwright';
+import { readdirSync, readFileSync } from 'node:fs';
+import { type Browser, type BrowserServer, type CDPSession, chromium, type Page } from 'playwright';
 import { assertNever, type Result, refusal, success } from '../swarm/base.ts';
+import { type Limits, limitsFragment, NO_LIMITS } from '../swarm/limits.ts';
 import { findBrowser, NO_BROWSER } from './findBrowser.mjs';
 import type { Log } from './run.ts';
 
@@ -31,6 +33,14 @@ export interface HeadlessDonor {
   readonly browserPid: number;
   /** Resolves when this donor computes no more: browser gone, tab crashed, or the page gave up; with the reason. */
   readonly ended: Promise<string>;
+  /** Every name that the server gave it: a new one on each connection. */
+  readonly peers: ReadonlySet<string>;
+  /** SIGKILL to its tab's renderer process. */
+  kill(): Promise<boolean>;
+  /** Its GPU process crashes; resolves when the page says so. */
+  loseGpu(): Promise<boolean>;
+  /** Resolves with true when it is in a plan, with false when it never will be. */
+  computes(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -59,7 +69,12 @@ export async function launchBrowser(): Promise<Result<{ readonly server: Browser
 }
 
 /** Opens the donor page of a server and presses its button; resolves when the server has admitted it. */
-export async function openHeadlessDonor(url: string, number: number, log: Log): Promise<Result<HeadlessDonor>> {
+export async function openHeadlessDonor(
+  url: string,
+  number: number,
+  log: Log,
+  limits: Limits = NO_LIMITS,
+): Promise<Result<HeadlessDonor>> {
   const launched = await launchBrowser();
   if (!launched.ok) return launched;
   const { server, browser } = launched.value;
@@ -76,20 +91,69 @@ export async function openHeadlessDonor(url: string, number: number, log: Log): 
     await browser.close().catch(() => {}); // it may be gone already
     await server.close().catch(() => server.kill());
   };
-  const admitted = await Promise.race([admission(page, url), ended.then(refusal)]);
+  const peers = new Set<string>();
+  await page.exposeFunction('shoalPeer', (peer: string) => peers.add(peer));
+  const admitted = await Promise.race([admission(page, `${url}/#${limitsFragment(limits)}`), ended.then(refusal)]);
   if (!admitted.ok) {
     await close();
     return refusal(`donor ${number} was not admitted: ${admitted.reason}`);
   }
   log('debug', `donor ${number} is admitted: browser ${server.process().pid}`);
-  const gaveUp = failure(page);
+  await tellPeers(page);
+  const session = await browser.newBrowserCDPSession();
+  const renderer = await rendererPid(session);
+  const over = Promise.race([ended, failure(page)]);
+  const until = (state: PageState): Promise<boolean> =>
+    Promise.race([untilState(page, state), over.then(() => false)]).catch(() => false);
   return success({
     page,
     browser,
     browserPid: server.process().pid ?? 0,
-    ended: Promise.race([ended, gaveUp]),
+    ended: over,
+    peers,
+    kill: async () => renderer !== null && process.kill(renderer, 'SIGKILL') && (await ended) !== '',
+    loseGpu: async () => {
+      const lost = until('reconnecting');
+      session.send('Browser.crashGpuProcess').catch(() => {}); // the browser may take its time to answer
+      return lost;
+    },
+    computes: () => until('computing'),
     close,
   });
+}
+
+/** The page marks its body with the name that the server gave it. */
+async function tellPeers(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const tell = (): void => {
+      const { shoalPeer } = globalThis as unknown as { shoalPeer(peer: string): void };
+      if (document.body.dataset.peer !== undefined) shoalPeer(document.body.dataset.peer);
+    };
+    new MutationObserver(tell).observe(document.body, { attributes: true, attributeFilter: ['data-peer'] });
+    tell();
+  });
+}
+
+const untilState = async (page: Page, state: PageState): Promise<boolean> => {
+  await page.waitForFunction((wanted) => document.body.dataset.state === wanted, state, { timeout: 0 });
+  return true;
+};
+
+/** Of a browser's renderer processes the donor's is the one with a worker. */
+async function rendererPid(session: CDPSession): Promise<number | null> {
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  return processInfo.find(({ type, id }) => type === 'renderer' && hasWorker(id))?.id ?? null;
+}
+
+function hasWorker(pid: number): boolean {
+  try {
+    const threads = readdirSync(`/proc/${pid}/task`);
+    return threads.some((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').startsWith('DedicatedWorker'),
+    );
+  } catch {
+    return false; // it ended in between, or this is no Linux
+  }
 }
 
 async function admission(page: Page, url: string): Promise<Result<null>> {

@@ -14,6 +14,8 @@ function find(): string {
 
 const root = find();
 
+/** The built command. */
+export const COMMAND_FILE = join(root, 'dist', 'server', 'cli.js');
 export const PAGES_FOLDER = join(root, 'dist', 'web');
 /** What commands keep between two starts; git ignores it. */
 export const WORK_FOLDER = join(root, '.shoal');

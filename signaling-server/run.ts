@@ -36,6 +36,7 @@ import type { BlobStore } from './blobs.ts';
 import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { MetricsFile } from './metricsFile.ts';
+import { Network, type NetworkOptions } from './network.ts';
 import { addRollBack } from './rollBacks.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import { configOf, type RunTerms, startState } from './runStart.ts';
@@ -43,7 +44,7 @@ import type { Store } from './store.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
-export interface RunOptions extends RunTerms {
+export interface RunOptions extends RunTerms, NetworkOptions {
   readonly store: Store;
   readonly blobs: BlobStore;
   readonly name: string;
@@ -83,6 +84,7 @@ export class ActiveRun implements DonorHost {
   /** Everyone who was ever admitted, in order. */
   readonly joined: PeerId[] = [];
   readonly refusals = new Map<RefusalReason, number>();
+  readonly network: Network;
   readonly #options: RunOptions;
   readonly #connections = new Map<PeerId, Connection>();
   readonly #listeners = new Set<() => void>();
@@ -103,6 +105,7 @@ export class ActiveRun implements DonorHost {
     invariant(row, `the store knows no run ${name}`);
     this.name = name;
     this.#options = options;
+    this.network = new Network(options);
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
     this.facts = factsOf(this.document);
@@ -186,13 +189,15 @@ export class ActiveRun implements DonorHost {
     return this.phase === 'stopped';
   }
 
-  admit({ adapter, limits = NO_LIMITS }: HelloMessage, link: DonorLink): PeerId | RefusalReason {
+  admit({ adapter, invite, limits = NO_LIMITS }: HelloMessage, link: DonorLink): PeerId | RefusalReason {
+    if (!this.network.isInvited(invite)) return 'notInvited';
     if (this.#closed) return 'serverFull';
     if (this.phase === 'finished') return 'runFinished';
     if (this.#connections.size >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
     this.#connections.set(peer, { link, token, adapter, limits, profile: null });
+    this.network.connected(peer, link);
     const { generation, epoch, committedSteps } = this.#state;
     link.send({
       type: 'welcome',
@@ -200,7 +205,7 @@ export class ActiveRun implements DonorHost {
       peer,
       token,
       run: this.facts,
-      iceServers: [],
+      iceServers: this.network.iceServers,
       generation,
       epoch,
       committedSteps,
@@ -234,10 +239,11 @@ export class ActiveRun implements DonorHost {
         return null;
       case 'signal':
         // Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault.
-        this.#connections
-          .get(message.to)
-          ?.link.send({ type: 'signal', from: peer, epoch: message.epoch, data: message.data });
+        this.#signal(peer, message);
         return null;
+      case 'report':
+        this.network.reported(peer, message.links ?? []);
+        break;
       case 'uploaded':
         if (!message.shards.every((shard) => this.#isStored(shard.hash, shardBytes(shard.range, true))))
           return 'malformed';
@@ -251,7 +257,12 @@ export class ActiveRun implements DonorHost {
     return null;
   }
 
+  relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null {
+    return this.#connections.has(peer) ? this.network.relay.accept(peer, bytes) : null;
+  }
+
   gone(peer: PeerId, detail: string): void {
+    this.network.gone(peer);
     if (this.#closed || !this.#connections.delete(peer)) return;
     this.#options.store.addEvent(this.name, 'gone', `${peer}: ${detail}`, Date.now());
     this.#dispatch({ type: 'donorGone', peer, detail });
@@ -379,6 +390,7 @@ export class ActiveRun implements DonorHost {
         return;
       case 'storeEpoch':
         this.#plan = effect.plan;
+        this.network.planned(effect.plan);
         store.saveEpoch(this.name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
         return;
       case 'storePaused':
@@ -392,6 +404,10 @@ export class ActiveRun implements DonorHost {
       case 'stopped':
         return; // every event ends with the listeners being told
     }
+  }
+
+  #signal(from: PeerId, { to, epoch, attempt = 0, data }: Extract<PeerMessage, { type: 'signal' }>): void {
+    this.#connections.get(to)?.link.send({ type: 'signal', from, epoch, attempt, data });
   }
 
   #isStored(hash: string, bytes: number): boolean {

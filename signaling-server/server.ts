@@ -3,6 +3,7 @@
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
 import { existsSync } from 'node:fs';
+import { createServer as createSecureServer } from 'node:https';
 import { isIP } from 'node:net';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
@@ -13,10 +14,12 @@ import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import type { WatchMessage } from '../swarm/watch.ts';
+import { type Access, isSameOrigin } from './access.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
 import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
+import type { NetworkOptions } from './network.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { type PlanWishes, planTerms } from './planning.ts';
 import { ActiveRun, type Log } from './run.ts';
@@ -31,7 +34,8 @@ const STOP_LIMIT_MS = 180_000;
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
 
-export interface ServerOptions extends PlanWishes {
+export interface ServerOptions extends PlanWishes, NetworkOptions {
+  readonly access?: Access;
   readonly data: DataDirectory;
   readonly runName: string;
   readonly log: Log;
@@ -45,6 +49,7 @@ export interface ServerOptions extends PlanWishes {
   readonly steps?: number;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
+  readonly gatherLimitMs?: number | null;
   /** Told every operator token: the first one, and one after each login. */
   readonly onOperatorToken?: (token: string) => void;
 }
@@ -60,16 +65,16 @@ export interface Server {
 }
 
 export async function createServer(options: ServerOptions): Promise<Result<Server>> {
-  const { data, host = 'localhost', port = DEFAULT_PORT, log } = options;
+  const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, log } = options;
   const run = activeRun(options);
-  const app = Fastify({ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true });
+  const app = application(access);
   const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
     options.onOperatorToken?.(token),
   );
   await addPlugins(app, options.pages);
   addDonorApi(app, run, data.blobs);
-  addOperatorApi(app, run, (from) => watchMessage(run, data, from), session, false);
-  const sockets = addDonorSockets(app, run);
+  addOperatorApi(app, run, (from) => watchMessage(run, data, from), session, access);
+  const sockets = addDonorSockets(app, run, access);
   app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () =>
@@ -95,7 +100,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   }
   log('debug', 'the server listens');
   return success({
-    url: addressOf(app, host),
+    url: addressOf(app, host, access),
     run,
     operatorToken: session.token,
     stop: async () => {
@@ -104,6 +109,14 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
       await close();
     },
     close,
+  });
+}
+
+function application({ tls, trustProxy }: Access): FastifyInstance {
+  return Fastify({
+    ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
+    ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
+    ...(tls === undefined ? {} : { serverFactory: (handler) => createSecureServer(tls, handler) }),
   });
 }
 
@@ -150,9 +163,12 @@ async function addPlugins(app: FastifyInstance, pages: string | undefined): Prom
   app.get('/operator', (_request, reply) => reply.sendFile('operator.html'));
 }
 
-function addDonorSockets(app: FastifyInstance, run: ActiveRun): Set<DonorSocket> {
+function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access): Set<DonorSocket> {
   const sockets = new Set<DonorSocket>();
   app.register(async (donors) => {
+    donors.addHook('onRequest', async ({ headers }, reply) => {
+      if (!isSameOrigin(headers, access)) return reply.code(403).send({ error: 'only the donor page may do this' });
+    });
     donors.get('/api/donor', { websocket: true }, (socket) => {
       const donor = new DonorSocket(socket, run, Date.now());
       sockets.add(donor);
@@ -165,25 +181,15 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun): Set<DonorSocket>
 function watchMessage(run: ActiveRun, { store }: DataDirectory, from: number): WatchMessage {
   const records = store.steps(run.name, Math.max(from, run.committedSteps - RECENT_STEPS));
   const recent = records.map(({ step, loss, tokens, seconds }) => ({ step, loss, tokens, seconds }));
-  return { snapshot: run.snapshot(), recent };
+  return { snapshot: { ...run.snapshot(), links: run.network.links() }, recent };
 }
 
-function addressOf(app: FastifyInstance, host: string): string {
+function addressOf(app: FastifyInstance, host: string, { tls }: Access): string {
   const address = app.server.address();
   invariant(address !== null && typeof address === 'object', 'the server listens on a port');
   const isAny = host === '0.0.0.0' || host === '::';
   const name = isAny ? 'localhost' : isIP(host) === 6 ? `[${host}]` : host;
-  return `http://${name}:${address.port}`;
-}
-
-/** A browser gives WebGPU only to https and to localhost: what to say where the address is neither. */
-export function secureContextProblem(host: string): string | null {
-  const isLocal = host === 'localhost' || host.endsWith('.localhost') || host.startsWith('127.') || host === '::1';
-  if (isLocal) return null;
-  return (
-    `Browsers give WebGPU only to https and to localhost: donors who open http://${host} will have none. ` +
-    'Put a proxy with a certificate before this server, or let donors reach it as localhost.'
-  );
+  return `${tls ? 'https' : 'http'}://${name}:${address.port}`;
 }
 
 function listenProblem(error: unknown, host: string, port: number): string {

@@ -53,6 +53,10 @@ export interface Store {
   /** What each donor carried in all. */
   ledger(name: string): LedgerEntry[];
   addEvent(name: string, kind: string, detail: string, nowMs: number): void;
+  /** What was added of this kind, in order, after the event of the number `after`. */
+  events(name: string, kind: string, after: number): string[];
+  /** Number of the newest event of any run; 0 where there is none. */
+  newestEvent(): number;
   close(): void;
 }
 
@@ -231,6 +235,11 @@ function storeOf(database: DatabaseSyncInstance): Store {
 
     addEvent: (name, kind, detail, nowMs) =>
       run('INSERT INTO event (run, atMs, kind, detail) VALUES (?, ?, ?, ?)', name, nowMs, kind, detail),
+    events: (name, kind, after) =>
+      many('SELECT detail FROM event WHERE run = ? AND kind = ? AND id > ? ORDER BY id', name, kind, after).map((row) =>
+        String(row.detail),
+      ),
+    newestEvent: () => Number(one('SELECT coalesce(max(id), 0) AS id FROM event')?.id),
     close: () => database.close(),
   };
 }

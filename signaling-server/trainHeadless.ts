@@ -1,82 +1,177 @@
 /**
- * A whole training with headless donors: server, donors one after the other, to the run's end or until it is
- * interrupted; then nothing of it is left running. `swarm` and `demo` are this with different words around it.
+ * A whole training with headless donors: server, donors one after the other, faults where a script wants them, to the
+ * run's end or until it is interrupted; then nothing of it is left running. `swarm` and `demo` are this with different
+ * words around it.
  */
 import { type Result, refusal, success } from '../swarm/base.ts';
+import { NO_PLAN } from '../swarm/coordinator/course.ts';
+import type { Limits } from '../swarm/limits.ts';
+import type { Snapshot } from '../swarm/messages.ts';
+import { Chaos, type ChaosRecord } from './chaos.ts';
+import type { ChaosEntry } from './chaosScript.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';
-import type { PlanWishes } from './planning.ts';
-import type { ActiveRun, Log } from './run.ts';
-import { createServer, type Server, type ServerOptions } from './server.ts';
+import type { DonorMemory, Log } from './run.ts';
+import type { RunStatus, TrainingServer } from './trainingServer.ts';
 
-export interface Training extends PlanWishes, Pick<ServerOptions, 'data' | 'runName' | 'steps' | 'metricsPath'> {
+export interface Training {
+  /** Closed at the end. */
+  readonly server: TrainingServer;
   readonly donors: number;
-  readonly pages: string;
+  /** Of each donor in the order opened; one that is not in it gives what it has. */
+  readonly limits?: readonly Limits[];
   readonly log: Log;
   readonly interrupt: AbortSignal;
-  readonly onServing?: (server: Server) => void;
   readonly onOpened?: (opened: number) => void;
-  readonly onChange?: (run: ActiveRun) => void;
+  readonly onChange?: (status: RunStatus) => void;
+  readonly chaos?: readonly ChaosEntry[];
+  /** Kills the server and starts it again, for so many donors who should come back. */
+  readonly killServer?: (donors: number) => Promise<Result<null>>;
 }
-
-export type Outcome = 'finished' | 'interrupted';
 
 /** The run's end, seen from outside: what it ended with is in the store. */
 export interface Trained {
-  readonly outcome: Outcome;
-  readonly run: ActiveRun;
+  readonly outcome: 'finished' | 'interrupted';
+  readonly committedSteps: number;
+  readonly chaos: readonly ChaosRecord[];
+  /** Of each donor that computed, by the number in which it was opened. */
+  readonly memory: readonly (DonorMemory & { readonly donor: number })[];
 }
 
 export async function trainHeadless(training: Training): Promise<Result<Trained>> {
-  const { donors: count, interrupt, log, data, runName } = training;
-  data.store.setOperatorPaused(runName, false); // to train is what this command was asked for
-  const created = await createServer({ ...training, port: 0, expectedDonors: count });
-  if (!created.ok) return created;
-  const server = created.value;
-  const donors: HeadlessDonor[] = [];
+  const { server, interrupt, log } = training;
+  const swarm = new Swarm(training);
   try {
-    training.onServing?.(server);
-    server.run.onChange(() => training.onChange?.(server.run));
-    const work = server.run.phase === 'finished' ? Promise.resolve(null) : openAndTrain(server, training, donors);
-    const stopped = server.run.until(({ isAtRest }) => isAtRest); // by the operator's button
+    const finished = server.status().end === 'finished';
+    const work = finished ? Promise.resolve(null) : swarm.train();
+    const stopped = until(server, ({ end }) => end === 'stopped'); // by the operator's button
     const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => 'interrupted' as const);
     const problem = await Promise.race([work, interrupted]);
     if (problem === 'interrupted') {
       log('info', 'stopping at the next step boundary');
       await server.stop();
-      return success({ outcome: 'interrupted', run: server.run });
+      return success(swarm.result('interrupted'));
     }
-    return problem === null ? success({ outcome: 'finished', run: server.run }) : refusal(problem);
+    return problem === null ? success(swarm.result('finished')) : refusal(problem);
   } finally {
-    server.run.close(); // first: that the donors now go is no news
-    await closeAll(donors);
-    await server.close();
+    await server.close(); // first: that the donors now go is no news
+    await swarm.close();
   }
 }
 
-/** Null when the run is finished, else why it never will be. `donors` grows as they are opened. */
-async function openAndTrain(server: Server, training: Training, donors: HeadlessDonor[]): Promise<string | null> {
-  const { run } = server;
-  let living = 0;
-  const allGone = new Promise<string>((resolve) => {
-    const open = async (): Promise<void> => {
-      for (let number = 0; number < training.donors; number++) {
-        if (training.interrupt.aborted) return;
-        const donor = await openHeadlessDonor(server.url, number, training.log);
-        if (!donor.ok) return resolve(donor.reason);
-        donors.push(donor.value);
-        living++;
-        void donor.value.ended.then((reason) => {
-          training.log('debug', `donor ${number}: ${reason}`);
-          living--;
-          if (living === 0) resolve(`every donor is gone, the last one because ${reason}`);
-        });
-        training.onOpened?.(donors.length);
-      }
+/** Resolves once `holds` does. */
+function until(server: TrainingServer, holds: (status: RunStatus) => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (!holds(server.status())) return;
+      forget();
+      resolve();
     };
-    void open().catch((error: unknown) => resolve(error instanceof Error ? error.message : String(error)));
+    const forget = server.onChange(look);
+    look();
   });
-  const finished = run.until(({ phase }) => phase === 'finished').then(() => null);
-  const failed = run.until(({ phase }) => phase === 'failed').then(() => run.snapshot().sentence);
-  return Promise.race([finished, failed, allGone]);
+}
+
+/** The donors of a training, in the order opened, and what happens to them. */
+class Swarm {
+  readonly #training: Training;
+  readonly #donors: HeadlessDonor[] = [];
+  readonly #memory = new Map<string, DonorMemory>();
+  readonly #chaos: Chaos;
+  #living = 0;
+  /** Donors are opened one at a time. */
+  #opening: Promise<unknown> = Promise.resolve();
+  #closed = false;
+  #giveUp: (problem: string) => void = () => {};
+
+  constructor(training: Training) {
+    this.#training = training;
+    const { server, chaos = [], killServer } = training;
+    this.#chaos = new Chaos(chaos, {
+      kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
+      loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
+      join: (onAdmitted) => this.#join(onAdmitted),
+      killServer: async () => {
+        const restarted = (await killServer?.(this.#living)) ?? refusal('it is no process of its own');
+        if (!restarted.ok) this.#giveUp(`the server did not come back: ${restarted.reason}`);
+        return restarted.ok;
+      },
+      holdLastStep: (held) => server.holdLastStep(held),
+    });
+    server.onChange(() => this.#changed());
+  }
+
+  /** Null when the run is finished, else why it never will be. */
+  train(): Promise<string | null> {
+    const { server, donors, interrupt } = this.#training;
+    return new Promise((resolve, reject) => {
+      this.#giveUp = resolve;
+      const open = async (): Promise<void> => {
+        for (let number = 0; number < donors && !interrupt.aborted; number++) {
+          const opened = await this.#open();
+          if (!opened.ok) return resolve(opened.reason);
+        }
+      };
+      this.#opening = open().catch(reject);
+      void until(server, ({ end }) => end === 'finished').then(() => resolve(null));
+      void until(server, ({ end }) => end === 'failed').then(() => resolve(server.status().snapshot.sentence));
+      // Nobody else will come who could hold what is missing.
+      if (this.#training.chaos?.length) return;
+      const isStuck = ({ phase, sentence }: Snapshot) => phase === 'waiting' && sentence.startsWith(NO_PLAN);
+      void until(server, ({ snapshot }) => isStuck(snapshot)).then(() => resolve(server.status().snapshot.sentence));
+    });
+  }
+
+  result(outcome: Trained['outcome']): Trained {
+    const { server } = this.#training;
+    const memory = this.#donors.flatMap(({ peers }, donor) => {
+      const ofDonor = [...peers].flatMap((peer) => this.#memory.get(peer) ?? []);
+      if (ofDonor.length === 0) return [];
+      const most = (field: keyof DonorMemory): number => Math.max(...ofDonor.map((each) => each[field]));
+      return { donor, predictedBytes: most('predictedBytes'), peakBytes: most('peakBytes') };
+    });
+    const { committedSteps } = server.status().snapshot;
+    return { outcome, committedSteps, chaos: this.#chaos.records(), memory };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await closeAll(this.#donors);
+  }
+
+  #changed(): void {
+    const status = this.#training.server.status();
+    for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
+    if (status.end !== null) this.#chaos.end();
+    else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
+    this.#training.onChange?.(status);
+  }
+
+  async #open(): Promise<Result<HeadlessDonor>> {
+    const { server, log, limits, onOpened } = this.#training;
+    const number = this.#donors.length;
+    const opened = await openHeadlessDonor(server.url, number, log, limits?.[number]);
+    if (!opened.ok) return opened;
+    if (this.#closed) {
+      await opened.value.close();
+      return refusal('the training is over');
+    }
+    this.#donors.push(opened.value);
+    this.#living++;
+    void opened.value.ended.then((reason) => {
+      log('debug', `donor ${number}: ${reason}`);
+      this.#living--;
+      if (this.#living === 0) this.#giveUp(`every donor is gone, the last one because ${reason}`);
+    });
+    onOpened?.(this.#donors.length);
+    return opened;
+  }
+
+  async #join(onAdmitted: (admitted: boolean) => void): Promise<boolean> {
+    const opening = this.#opening.then(() => this.#open());
+    this.#opening = opening;
+    const opened = await opening.catch(() => null);
+    onAdmitted(opened?.ok === true);
+    return opened?.ok === true && opened.value.computes();
+  }
 }

@@ -15,6 +15,7 @@ import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 import { parseDocument } from '../runDocument.ts';
 import { sampleText } from '../sampleText.ts';
 import { trainHeadless } from '../trainHeadless.ts';
+import { openTrainingServer } from '../trainingServer.ts';
 import { failed, need } from './failure.ts';
 
 const DONORS = 3;
@@ -81,27 +82,23 @@ async function train(data: DataDirectory, runName: string): Promise<boolean> {
   const interrupt = onInterrupt();
   const progress = trainingProgress(process.stderr);
   const log = terminalLog('warn');
+  const options = { data, runName, pages: PAGES_FOLDER, log, expectedDonors: DONORS, port: 0 };
+  const server = need(await openTrainingServer(options), failed);
+  say(`dashboard: ${server.url}/operator#token=${server.operatorToken}`);
+  say(`Training ${runName} with ${DONORS} headless donors. Ctrl-C stops at a step boundary; the next start goes on.`);
   const trained = await trainHeadless({
-    data,
-    runName,
+    server,
     donors: DONORS,
-    pages: PAGES_FOLDER,
     log,
     interrupt: interrupt.signal,
-    onServing: (server) => {
-      say(`dashboard: ${server.url}/operator#token=${server.operatorToken()}`);
-      say(
-        `Training ${runName} with ${DONORS} headless donors. Ctrl-C stops at a step boundary; the next start goes on.`,
-      );
-    },
     onOpened: (opened) => progress.note(`donor ${opened} of ${DONORS} takes part`),
-    onChange: (run) => progress.show(run.snapshot()),
+    onChange: ({ snapshot }) => progress.show(snapshot),
   });
   progress.end();
   interrupt.release();
-  const { outcome, run } = need(trained, failed);
+  const { outcome, committedSteps } = need(trained, failed);
   if (outcome === 'finished') return true;
-  say(`Stopped after step ${run.committedSteps}; npm run demo goes on from there.`);
+  say(`Stopped after step ${committedSteps}; npm run demo goes on from there.`);
   return false;
 }
 

@@ -1,6 +1,7 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
 import { projectVersion } from '../projectRoot.ts';
+import { SERVER_PROCESS_COMMAND, serveAsProcess } from '../serverProcess.ts';
 import { addBenchCommand } from './bench.ts';
 import { addDemoCommand } from './demo.ts';
 import { addDoctorCommand } from './doctor.ts';
@@ -26,6 +27,7 @@ function program(): Command {
   addDoctorCommand(shoal);
   addBenchCommand(shoal);
   addLaterCommands(shoal);
+  shoal.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
   shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');
   return shoal;
 }

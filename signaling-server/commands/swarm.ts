@@ -3,20 +3,25 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import type { Result } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/runFile.ts';
 import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
+import { type ChaosEntry, parseChaosScript } from '../chaosScript.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
 import { exportTarget } from '../exportFolder.ts';
 import { exportRun } from '../exportRun.ts';
 import { onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
+import type { PlanWishes } from '../planning.ts';
 import { fileProgress } from '../progress.ts';
 import { PAGES_FOLDER } from '../projectRoot.ts';
-import type { ActiveRun } from '../run.ts';
+import { rollBacksSince } from '../rollBacks.ts';
 import { parseDocument } from '../runDocument.ts';
-import { trainHeadless } from '../trainHeadless.ts';
+import { openServerProcess } from '../serverProcess.ts';
+import { type Trained, type Training, trainHeadless } from '../trainHeadless.ts';
+import { openTrainingServer, type RunStatus, type TrainingOptions, type TrainingServer } from '../trainingServer.ts';
 import { badInput, failed, need } from './failure.ts';
-import { browser, laterOption, schedule, wholeNumber } from './options.ts';
+import { browser, donorSpec, schedule, wholeNumber } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -28,6 +33,7 @@ interface SwarmOptions extends PlanOptions {
   readonly dataDir?: string;
   readonly seed?: number;
   readonly report?: string;
+  readonly chaos?: string;
 }
 
 export function addSwarmCommand(program: Command): void {
@@ -49,10 +55,14 @@ export function addSwarmCommand(program: Command): void {
     .option('--schedule <name>', `order of the work, one of ${SCHEDULE_NAMES.join(', ')} (default: gpipe)`, schedule)
     .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
-    .option('--report <file>', 'roll-backs and memory, as JSON')
+    .option('--chaos <script>', 'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,server-kill@STEP')
+    .option('--report <file>', 'faults that happened, roll-backs and memory, as JSON')
     .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
-    .addOption(laterOption('--donor <spec>', 'a donor with limits of its own'))
-    .addOption(laterOption('--chaos <script>', 'faults to happen during the run'))
+    .option(
+      '--donor <spec>',
+      'a donor with limits of its own, in place of --donors; repeatable: speed=0.5,memory=256MiB,upload=2MB/s,download=8MB/s',
+      donorSpec,
+    )
     .action(swarm);
 }
 
@@ -60,50 +70,109 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   checkPlanOptions(options);
   if (options.export !== undefined) need(await exportTarget(options.export), badInput);
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
-  const data = need(await openDataDirectory(directory), failed);
+  let data: DataDirectory | null = null;
   try {
-    await trainIn(data, path, options);
+    data = need(await openDataDirectory(directory), failed);
+    const task = await prepare(data, path, options);
+    if (task.isServerKilled) {
+      // While it serves, the data directory is the server process's own.
+      data.close();
+      data = null;
+    }
+    const trained = data === null ? await trainBesideServer(directory, task) : await trainInside(data, task);
+    data ??= need(await openDataDirectory(directory), failed);
+    await conclude(data, task, need(trained, failed));
   } finally {
-    data.close();
+    data?.close();
     if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function trainIn(data: DataDirectory, path: string, options: SwarmOptions): Promise<void> {
+/** Everything about a training that is known, and checked, before it begins. */
+interface Task {
+  readonly options: SwarmOptions;
+  readonly runName: string;
+  readonly donors: number;
+  readonly wishes: PlanWishes;
+  readonly chaos: readonly ChaosEntry[];
+  readonly isServerKilled: boolean;
+  /** The newest event in the store before it began. */
+  readonly eventsBefore: number;
+}
+
+async function prepare(data: DataDirectory, path: string, options: SwarmOptions): Promise<Task> {
   const progress = fileProgress((line) => terminalLog()('info', line));
   const seed = options.seed === undefined ? {} : { seed: options.seed };
   const runName = need(await addRun(data, path, { progress, ...seed }), badInput);
   const { file } = parseDocument(data.store.run(runName)?.document ?? '');
   checkSteps(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
+  const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
+  const isServerKilled = chaos.some(({ kind }) => kind === 'server-kill');
+  return { options, runName, donors, wishes, chaos, isServerKilled, eventsBefore: data.store.newestEvent() };
+}
+
+const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOptions => ({
+  runName,
+  ...wishes,
+  pages: PAGES_FOLDER,
+  port: 0,
+  expectedDonors: donors,
+  ...(options.steps === undefined ? {} : { steps: options.steps }),
+  ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
+});
+
+async function trainInside(data: DataDirectory, task: Task): Promise<Result<Trained>> {
+  const log = terminalLog();
+  return train(need(await openTrainingServer({ ...serverOptions(task), data, log }), failed), task);
+}
+
+async function trainBesideServer(directory: string, task: Task): Promise<Result<Trained>> {
+  const server = need(await openServerProcess({ ...serverOptions(task), directory }), failed);
+  return train(server, task, (donors) => server.killAndRestart(donors));
+}
+
+async function train(
+  server: TrainingServer,
+  { options, runName, donors, chaos }: Task,
+  killServer?: Training['killServer'],
+): Promise<Result<Trained>> {
   const log = terminalLog();
   const interrupt = onInterrupt();
-  const trained = need(
-    await trainHeadless({
-      data,
-      runName,
-      donors,
-      ...wishes,
-      pages: PAGES_FOLDER,
-      log,
-      interrupt: interrupt.signal,
-      ...(options.steps === undefined ? {} : { steps: options.steps }),
-      ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
-      onServing: (server) => log('info', `training ${runName} at ${server.url} with ${donors} headless donors`),
-      onChange: progressLines((line) => log('info', line)),
-    }),
-    failed,
-  );
+  log('info', `training ${runName} at ${server.url} with ${donors} headless donors`);
+  const trained = await trainHeadless({
+    server,
+    donors,
+    limits: (options.donor ?? []).map(({ limits }) => limits),
+    log,
+    interrupt: interrupt.signal,
+    chaos,
+    ...(killServer === undefined ? {} : { killServer }),
+    onChange: progressLines((line) => log('info', line)),
+  });
   interrupt.release();
-  if (options.report !== undefined) writeFileSync(options.report, `${JSON.stringify(report(trained.run))}\n`);
-  if (trained.outcome === 'interrupted') {
-    log('info', `stopped after ${trained.run.committedSteps} steps`);
+  return trained;
+}
+
+/** Report, export and exit code, with the store as the training left it. */
+async function conclude(data: DataDirectory, task: Task, trained: Trained): Promise<void> {
+  const { options, runName, eventsBefore } = task;
+  const { outcome, chaos, memory } = trained;
+  const log = terminalLog();
+  if (options.report !== undefined) {
+    const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
+    writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory })}\n`);
+  }
+  if (outcome === 'interrupted') {
+    log('info', `stopped after ${trained.committedSteps} steps`);
     process.exitCode = 130;
     return;
   }
   if (options.export !== undefined) {
     log('info', `exported to ${need(await exportRun(data, runName, options.export), failed)}`);
   }
+  const missed = chaos.flatMap(({ entry, firedAtStep }) => (firedAtStep === null ? entry : []));
+  if (missed.length > 0) throw failed(`--chaos ${missed.join(',')} took no effect before the run ended`);
 }
 
 function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): void {
@@ -111,11 +180,11 @@ function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): 
 }
 
 /** A line about the run, at most once in a while and at each end. */
-function progressLines(print: (line: string) => void): (run: ActiveRun) => void {
+function progressLines(print: (line: string) => void): (status: RunStatus) => void {
   let lastMs = 0;
   let lastStep = -1;
-  return (run) => {
-    const { committedSteps, steps, loss, tokensPerSecond, evaluationLoss } = run.snapshot();
+  return ({ snapshot }) => {
+    const { committedSteps, steps, loss, tokensPerSecond, evaluationLoss } = snapshot;
     const nowMs = Date.now();
     const isEnd = committedSteps === steps;
     if (committedSteps === lastStep || committedSteps === 0) return;
@@ -125,18 +194,5 @@ function progressLines(print: (line: string) => void): (run: ActiveRun) => void 
     const heldOut = evaluationLoss === null ? '' : `, held-out ${evaluationLoss.toFixed(4)}`;
     const speed = tokensPerSecond === null ? '' : `, ${Math.round(tokensPerSecond)} tokens/s`;
     print(`step ${committedSteps} of ${steps}, loss ${loss?.toFixed(4) ?? 'unknown'}${heldOut}${speed}`);
-  };
-}
-
-/** The contract's `--report`. Donors are numbered in the order in which they joined. */
-function report(run: ActiveRun) {
-  const order = run.joined;
-  return {
-    chaos: [],
-    rollbacks: run.rollBacks,
-    memory: order.flatMap((peer, donor) => {
-      const memory = run.memory.get(peer);
-      return memory === undefined ? [] : [{ donor, ...memory }];
-    }),
   };
 }

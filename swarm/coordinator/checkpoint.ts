@@ -5,7 +5,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages.ts';
-import { type Course, type PendingCheckpoint, type StoredShard, shardKey } from './state.ts';
+import { type Course, courseOf, type PendingCheckpoint, type StoredShard, shardKey } from './state.ts';
 import { change, log, type Turn } from './turn.ts';
 
 /** More are not asked for: shards that wait for their upload cost the donors memory. */
@@ -41,8 +41,12 @@ export type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';
 export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): UploadOutcome {
   const { state } = turn;
   const pending = state.pending.find(({ step, epoch }) => step === message.step && epoch === message.epoch);
-  if (pending === undefined)
-    return message.epoch > state.epoch || message.step > state.committedSteps ? 'wrong' : 'old';
+  if (pending === undefined) {
+    // After a roll-back fewer steps are committed than were when it was asked for.
+    const mayBeAhead = message.epoch < state.epoch || courseOf(state) === null;
+    const isAhead = message.step > state.committedSteps && !mayBeAhead;
+    return message.epoch > state.epoch || isAhead ? 'wrong' : 'old';
+  }
   const shards = shardsOf(pending);
   const own = new Set(shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])));
   const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { refusal } from '../base.ts';
 import { rehearsalConfig } from './rehearsal.ts';
 import { script } from './script.ts';
+import { snapshot } from './snapshot.ts';
 
 describe('a course of donors', () => {
   it('[CO3] starts when everyone is ready, trains, saves and finishes', () => {
@@ -72,6 +73,66 @@ describe('a course of donors', () => {
       'epoch 4 a: b is gone',
       'a < prepare e4 step 0 loaded',
     ]);
+  });
+
+  it('[CO24] holds the last step until the donor that is awaited is here, and takes it in first', () => {
+    const swarm = script({ steps: 2 });
+    swarm.holdLastStep(true);
+    swarm.join('a');
+    swarm.settle();
+    expect(swarm.run.state.phase.name).toBe('holding');
+    expect(snapshot(swarm.run.state, 0)).toMatchObject({ phase: 'preparing', committedSteps: 1 });
+    swarm.trace();
+    swarm.join('b');
+    expect(swarm.trace()).toEqual(['epoch 2 a b: b joins', 'a b < prepare e2 step 1 handed over']);
+    swarm.settle();
+    expect(swarm.run.state.phase.name).toBe('holding');
+    swarm.holdLastStep(false);
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+
+  it('[CO24] one who is lost while the last step is held ends the plan as ever', () => {
+    const swarm = script({ steps: 2 });
+    swarm.holdLastStep(true);
+    swarm.join('a', 'b');
+    swarm.settle();
+    swarm.trace();
+    swarm.gone('b');
+    expect(swarm.trace().slice(1)).toEqual([
+      'roll back 1 to 0: b is gone',
+      'epoch 3 a: b is gone',
+      'a < prepare e3 step 0 loaded',
+    ]);
+  });
+
+  it('[CO19] starts with fewer donors once nobody waits for the others any more', () => {
+    const swarm = script({ steps: 2, expectedDonors: 3 });
+    swarm.gatheringEnded();
+    expect(swarm.run.state.phase.name).toBe('waiting');
+    const other = script({ steps: 2, expectedDonors: 3 });
+    other.join('a', 'b');
+    expect(other.trace()).toEqual([]);
+    other.gatheringEnded();
+    expect(other.trace()[0]).toEqual('epoch 1 a b: donors are there');
+    swarm.join('a');
+    expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
+  });
+
+  it('[CO14] passes over an upload that a roll-back overtook, also where no plan follows', () => {
+    for (const survivor of [true, false]) {
+      const swarm = script({ steps: 9, checkpointEverySteps: 3 });
+      swarm.join(...(survivor ? ['a', 'b', 'c'] : ['a', 'b']));
+      swarm.settle('* uploaded', 'a report');
+      for (let step = 0; step < 3; step++) swarm.settleOne('* uploaded');
+      const { epoch, committedSteps } = swarm.run.state;
+      swarm.gone('b');
+      if (!survivor) swarm.operator('pause');
+      const shards = swarm.shardsOf('a').map((shard) => ({ ...shard, hash: 'a'.repeat(64) }));
+      swarm.trace();
+      swarm.say('a', { type: 'uploaded', epoch, step: Math.max(3, committedSteps), shards });
+      expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([]);
+    }
   });
 
   it('[CO6] keeps whom no plan can use as a spare, who takes the place of one that is lost', () => {

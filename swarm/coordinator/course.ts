@@ -15,6 +15,8 @@ import { change, changeDonor, forget, log, send, type Turn } from './turn.ts';
 
 const PREPARE_MS = 120_000;
 const UPLOAD_MS = 120_000;
+/** How the sentence begins where the donors at hand cannot do the run. */
+export const NO_PLAN = 'No plan for these donors';
 /** Kernels and buffers warm up. */
 const FIRST_STEP_MS = 60_000;
 const SHORTEST_STEP_MS = 10_000;
@@ -25,6 +27,7 @@ const EVALUATION_MS = 60_000;
 export function considerInterruption(turn: Turn) {
   const { phase, newestCheckpointStep, committedSteps } = turn.state;
   if (phase.name === 'waiting') return planAnew(turn, 'donors are there');
+  if (phase.name === 'holding') return boundary(turn);
   if (phase.name !== 'preparing' || phase.source.from === 'peers' || newestCheckpointStep !== committedSteps) return;
   const stop = interruption(turn.state);
   if (stop !== null) planAnew(turn, stop.reason);
@@ -62,7 +65,8 @@ function abandon(turn: Turn, reason: string) {
   const { phase } = turn.state;
   if (!('course' in phase)) return;
   // A training course at its boundary has no step in progress: its members finish what was committed, then hand over.
-  if (phase.name === 'training' && phase.step < turn.state.committedSteps) return;
+  const isBetween = phase.name === 'holding' || (phase.name === 'training' && phase.step < turn.state.committedSteps);
+  if (isBetween) return;
   send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: phase.course.epoch, detail: reason });
 }
 
@@ -88,7 +92,7 @@ export function planAnew(turn: Turn, reason: string) {
   const offer = offerOf(state);
   if (offer.length === 0) return wait(turn, 'Waiting for a donor.');
   const plan = bestPlan(state, offer);
-  if (!plan.ok) return wait(turn, `No plan for these donors: ${plan.reason}`);
+  if (!plan.ok) return wait(turn, `${NO_PLAN}: ${plan.reason}`);
   begin(turn, plan.value, { from: 'checkpoint', step: state.newestCheckpointStep }, reason);
   sendSpare(turn, new Set(peers(plan.value)));
 }
@@ -207,6 +211,8 @@ export function boundary(turn: Turn) {
   if (stop !== null && saved) return planAnew(turn, stop.reason);
   if (stop !== null && saving) return save(turn, course);
   if (evaluationDue(state)) return evaluate(turn, course);
+  if (state.lastStepHeld && state.committedSteps === state.config.steps - 1)
+    return change(turn, { phase: { name: 'holding', course } });
   if (state.committedSteps < state.config.steps) return train(turn, course);
   if (saving) return save(turn, course);
   planAnew(turn, 'the last checkpoint was lost');

@@ -24,6 +24,8 @@ export interface Script {
   gone(name: string): void;
   say(name: string, message: DonorMessage): void;
   operator(command: OperatorCommand): void;
+  holdLastStep(held: boolean): void;
+  gatheringEnded(): void;
   /** The clock moves on. */
   pass(ms: number): void;
   /** `deadlineReached`, whatever the time. */
@@ -79,6 +81,8 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
       for (const name of names) event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER });
     },
     gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
+    holdLastStep: (held) => event({ type: 'lastStepHeld', held }),
+    gatheringEnded: () => event({ type: 'gatheringEnded' }),
     operator: (command) => event({ type: 'operatorSaid', command }),
     pass: (ms) => {
       now += ms;

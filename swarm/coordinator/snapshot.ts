@@ -8,7 +8,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
   const { config, phase } = state;
   return {
     run: config.name,
-    phase: phase.name === 'stopped' ? 'paused' : phase.name,
+    phase: phase.name === 'stopped' ? 'paused' : phase.name === 'holding' ? 'preparing' : phase.name,
     sentence: sentence(state),
     generation: state.generation,
     epoch: state.epoch,
@@ -60,6 +60,8 @@ function sentence(state: CoordinatorState): string {
       return phase.sentence;
     case 'preparing':
       return `Waiting for ${count(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
+    case 'holding':
+      return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;
     case 'training':
       return `${count(reportersOf(phase.course.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
     case 'evaluating':

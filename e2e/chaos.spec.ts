@@ -1,0 +1,43 @@
+/** Faults on purpose, by the script of `shoal swarm --chaos`: the loss curve does not notice, and each fault fired. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { curveFaults, weightFaults } from './fidelity.ts';
+import { copyOfRun, runSwarm, temporaryFolder } from './product.ts';
+
+interface Report {
+  readonly chaos: readonly { readonly entry: string; readonly firedAtStep: number | null }[];
+  readonly rollbacks: readonly { readonly atStep: number; readonly toStep: number; readonly reason: string }[];
+  readonly memory: readonly { readonly donor: number; readonly predictedBytes: number; readonly peakBytes: number }[];
+}
+
+/** gpt2-tiny, checkpoints every 3 steps: within the oracle's bounds at every step, whatever the script. */
+async function chaos(donors: number, script: string): Promise<Report & { readonly donorsAtEnd: number | undefined }> {
+  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
+  const [folder, reportFile] = [join(temporaryFolder(), 'export'), join(temporaryFolder(), 'report.json')];
+  const options = ['--donors', String(donors), '--chaos', script, '--report', reportFile, '--export', folder];
+  const { metrics } = await runSwarm(run, ...options);
+  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
+  expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
+  const report: Report = JSON.parse(readFileSync(reportFile, 'utf8'));
+  expect(report.chaos.map(({ entry }) => entry)).toEqual(script.split(','));
+  for (const { entry, firedAtStep } of report.chaos)
+    expect(firedAtStep, entry).toBeGreaterThanOrEqual(Number(entry.split('@')[1]));
+  const faults = report.chaos.filter(({ entry }) => !entry.startsWith('join'));
+  expect(report.rollbacks.length).toBeLessThanOrEqual(faults.length);
+  for (const { atStep, toStep } of report.rollbacks) expect(atStep - toStep).toBeLessThanOrEqual(4);
+  return { ...report, donorsAtEnd: metrics.at(-1)?.donors };
+}
+
+test('two of four donors are killed and one joins: the joiner computes', async () => {
+  const { memory, donorsAtEnd } = await chaos(4, 'kill:1@3,join@6,kill:0@9');
+  expect(memory.map(({ donor }) => donor)).toEqual([0, 1, 2, 3, 4]);
+  expect(donorsAtEnd).toBe(3);
+});
+
+test('a lost GPU and a killed server: the same two donors come back by themselves', async () => {
+  const { memory, donorsAtEnd, rollbacks } = await chaos(2, 'gpu-lost:0@4,server-kill@9');
+  expect(memory.map(({ donor }) => donor)).toEqual([0, 1]);
+  expect(donorsAtEnd).toBe(2);
+  expect(rollbacks.at(-1)?.reason).toMatch(/server started again/);
+});

@@ -1,0 +1,104 @@
+import { describe, expect, it, test } from 'vitest';
+import { Chaos, type ChaosActions } from './chaos.ts';
+import { parseChaosScript } from './chaosScript.ts';
+
+const entries = (script: string, donors = 4) => {
+  const parsed = parseChaosScript(script, donors);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  return parsed.value;
+};
+
+describe('the script', () => {
+  it('is read entry by entry, joiners numbered after those who were opened', () => {
+    expect(entries('kill:2@5, join@9,gpu-lost:4@11,server-kill@12')).toEqual([
+      { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
+      { kind: 'join', step: 9, text: 'join@9' },
+      { kind: 'gpu-lost', donor: 4, step: 11, text: 'gpu-lost:4@11' },
+      { kind: 'server-kill', step: 12, text: 'server-kill@12' },
+    ]);
+  });
+
+  test.each([
+    ['', /"" is not understood: expected kill:DONOR@STEP/],
+    ['kill@3', /"kill@3" is not understood/],
+    ['join:1@3', /"join:1@3" is not understood/],
+    ['kill:1@x', /"kill:1@x" is not understood/],
+    ['kill:1@3;join@4', /not understood/],
+    ['explode:1@3', /"explode:1@3" is not understood/],
+    ['kill:4@3', /there is no donor 4, expected 0 to 3/],
+    ['freeze:1@7+10s', /freeze comes with a later version/],
+  ])('"%s" is refused in one sentence', (script, sentence) => {
+    expect(parseChaosScript(script, 4)).toEqual({ ok: false, reason: expect.stringMatching(sentence) });
+  });
+});
+
+describe('faults', () => {
+  /** Every fault takes effect when the test says so. */
+  function rehearse(script: string) {
+    const done: string[] = [];
+    const effects = new Map<string, (took: boolean) => void>();
+    let admit: (admitted: boolean) => void = () => {};
+    const begin = (name: string): Promise<boolean> => {
+      done.push(name);
+      return new Promise((resolve) => effects.set(name, resolve));
+    };
+    const actions: ChaosActions = {
+      kill: (donor) => begin(`kill ${donor}`),
+      loseGpu: (donor) => begin(`gpu ${donor}`),
+      killServer: () => begin('server'),
+      join: (onAdmitted) => {
+        admit = onAdmitted;
+        return begin('join');
+      },
+      holdLastStep: (held) => void done.push(held ? 'hold' : 'release'),
+    };
+    const chaos = new Chaos(entries(script), actions);
+    const takesEffect = async (name: string, took = true): Promise<void> => {
+      effects.get(name)?.(took);
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    return { chaos, done, takesEffect, admit: (admitted: boolean) => admit(admitted) };
+  }
+
+  it('are sent once, when their step or a later one is first announced', async () => {
+    const { chaos, done, takesEffect } = rehearse('kill:1@3,server-kill@5');
+    chaos.stepAnnounced(2);
+    expect(done).toEqual([]);
+    chaos.stepAnnounced(4);
+    chaos.stepAnnounced(3);
+    expect(done).toEqual(['kill 1']);
+    await takesEffect('kill 1');
+    chaos.stepAnnounced(5);
+    await takesEffect('server');
+    expect(chaos.records()).toEqual([
+      { entry: 'kill:1@3', firedAtStep: 3 },
+      { entry: 'server-kill@5', firedAtStep: 5 },
+    ]);
+  });
+
+  it('have not fired where they took effect after the end, or could not', async () => {
+    const { chaos, takesEffect } = rehearse('kill:1@0,gpu-lost:2@0,kill:3@9');
+    chaos.stepAnnounced(0);
+    await takesEffect('kill 1', false);
+    chaos.end();
+    await takesEffect('gpu 2');
+    expect(chaos.records().map(({ firedAtStep }) => firedAtStep)).toEqual([null, null, null]);
+  });
+
+  it('hold the last step until every newcomer is admitted, who has fired even where no plan has a place', async () => {
+    const { chaos, done, admit } = rehearse('join@4');
+    expect(done).toEqual(['hold']);
+    chaos.stepAnnounced(4);
+    admit(true);
+    expect(done).toEqual(['hold', 'join', 'release']);
+    expect(chaos.records()).toEqual([{ entry: 'join@4', firedAtStep: 4 }]);
+  });
+
+  it('hold it no longer for one who never comes', () => {
+    const { chaos, done, admit } = rehearse('join@4');
+    chaos.stepAnnounced(5);
+    admit(false);
+    expect(done).toEqual(['hold', 'join', 'release']);
+    expect(chaos.records()).toEqual([{ entry: 'join@4', firedAtStep: null }]);
+  });
+});

@@ -1,0 +1,92 @@
+/**
+ * The faults of a script, done to a training as it goes: each is sent once, when its step is first announced, and has
+ * fired when it took effect before the run ended. What it does to whom is given; this only keeps the time and the books.
+ */
+import type { ChaosEntry } from './chaosScript.ts';
+
+/** Each resolves when it took effect; with false where it cannot. */
+export interface ChaosActions {
+  kill(donor: number): Promise<boolean>;
+  loseGpu(donor: number): Promise<boolean>;
+  /** Resolves when the newcomer is in the plan; `onAdmitted` is called when it is admitted, or never will be. */
+  join(onAdmitted: (admitted: boolean) => void): Promise<boolean>;
+  killServer(): Promise<boolean>;
+  /** Whether the last step waits for a newcomer. */
+  holdLastStep(held: boolean): void;
+}
+
+export interface ChaosRecord {
+  readonly entry: string;
+  /** The step then being done; null: it did not fire. */
+  readonly firedAtStep: number | null;
+}
+
+interface Sent {
+  readonly entry: ChaosEntry;
+  sent: boolean;
+  admittedAtStep: number | null;
+  firedAtStep: number | null;
+}
+
+export class Chaos {
+  readonly #actions: ChaosActions;
+  readonly #entries: Sent[];
+  /** Newcomers that the last step waits for. */
+  #awaited: number;
+  /** The step being done, or done last. */
+  #step = 0;
+  #ended = false;
+
+  constructor(script: readonly ChaosEntry[], actions: ChaosActions) {
+    this.#actions = actions;
+    this.#entries = script.map((entry) => ({ entry, sent: false, admittedAtStep: null, firedAtStep: null }));
+    this.#awaited = script.filter(({ kind }) => kind === 'join').length;
+    if (this.#awaited > 0) actions.holdLastStep(true);
+  }
+
+  /** After each change of the run. */
+  stepAnnounced(step: number): void {
+    if (this.#ended) return;
+    this.#step = step;
+    for (const entry of this.#entries) if (!entry.sent && entry.entry.step <= step) this.#send(entry);
+  }
+
+  /** What takes effect from now on comes too late. */
+  end(): void {
+    this.#ended = true;
+  }
+
+  /** In the script's order. One who joined where no plan had a place for it has fired all the same. */
+  records(): ChaosRecord[] {
+    return this.#entries.map(({ entry, firedAtStep, admittedAtStep }) => ({
+      entry: entry.text,
+      firedAtStep: firedAtStep ?? admittedAtStep,
+    }));
+  }
+
+  #send(sent: Sent): void {
+    sent.sent = true;
+    const fired = (took: boolean): void => {
+      if (took && !this.#ended) sent.firedAtStep = this.#step;
+    };
+    this.#do(sent).then(fired, () => fired(false));
+  }
+
+  #do(sent: Sent): Promise<boolean> {
+    const { entry } = sent;
+    switch (entry.kind) {
+      case 'kill':
+        return this.#actions.kill(entry.donor);
+      case 'gpu-lost':
+        return this.#actions.loseGpu(entry.donor);
+      case 'server-kill':
+        return this.#actions.killServer();
+      case 'join':
+        return this.#actions.join((admitted) => {
+          if (admitted && !this.#ended) sent.admittedAtStep = this.#step;
+          this.#awaited--;
+          if (this.#awaited === 0) this.#actions.holdLastStep(false);
+        });
+    }
+  }
+}
