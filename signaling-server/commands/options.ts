@@ -1,8 +1,9 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 import { Option } from 'commander';
+import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
 import { LATER_SCHEDULES } from '../planFile.ts';
-import { badInput, COMES_LATER } from './failure.ts';
+import { badInput, COMES_LATER, need } from './failure.ts';
 
 /** A whole number from `least` on; the option's name opens the sentence. */
 export const wholeNumber =
@@ -30,6 +31,11 @@ export function laterOption(flags: string, description: string): Option {
   return new Option(flags, `${description} (${COMES_LATER})`).argParser(() => {
     throw badInput(`${name} ${COMES_LATER}`);
   });
+}
+
+/** Each `--donor` adds one. */
+export function donorSpec(text: string, before: readonly DonorSpec[] = []): readonly DonorSpec[] {
+  return [...before, need(parseDonorSpec(text), (reason) => badInput(`--donor ${text}: ${reason}`))];
 }
 
 export function browser(text: string): string {

@@ -1,5 +1,6 @@
 /** Which plan `shoal swarm` trains with: what its options decide, checked against each other and against the run. */
 
+import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, peers } from '../../swarm/plan.ts';
 import { donorCapacity, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { modelOf, type RunFile } from '../../swarm/runFile.ts';
@@ -10,6 +11,8 @@ import { badInput, need } from './failure.ts';
 
 export interface PlanOptions {
   readonly donors?: number;
+  /** In place of a number: one entry a donor. */
+  readonly donor?: readonly DonorSpec[];
   readonly stages?: number;
   readonly microBatches?: number;
   readonly schedule?: ScheduleName;
@@ -22,25 +25,32 @@ export interface PlanChoice {
   readonly wishes: PlanWishes;
 }
 
+const donorsSaid = ({ donor, donors }: PlanOptions): number | undefined => donor?.length ?? donors;
+
 /** What is wrong without looking into any file. */
-export function checkPlanOptions({ donors, stages, plan }: PlanOptions): void {
+export function checkPlanOptions(options: PlanOptions): void {
+  const { stages, plan } = options;
+  if (options.donor !== undefined && options.donors !== undefined)
+    throw badInput('--donor and --donors exclude each other: give one of them');
   if (plan !== undefined) return;
+  const donors = donorsSaid(options);
   if (donors === undefined) throw badInput('--donors is missing: how many headless donors train?');
   if ((stages ?? 1) > donors) throw badInput(`--stages must be at most --donors (${donors}), not ${stages}`);
 }
 
 /** `path` is the run file's. */
 export async function choosePlan(options: PlanOptions, file: RunFile, path: string): Promise<PlanChoice> {
-  const { donors, stages, microBatches, schedule, plan } = options;
+  const { stages, microBatches, schedule, plan } = options;
+  const said = donorsSaid(options);
   const model = modelOf(file);
   const { globalBatchSize } = file.train;
   if (plan !== undefined) {
     const given = need(await readPlanFile(plan, model, globalBatchSize), badInput);
     const donors = peers(given).length;
-    agree(options, given, donors, plan);
+    agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, given, donors, plan);
     return { donors, wishes: { plan: given } };
   }
-  const count = donors ?? 0;
+  const count = said ?? 0;
   checkStages(stages, model.layers, path);
   if (count > donorCapacity(model))
     throw badInput(
