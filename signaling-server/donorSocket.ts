@@ -15,19 +15,22 @@ import {
   type RefusalReason,
   type ServerMessage,
 } from '../swarm/messages.ts';
+import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
 export const HELLO_LIMIT_MS = 10_000;
 /** Messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
 const MESSAGE_BURST = 1_000;
 const MESSAGES_PER_SECOND = 100;
+/** What a relayed frame costs of a message: the windows bound their bytes, this their number. */
+const FRAME_COST = 0.05;
 /** A donor that does not read what it is sent is given up when so much waits for it. */
 const UNREAD_BYTES_LIMIT = 16 * 1024 * 1024;
 /** What was not said to be too large within this is cut off by the WebSocket library. */
 export const SOCKET_BYTES_LIMIT = 4 * MESSAGE_BYTES_LIMIT;
 
 /** The way to a donor, as the run sees it. */
-export interface DonorLink {
+export interface DonorLink extends RelayPort {
   send(message: ServerMessage): void;
   refuse(reason: RefusalReason, detail: string): void;
   close(): void;
@@ -39,6 +42,8 @@ export interface DonorHost {
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason;
   /** A message after `hello`; a reason where it does not fit what the server has said. */
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null;
+  /** A binary message after `hello`: for another donor. */
+  relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null;
   gone(peer: PeerId, detail: string): void;
   countRefusal(reason: RefusalReason): void;
 }
@@ -83,6 +88,11 @@ export class DonorSocket {
     }
   }
 
+  sendBytes(bytes: Uint8Array, taken: () => void = () => {}): void {
+    if (this.#open) this.#socket.send(bytes, { binary: true }, taken);
+    else taken();
+  }
+
   refuse(reason: RefusalReason, detail: string): void {
     if (!this.#open) return;
     this.#host.countRefusal(reason);
@@ -109,10 +119,12 @@ export class DonorSocket {
   }
 
   #handle(data: RawData, isBinary: boolean): Problem | null {
-    if (!this.#mayMessage()) return ['tooManyMessages', `more than ${MESSAGES_PER_SECOND} a second`];
+    if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) {
+      return ['tooManyMessages', `more than ${MESSAGES_PER_SECOND} a second`];
+    }
     const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer);
     if (bytes.length > MESSAGE_BYTES_LIMIT) return ['tooLarge', `${bytes.length} bytes`];
-    if (isBinary) return ['malformed', 'tensors go from peer to peer, not to the server'];
+    if (isBinary) return this.#relayed(new Uint8Array(bytes));
     const text = bytes.toString('utf8');
     const decoded = decodePeerMessage(text);
     if (this.#peer === null) return this.#greeted(text, decoded.ok ? decoded.value : decoded.reason);
@@ -120,6 +132,11 @@ export class DonorSocket {
     if (decoded.value.type === 'hello') return ['outOfOrder', 'a second hello'];
     const reason = this.#host.heard(this.#peer, decoded.value);
     return reason === null ? null : [reason, `${decoded.value.type} does not fit here`];
+  }
+
+  #relayed(bytes: Uint8Array<ArrayBuffer>): Problem | null {
+    const reason = this.#peer === null ? 'malformed' : this.#host.relayed(this.#peer, bytes);
+    return reason === null ? null : [reason, 'a binary message'];
   }
 
   #greeted(text: string, message: PeerMessage | string): Problem | null {
@@ -139,10 +156,10 @@ export class DonorSocket {
   }
 
   /** A bucket of messages that fills with time. */
-  #mayMessage(): boolean {
+  #mayMessage(cost: number): boolean {
     const nowMs = Date.now();
     const earned = ((nowMs - this.#lastHeardMs) / 1_000) * MESSAGES_PER_SECOND;
-    this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + earned) - 1;
+    this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + earned) - cost;
     this.#lastHeardMs = nowMs;
     return this.#allowance >= 0;
   }

@@ -2,10 +2,11 @@
  * What the dashboard calls: a login with the one-time token, the run's snapshot once or as a stream, and the four
  * commands. Everything but the login wants the session cookie, and every change also a page of this very origin.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { OPERATOR_COMMANDS, type WatchMessage } from '../swarm/watch.ts';
+import { type Access, isSameOrigin } from './access.ts';
 import type { OperatorSession } from './operatorSession.ts';
 import type { ActiveRun } from './run.ts';
 
@@ -13,6 +14,8 @@ const LOGINS_PER_MINUTE = 10;
 const CALLS_PER_MINUTE = 240;
 /** At most four pictures a second. */
 const WATCH_INTERVAL_MS = 250;
+/** A dashboard that has so much unread gets no new picture until it has read. */
+const UNREAD_BYTES_LIMIT = 1024 * 1024;
 /** Steps that a new dashboard is told of. */
 export const RECENT_STEPS = 1_000;
 
@@ -22,16 +25,6 @@ const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 /** What the dashboard shows: steps from `from` on, as far as they are recent. */
 export type OperatorSource = (from: number) => WatchMessage;
 
-/** A page of another site cannot steer: its requests name it as their origin. */
-function isSameOrigin({ headers }: FastifyRequest): boolean {
-  if (headers.origin === undefined) return headers['sec-fetch-site'] === undefined;
-  try {
-    return new URL(headers.origin).host === headers.host;
-  } catch {
-    return false;
-  }
-}
-
 const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
   reply.code(status).send({ error: sentence });
 
@@ -40,13 +33,15 @@ export function addOperatorApi(
   run: ActiveRun,
   source: OperatorSource,
   session: OperatorSession,
-  isSecure: boolean,
+  access: Access,
 ): void {
+  const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
   const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
 
   app.post('/api/operator/login', perMinute(LOGINS_PER_MINUTE), async (request, reply) => {
     const body = loginBody.safeParse(request.body);
-    if (!body.success || !isSameOrigin(request)) return problem(reply, 400, 'expected a token, from the dashboard');
+    if (!body.success || !isSameOrigin(request.headers, access))
+      return problem(reply, 400, 'expected a token, from the dashboard');
     const cookie = await session.login(body.data.token, isSecure);
     if (cookie === null) return problem(reply, 401, 'this is not the token that the server printed last');
     return reply.header('set-cookie', cookie).send({ ok: true });
@@ -56,7 +51,8 @@ export function addOperatorApi(
     api.addHook('onRequest', async (request, reply) => {
       if (!(await session.isOperator(request.headers.cookie))) return problem(reply, 401, 'log in first');
       const changes = request.method !== 'GET' || request.headers.upgrade !== undefined;
-      if (changes && !isSameOrigin(request)) return problem(reply, 403, 'only the dashboard may do this');
+      if (changes && !isSameOrigin(request.headers, access))
+        return problem(reply, 403, 'only the dashboard may do this');
     });
 
     api.post('/api/operator/command', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
@@ -74,6 +70,8 @@ export function addOperatorApi(
 function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource): void {
   let next = 0;
   const sender = throttled(WATCH_INTERVAL_MS, () => {
+    // It reads slowly: the next picture has everything that this one would have had.
+    if (socket.bufferedAmount > UNREAD_BYTES_LIMIT) return sender.request();
     const { committedSteps } = run;
     // After a roll-back steps have other values than those that were sent.
     const message = source(next > committedSteps ? 0 : next);

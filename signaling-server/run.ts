@@ -35,6 +35,7 @@ import { modelOf } from '../swarm/runFile.ts';
 import type { BlobStore } from './blobs.ts';
 import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
+import { RunCounts } from './metrics.ts';
 import { MetricsFile } from './metricsFile.ts';
 import { Network, type NetworkOptions } from './network.ts';
 import { addRollBack } from './rollBacks.ts';
@@ -83,7 +84,7 @@ export class ActiveRun implements DonorHost {
   readonly memory = new Map<PeerId, DonorMemory>();
   /** Everyone who was ever admitted, in order. */
   readonly joined: PeerId[] = [];
-  readonly refusals = new Map<RefusalReason, number>();
+  readonly counts = new RunCounts();
   readonly network: Network;
   readonly #options: RunOptions;
   readonly #connections = new Map<PeerId, Connection>();
@@ -269,7 +270,7 @@ export class ActiveRun implements DonorHost {
   }
 
   countRefusal(reason: RefusalReason): void {
-    this.refusals.set(reason, (this.refusals.get(reason) ?? 0) + 1);
+    this.counts.refused(reason);
     this.#options.log('debug', `refused: ${reason}`);
   }
 
@@ -371,6 +372,7 @@ export class ActiveRun implements DonorHost {
         return;
       case 'storeCommit':
         store.commitStep(this.name, effect.record, effect.ledger);
+        this.counts.committed(effect.record);
         this.#metrics?.append();
         return;
       case 'storeEvaluation':
@@ -386,6 +388,7 @@ export class ActiveRun implements DonorHost {
       case 'rollBack':
         store.rollBack(this.name, effect.toStep);
         addRollBack(store, this.name, effect, Date.now());
+        this.counts.rollBacks++;
         this.#metrics?.rewrite();
         return;
       case 'storeEpoch':
@@ -406,7 +409,7 @@ export class ActiveRun implements DonorHost {
     }
   }
 
-  #signal(from: PeerId, { to, epoch, attempt = 0, data }: Extract<PeerMessage, { type: 'signal' }>): void {
+  #signal(from: PeerId, { to, epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>): void {
     this.#connections.get(to)?.link.send({ type: 'signal', from, epoch, attempt, data });
   }
 

@@ -3,23 +3,25 @@
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
 import { existsSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import { isIP } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import websocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import type { WatchMessage } from '../swarm/watch.ts';
 import { type Access, isSameOrigin } from './access.ts';
+import { AddressLimit } from './addressLimit.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
-import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
 import type { NetworkOptions } from './network.ts';
+import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { type PlanWishes, planTerms } from './planning.ts';
 import { ActiveRun, type Log } from './run.ts';
@@ -31,6 +33,13 @@ const SNAPSHOT_INTERVAL_MS = 1_000;
 const SILENCE_CHECK_MS = 1_000;
 /** How long a stop waits for the step in progress and its checkpoint. */
 const STOP_LIMIT_MS = 180_000;
+/** Connections of one address at once, of every kind; not counted behind a trusted proxy, which is one address. */
+const CONNECTIONS_PER_ADDRESS = 512;
+/** Donors of one address at once: a class behind one router fits. */
+const DONORS_PER_ADDRESS = 256;
+/** A request's head is here by then, or its connection ends; bodies may be large and slow. */
+const HEADERS_LIMIT_MS = 10_000;
+const CONNECTION_CHECK_MS = 2_000;
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
 
@@ -49,6 +58,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly steps?: number;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
+  readonly donorsPerAddress?: number;
+  readonly connectionsPerAddress?: number;
   readonly gatherLimitMs?: number | null;
   /** Told every operator token: the first one, and one after each login. */
   readonly onOperatorToken?: (token: string) => void;
@@ -74,8 +85,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   await addPlugins(app, options.pages);
   addDonorApi(app, run, data.blobs);
   addOperatorApi(app, run, (from) => watchMessage(run, data, from), session, access);
-  const sockets = addDonorSockets(app, run, access);
-  app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
+  const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
+  addMonitoring(app, run);
+  if (access.trustProxy === undefined)
+    limitConnections(app, run, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () =>
     run.broadcast({ type: 'snapshot', snapshot: run.snapshot() }),
@@ -113,11 +126,13 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
 }
 
 function application({ tls, trustProxy }: Access): FastifyInstance {
-  return Fastify({
+  const options: FastifyServerOptions = {
     ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
+    http: { headersTimeout: HEADERS_LIMIT_MS, connectionsCheckingInterval: CONNECTION_CHECK_MS },
     ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
-    ...(tls === undefined ? {} : { serverFactory: (handler) => createSecureServer(tls, handler) }),
-  });
+  };
+  if (tls === undefined) return Fastify(options);
+  return Fastify({ ...options, serverFactory: (handler: RequestListener) => createSecureServer({ ...tls, headersTimeout: HEADERS_LIMIT_MS }, handler) });
 }
 
 function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun {
@@ -154,6 +169,8 @@ async function addPlugins(app: FastifyInstance, pages: string | undefined): Prom
         workerSrc: ["'self'"],
       },
     },
+    // Isolated from other origins a page's clock is exact to microseconds, which the measurements use.
+    crossOriginEmbedderPolicy: true,
     strictTransportSecurity: false,
   });
   await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000 });
@@ -163,13 +180,46 @@ async function addPlugins(app: FastifyInstance, pages: string | undefined): Prom
   app.get('/operator', (_request, reply) => reply.sendFile('operator.html'));
 }
 
-function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access): Set<DonorSocket> {
+/** A flood from one address is cut before it costs more than its acceptance. */
+function limitConnections(app: FastifyInstance, run: ActiveRun, most: number): void {
+  const limit = new AddressLimit(most);
+  app.server.on('connection', (socket: Socket) => {
+    const leave = limit.enter(socket.remoteAddress ?? '');
+    if (leave !== null) {
+      socket.once('close', leave);
+      return;
+    }
+    run.counts.refusedConnections++;
+    socket.destroy();
+  });
+}
+
+/** healthz: this process answers. readyz: it would train, if donors came. */
+function addMonitoring(app: FastifyInstance, run: ActiveRun): void {
+  app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
+  app.get('/readyz', async (_request, reply) => {
+    const ready = run.phase !== 'failed' && run.phase !== 'stopped';
+    return reply.code(ready ? 200 : 503).send({ ok: ready, phase: run.phase });
+  });
+  app.get('/metrics', async (_request, reply) =>
+    reply.type('text/plain; version=0.0.4').send(run.counts.text(run.snapshot())),
+  );
+}
+
+function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {
   const sockets = new Set<DonorSocket>();
+  const limit = new AddressLimit(perAddress);
   app.register(async (donors) => {
     donors.addHook('onRequest', async ({ headers }, reply) => {
       if (!isSameOrigin(headers, access)) return reply.code(403).send({ error: 'only the donor page may do this' });
     });
-    donors.get('/api/donor', { websocket: true }, (socket) => {
+    donors.get('/api/donor', { websocket: true }, (socket, { ip }) => {
+      const leave = limit.enter(ip);
+      if (leave === null) {
+        run.countRefusal('serverFull');
+        return socket.close(1013, 'too many donors of this address');
+      }
+      socket.on('close', leave);
       const donor = new DonorSocket(socket, run, Date.now());
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));

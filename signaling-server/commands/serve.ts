@@ -3,19 +3,25 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelOf } from '../../swarm/runFile.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
+import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../access.ts';
 import { prepareDefaultRun } from '../corpus.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonors } from '../headless.ts';
+import { readIceServers } from '../iceServers.ts';
 import { aborted, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
+import type { NetworkOptions } from '../network.ts';
 import { fileProgress } from '../progress.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 import type { Log } from '../run.ts';
 import { parseDocument } from '../runDocument.ts';
-import { createServer, DEFAULT_PORT, type Server, secureContextProblem } from '../server.ts';
+import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
 import { badInput, failed, need } from './failure.ts';
-import { laterOption, schedule, wholeNumber } from './options.ts';
+import { schedule, wholeNumber } from './options.ts';
 import { checkStages } from './planChoice.ts';
+
+/** A longer one would not fit in a greeting. */
+const INVITE_LENGTH_LIMIT = 200;
 
 interface ServeOptions {
   readonly host: string;
@@ -24,6 +30,12 @@ interface ServeOptions {
   readonly donors: number;
   readonly schedule: ScheduleName;
   readonly stages?: number;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly publicUrl?: string;
+  readonly trustProxy?: string[];
+  readonly iceServers?: string;
+  readonly invite?: string;
 }
 
 export function addServeCommand(program: Command): void {
@@ -41,12 +53,16 @@ export function addServeCommand(program: Command): void {
       'pipeline stages, over which the donors are shared out; fewer donors have fewer',
       wholeNumber('--stages', 1),
     )
-    .addOption(laterOption('--tls-cert <file>', 'certificate'))
-    .addOption(laterOption('--tls-key <file>', 'key of the certificate'))
-    .addOption(laterOption('--public-url <url>', 'address that donors use'))
-    .addOption(laterOption('--trust-proxy <addresses>', 'proxies whose headers are believed'))
-    .addOption(laterOption('--ice-servers <file>', 'STUN and TURN servers'))
-    .addOption(laterOption('--invite <token>', 'only donors whose link carries it'))
+    .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
+    .option('--tls-key <file>', 'the key of the certificate (PEM)')
+    .option('--public-url <url>', 'the address that donors and operator use, where a proxy stands before', (text) =>
+      need(parsePublicUrl(text), badInput),
+    )
+    .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded headers are believed', (text) =>
+      need(parseTrustProxy(text), badInput),
+    )
+    .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
+    .option('--invite <token>', 'only donors whose link carries it may join', inviteToken)
     .action(serve);
 }
 
@@ -54,6 +70,8 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   const { donors: headless, stages } = options;
   if (headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
+  const access = accessOf(options);
+  const network = networkOf(options);
   const log = terminalLog();
   const data = need(await openDataDirectory(options.dataDir), failed);
   try {
@@ -65,11 +83,11 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const wishes = { schedule: options.schedule, ...(stages === undefined ? {} : { stages }) };
     const pages = PAGES_FOLDER;
     const server = need(
-      await createServer({ data, runName, host, port, ...wishes, pages, log, onOperatorToken }),
+      await createServer({ data, runName, host, port, ...wishes, ...network, access, pages, log, onOperatorToken }),
       failed,
     );
-    announce(server, options);
-    const donors = await headlessDonors(server, headless, log);
+    announce(server, access, options);
+    const donors = await headlessDonors(server, options, log);
     await aborted(interrupt.signal);
     log('info', 'stopping at the next step boundary; a second Ctrl-C stops at once');
     await server.stop();
@@ -91,21 +109,49 @@ async function chooseRun(data: DataDirectory, path: string | undefined, log: Log
   return need(await addRun(data, bundled), failed);
 }
 
-function announce(server: Server, { host }: ServeOptions): void {
+function inviteToken(text: string): string {
+  if (text.length >= 1 && text.length <= INVITE_LENGTH_LIMIT) return text;
+  throw badInput(`--invite must have 1 to ${INVITE_LENGTH_LIMIT} characters, not ${text.length}`);
+}
+
+function accessOf({ tlsCert, tlsKey, publicUrl, trustProxy }: ServeOptions): Access {
+  const tls = need(readTls(tlsCert, tlsKey), badInput);
+  return {
+    ...(tls === null ? {} : { tls }),
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+    ...(trustProxy === undefined ? {} : { trustProxy }),
+  };
+}
+
+function networkOf({ iceServers, invite }: ServeOptions): NetworkOptions {
+  return {
+    ...(iceServers === undefined ? {} : { iceServers: need(readIceServers(iceServers), badInput) }),
+    ...(invite === undefined ? {} : { invite }),
+  };
+}
+
+/** What a donor opens: a fragment is not sent to anyone nor logged. */
+const donorLink = (url: string, { invite }: ServeOptions): string =>
+  `${url}/${invite === undefined ? '' : `#invite=${encodeURIComponent(invite)}`}`;
+
+function announce(server: Server, { publicUrl }: Access, options: ServeOptions): void {
   const token = server.operatorToken();
+  const url = publicUrl ?? server.url;
   process.stdout.write(
-    `donor page:     ${server.url}/\n` +
-      `dashboard:      ${server.url}/operator#token=${token}\n` +
+    `donor page:     ${donorLink(url, options)}\n` +
+      `dashboard:      ${url}/operator#token=${token}\n` +
       `operator token: ${token} (works once)\n` +
       `run:            ${server.run.name}, ${server.run.snapshot().sentence}\n`,
   );
-  const problem = secureContextProblem(host);
+  const isAny = ['0.0.0.0', '::'].includes(options.host) && publicUrl === undefined;
+  const problem = secureContextProblem(isAny ? url.replace('localhost', 'this-machine') : url);
   if (problem !== null) process.stdout.write(`${problem}\n`);
 }
 
-async function headlessDonors(server: Server, count: number, log: Log): Promise<HeadlessDonor[]> {
+async function headlessDonors(server: Server, options: ServeOptions, log: Log): Promise<HeadlessDonor[]> {
+  const { donors: count } = options;
   if (count === 0 || server.run.phase === 'finished') return [];
-  const opened = await openHeadlessDonors(server.url, count, log, (number) =>
+  const opened = await openHeadlessDonors(donorLink(server.url, options), count, log, (number) =>
     log('info', `headless donor ${number} of ${count} takes part`),
   );
   if (!opened.ok) {

@@ -1,0 +1,108 @@
+/**
+ * How donors and the operator get to this server: its certificate, the proxies before it, the address they know it by.
+ * Everything a person may give is checked here before the server starts.
+ */
+import { readFileSync } from 'node:fs';
+import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import { createSecureContext } from 'node:tls';
+import { type Result, refusal, success } from '../swarm/base.ts';
+
+export interface Tls {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface Access {
+  readonly tls?: Tls;
+  /** An origin: scheme, host and port. */
+  readonly publicUrl?: string;
+  /** Addresses and ranges whose `X-Forwarded-…` headers are believed. */
+  readonly trustProxy?: readonly string[];
+}
+
+function read(path: string, option: string): Result<string> {
+  try {
+    return success(readFileSync(path, 'utf8'));
+  } catch (error) {
+    return refusal(`${option}: ${path} cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+/** A certificate (with its chain) and its key, in PEM, that fit each other. */
+export function readTls(certPath: string | undefined, keyPath: string | undefined): Result<Tls | null> {
+  if (certPath === undefined && keyPath === undefined) return success(null);
+  if (certPath === undefined) return refusal('--tls-key needs --tls-cert FILE beside it');
+  if (keyPath === undefined) return refusal('--tls-cert needs --tls-key FILE beside it');
+  const cert = read(certPath, '--tls-cert');
+  if (!cert.ok) return cert;
+  const key = read(keyPath, '--tls-key');
+  if (!key.ok) return key;
+  const tryOut = (parts: Partial<Tls>): string | null => {
+    try {
+      createSecureContext(parts);
+      return null;
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+  };
+  const badCert = tryOut({ cert: cert.value });
+  if (badCert !== null) return refusal(`--tls-cert: ${certPath} is no certificate in PEM form: ${badCert}`);
+  const badKey = tryOut({ key: key.value });
+  if (badKey !== null)
+    return refusal(`--tls-key: ${keyPath} is no private key in PEM form without a password: ${badKey}`);
+  if (tryOut({ cert: cert.value, key: key.value }) !== null) {
+    return refusal(`--tls-key: ${keyPath} is not the key of the certificate in ${certPath}`);
+  }
+  return success({ cert: cert.value, key: key.value });
+}
+
+export function parsePublicUrl(text: string): Result<string> {
+  const expected = 'expected https://HOST or http://HOST, with :PORT at will and no path';
+  if (!URL.canParse(text)) return refusal(`--public-url "${text}" is no address: ${expected}`);
+  const { protocol, origin, pathname, search, hash, username } = new URL(text);
+  const isPlain = pathname === '/' && search === '' && hash === '' && username === '';
+  if (!['http:', 'https:'].includes(protocol) || !isPlain) return refusal(`--public-url "${text}": ${expected}`);
+  return success(origin);
+}
+
+/** A comma-separated list of addresses, ranges (10.0.0.0/8) and the names that stand for some. */
+export function parseTrustProxy(text: string): Result<string[]> {
+  const parts = text.split(',').map((part) => part.trim());
+  const wrong = parts.find((part) => !isProxyAddress(part));
+  if (wrong === undefined) return success(parts);
+  return refusal(
+    `--trust-proxy: "${wrong}" is no address: expected IP addresses, ranges as 10.0.0.0/8, loopback, linklocal or uniquelocal, with commas between them`,
+  );
+}
+
+function isProxyAddress(part: string): boolean {
+  if (['loopback', 'linklocal', 'uniquelocal'].includes(part)) return true;
+  const [address = '', bits, ...rest] = part.split('/');
+  const family = isIP(address);
+  if (family === 0 || rest.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32));
+}
+
+/** A browser gives WebGPU only to https and to localhost: what to say where the address is neither. */
+export function secureContextProblem(url: string): string | null {
+  const { protocol, hostname } = new URL(url);
+  const isLocal =
+    hostname === 'localhost' ||
+    hostname.endsWith('.localhost') ||
+    hostname === '[::1]' ||
+    (isIP(hostname) === 4 && hostname.startsWith('127.'));
+  if (protocol === 'https:' || isLocal) return null;
+  return (
+    `Browsers give WebGPU only to https and to localhost: donors who open ${url} will have none. ` +
+    'Give this server a certificate (--tls-cert, --tls-key), put a proxy that has one before it (--public-url), or let donors reach it as localhost.'
+  );
+}
+
+/** A page of another site cannot act here: its requests name it as their origin. */
+export function isSameOrigin(headers: IncomingHttpHeaders, { publicUrl }: Access): boolean {
+  const { origin, host } = headers;
+  if (origin === undefined) return headers['sec-fetch-site'] === undefined;
+  if (origin === publicUrl) return true;
+  return URL.canParse(origin) && new URL(origin).host === host;
+}
