@@ -68,6 +68,7 @@ export function addSwarmCommand(program: Command): void {
 
 async function swarm(path: string, options: SwarmOptions): Promise<void> {
   checkPlanOptions(options);
+  if (options.chaos !== undefined) need(parseChaosScript(options.chaos, options.donors ?? Infinity), badInput);
   if (options.export !== undefined) need(await exportTarget(options.export), badInput);
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
   let data: DataDirectory | null = null;
