@@ -2,7 +2,7 @@
  * A donor without a GPU, for the server's tests: it speaks the protocol as a page does, and answers every request with
  * numbers that are a pure function of the step. What it uploads says which step it is of.
  */
-import { WebSocket } from 'ws';
+import { type RawData, WebSocket } from 'ws';
 import { invariant } from '../swarm/base.ts';
 import {
   type AdapterProfile,
@@ -32,6 +32,8 @@ export const scriptedEvaluation = (committedSteps: number): number => 4 - commit
 
 export class ScriptedDonor {
   readonly heard: ServerMessage[] = [];
+  /** Binary messages: what other donors had relayed. */
+  readonly relayed: Uint8Array[] = [];
   readonly closed: Promise<void>;
   /** Whether it does what the server asks, or only listens. */
   obedient = true;
@@ -43,16 +45,16 @@ export class ScriptedDonor {
   #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
 
   /** `greets`: it says hello by itself. */
-  constructor(url: string, { greets = true } = {}) {
+  constructor(url: string, { greets = true, invite }: { greets?: boolean; invite?: string | undefined } = {}) {
     this.#url = url;
     this.#greets = greets;
     this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
     this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
     this.#socket.on('error', () => {}); // the close that follows says it
-    this.#socket.on('message', (data) => this.#received(String(data)));
+    this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
       this.#socket.on('open', () => {
-        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER });
+        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite });
         resolve();
       });
     });
@@ -103,7 +105,19 @@ export class ScriptedDonor {
     });
   }
 
-  #received(text: string): void {
+  /** A binary message has come, or comes. */
+  async hearsBytes(): Promise<void> {
+    while (this.relayed.length === 0) await new Promise<void>((resolve) => this.#waiting.add(resolve));
+  }
+
+  #received(data: RawData, isBinary: boolean): void {
+    if (isBinary) this.relayed.push(Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer));
+    else this.#understand(String(data));
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+
+  #understand(text: string): void {
     const message = decodeServerMessage(text);
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
     if (message.value.type === 'welcome') {
@@ -112,8 +126,6 @@ export class ScriptedDonor {
     }
     if (this.obedient) void this.#obey(message.value);
     this.heard.push(message.value);
-    for (const wake of this.#waiting) wake();
-    this.#waiting.clear();
   }
 
   async #obey(message: ServerMessage): Promise<void> {

@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { encodeEnvelope } from '../swarm/relay.ts';
+import { addRun, openDataDirectory } from './dataDirectory.ts';
+import { ScriptedDonor } from './scriptedDonor.ts';
+import { createServer, type Server, type ServerOptions } from './server.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from './testCertificate.ts';
+
+const RUN = {
+  name: 'tiny',
+  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
+  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: {
+    steps: 3,
+    globalBatchSize: 4,
+    sequenceLength: 8,
+    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
+  },
+};
+
+let folder: string;
+const toClose: { close(): unknown }[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-network-'));
+  writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. Some years ago, never mind how long. '.repeat(9));
+  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+});
+afterEach(async () => {
+  for (const thing of toClose.splice(0).reverse()) await thing.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function serve(options: Partial<ServerOptions>): Promise<Server> {
+  const data = await openDataDirectory(join(folder, 'data'));
+  if (!data.ok) throw new Error(data.reason);
+  toClose.push(data.value);
+  const name = await addRun(data.value, join(folder, 'run.json'));
+  if (!name.ok) throw new Error(name.reason);
+  const created = await createServer({ data: data.value, runName: name.value, port: 0, log: () => {}, ...options });
+  if (!created.ok) throw new Error(created.reason);
+  toClose.push(created.value);
+  return created.value;
+}
+
+describe('a run by invitation', () => {
+  it('[WP11] refuses whose link does not carry it, and nobody else', async () => {
+    const server = await serve({ invite: 'sesame', expectedDonors: 9 });
+    for (const invite of [undefined, '', 'sesam', 'sesame!']) {
+      const stranger = new ScriptedDonor(server.url, { invite });
+      expect((await stranger.hears('refused')).reason).toBe('notInvited');
+    }
+    const guest = new ScriptedDonor(server.url, { invite: 'sesame' });
+    await guest.hears('welcome');
+  });
+});
+
+it('[WP12] tells every donor the ICE servers', async () => {
+  const iceServers = [{ urls: 'stun:stun.example.org' }];
+  const server = await serve({ iceServers, expectedDonors: 9 });
+  expect((await new ScriptedDonor(server.url).hears('welcome')).iceServers).toEqual(iceServers);
+});
+
+it('[WP9] relays nothing before there is a plan, and gives the sender its window back', async () => {
+  const server = await serve({ expectedDonors: 9 });
+  const [a, b] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+  await Promise.all([a.hears('welcome'), b.hears('welcome')]);
+  for (let i = 0; i < 20; i++) a.sayRaw(encodeEnvelope('frame', b.welcome.peer, new Uint8Array(60_000)));
+  a.say({ type: 'signal', to: b.welcome.peer, epoch: 0, data: 'after them' });
+  await b.hears('signal');
+  expect(server.run.network.relay.counts).toEqual({ frames: 0, bytes: 0, droppedFrames: 20 });
+  expect(b.relayed).toEqual([]);
+});
+
+it('[WP9] relays between the donors of a plan', async () => {
+  const server = await serve({ expectedDonors: 2 });
+  const [a, b] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+  await Promise.all([a.hears('prepare'), b.hears('prepare')]);
+  a.sayRaw(encodeEnvelope('frame', b.welcome.peer, new Uint8Array([1, 2, 3])));
+  await b.hearsBytes();
+  expect(b.relayed.map((bytes) => [...bytes])).toEqual([
+    [...encodeEnvelope('frame', a.welcome.peer, new Uint8Array([1, 2, 3]))],
+  ]);
+  await a.hearsBytes();
+  expect(server.run.network.relay.counts).toEqual({ frames: 1, bytes: 3, droppedFrames: 0 });
+});
+
+it('serves https with a certificate, and says so in its address', async () => {
+  const server = await serve({ access: { tls: { cert: TEST_CERTIFICATE, key: TEST_KEY } } });
+  expect(server.url).toMatch(/^https:/);
+  const status = await new Promise((resolve, reject) => {
+    const call = request(`${server.url}/healthz`, { rejectUnauthorized: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    call.on('error', reject).end();
+  });
+  expect(status).toBe(200);
+});
+
+it('[WP13] a page of another site gets no donor socket', async () => {
+  const server = await serve({ access: { publicUrl: 'https://shoal.example.org' } });
+  const open = (origin: string) =>
+    new Promise<string>((resolve) => {
+      const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/api/donor`, { headers: { origin } });
+      socket.on('open', () => {
+        socket.terminate();
+        resolve('open');
+      });
+      socket.on('error', ({ message }) => resolve(message));
+    });
+  expect(await open('https://evil.example.org')).toMatch('403');
+  expect(await open('https://shoal.example.org')).toBe('open');
+  expect(await open(server.url)).toBe('open');
+});
