@@ -1,8 +1,10 @@
 /** The donor's page as a pure function of its state. */
 
+import type { Limits } from '../../../swarm/limits.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { adapterText, bytesText, countText, layersText, lossText, NOTHING, rateText } from '../page/format.ts';
 import { Banner, Chip, Shoal, Stat, StepProgress } from '../page/parts.tsx';
+import { LimitsForm } from './limitsForm.tsx';
 import { failureText, headlineOf } from './sentences.ts';
 import { contributedTokens, type DonorState, type FailureReason, isMember, mayDonate, ownEntry } from './state.ts';
 
@@ -10,6 +12,7 @@ export interface DonorActions {
   donate(): void;
   ask(what: 'pause' | 'resume' | 'leave'): void;
   leaveNow(): void;
+  limit(limits: Limits): void;
 }
 
 interface ViewProps {
@@ -24,6 +27,7 @@ export function DonorView({ state, actions }: ViewProps) {
       <Banner page="Donate" />
       <main class="narrow">
         {isRunning ? <Running state={state} actions={actions} /> : <Invitation state={state} actions={actions} />}
+        <LimitsForm limits={state.limits} onChange={(limits) => actions.limit(limits)} />
         {isRunning ? (
           <details class="card">
             <summary>What runs here, and how to stop it</summary>
@@ -108,6 +112,7 @@ function Running({ state, actions }: ViewProps) {
         note={snapshot ? `${snapshot.donors.length} ${snapshot.donors.length === 1 ? 'donor' : 'donors'}` : NOTHING}
       />
       <Numbers state={state} />
+      <Ways state={state} />
       <Buttons state={state} actions={actions} />
       <p class="soft small adapter">
         {adapter ? `Your GPU: ${adapterText(adapter)}` : 'Asking the browser for a GPU.'}
@@ -160,6 +165,19 @@ function Numbers({ state }: { state: DonorState }) {
   );
 }
 
+/** How this tab reaches the others: what is relayed costs the server's line, and time. */
+function Ways({ state: { links } }: { state: DonorState }) {
+  const relayed = links.filter(({ route }) => route === 'relayed').length;
+  if (links.length === 0) return null;
+  const direct = links.length - relayed;
+  return (
+    <p class="soft small">
+      Your connections: {direct} direct, {relayed} through the server
+      {relayed > 0 && ', which are slower; this page keeps trying for a direct one'}.
+    </p>
+  );
+}
+
 function Buttons({ state, actions }: ViewProps) {
   const { phase, pending } = state;
   if (pending === 'leave') {
@@ -197,7 +215,7 @@ const FACTS = [
   ],
   [
     'What it costs',
-    'Your GPU works as hard as it can: power, heat, perhaps a loud fan. Data flows up and down all the time, from some megabytes a minute for a small model to much more for a large one. Mind a battery or a metered connection.',
+    'Your GPU works as hard as it can, or as your limits say: power, heat, perhaps a loud fan. Data flows up and down all the time, from some megabytes a minute for a small model to much more for a large one. Mind a battery or a metered connection.',
   ],
   [
     'What others see',

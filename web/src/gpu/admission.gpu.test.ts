@@ -1,0 +1,98 @@
+/** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
+import { beforeAll, expect, test } from 'vitest';
+import { dawnDevice } from '../../../shaders/dawn.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
+import type { AdapterProfile } from '../../../swarm/messages.ts';
+import { trainSchema } from '../../../swarm/runFile.ts';
+import { admit, type Memory } from './admission.ts';
+import { gpuOf } from './engine.ts';
+import { checkKernels, kernelCases } from './kernelCheck.ts';
+
+const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: '', software: true, browser: 'dawn' };
+const now = (): number => performance.now() / 1000;
+const train = trainSchema.parse({
+  steps: 1,
+  globalBatchSize: 4,
+  sequenceLength: 16,
+  optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+});
+
+const FAMILIES = {
+  gpt2: { model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 36, n_positions: 32, vocab_size: 70 },
+  llama: {
+    model_type: 'llama',
+    num_hidden_layers: 1,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    hidden_size: 32,
+    intermediate_size: 44,
+    max_position_embeddings: 32,
+    vocab_size: 70,
+  },
+};
+
+function modelOf(family: keyof typeof FAMILIES) {
+  const model = modelFromConfig(FAMILIES[family]);
+  if (!model.ok) throw new Error(model.reason);
+  return model.value;
+}
+
+function memoryIn(kept: Map<string, string>): Memory {
+  return {
+    recall: async (key) => kept.get(key) ?? null,
+    remember: async (key, value) => void kept.set(key, value),
+  };
+}
+
+let dawn: Awaited<ReturnType<typeof dawnDevice>>;
+beforeAll(async () => {
+  dawn = await dawnDevice();
+});
+
+test.each(['gpt2', 'llama'] as const)(
+  '[AD1] [AD3] %s: a right GPU passes, is measured, and is remembered',
+  async (family) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const kept = new Map<string, string>();
+    const model = modelOf(family);
+    const applicant = { adapter: ADAPTER, model, train, memoryBytes: 2 ** 20, memory: memoryIn(kept), now };
+    const first = await admit({ ...applicant, gpu: gpuOf(dawn.value) });
+    if (!first.ok) throw new Error(first.reason);
+    expect(first.value.checkedKernels).toBeGreaterThan(15);
+    expect(first.value.layers.map(({ samples }) => samples)).toEqual([1, 2]);
+    for (const { forwardSeconds, backwardSeconds } of first.value.layers) {
+      expect(forwardSeconds).toBeGreaterThan(0);
+      expect(backwardSeconds).toBeGreaterThan(0);
+    }
+    expect(first.value.memoryBytes).toBeGreaterThan(100_000);
+    expect(first.value.memoryBytes).toBeLessThanOrEqual(2 ** 20);
+    expect(kept.size).toBe(1);
+    const again = await admit({ ...applicant, gpu: gpuOf(dawn.value) });
+    expect(again).toMatchObject({ ok: true, value: { checkedKernels: 0 } });
+  },
+);
+
+test('[AD2] a kernel whose results differ from its reference refuses the GPU by name', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const gpu = gpuOf(dawn.value);
+  const cases = kernelCases(gpu, modelOf('gpt2'), train.sequenceLength);
+  for (const broken of ['attention.forward', 'adamw', 'layerNorm.backward']) {
+    expect(
+      cases.some(({ kernel }) => kernel.name === broken),
+      broken,
+    ).toBe(true);
+    const concerned = cases.filter(({ kernel }) => kernel.name === broken);
+    const table = concerned.map(({ kernel, dims }) => {
+      const cpu: typeof kernel.cpu = (arrays, actual) => {
+        kernel.cpu(arrays, actual);
+        const output = kernel.tensors.find(({ access }) => access === 'readWrite');
+        const values = arrays[output?.name ?? ''];
+        if (values) values[0] += 0.01;
+      };
+      return { kernel: { ...kernel, cpu }, dims };
+    });
+    expect(await checkKernels(gpu, concerned, now)).toMatchObject({ ok: true });
+    const checked = await checkKernels(gpu, table, now);
+    expect(checked).toMatchObject({ ok: false, reason: expect.stringContaining(`${broken} is wrong`) });
+  }
+});
