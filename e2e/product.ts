@@ -52,9 +52,11 @@ export class RunningCommand {
   #stdout = '';
   #stderr = '';
 
-  constructor(commandArguments: readonly string[]) {
+  /** `wrapper`: a program that runs the command it is given. */
+  constructor(commandArguments: readonly string[], wrapper: readonly string[] = []) {
     invariant(existsSync(COMMAND), `${COMMAND} is missing: build it first (npm run build)`);
-    const child = spawn(process.execPath, [COMMAND, ...commandArguments], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const [program = '', ...rest] = [...wrapper, process.execPath, COMMAND, ...commandArguments];
+    const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     living.add(child);
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

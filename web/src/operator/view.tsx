@@ -3,10 +3,13 @@ import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
 import type { OperatorCommand } from '../../../swarm/watch.ts';
 import {
   adapterText,
+  byteRateText,
   countText,
   durationText,
   lossText,
+  millisecondsText,
   NOTHING,
+  ROUTES,
   rangeText,
   rateText,
   shortId,
@@ -162,6 +165,7 @@ function Dashboard({ state, actions }: ViewProps) {
         <Curve curve={curve} />
       </section>
       <Donors donors={snapshot.donors} />
+      <Links links={snapshot.links ?? []} />
     </main>
   );
 }
@@ -194,6 +198,49 @@ function Commands({ state, actions, snapshot }: ViewProps & { snapshot: Snapshot
         {answer?.sentence}
       </p>
     </>
+  );
+}
+
+/** Each direction by itself: both ends measure their own way to the other. */
+function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
+  if (links.length === 0) return null;
+  return (
+    <div class="card">
+      <h2 id="links">Links</h2>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
+      <section class="table" aria-labelledby="links" tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">From</th>
+              <th scope="col">To</th>
+              <th scope="col">Way</th>
+              <th scope="col" class="number">
+                Round trip
+              </th>
+              <th scope="col" class="number">
+                Rate
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {links.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
+              <tr key={`${from} ${peer}`}>
+                <th scope="row" title={from}>
+                  {shortId(from)}
+                </th>
+                <td title={peer}>{shortId(peer)}</td>
+                <td>
+                  <Chip {...ROUTES[route]} />
+                </td>
+                <td class="number">{millisecondsText(roundTripMs)}</td>
+                <td class="number">{byteRateText(bytesPerSecond)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </div>
   );
 }
 

@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { bytesText, countText, durationText, layersText, lossText, rateText } from './format.ts';
+import {
+  byteRateText,
+  bytesText,
+  countText,
+  durationText,
+  layersText,
+  lossText,
+  millisecondsText,
+  rateText,
+} from './format.ts';
 
 describe('format', () => {
   test('counts are exact while they are short', () => {
@@ -21,6 +30,11 @@ describe('format', () => {
       '–',
       '1.53K',
     ]);
+  });
+
+  test('a way has milliseconds and decimal units', () => {
+    expect([null, 0.84, 41.6].map(millisecondsText)).toEqual(['–', '0.8 ms', '42 ms']);
+    expect([null, 12, 45_600, 8_340_000].map(byteRateText)).toEqual(['–', '1 kB/s', '46 kB/s', '8.3 MB/s']);
   });
 
   test('bytes have binary units', () => {

@@ -1,6 +1,6 @@
 /** Numbers as people read them: grouped, with units, of steady width. */
 
-import type { AdapterProfile } from '../../../swarm/messages.ts';
+import type { AdapterProfile, Route } from '../../../swarm/messages.ts';
 
 const INTEGER = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
@@ -56,3 +56,18 @@ export function adapterText({ description, vendor, architecture }: AdapterProfil
 
 /** Enough of an id to tell donors apart. */
 export const shortId = (peer: string): string => peer.slice(0, 6);
+
+export const millisecondsText = (ms: number | null): string =>
+  ms === null ? NOTHING : `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+
+/** Decimal units, as networks are sold. */
+export function byteRateText(bytesPerSecond: number | null): string {
+  if (bytesPerSecond === null) return NOTHING;
+  const megabytes = bytesPerSecond / 1e6;
+  return megabytes < 0.1 ? `${Math.max(1, Math.round(megabytes * 1e3))} kB/s` : `${megabytes.toFixed(1)} MB/s`;
+}
+
+export const ROUTES = {
+  direct: { tone: 'good', glyph: '●', word: 'direct' },
+  relayed: { tone: 'wait', glyph: '↑', word: 'relayed' },
+} as const satisfies Record<Route, unknown>;
