@@ -14,7 +14,7 @@ const PATIENCE_MS = 120_000;
 const NAMES = ['chromium', 'google-chrome', 'chromium-browser'];
 
 /** WebGPU on the CPU; a lost device does not take it away from this address; no traffic of the browser's own. */
-const WEBGPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+export const WEBGPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 const SWITCHES = [
   '--disable-gpu-watchdog',
   '--disable-gpu-process-crash-limit',
