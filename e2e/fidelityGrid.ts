@@ -75,7 +75,7 @@ function randomPlan(run: string, seed: number): Plan {
   const random = seededRandom(1000 + seed);
   const everyone = Array.from({ length: 1 + (seed % 4) }, (_, index) => peerId(`peer-${index}`));
   const plan = randomPlanFor(random, modelOf(parsed.value), parsed.value.train.globalBatchSize, everyone);
-  return { ...plan, schedule: seed % 2 === 0 ? '1f1b' : 'gpipe' };
+  return { ...plan, schedule: Math.floor(seed / 4) % 2 === 0 ? '1f1b' : 'gpipe' };
 }
 
 /** The case's options, its plan written into `folder`. */
