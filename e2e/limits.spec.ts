@@ -1,0 +1,57 @@
+/** The donor's limits, as a person and as the command line set them. */
+import { expect, test } from 'vitest';
+import { type Donor, openDonor, openOperator } from './browser.ts';
+import { copyOfRun, goldenFile, runSwarm, shoal, startServer, withSteps } from './product.ts';
+
+const TINY = goldenFile('gpt2-tiny/run.json');
+
+async function setSpeed({ page }: Donor, percent: number): Promise<void> {
+  const form = page.locator('details.limits');
+  if ((await form.getAttribute('open')) === null) await form.locator('summary').click();
+  await page.getByLabel('GPU time').fill(String(percent));
+  await page.locator('output', { hasText: `${percent} %` }).waitFor();
+}
+
+test('[LI3] [LI4] memory caps shape the plan; what does not fit ends with the bytes that are missing', async () => {
+  const small = ['--donor', 'memory=4MiB,speed=0.9', '--donor', 'memory=64MiB,upload=4MB/s', '--steps', '2'];
+  const { metrics } = await runSwarm(TINY, ...small);
+  expect(metrics.map(({ donors }) => donors)).toEqual([2, 2]);
+  const { code, stderr } = await shoal('swarm', TINY, '--donor', 'memory=1MiB', '--steps', '2');
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/does not fit these donors, \d+ bytes are missing: donor 0 gives 1048576 bytes/);
+});
+
+test('[LI1] the share of GPU time is changed while the donor computes', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', withSteps(150)));
+  const operator = await openOperator(server);
+  const donor = await openDonor(server.url);
+  await operator.untilFurther(2);
+  await setSpeed(donor, 25);
+  await operator.untilFurther(2);
+  await setSpeed(donor, 100);
+  await operator.untilFurther(2);
+});
+
+/** `LIMITS_BENCH=1 npx vitest run --project e2e e2e/limits.spec.ts -t bench`: prints rates; time is asserted nowhere. */
+test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: the rate at a share of the time', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', withSteps(900)));
+  const operator = await openOperator(server);
+  const donor = await openDonor(server.url);
+  await operator.untilFurther(10);
+  const seconds = new Map<number, number[]>();
+  for (let round = 0; round < 4; round++)
+    for (const percent of [100, 50, 25]) {
+      await setSpeed(donor, percent);
+      await operator.untilFurther(2);
+      const from = (await operator.until(() => true)).committedSteps;
+      const begun = performance.now();
+      const { committedSteps } = await operator.untilFurther(10);
+      const step = (performance.now() - begun) / 1000 / (committedSteps - from);
+      seconds.set(percent, [...(seconds.get(percent) ?? []), step]);
+    }
+  const best = (percent: number): number => Math.min(...(seconds.get(percent) ?? []));
+  for (const [percent, all] of seconds) {
+    const times = all.map((value) => value.toFixed(3)).join(' ');
+    console.log(`${percent} %: ${times} s a step, rate ${(best(100) / best(percent)).toFixed(3)} of full speed`);
+  }
+});
