@@ -4,7 +4,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { overlap, type Range, type Result, refusal, success } from '../swarm/base.ts';
-import { initialValues } from '../swarm/initialValues.ts';
+import { initialReader } from '../swarm/initialValues.ts';
 import { type BlockName, block, type Model, type TensorSpec } from '../swarm/model.ts';
 import { type Header, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../swarm/safetensors.ts';
 import { readExactly } from './blobs.ts';
@@ -32,13 +32,10 @@ const BUFFER =
   /^(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)$|^(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq$/;
 
 export function seededWeights(model: Model, seed: number): Weights {
-  let last: { readonly name: BlockName; readonly values: Float32Array<ArrayBuffer> } | undefined;
+  const read = initialReader(model, seed);
   return {
     tensorNames: null,
-    async readBlock(name, from, to) {
-      if (last?.name !== name) last = { name, values: initialValues(model, name, seed) };
-      return last.values.slice(from, to);
-    },
+    readBlock: async (name, from, to) => read(name, from, to),
     fault: () => null,
     close: async () => {},
   };

@@ -2,27 +2,41 @@
  * First values of a block, drawn from the run's seed. Every tensor has a stream of its own, a pure function of (seed,
  * tensor name): any block can be made alone, by anyone, in any order.
  */
-import { normal, type Random } from './base.ts';
+import { normal, overlap, type Random } from './base.ts';
 import { type BlockName, block, type Model, type TensorSpec } from './model.ts';
 
 /** All elements of the block, its tensors in the order of the model table. */
-export function initialValues(model: Model, name: BlockName, seed: number): Float32Array<ArrayBuffer> {
-  const { tensors, elements } = block(model, name);
-  const values = new Float32Array(elements);
-  for (const tensor of tensors)
-    fill(values.subarray(tensor.offset, tensor.offset + tensor.elements), tensor, model, seed);
-  return values;
-}
+export const initialValues = (model: Model, name: BlockName, seed: number): Float32Array<ArrayBuffer> =>
+  initialReader(model, seed)(name, 0, block(model, name).elements);
 
-function fill(values: Float32Array, { name, initial }: TensorSpec, model: Model, seed: number): void {
-  if (initial === 'zeros') return;
-  if (initial === 'ones') {
-    values.fill(1);
-    return;
-  }
-  const deviation = model.initializerRange * (initial === 'residual' ? 1 / Math.sqrt(2 * model.layers) : 1);
-  const random = stream(`${seed}:${name}`);
-  for (let i = 0; i < values.length; i++) values[i] = deviation * normal(random);
+/** Elements `[from, to)` of any block. One range after the other costs no more than all at once; going back does. */
+export function initialReader(
+  model: Model,
+  seed: number,
+): (name: BlockName, from: number, to: number) => Float32Array<ArrayBuffer> {
+  let drawn: { readonly tensor: string; readonly random: Random; next: number } | null = null;
+  const fill = (values: Float32Array, { name, initial }: TensorSpec, from: number): void => {
+    if (initial === 'zeros') return;
+    if (initial === 'ones') {
+      values.fill(1);
+      return;
+    }
+    if (drawn?.tensor !== name || drawn.next > from)
+      drawn = { tensor: name, random: stream(`${seed}:${name}`), next: 0 };
+    const { random } = drawn;
+    for (; drawn.next < from; drawn.next++) normal(random);
+    const deviation = model.initializerRange * (initial === 'residual' ? 1 / Math.sqrt(2 * model.layers) : 1);
+    for (let i = 0; i < values.length; i++) values[i] = deviation * normal(random);
+    drawn.next += values.length;
+  };
+  return (name, from, to) => {
+    const values = new Float32Array(to - from);
+    for (const tensor of block(model, name).tensors) {
+      const part = overlap([from, to], [tensor.offset, tensor.offset + tensor.elements]);
+      if (part) fill(values.subarray(part[0] - from, part[1] - from), tensor, part[0] - tensor.offset);
+    }
+    return values;
+  };
 }
 
 /**

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { modelOf, orderOf, parseRunFile, withSeed } from './runFile.ts';
 
@@ -131,4 +132,76 @@ test.each<[path: string, value: unknown, sentence: string]>([
 
 test.each([[], null, 'x', 3])('%j is no run file', (json) => {
   expect(reason(json)).toBe(`run.json: the run file must be an object, not ${JSON.stringify(json)}`);
+});
+
+/** Paths of every field of a JSON value. */
+function pathsOf(json: unknown, path: string[] = []): string[][] {
+  if (typeof json !== 'object' || json === null) return [path];
+  return [path, ...Object.entries(json).flatMap(([key, value]) => pathsOf(value, [...path, key]))];
+}
+
+/** `json` with `value` at `path`, or beside its last field under another name. */
+function replaced(json: unknown, [first, ...rest]: readonly string[], value: unknown): unknown {
+  if (first === undefined) return value;
+  const object = typeof json === 'object' && json !== null ? json : {};
+  return { ...object, [first]: replaced(Object.entries(object).find(([key]) => key === first)?.[1], rest, value) };
+}
+
+const full = {
+  ...minimal,
+  evaluation: { files: ['b.txt'], everySteps: 5 },
+  checkpoint: { everySteps: 3 },
+  precision: { compute: 'f32', wire: 'f32' },
+  data: { ...minimal.data, order: 'shuffled', seed: 3 },
+  train: {
+    ...minimal.train,
+    schedule: { type: 'cosine', warmupSteps: 1, decaySteps: 4, minRatio: 0.1 },
+    gradientClipNorm: 1,
+  },
+};
+const paths = pathsOf(full);
+const anyValue = fc.oneof(
+  fc.jsonValue(),
+  fc.constantFrom(
+    undefined,
+    null,
+    -1,
+    0,
+    1,
+    1e300,
+    Number.NaN,
+    2 ** 53,
+    '',
+    'bytes',
+    'a.json',
+    'shuffled',
+    'llama',
+    [],
+    {},
+  ),
+);
+const anyChange = fc.tuple(fc.constantFrom(...paths), fc.option(fc.string(), { nil: undefined }), anyValue);
+
+test('[FI9] whatever stands in a run file, there is a run that parses again or one sentence with the file and a field', () => {
+  fc.assert(
+    fc.property(fc.array(anyChange, { minLength: 1, maxLength: 3 }), (changes) => {
+      const json = changes.reduce<unknown>(
+        (run, [path, name, value]) => replaced(run, name === undefined ? path : [...path.slice(0, -1), name], value),
+        full,
+      );
+      const parsed = parseRunFile(json, 'run.json');
+      if (!parsed.ok) return /^run\.json: ./s.test(parsed.reason);
+      modelOf(parsed.value);
+      const again = parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json');
+      return again.ok && JSON.stringify(again.value) === JSON.stringify(parsed.value);
+    }),
+    { seed: 3, numRuns: 3_000 },
+  );
+});
+
+test('[FI9] whatever the JSON, there is a reason', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (json) => /^run\.json: ./s.test(reason(json))),
+    { seed: 4, numRuns: 500 },
+  );
 });

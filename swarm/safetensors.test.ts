@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeElements, encodeHeader, headerBytes, parseHeader } from './safetensors.ts';
 
@@ -72,4 +73,43 @@ test.each<[string, unknown, number, string]>([
 test('a bfloat16 is the upper half of a float32', () => {
   expect([...decodeElements('BF16', Uint8Array.of(0x80, 0x3f, 0x20, 0xc0, 0x80, 0x7f))]).toEqual([1, -2.5, Infinity]);
   expect([...decodeElements('F32', Uint8Array.of(0, 0, 0x80, 0x3f))]).toEqual([1]);
+});
+
+const anyTensor = fc.record(
+  {
+    dtype: fc.oneof(fc.constantFrom('F32', 'F16', 'BF16', 'BOOL', 'constructor'), fc.string()),
+    shape: fc.oneof(fc.array(fc.oneof(fc.nat(4), fc.double(), fc.maxSafeInteger())), fc.jsonValue()),
+    data_offsets: fc.oneof(fc.tuple(fc.nat(64), fc.nat(64)), fc.array(fc.double()), fc.jsonValue()),
+  },
+  { requiredKeys: [] },
+);
+const anyHeader = fc.oneof(
+  fc.json(),
+  fc
+    .dictionary(
+      fc.oneof(fc.constantFrom('a', '__metadata__', '__proto__'), fc.string()),
+      fc.oneof(anyTensor, fc.jsonValue()),
+    )
+    .map((header) => JSON.stringify(header)),
+);
+
+test('[FI5] whatever the header, there is a reason or tensors that cover the data', () => {
+  fc.assert(
+    fc.property(fc.oneof(anyHeader.map(encode), fc.uint8Array()), fc.nat(64), (bytes, dataBytes) => {
+      const parsed = parseHeader(bytes, dataBytes);
+      if (!parsed.ok) return parsed.reason.length > 0;
+      return [...parsed.value.tensors.values()].reduce((sum, { from, to }) => sum + to - from, 0) === dataBytes;
+    }),
+    { seed: 1, numRuns: 2_000 },
+  );
+});
+
+test('[FI5] whatever the beginning, there is a reason or a length within the file', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 12 }), fc.maxSafeInteger(), (start, fileBytes) => {
+      const length = headerBytes(start, Math.abs(fileBytes));
+      return length.ok ? length.value <= Math.abs(fileBytes) - 8 : length.reason.length > 0;
+    }),
+    { seed: 2, numRuns: 2_000 },
+  );
 });
