@@ -19,9 +19,9 @@ import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
 export const HELLO_LIMIT_MS = 10_000;
-/** Messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
+/** Messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts, tiny steps by the hundred. */
 const MESSAGE_BURST = 1_000;
-const MESSAGES_PER_SECOND = 100;
+const MESSAGES_PER_SECOND = 500;
 /** What a relayed frame costs of a message: the windows bound their bytes, this their number. */
 const FRAME_COST = 0.05;
 /** A donor that does not read what it is sent is given up when so much waits for it. */

@@ -1,11 +1,16 @@
 /** Words for the person at the terminal, on standard error: standard output is a command's result alone. */
+import { pino } from 'pino';
 import type { Log } from './run.ts';
 
 const LEVELS = ['debug', 'info', 'warn'] as const;
 
-/** What is at least as important as `SHOAL_LOG` (debug, info, warn), else as `least`. */
+/** What is at least as important as `SHOAL_LOG` (debug, info, warn), else as `least`. For a collector of logs `SHOAL_LOG_FORMAT=json` gives a line of JSON each. */
 export function terminalLog(least: (typeof LEVELS)[number] = 'info'): Log {
   const wanted = LEVELS.find((level) => level === process.env.SHOAL_LOG) ?? least;
+  if (process.env.SHOAL_LOG_FORMAT === 'json') {
+    const lines = pino({ name: 'shoal', level: wanted }, pino.destination({ fd: 2, sync: true }));
+    return (level, text) => lines[level](text);
+  }
   return (level, text) => {
     if (LEVELS.indexOf(level) < LEVELS.indexOf(wanted)) return;
     const time = new Date().toISOString().slice(11, 19);

@@ -3,7 +3,7 @@
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
 import { existsSync } from 'node:fs';
-import type { RequestListener } from 'node:http';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import helmet from '@fastify/helmet';
@@ -128,11 +128,12 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
 function application({ tls, trustProxy }: Access): FastifyInstance {
   const options: FastifyServerOptions = {
     ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
-    http: { headersTimeout: HEADERS_LIMIT_MS, connectionsCheckingInterval: CONNECTION_CHECK_MS },
     ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
   };
-  if (tls === undefined) return Fastify(options);
-  return Fastify({ ...options, serverFactory: (handler: RequestListener) => createSecureServer({ ...tls, headersTimeout: HEADERS_LIMIT_MS }, handler) });
+  const patience = { headersTimeout: HEADERS_LIMIT_MS, connectionsCheckingInterval: CONNECTION_CHECK_MS };
+  const serverFactory = (handler: RequestListener) =>
+    tls === undefined ? createHttpServer(patience, handler) : createSecureServer({ ...tls, ...patience }, handler);
+  return Fastify({ ...options, serverFactory });
 }
 
 function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun {

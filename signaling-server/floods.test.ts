@@ -1,0 +1,151 @@
+/** [WP] Floods of every kind against a server that trains: honest donors' commits go on. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { addRun, openDataDirectory } from './dataDirectory.ts';
+import { ScriptedDonor } from './scriptedDonor.ts';
+import { createServer, type Server, type ServerOptions } from './server.ts';
+
+const STEPS = 100_000;
+const RUN = {
+  name: 'flooded',
+  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
+  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: {
+    steps: STEPS,
+    globalBatchSize: 4,
+    sequenceLength: 8,
+    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
+  },
+  checkpoint: { everySteps: STEPS },
+};
+const HOSTILE_MESSAGES = 10_000;
+const HOSTILE_SOCKETS = 1_000;
+
+let folder: string;
+const toClose: { close(): unknown }[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-floods-'));
+  writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. '.repeat(9));
+  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+});
+afterEach(async () => {
+  for (const thing of toClose.splice(0).reverse()) await thing.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A server with one honest donor, at work. */
+async function training(options: Partial<ServerOptions> = {}): Promise<Server> {
+  const data = await openDataDirectory(join(folder, 'data'));
+  if (!data.ok) throw new Error(data.reason);
+  toClose.push(data.value);
+  const name = await addRun(data.value, join(folder, 'run.json'));
+  if (!name.ok) throw new Error(name.reason);
+  const wishes = { data: data.value, runName: name.value, port: 0, log: () => {}, stages: 1, ...options };
+  const server = await createServer(wishes);
+  if (!server.ok) throw new Error(server.reason);
+  toClose.push(server.value);
+  const honest = new ScriptedDonor(server.value.url);
+  await honest.hears('committed');
+  return server.value;
+}
+
+/** Resolves when the honest donor has had so many more steps committed. */
+function commits(server: Server, steps = 20): Promise<void> {
+  const { committedSteps } = server.run;
+  return server.run.until((run) => run.committedSteps >= committedSteps + steps);
+}
+
+/** One that is not yet welcomed by anyone, and says what it wants. */
+function hostileSocket(server: Server): WebSocket {
+  const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/api/donor`);
+  socket.on('error', () => {}); // the close that follows says it
+  return socket;
+}
+const closed = (socket: WebSocket): Promise<number> => new Promise((resolve) => socket.on('close', resolve));
+
+test('10,000 messages at once', async () => {
+  const server = await training();
+  const hostile = new ScriptedDonor(server.url);
+  hostile.obedient = false;
+  await hostile.hears('welcome');
+  const steps = commits(server);
+  for (let i = 0; i < HOSTILE_MESSAGES; i++) hostile.say({ type: 'heartbeat' });
+  await hostile.closed;
+  expect(server.run.counts.refusals.get('tooManyMessages')).toBe(1);
+  await steps;
+  await commits(server);
+});
+
+test('1,000 sockets from one address', { timeout: 120_000 }, async () => {
+  const server = await training({ connectionsPerAddress: 64 });
+  const steps = commits(server);
+  const sockets = Array.from({ length: HOSTILE_SOCKETS }, () => hostileSocket(server));
+  let over = 0;
+  await new Promise<void>((resolve) => {
+    for (const socket of sockets) {
+      socket.on('close', () => {
+        over++;
+        if (over >= HOSTILE_SOCKETS - 64) resolve();
+      });
+    }
+  });
+  await steps;
+  expect(server.run.counts.refusedConnections).toBeGreaterThanOrEqual(HOSTILE_SOCKETS - 64);
+  await commits(server);
+  for (const socket of sockets) socket.terminate();
+});
+
+test('more donors of one address than it may have', async () => {
+  const server = await training({ donorsPerAddress: 3 });
+  const [second, third] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+  await Promise.all([second.hears('welcome'), third.hears('welcome')]);
+  const over = hostileSocket(server);
+  expect(await closed(over)).toBe(1013);
+  second.leave();
+  await second.closed;
+  await commits(server, 3);
+});
+
+test('a message of 100 MB', async () => {
+  const server = await training();
+  const hostile = new ScriptedDonor(server.url);
+  hostile.obedient = false;
+  await hostile.hears('welcome');
+  const steps = commits(server);
+  hostile.sayRaw(new Uint8Array(100_000_000).fill(32));
+  await hostile.closed;
+  expect(server.run.counts.refusals.get('tooLarge')).toBe(1);
+  await steps;
+  await commits(server);
+});
+
+/** A WebSocket's handshake by hand, so that nothing reads what comes. */
+function deafDonor(server: Server): Socket {
+  const { hostname, port } = new URL(server.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  socket.write(
+    `GET /api/donor HTTP/1.1\r\nHost: ${hostname}:${port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2hvYWwgaXMgYSBmaXNoLg==\r\n\r\n',
+  );
+  socket.pause();
+  return socket;
+}
+
+test('a client that never reads, and one that never finishes its request', async () => {
+  const server = await training();
+  const deaf = deafDonor(server);
+  const { hostname, port } = new URL(server.url);
+  const slow = connect(Number(port), hostname);
+  slow.on('error', () => {});
+  slow.write('GET / HTTP/1.1\r\nHost: ');
+  await commits(server, 200);
+  deaf.destroy();
+  slow.destroy();
+  await commits(server);
+});

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { peerId } from '../swarm/base.ts';
+import type { Snapshot } from '../swarm/messages.ts';
+import { RunCounts } from './metrics.ts';
+
+const adapter = { vendor: 'v', architecture: 'a', description: 'd', software: true, browser: 'b' };
+const donor = (peer: string): Snapshot['donors'][number] => ({
+  ...{ peer: peerId(peer), adapter, stages: [], tokens: 0 },
+  state: 'computing',
+});
+
+test('metrics: names with units, labels from closed lists, no donor by name', () => {
+  const counts = new RunCounts();
+  const commit = { step: 0, loss: 1, gradientNorm: 1, learningRate: 1, donors: 2, stages: 1, microBatches: 1, plan: 1 };
+  counts.committed({ ...commit, tokens: 64, seconds: 0.2, bytesDirect: 10, bytesRelayed: 1 });
+  counts.committed({ ...commit, tokens: 64, seconds: 90, bytesDirect: 10, bytesRelayed: 1 });
+  counts.refused('malformed');
+  counts.rollBacks++;
+  const donors = [donor('secret-a'), donor('secret-b')];
+  const facts = { run: 'r', phase: 'training', sentence: '', generation: 1, epoch: 2 } as const;
+  const text = counts.text({
+    ...facts,
+    donors,
+    ...{ committedSteps: 2, steps: 9, loss: 1, evaluationLoss: null, tokensPerSecond: 1 },
+  });
+  for (const line of [
+    'shoal_donors{state="computing"} 2',
+    'shoal_run_committed_steps 2',
+    'shoal_committed_tokens_total 128',
+    'shoal_roll_backs_total 1',
+    'shoal_refused_total{reason="malformed"} 1',
+    'shoal_tensor_bytes_total{way="direct"} 20',
+    'shoal_commit_seconds_bucket{le="0.1"} 0',
+    'shoal_commit_seconds_bucket{le="0.25"} 1',
+    'shoal_commit_seconds_bucket{le="+Inf"} 2',
+    'shoal_commit_seconds_sum 90.2',
+  ]) {
+    expect(text.split('\n')).toContain(line);
+  }
+  expect(text).not.toContain('secret');
+  for (const line of text.split('\n'))
+    expect(line).toMatch(/^$|^# (HELP|TYPE) shoal_|^shoal_\w+(\{\w+="[^"]*"\})? \S+$/);
+});
