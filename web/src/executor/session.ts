@@ -17,6 +17,7 @@ import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
 import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
+import { type Epoch, Epochs } from './epochs.ts';
 import { type Role, StepRun, type Surroundings } from './execute.ts';
 import { Holding } from './holding.ts';
 import { abortable, Inbox } from './inbox.ts';
@@ -54,16 +55,6 @@ interface Run {
   readonly evaluation: TokenSource | null;
 }
 
-/** One epoch: aborted as a whole. */
-interface Epoch {
-  readonly number: number;
-  readonly abort: AbortController;
-  /** Everything done for this epoch, one after the other; never rejects. */
-  work: Promise<void>;
-  /** The one whose work this one waits for. */
-  before: Epoch | null;
-}
-
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
 export class Session {
@@ -76,7 +67,7 @@ export class Session {
   #run: Run | null = null;
   #links: readonly LinkReport[] = [];
   readonly #holding = new Holding();
-  #epoch: Epoch | null = null;
+  readonly #epochs: Epochs;
   /** A peer without losses and shards may hear of the commit before it asks for it. */
   #lastCommit: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
   #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
@@ -86,6 +77,10 @@ export class Session {
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
+    this.#epochs = new Epochs((epoch, reason, detail, about) => {
+      const message = { type: 'fault' as const, epoch, reason, detail: detail.slice(0, 2_000) };
+      parts.page.sendServer(about === undefined ? message : { ...message, about });
+    });
     const clock = { now: parts.now, wait: parts.wait };
     this.#dutyCycle = new DutyCycle(clock);
     this.#traffic = new Traffic(clock);
@@ -107,20 +102,19 @@ export class Session {
         this.#prepare(message);
         return;
       case 'start':
-        this.#enqueue(message.epoch, (epoch) => this.#train(epoch, message.step));
+        this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message.step));
         return;
       case 'evaluate':
-        this.#enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
+        this.#epochs.enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
         return;
       case 'committed':
         this.#committed(message);
         return;
       case 'abandon':
-        if (this.#epoch?.number === message.epoch) this.#epoch.abort.abort(new Error(message.detail));
+        this.#epochs.abandon(message.epoch, message.detail);
         return;
       case 'standby':
-        this.#leaveEpoch();
-        this.#afterWork(() => this.#dropRole());
+        this.#leave();
         return;
       case 'limits':
         this.#downloads = new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond]));
@@ -139,9 +133,10 @@ export class Session {
 
   linkLost(peer: PeerId): void {
     const { role } = this.#holding;
-    if (!this.#epoch || !this.#run || !role) return;
+    const epoch = this.#epochs.current;
+    if (!epoch || !this.#run || !role) return;
     if (!neighbours(this.#run.model, role.plan, this.#run.peer).includes(peer)) return;
-    this.#fault(this.#epoch, 'linkLost', `the link to ${peer} closed`, peer);
+    this.#epochs.fault(epoch, 'linkLost', `the link to ${peer} closed`, peer);
   }
 
   /** Before each step that the server starts. */
@@ -151,8 +146,7 @@ export class Session {
 
   /** The server is out of reach: what was in progress will not be committed. */
   disconnected(): void {
-    this.#leaveEpoch();
-    this.#afterWork(() => this.#dropRole());
+    this.#leave();
     this.#run = null;
   }
 
@@ -196,16 +190,11 @@ export class Session {
   }
 
   #prepare(message: Message<'prepare'>): void {
-    const { source } = message;
+    const { source, epoch: number } = message;
     // Who hands over completes the committed step first; nothing else of an older epoch goes on.
-    this.#leaveEpoch(source.from === 'peers' ? source.epoch : null);
-    const before = this.#epoch;
-    const epoch: Epoch = { number: message.epoch, abort: new AbortController(), work: Promise.resolve(), before };
-    this.#epoch = epoch;
-    epoch.work = (before?.work ?? Promise.resolve()).then(() => {
-      epoch.before = null;
-      return this.#guard(epoch, () => this.#getReady(epoch, message));
-    });
+    const completing = source.from === 'peers' ? source.epoch : null;
+    if (this.#epochs.current?.number !== completing) this.#awaitingCommit = null;
+    this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
   }
 
   async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
@@ -282,7 +271,7 @@ export class Session {
   }
 
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
-    if (this.#epoch?.number !== epoch || !this.#holding.role) return;
+    if (this.#epochs.current?.number !== epoch || !this.#holding.role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
     this.#lastCommit = { epoch, scalars };
     const waiting = this.#awaitingCommit;
@@ -291,7 +280,7 @@ export class Session {
       this.#awaitingCommit = null;
       waiting.resolve(scalars);
     }
-    if (checkpoint) this.#enqueueAlways(() => this.#saveShards(epoch, step + 1));
+    if (checkpoint) this.#epochs.enqueueAlways(() => this.#saveShards(epoch, step + 1));
   }
 
   /** Copies each shard aside, then uploads while training goes on. */
@@ -381,52 +370,11 @@ export class Session {
     return { run, role };
   }
 
-  #enqueue(number: number, work: (epoch: Epoch) => Promise<void>): void {
-    const epoch = this.#epoch;
-    if (epoch?.number !== number) return;
-    epoch.work = epoch.work.then(() => this.#guard(epoch, () => work(epoch)));
-  }
-
-  /** What a commit asked for is done even if the epoch is abandoned meanwhile (CO22). */
-  #enqueueAlways(work: () => Promise<void>): void {
-    const epoch = this.#epoch;
-    if (!epoch) return;
-    epoch.work = epoch.work.then(work).catch((error: unknown) => {
-      if (!epoch.abort.signal.aborted) this.#fault(epoch, 'internal', String(error));
-    });
-  }
-
-  /** Runs a piece of an epoch; what fails while the epoch lives is told to the server once. */
-  async #guard(epoch: Epoch, work: () => Promise<void>): Promise<void> {
-    if (epoch.abort.signal.aborted) return;
-    try {
-      await work();
-    } catch (error) {
-      if (!epoch.abort.signal.aborted) this.#fault(epoch, 'internal', String(error));
-    }
-  }
-
-  #fault(epoch: Epoch, reason: 'linkLost' | 'internal', detail: string, about?: PeerId): void {
-    if (epoch.abort.signal.aborted) return;
-    epoch.abort.abort(new Error(detail));
-    const message = { type: 'fault' as const, epoch: epoch.number, reason, detail: detail.slice(0, 2_000) };
-    this.#parts.page.sendServer(about === undefined ? message : { ...message, about });
-  }
-
-  /** Aborts what is in progress, but for the epoch that completes a committed step before it hands over. */
-  #leaveEpoch(completing: number | null = null): void {
-    for (let epoch = this.#epoch; epoch; epoch = epoch.before) {
-      if (epoch.number !== completing) epoch.abort.abort(new Error('the step was abandoned'));
-    }
-    if (this.#epoch?.number === completing) return;
+  #leave(): void {
+    this.#epochs.leave();
     this.#awaitingCommit = null;
     this.#show({ activity: 'idle' });
-  }
-
-  #afterWork(then: () => void): void {
-    const before = this.#epoch?.work ?? Promise.resolve();
-    const done = before.then(then);
-    if (this.#epoch) this.#epoch.work = done;
+    this.#epochs.afterwards(() => this.#dropRole());
   }
 
   #dropRole(): void {

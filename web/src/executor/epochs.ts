@@ -1,0 +1,91 @@
+/**
+ * The epochs of a session: each is a queue of work, one piece after the other, and one abort. A new epoch's work begins
+ * when that of the one before has ended, so nothing of two plans ever runs at once.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+
+/** One epoch: aborted as a whole. */
+export interface Epoch {
+  readonly number: number;
+  readonly abort: AbortController;
+  /** Everything done for this epoch, one after the other; never rejects. */
+  work: Promise<void>;
+  /** The one whose work this one waits for. */
+  before: Epoch | null;
+}
+
+export type FaultReason = 'linkLost' | 'internal';
+export type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
+
+export class Epochs {
+  readonly #tellFault: TellFault;
+  #current: Epoch | null = null;
+
+  constructor(tellFault: TellFault) {
+    this.#tellFault = tellFault;
+  }
+
+  get current(): Epoch | null {
+    return this.#current;
+  }
+
+  /** Leaves the epoch in progress and begins another with its first piece of work. */
+  begin(number: number, completing: number | null, work: (epoch: Epoch) => Promise<void>): void {
+    this.leave(completing);
+    const before = this.#current;
+    const epoch: Epoch = { number, abort: new AbortController(), work: Promise.resolve(), before };
+    this.#current = epoch;
+    epoch.work = (before?.work ?? Promise.resolve()).then(() => {
+      epoch.before = null;
+      return this.#guard(epoch, () => work(epoch));
+    });
+  }
+
+  /** A further piece of an epoch's work; nothing where it is not the one in progress. */
+  enqueue(number: number, work: (epoch: Epoch) => Promise<void>): void {
+    const epoch = this.#current;
+    if (epoch?.number !== number) return;
+    epoch.work = epoch.work.then(() => this.#guard(epoch, () => work(epoch)));
+  }
+
+  /** What a commit asked for is done even if the epoch is abandoned meanwhile (CO22). */
+  enqueueAlways(work: () => Promise<void>): void {
+    const epoch = this.#current;
+    if (!epoch) return;
+    epoch.work = epoch.work.then(work).catch((error: unknown) => this.fault(epoch, 'internal', String(error)));
+  }
+
+  /** When everything in progress has ended. */
+  afterwards(then: () => void): void {
+    const done = (this.#current?.work ?? Promise.resolve()).then(then);
+    if (this.#current) this.#current.work = done;
+  }
+
+  abandon(number: number, detail: string): void {
+    if (this.#current?.number === number) this.#current.abort.abort(new Error(detail));
+  }
+
+  /** Aborts what is in progress, but for the epoch that completes a committed step before it hands over. */
+  leave(completing: number | null = null): void {
+    for (let epoch = this.#current; epoch; epoch = epoch.before) {
+      if (epoch.number !== completing) epoch.abort.abort(new Error('the step was abandoned'));
+    }
+  }
+
+  /** The epoch cannot go on here: told once. */
+  fault(epoch: Epoch, reason: FaultReason, detail: string, about?: PeerId): void {
+    if (epoch.abort.signal.aborted) return;
+    epoch.abort.abort(new Error(detail));
+    this.#tellFault(epoch.number, reason, detail, about);
+  }
+
+  /** Runs a piece of an epoch, unless it was left meanwhile. */
+  async #guard(epoch: Epoch, work: () => Promise<void>): Promise<void> {
+    if (epoch.abort.signal.aborted) return;
+    try {
+      await work();
+    } catch (error) {
+      this.fault(epoch, 'internal', String(error));
+    }
+  }
+}
