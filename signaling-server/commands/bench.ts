@@ -1,24 +1,18 @@
-/** `shoal bench`: one donor's training step, and every kernel, in a headless browser or in Dawn for Node. */
+/** `shoal bench`: one donor's training step, and every kernel, in a headless browser or in Dawn for Node; the links. */
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { type Command, Option } from 'commander';
-import type { Page } from 'playwright';
 import { z } from 'zod';
 import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
 import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
-import { launchBrowser } from '../headless.ts';
-import { PAGES_FOLDER } from '../projectRoot.ts';
 import { openWeights, type Weights } from '../weights.ts';
+import { inBrowser } from './benchBrowser.ts';
 import { openDawn } from './benchDawn.ts';
+import { addTransportBench } from './benchTransport.ts';
 import { badInput, COMES_LATER, failed, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
-
-/** The page is served by interception: no socket, and localhost is where a browser gives WebGPU. */
-const BENCH_ORIGIN = 'http://localhost:9';
-const CONTENT_TYPES: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css' };
 
 const tokensSchema = z.array(z.array(z.int().min(0)));
 
@@ -71,7 +65,8 @@ export function addBenchCommand(program: Command): void {
     .addOption(adapter())
     .option('--json', 'one JSON document on standard output')
     .action(kernels);
-  for (const name of ['transport', 'server']) {
+  addTransportBench(bench);
+  for (const name of ['server']) {
     bench
       .command(name)
       .description(COMES_LATER)
@@ -142,29 +137,6 @@ async function readTokens(path: string, { batch, sequence, vocabulary }: StepOpt
 async function stepInDawn(bench: StepBench, _model: Model, weights: Weights | null): Promise<StepBenchResult> {
   const opened = need(await openDawn('software'), failed);
   return benchStep(opened, bench, weights && ((block, [from, to]) => weights.readBlock(block, from, to)));
-}
-
-/** The page has no server: its files and the weights are handed to the browser as it asks for them. */
-async function inBrowser<T>(
-  file: (path: string) => Promise<Buffer | null>,
-  work: (page: Page) => Promise<T>,
-): Promise<T> {
-  const { browser, server } = need(await launchBrowser(), failed);
-  try {
-    const page = await (await browser.newContext()).newPage();
-    await page.route(`${BENCH_ORIGIN}/**`, async (route) => {
-      const path = new URL(route.request().url()).pathname.slice(1);
-      const body = (await file(path)) ?? (await readFile(join(PAGES_FOLDER, path)).catch(() => null));
-      const contentType = CONTENT_TYPES[path.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
-      await (body === null ? route.fulfill({ status: 404 }) : route.fulfill({ body, contentType }));
-    });
-    await page.goto(`${BENCH_ORIGIN}/bench.html`);
-    await page.waitForFunction(() => 'shoalBench' in globalThis);
-    return await work(page);
-  } finally {
-    await browser.close().catch(() => {});
-    await server.close().catch(() => server.kill());
-  }
 }
 
 const WEIGHTS = 'weights';

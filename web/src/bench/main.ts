@@ -3,11 +3,24 @@ import type { BlockName } from '../../../swarm/model.ts';
 import { type OpenDevice, openDevice } from '../gpu/device.ts';
 import { benchKernels, type KernelBench } from './kernels.ts';
 import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
+import { type TransportBenchResult, TransportEnd } from './transport.ts';
 
 export interface BenchPage {
   /** `weights`: folder of the page's server with one file of floats a block; null: drawn from a seed. */
   step(bench: StepBench, weights: string | null): Promise<StepBenchResult>;
   kernels(): Promise<KernelBench[]>;
+  /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
+  openTransport(initiator: boolean): void;
+  transportSignalled(way: 'link' | 'bare', data: string): Promise<void>;
+  measureTransport(): Promise<TransportBenchResult>;
+}
+
+type Signal = (way: 'link' | 'bare', data: string) => void;
+let transport: TransportEnd | null = null;
+
+function openedTransport(): TransportEnd {
+  if (!transport) throw new Error('openTransport comes first');
+  return transport;
 }
 
 async function open(): Promise<OpenDevice> {
@@ -28,6 +41,12 @@ const page: BenchPage = {
       weights === null ? null : async (block, [from, to]) => (await readBlock(weights, block)).subarray(from, to),
     ),
   kernels: async () => benchKernels(await open()),
+  openTransport: (initiator) => {
+    const { shoalSignal } = globalThis as unknown as { readonly shoalSignal: Signal };
+    transport = new TransportEnd(initiator, shoalSignal);
+  },
+  transportSignalled: async (way, data) => openedTransport().signalled(way, data),
+  measureTransport: async () => openedTransport().measure(),
 };
 
 Object.assign(globalThis, { shoalBench: page });
