@@ -60,7 +60,7 @@ describe('faults', () => {
     return { chaos, done, takesEffect, admit: (admitted: boolean) => admit(admitted) };
   }
 
-  it('are sent once, when their step or a later one is first announced', async () => {
+  it('[SV4] are sent once, when their step or a later one is first announced', async () => {
     const { chaos, done, takesEffect } = rehearse('kill:1@3,server-kill@5');
     chaos.stepAnnounced(2);
     expect(done).toEqual([]);

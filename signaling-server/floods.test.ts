@@ -1,4 +1,4 @@
-/** [WP] Floods of every kind against a server that trains: honest donors' commits go on. */
+/** Floods of every kind against a server that trains: honest donors' commits go on. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -68,7 +68,7 @@ function hostileSocket(server: Server): WebSocket {
 }
 const closed = (socket: WebSocket): Promise<number> => new Promise((resolve) => socket.on('close', resolve));
 
-test('10,000 messages at once', async () => {
+test('[SV2] 10,000 messages at once', async () => {
   const server = await training();
   const hostile = new ScriptedDonor(server.url);
   hostile.obedient = false;
@@ -81,7 +81,7 @@ test('10,000 messages at once', async () => {
   await commits(server);
 });
 
-test('1,000 sockets from one address', { timeout: 120_000 }, async () => {
+test('[SV1] 1,000 sockets from one address', { timeout: 120_000 }, async () => {
   const server = await training({ connectionsPerAddress: 64 });
   const steps = commits(server);
   const sockets = Array.from({ length: HOSTILE_SOCKETS }, () => hostileSocket(server));
@@ -100,7 +100,7 @@ test('1,000 sockets from one address', { timeout: 120_000 }, async () => {
   for (const socket of sockets) socket.terminate();
 });
 
-test('more donors of one address than it may have', async () => {
+test('[SV1] more donors of one address than it may have', async () => {
   const server = await training({ donorsPerAddress: 3 });
   const [second, third] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
   await Promise.all([second.hears('welcome'), third.hears('welcome')]);
@@ -111,7 +111,7 @@ test('more donors of one address than it may have', async () => {
   await commits(server, 3);
 });
 
-test('a message of 100 MB', async () => {
+test('[SV1] a message of 100 MB', async () => {
   const server = await training();
   const hostile = new ScriptedDonor(server.url);
   hostile.obedient = false;
@@ -137,7 +137,7 @@ function deafDonor(server: Server): Socket {
   return socket;
 }
 
-test('a client that never reads, and one that never finishes its request', async () => {
+test('[SV3] a client that never reads, and one that never finishes its request', async () => {
   const server = await training();
   const deaf = deafDonor(server);
   const { hostname, port } = new URL(server.url);

@@ -10,8 +10,9 @@ import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '..
 import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { openDawn } from './benchDawn.ts';
+import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
-import { badInput, COMES_LATER, failed, need } from './failure.ts';
+import { badInput, failed, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
 
 const tokensSchema = z.array(z.array(z.int().min(0)));
@@ -66,15 +67,15 @@ export function addBenchCommand(program: Command): void {
     .option('--json', 'one JSON document on standard output')
     .action(kernels);
   addTransportBench(bench);
-  for (const name of ['server']) {
-    bench
-      .command(name)
-      .description(COMES_LATER)
-      .option('--json', 'one JSON document on standard output')
-      .action(() => {
-        throw badInput(`bench ${name} ${COMES_LATER}`);
-      });
-  }
+  bench
+    .command('server')
+    .description('donors that one server holds, how fast they join, messages it passes on')
+    .option('--json', 'one JSON document on standard output')
+    .action(async ({ json }: { readonly json?: boolean }) => {
+      const result = await benchServer();
+      if (json) console.log(JSON.stringify(result));
+      else printServerBench(result);
+    });
 }
 
 function positive(text: string): number {

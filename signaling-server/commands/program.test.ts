@@ -78,6 +78,12 @@ describe('bad arguments', () => {
     [['swarm', 'run.json', '--donors', '2', '--chaos', 'kill@3'], /--chaos "kill@3" is not understood: expected kill:/],
     [['swarm', 'run.json', '--donors', '2', '--colour', 'red'], /unknown option '--colour'/],
     [['serve', '--port', 'x'], /--port must be a whole number/],
+    [['serve', '--tls-cert', 'a.pem'], /--tls-cert needs --tls-key FILE beside it/],
+    [['serve', '--tls-cert', 'a.pem', '--tls-key', 'b.pem'], /--tls-cert: a\.pem cannot be read/],
+    [['serve', '--ice-servers', 'nowhere.json'], /nowhere\.json: .*a JSON list of ICE servers was expected/],
+    [['serve', '--public-url', 'shoal'], /--public-url "shoal" is no address: expected https/],
+    [['serve', '--trust-proxy', 'proxy'], /--trust-proxy: "proxy" is no address/],
+    [['serve', '--invite', ''], /--invite must have 1 to 200 characters, not 0/],
     [['explode'], /unknown command 'explode'/],
   ] as const)('%j', (words, sentence) => refuses(words, sentence));
 
@@ -85,12 +91,8 @@ describe('bad arguments', () => {
     ['plan', 'run.json', '--cluster', 'c.json'],
     ['assign', 'problem.json'],
     ['simulate', 'problem.json', '--json'],
-    ['bench', 'transport'],
-    ['bench', 'server', '--json'],
     ['swarm', 'run.json', '--donors', '1', '--chaos', 'freeze:0@7+10s'],
     ['swarm', 'run.json', '--donors', '1', '--browser', 'firefox'],
-    ['serve', '--tls-cert', 'a', '--tls-key', 'b'],
-    ['serve', '--invite', 'secret'],
   ])('%s comes later: %s %s', (...words) => refuses(words, /comes with a later version/));
 });
 
