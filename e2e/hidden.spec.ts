@@ -30,13 +30,13 @@ test.skipIf(process.env.HIDDEN_BENCH === undefined)('bench: a step hidden and vi
   const donor = await openHidableDonor(server.url);
   await operator.untilFurther(10);
   const seconds: Record<'hidden' | 'visible', number[]> = { hidden: [], visible: [] };
-  for (let round = 0; round < 12; round++) {
+  for (let round = 0; round < 8; round++) {
     const state = round % 2 === 0 ? 'hidden' : 'visible';
     await (state === 'hidden' ? donor.hide() : donor.show());
     await operator.untilFurther(1);
     const begun = performance.now();
     const from = (await operator.until(() => true)).committedSteps;
-    const { committedSteps } = await operator.untilFurther(15);
+    const { committedSteps } = await operator.untilFurther(8);
     seconds[state].push((performance.now() - begun) / 1000 / (committedSteps - from));
   }
   const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
