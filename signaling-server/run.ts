@@ -16,10 +16,9 @@ import {
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
 import { step } from '../swarm/coordinator/step.ts';
-import { type Limits, NO_LIMITS } from '../swarm/limits.ts';
+import { NO_LIMITS } from '../swarm/limits.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
-  type AdapterProfile,
   type HelloMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
@@ -32,43 +31,18 @@ import {
 import type { Model } from '../swarm/model.ts';
 import type { Plan } from '../swarm/plan.ts';
 import { modelOf } from '../swarm/runFile.ts';
-import type { BlobStore } from './blobs.ts';
 import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
+import { type DonorMemory, mostMemory } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { RunCounts } from './metrics.ts';
 import { MetricsFile } from './metricsFile.ts';
-import { Network, type NetworkOptions } from './network.ts';
+import { Network } from './network.ts';
 import { addRollBack } from './rollBacks.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
-import { configOf, type RunTerms, startState } from './runStart.ts';
-import type { Store } from './store.ts';
+import type { Connection, RunOptions } from './runOptions.ts';
+import { configOf, startState } from './runStart.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
-
-export interface RunOptions extends RunTerms, NetworkOptions {
-  readonly store: Store;
-  readonly blobs: BlobStore;
-  readonly name: string;
-  readonly log: Log;
-  readonly metricsPath?: string;
-  readonly maxDonors?: number;
-  /** Expected donors that are not there by then are not waited for; null: they are. */
-  readonly gatherLimitMs?: number | null;
-}
-
-export interface DonorMemory {
-  readonly predictedBytes: number;
-  readonly peakBytes: number;
-}
-
-interface Connection {
-  readonly link: DonorLink;
-  readonly token: string;
-  readonly adapter: AdapterProfile;
-  limits: Limits;
-  /** Null until its GPU is checked and measured: nobody plans with it before. */
-  profile: Profile | null;
-}
 
 /** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
 const MAX_DONORS = 1_000;
@@ -314,14 +288,10 @@ export class ActiveRun implements DonorHost {
   }
 
   #downloads(): ServerMessage {
-    const downloads = [...this.#connections].flatMap(
-      ([
-        peer,
-        {
-          limits: { downloadBytesPerSecond },
-        },
-      ]) => (downloadBytesPerSecond === null ? [] : [{ peer, bytesPerSecond: downloadBytesPerSecond }]),
-    );
+    const downloads = [...this.#connections].flatMap(([peer, { limits }]) => {
+      const bytesPerSecond = limits.downloadBytesPerSecond;
+      return bytesPerSecond === null ? [] : { peer, bytesPerSecond };
+    });
     return { type: 'limits', downloads };
   }
 
@@ -420,11 +390,7 @@ export class ActiveRun implements DonorHost {
 
   #recordMemory(peer: PeerId, memoryBytes: number): void {
     if (this.#plan === null) return;
-    const before = this.memory.get(peer) ?? { predictedBytes: 0, peakBytes: 0 };
     const predicted = predictedBytes(this.model, this.#plan, peer, this.document.file.train.sequenceLength);
-    this.memory.set(peer, {
-      predictedBytes: Math.max(before.predictedBytes, predicted),
-      peakBytes: Math.max(before.peakBytes, memoryBytes),
-    });
+    this.memory.set(peer, mostMemory(this.memory.get(peer), { predictedBytes: predicted, peakBytes: memoryBytes }));
   }
 }

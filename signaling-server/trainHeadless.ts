@@ -9,9 +9,10 @@ import type { Limits } from '../swarm/limits.ts';
 import type { Snapshot } from '../swarm/messages.ts';
 import { Chaos, type ChaosRecord } from './chaos.ts';
 import type { ChaosEntry } from './chaosScript.ts';
+import type { DonorMemory } from './donorMemory.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';
-import type { DonorMemory, Log } from './run.ts';
+import type { Log } from './run.ts';
 import type { RunStatus, TrainingServer } from './trainingServer.ts';
 
 export interface Training {

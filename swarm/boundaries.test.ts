@@ -57,7 +57,7 @@ const TABLE: readonly Row[] = [
   { files: /^web\/src\/net\//, may: [/^web\/src\/net\//, /^swarm\//, /^simple-peer$/] },
   { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
-  { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//] },
+  { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//, /^web\/src\/net\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
   { files: /^signaling-server\/cli\.ts$/, may: [/^package\.json$/] },
   { files: /^signaling-server\/commands\/(bench|sample)\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
@@ -78,7 +78,14 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
-  ws: ['signaling-server/donorSocket.ts', 'signaling-server/operatorApi.ts', 'signaling-server/scriptedDonor.ts'],
+  ws: [
+    'signaling-server/donorSocket.ts',
+    'signaling-server/operatorApi.ts',
+    'signaling-server/scriptedDonor.ts',
+    'signaling-server/network.test.ts',
+    'signaling-server/floods.test.ts',
+    'signaling-server/commands/benchServer.ts',
+  ],
 };
 
 /** Clocks, chance and the outside world: what makes a decision depend on more than its arguments. A `window` is ours. */
