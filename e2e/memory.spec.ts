@@ -84,7 +84,7 @@ async function measure(donor: Donor, worker: Worker, operator: Operator, fromSte
   samples.sort((a, b) => a - b);
   return {
     bufferBytes: await livingBytes(worker),
-    shown: await donor.page.locator('.stat', { hasText: 'GPU memory' }).innerText(),
+    shown: await donor.page.locator('.stat', { hasText: 'GPU memory' }).textContent(),
     processBytes: samples[SAMPLES / 2] ?? 0,
   };
 }

@@ -9,7 +9,15 @@ import { expect, test } from 'vitest';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import { openDonor, openOperator } from './browser.ts';
 import { curveFaults } from './fidelity.ts';
-import { copyOfRun, goldenFile, jsonLines, RunningCommand, startServer, temporaryFolder, withSteps } from './product.ts';
+import {
+  copyOfRun,
+  goldenFile,
+  jsonLines,
+  RunningCommand,
+  startServer,
+  temporaryFolder,
+  withSteps,
+} from './product.ts';
 
 const TINY = goldenFile('gpt2-tiny/run.json');
 const STEPS = 4;
@@ -17,16 +25,19 @@ const LOOPBACK_ONLY = ['unshare', '-n', 'sh', '-c', 'ip link set lo up && exec "
 
 const mayUnshare = spawnSync('unshare', ['-n', 'true']).status === 0 && spawnSync('ip', ['-V']).status === 0;
 // Skipped without root or without unshare and ip: there is no other network to be had without any address.
-test.skipIf(!mayUnshare)('[WP9] without any direct way every frame is relayed, and the curve is the oracle’s', async () => {
-  const metricsFile = join(temporaryFolder(), 'metrics.jsonl');
-  const options = ['--donors', '2', '--steps', String(STEPS), '--metrics', metricsFile];
-  const { code, stderr } = await new RunningCommand(['swarm', TINY, ...options], LOOPBACK_ONLY).ended;
-  expect(code, stderr).toBe(0);
-  const metrics = jsonLines(metricsFile) as CommitRecord[];
-  expect(curveFaults('gpt2-tiny', STEPS, metrics)).toEqual([]);
-  expect(metrics.filter(({ bytesRelayed }) => !(bytesRelayed > 0))).toEqual([]);
-  expect(new Set(metrics.map(({ bytesDirect }) => bytesDirect))).toEqual(new Set([0]));
-});
+test.skipIf(!mayUnshare)(
+  '[WP9] without any direct way every frame is relayed, and the curve is the oracle’s',
+  async () => {
+    const metricsFile = join(temporaryFolder(), 'metrics.jsonl');
+    const options = ['--donors', '2', '--steps', String(STEPS), '--metrics', metricsFile];
+    const { code, stderr } = await new RunningCommand(['swarm', TINY, ...options], LOOPBACK_ONLY).ended;
+    expect(code, stderr).toBe(0);
+    const metrics = jsonLines(metricsFile) as CommitRecord[];
+    expect(curveFaults('gpt2-tiny', STEPS, metrics)).toEqual([]);
+    expect(metrics.filter(({ bytesRelayed }) => !(bytesRelayed > 0))).toEqual([]);
+    expect(new Set(metrics.map(({ bytesDirect }) => bytesDirect))).toEqual(new Set([0]));
+  },
+);
 
 test('[WP9] between donors that are connected directly no tensor frame passes the server', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(150)));

@@ -30,7 +30,9 @@ const kernel = (name: string, body: string): Kernel => ({
     subgroups: false,
     workgroups: ({ count = 0 }) => [Math.ceil(count / 64), 1, 1],
   }),
-  cpu: ({ x, y }, { factor = 0 }) => x?.forEach((value, i) => y?.fill(value * factor, i, i + 1)),
+  cpu({ x, y }, { factor = 0 }) {
+    for (let i = 0; i < x.length; i++) y[i] = x[i] * factor;
+  },
   cases: [],
   tolerance: { absolute: 0, relative: 1e-6 },
   cost: () => ({ flops: 0, bytes: 0 }),

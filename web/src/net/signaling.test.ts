@@ -104,7 +104,9 @@ describe('Signaling', () => {
   test('[WP] says hello first, with the protocol, the adapter and the invitation', () => {
     const { last } = conversation('secret');
     last().onopen?.(new Event('open'));
-    expect(last().sent).toEqual([{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, limits: NO_LIMITS, invite: 'secret' }]);
+    expect(last().sent).toEqual([
+      { type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, limits: NO_LIMITS, invite: 'secret' },
+    ]);
   });
 
   test('[WP] is open at welcome; sends nothing before it', () => {
