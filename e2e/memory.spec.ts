@@ -84,7 +84,10 @@ async function measure(donor: Donor, worker: Worker, operator: Operator, fromSte
   samples.sort((a, b) => a - b);
   return {
     bufferBytes: await livingBytes(worker),
-    shown: await donor.page.locator('.stat', { hasText: 'GPU memory' }).textContent(),
+    shown: await donor.page
+      .locator('.stat', { hasText: 'GPU memory' })
+      .textContent()
+      .then((text) => text ?? ''),
     processBytes: samples[SAMPLES / 2] ?? 0,
   };
 }
