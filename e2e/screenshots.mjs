@@ -1,0 +1,56 @@
+// node e2e/screenshots.mjs: the README's picture, from a real run: a server, a donor's tab and the operator's page.
+// Needs a built checkout (npm run -s shoal -- doctor) and a browser in SHOAL_CHROMIUM or /usr/bin/chromium.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright';
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'shoal-picture-'));
+const server = spawn(process.execPath, [
+  here('../dist/server/cli.js'),
+  'serve',
+  here('golden/gpt2-long/run.json'),
+  ...['--data-dir', folder, '--port', '0'],
+]);
+const { donorUrl, operatorUrl } = await new Promise((resolve) => {
+  let text = '';
+  server.stdout.on('data', (bytes) => {
+    text += bytes;
+    const donor = /donor page:\s+(\S+)/.exec(text);
+    const operator = /dashboard:\s+(\S+)/.exec(text);
+    if (donor && operator) resolve({ donorUrl: donor[1], operatorUrl: operator[1] });
+  });
+});
+const browser = await chromium.launch({
+  executablePath: process.env.SHOAL_CHROMIUM ?? '/usr/bin/chromium',
+  args: ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--disable-gpu-watchdog', '--no-sandbox'],
+});
+try {
+  const open = async (url) => {
+    const page = await (await browser.newContext({ viewport: { width: 700, height: 860 } })).newPage();
+    await page.goto(url);
+    return page;
+  };
+  const donors = [await open(donorUrl), await open(donorUrl)];
+  const operator = await open(operatorUrl);
+  for (const donor of donors) {
+    await donor.getByRole('button', { name: 'Donate this GPU', exact: true }).click();
+    await donor.waitForFunction(() => document.body.dataset.state === 'computing', undefined, { timeout: 120_000 });
+  }
+  await operator.waitForFunction(() => document.querySelectorAll('tbody tr').length >= 2, undefined, {
+    timeout: 60_000,
+  });
+  await donors[0].waitForFunction(() => /1 of 2|2 of 2/.test(document.body.textContent ?? ''), undefined, {
+    timeout: 60_000,
+  });
+  await donors[0].screenshot({ path: here('screenshots/donor.png') });
+  await operator.screenshot({ path: here('screenshots/operator.png') });
+} finally {
+  await browser.close();
+  server.kill('SIGTERM');
+  await new Promise((resolve) => server.on('exit', resolve));
+  rmSync(folder, { recursive: true, force: true });
+}
