@@ -27,9 +27,9 @@ test.skipIf(process.env.HIDDEN_BENCH === undefined)('bench: a step visible, then
   const operator = await openOperator(server);
   const donor = await openHidableDonor(server.url);
   const secondsPerStep = async (): Promise<number> => {
-    const { committedSteps: from } = await operator.untilFurther(10);
+    const { committedSteps: from } = await operator.untilFurther(5);
     const begun = performance.now();
-    const { committedSteps } = await operator.untilFurther(60);
+    const { committedSteps } = await operator.untilFurther(25);
     return (performance.now() - begun) / 1000 / (committedSteps - from);
   };
   const visible = await secondsPerStep();
