@@ -5,7 +5,8 @@ import { curveFaults } from './fidelity.ts';
 import { copyOfRun, type ProductServer, runSwarm, startServer, withSteps } from './product.ts';
 
 /** Checkpoints every 3 steps; by default longer than any test here takes, so that nothing happens after its end. */
-const longRun = (steps = 150): string => copyOfRun('gpt2-long', withSteps(steps));
+const STEPS = 150;
+const longRun = (): string => copyOfRun('gpt2-long', withSteps(STEPS));
 
 /** Everything that the run committed, as `shoal swarm` prints it when it goes on with a run that has no step left. */
 async function committedSteps(runFile: string, { dataDirectory }: ProductServer, steps: number) {
@@ -22,7 +23,8 @@ async function expectGoldenCurve(runFile: string, server: ProductServer, operato
 const untilStage = (donor: Donor, stage: RegExp): Promise<void> => donor.untilShows('Your stage', stage);
 
 test('a browser is killed: the run goes on from its newest checkpoint with the one left', async () => {
-  const runFile = longRun(40);
+  // The first donor trains on while the second one is checked and measured: a short run would be over by then.
+  const runFile = longRun();
   const server = await startServer(runFile);
   const operator = await openOperator(server);
   const stays = await openDonor(server.url);
@@ -37,8 +39,8 @@ test('a browser is killed: the run goes on from its newest checkpoint with the o
   await operator.until(({ phase }) => phase === 'finished');
   await stays.until('spare');
   await server.stop();
-  const metrics = await committedSteps(runFile, server, 40);
-  expect(curveFaults('gpt2-long', 40, metrics)).toEqual([]);
+  const metrics = await committedSteps(runFile, server, STEPS);
+  expect(curveFaults('gpt2-long', STEPS, metrics)).toEqual([]);
   expect(new Set(metrics.map(({ donors }) => donors))).toEqual(new Set([1, 2]));
   expect(metrics.at(-1)?.donors).toBe(1);
 });
