@@ -21,7 +21,7 @@ export const PARTIALS = 256;
 /** Learning rate, clip scale and what else AdamW reads, as floats. */
 export const SCALARS = 8;
 /** Mapped buffers per stage for activations and gradients on their way out. */
-export const READBACKS = 3;
+const READBACKS = 3;
 
 const storage = (name: string, floats: number): BufferSpec => ({
   name,

@@ -8,7 +8,7 @@ import { rotaryTable } from '../../../shaders/rotary.ts';
 import { sortTokens } from '../../../shaders/sortTokens.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
-import { READBACKS, ROTARY, rotaryOf, type StageSize, sharedBuffers, stageBuffers } from '../../../swarm/memory.ts';
+import { ROTARY, rotaryOf, type StageSize, sharedBuffers, stageBuffers } from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
 import type { ForwardWork, Reading, Stage } from '../executor/engine.ts';
@@ -80,7 +80,6 @@ export class GpuStage implements Stage {
     this.#writeRotary();
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
-    invariant(READBACKS > 0, 'a stage without a way out');
   }
 
   /** Compiles every pipeline in parallel, then makes all bind groups. */
