@@ -19,7 +19,7 @@ import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
 export const HELLO_LIMIT_MS = 10_000;
-/** Messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts, tiny steps by the hundred. */
+/** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
 const MESSAGE_BURST = 1_000;
 const MESSAGES_PER_SECOND = 500;
 /** What a relayed frame costs of a message: the windows bound their bytes, this their number. */
@@ -82,6 +82,8 @@ export class DonorSocket {
   send(message: ServerMessage): void {
     if (!this.#open) return;
     this.#socket.send(JSON.stringify(message));
+    // Its report is asked for: a donor is never refused for being fast.
+    if (message.type === 'start') this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + 1);
     if (this.#socket.bufferedAmount > UNREAD_BYTES_LIMIT) {
       this.#socket.terminate();
       this.#ended('it does not read what it is sent');
@@ -120,7 +122,7 @@ export class DonorSocket {
 
   #handle(data: RawData, isBinary: boolean): Problem | null {
     if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) {
-      return ['tooManyMessages', `more than ${MESSAGES_PER_SECOND} a second`];
+      return ['tooManyMessages', `more than ${MESSAGES_PER_SECOND} a second beside the reports of its steps`];
     }
     const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer);
     if (bytes.length > MESSAGE_BYTES_LIMIT) return ['tooLarge', `${bytes.length} bytes`];

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { addRun, openDataDirectory } from './dataDirectory.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
@@ -79,6 +79,17 @@ test('[SV2] 10,000 messages at once', async () => {
   expect(server.run.counts.refusals.get('tooManyMessages')).toBe(1);
   await steps;
   await commits(server);
+});
+
+test('[SV1] a donor is no flood for being fast: its reports are asked for', async () => {
+  const server = await training();
+  vi.useFakeTimers({ toFake: ['Date'] }); // no time passes in which it could earn messages
+  try {
+    await commits(server, 1_500);
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(server.run.counts.refusals.size).toBe(0);
 });
 
 test('[SV1] 1,000 sockets from one address', { timeout: 120_000 }, async () => {
