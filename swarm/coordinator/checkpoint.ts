@@ -5,15 +5,13 @@
  */
 import type { PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages.ts';
-import { type Course, courseOf, type PendingCheckpoint, type StoredShard, shardKey } from './state.ts';
-import { change, log, type Turn } from './turn.ts';
+import { type Course, courseOf, type PendingCheckpoint, type StoredShard, shardKey, unsavedLimit } from './state.ts';
+import { change, donorOf, log, type Turn } from './turn.ts';
 
-/** More are not asked for: shards that wait for their upload cost the donors memory. */
+/** Older ones are given up: they lack a shard of a donor that has left. */
 const PENDING_CHECKPOINTS = 3;
 
 type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
-
-export const mayAskForCheckpoint = ({ state }: Turn): boolean => state.pending.length < PENDING_CHECKPOINTS;
 
 /** The state after the last commit was asked for, and is not whole yet. */
 export const pendingNow = ({ state }: Turn): PendingCheckpoint | undefined =>
@@ -34,6 +32,13 @@ const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; sha
 export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
   ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (pending.hashes.has(key) ? [] : peer))),
 ];
+
+/** As many steps are unsaved as may be, and this one can still become whole: the next step waits for it. */
+export function awaitedCheckpoint(turn: Turn): PendingCheckpoint | undefined {
+  const { config, committedSteps, newestCheckpointStep, pending } = turn.state;
+  if (committedSteps - newestCheckpointStep < unsavedLimit(config)) return undefined;
+  return pending.find((checkpoint) => uploadsMissing(checkpoint).every((peer) => donorOf(turn, peer)));
+}
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. whole: it was the last shard. */
 export type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';

@@ -7,8 +7,8 @@
 import type { PeerId } from '../base.ts';
 import { stepLedger } from '../ledger.ts';
 import { type Plan, peers } from '../plan.ts';
-import { mayAskForCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
-import { type Course, courseOf, evaluationDue, isDone, type Preparing, type Source } from './state.ts';
+import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
+import { type Course, courseOf, evaluationDue, isDone, type Preparing, type Source, unsavedLimit } from './state.ts';
 import { bestPlan, interruption, keepersLive, membersInvolved, offerOf } from './successor.ts';
 import { dutiesOf } from './tally.ts';
 import { change, changeDonor, forget, log, send, type Turn } from './turn.ts';
@@ -212,7 +212,8 @@ export function boundary(turn: Turn) {
   if (stop !== null && saving) return save(turn, course);
   if (evaluationDue(state)) return evaluate(turn, course);
   if (state.lastStepHeld && state.committedSteps === state.config.steps - 1)
-    return change(turn, { phase: { name: 'holding', course } });
+    return change(turn, { phase: { name: 'holding', course, awaits: 'newcomer' } });
+  if (state.committedSteps < state.config.steps && awaitedCheckpoint(turn)) return awaitCheckpoint(turn, course);
   if (state.committedSteps < state.config.steps) return train(turn, course);
   if (saving) return save(turn, course);
   planAnew(turn, 'the last checkpoint was lost');
@@ -220,6 +221,13 @@ export function boundary(turn: Turn) {
 
 function save(turn: Turn, course: Course) {
   change(turn, { phase: { name: 'saving', course, deadline: turn.now + UPLOAD_MS } });
+}
+
+function awaitCheckpoint(turn: Turn, course: Course) {
+  const { phase } = turn.state;
+  const waitsAlready = phase.name === 'holding' && phase.awaits === 'checkpoint';
+  const deadline = waitsAlready ? phase.deadline : turn.now + UPLOAD_MS;
+  change(turn, { phase: { name: 'holding', course, awaits: 'checkpoint', deadline } });
 }
 
 /** Deadlines that everyone missed double the next one: then it was the deadline that was wrong. */
@@ -243,11 +251,12 @@ function train(turn: Turn, course: Course) {
   send(turn, course.duties.keys(), { type: 'start', epoch, step });
 }
 
-/** This commit asks for its checkpoint: it is due, the last one, or the run should stand after it and nobody takes over. */
+/** This commit asks for its checkpoint: it is due, overdue, the last one, or the run should stand after it and nobody takes over. */
 export function checkpointDue(turn: Turn): boolean {
   const { state } = turn;
   const committed = state.committedSteps + 1;
   const stop = interruption(state);
   if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
-  return committed % state.config.checkpointEverySteps === 0 && mayAskForCheckpoint(turn);
+  if (committed - state.newestCheckpointStep > unsavedLimit(state.config)) return true;
+  return committed % state.config.checkpointEverySteps === 0;
 }

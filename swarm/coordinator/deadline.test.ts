@@ -176,20 +176,58 @@ describe('faults', () => {
 });
 
 describe('checkpoints and evaluations', () => {
-  it('[CO15] trains on while shards are uploaded, and a newer checkpoint supersedes an older one', () => {
-    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
-    swarm.settle('* report', 'b uploaded');
-    while (swarm.run.state.committedSteps < 5) swarm.settleOne('b uploaded');
-    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([1, 2, 3]); // a fourth one is not asked for
-    const shards = (step: number) => ({
-      ...({ type: 'uploaded', epoch: 1, step } as const),
-      shards: swarm.shardsOf('b').map((shard) => ({ ...shard, hash: step.toString(16).padStart(64, '0') })),
+  const upload = (swarm: ReturnType<typeof script>, name: string, step: number, epoch = 1) =>
+    swarm.say(name, {
+      ...{ type: 'uploaded', epoch, step },
+      shards: swarm.shardsOf(name).map((shard) => ({ ...shard, hash: step.toString(16).padStart(64, '0') })),
     });
+
+  it('[CO15] trains on while shards are uploaded, for half an interval', () => {
+    const swarm = training({ steps: 20, checkpointEverySteps: 6 });
+    swarm.settle('b uploaded');
+    expect(swarm.run.state.phase).toMatchObject({ name: 'holding', awaits: 'checkpoint' });
+    expect(swarm.run.state.committedSteps).toBe(9);
     swarm.trace();
-    swarm.say('b', shards(2));
-    swarm.say('b', shards(1));
-    expect(swarm.trace()).toEqual(['checkpoint 2']);
-    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([3]);
+    upload(swarm, 'b', 6);
+    expect(swarm.trace()).toEqual(['checkpoint 6', 'a b < start e1 step 9']);
+  });
+
+  it('[CO15] a newer checkpoint supersedes an older one', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settle('b uploaded');
+    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([1, 2]);
+    swarm.trace();
+    upload(swarm, 'b', 2);
+    upload(swarm, 'b', 1);
+    expect(swarm.trace()).toEqual(['checkpoint 2', 'a b < start e1 step 2']);
+    expect(swarm.run.state.pending).toEqual([]);
+  });
+
+  it('[CO15] refuses whose upload the next step waited for in vain', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settle('b uploaded');
+    swarm.trace();
+    swarm.expire();
+    expect(swarm.trace()).toEqual([
+      'refuse b tooLate',
+      'a < abandon e1',
+      'roll back 2 to 0: b did not upload in time',
+      'epoch 2 a: b did not upload in time',
+      'a < prepare e2 step 0 loaded',
+    ]);
+  });
+
+  it('[CO15] asks for another checkpoint where one lacks the shards of a donor that left', () => {
+    const swarm = training({ steps: 20, checkpointEverySteps: 4 });
+    swarm.settle('b uploaded');
+    expect(swarm.run.state.committedSteps).toBe(6);
+    swarm.say('b', { type: 'leave' });
+    swarm.trace();
+    swarm.settle('b uploaded', 'a uploaded');
+    expect(swarm.trace()).toContain('a < committed e2 step 6 checkpoint');
+    expect(swarm.run.state.committedSteps).toBe(7);
+    swarm.settle('b uploaded');
+    expect(swarm.run.ended).toBe('finished');
   });
 
   it('[CO15] an upload under way outlives a step that is done again with the state kept', () => {

@@ -16,6 +16,7 @@ import {
   type CoordinatorState,
   type DonorMessage,
   type Effect,
+  unsavedLimit,
 } from './state.ts';
 import { step } from './step.ts';
 
@@ -128,6 +129,8 @@ export interface Rehearsal {
   readonly ready: Set<PeerId>;
   /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
   readonly holding: Set<PeerId>;
+  /** Donors that were let go since the newest checkpoint: each may have taken a checkpoint on its way with it. */
+  departures: number;
   ended: 'finished' | 'stopped' | null;
 }
 
@@ -142,7 +145,16 @@ export function rehearse(config: CoordinatorConfig): Rehearsal {
     plan: null,
   };
   const state = begin(config, stored(store));
-  return { config, store, state, connected: new Set(), ready: new Set(), holding: new Set(), ended: null };
+  return {
+    config,
+    store,
+    state,
+    connected: new Set(),
+    ready: new Set(),
+    holding: new Set(),
+    departures: 0,
+    ended: null,
+  };
 }
 
 function stored({ commits, evaluations, checkpoint, epoch, generation, paused }: Store) {
@@ -219,6 +231,7 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
       );
       invariant(effect.shards.length === config.model.layers + 2, 'every block is in the checkpoint');
       store.checkpoint = effect.step;
+      run.departures = 0;
       return;
     }
     case 'rollBack': {
@@ -227,6 +240,7 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
         toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep,
         'back to a checkpoint',
       );
+      invariant(atStep - toStep <= unsavedLimit(config) + run.departures, 'no more is lost than may be unsaved');
       const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
       invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
       store.commits.length = toStep;
@@ -272,6 +286,7 @@ const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type =
 function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void {
   const { store } = run;
   invariant(run.connected.has(to), `${to} hears ${message.type} although it is gone`);
+  if (message.type === 'standby' && message.state === 'left') run.departures++;
   if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
   if (message.type !== 'prepare' && message.type !== 'start' && message.type !== 'evaluate') return;
   const members = store.plan === null ? [] : peers(store.plan);

@@ -61,6 +61,7 @@ function sentence(state: CoordinatorState): string {
     case 'preparing':
       return `Waiting for ${count(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
     case 'holding':
+      if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;
       return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;
     case 'training':
       return `${count(reportersOf(phase.course.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;

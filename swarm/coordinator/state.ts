@@ -204,10 +204,16 @@ export interface Saving {
   readonly deadline: number;
 }
 
+/** At a boundary, ready for the next step, which waits. */
+export type Holding =
+  /** Until a donor that is about to come is here: the last step is to be its own too. */
+  | { readonly name: 'holding'; readonly course: Course; readonly awaits: 'newcomer' }
+  /** Until a checkpoint on its way is whole: so much at most may be lost. */
+  | { readonly name: 'holding'; readonly course: Course; readonly awaits: 'checkpoint'; readonly deadline: number };
+
 /** A phase holds only what it needs. */
 export type Phase =
-  /** At the boundary before the last step, until a donor that is about to come is here. */
-  | { readonly name: 'holding'; readonly course: Course }
+  | Holding
   | { readonly name: 'waiting'; readonly sentence: string }
   | Preparing
   | Training
@@ -301,5 +307,9 @@ export const isDone = (state: CoordinatorState): boolean =>
   state.committedSteps >= state.config.steps &&
   state.newestCheckpointStep === state.committedSteps &&
   !evaluationDue(state);
+
+/** So many committed steps may stand beyond the newest checkpoint: those between two, and half as many while it is on its way. */
+export const unsavedLimit = ({ checkpointEverySteps: every }: CoordinatorConfig): number =>
+  every + Math.max(1, Math.floor(every / 2));
 
 export const shardKey = (block: string, range: Range): string => `${block}/${range[0]}-${range[1]}`;

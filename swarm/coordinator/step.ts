@@ -3,7 +3,7 @@
  * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
  */
 import { assertNever } from '../base.ts';
-import { pendingNow, uploadsMissing } from './checkpoint.ts';
+import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
 import { hear } from './hear.ts';
@@ -115,15 +115,15 @@ function expire(turn: Turn) {
         owing.filter((peer) => !phase.answers.has(peer)),
       );
     }
+    case 'holding':
     case 'saving': {
-      const pending = pendingNow(turn);
+      const pending = phase.name === 'saving' ? pendingNow(turn) : awaitedCheckpoint(turn);
       const lost = pending === undefined ? [] : uploadsMissing(pending);
       const reason = `${lost.join(', ')} did not upload in time`;
       dismiss(turn, lost, reason);
       return planAnew(turn, reason);
     }
     case 'waiting':
-    case 'holding':
     case 'paused':
     case 'finished':
     case 'failed':
