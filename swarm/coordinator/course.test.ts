@@ -106,19 +106,6 @@ describe('a course of donors', () => {
     ]);
   });
 
-  it('[CO19] starts with fewer donors once nobody waits for the others any more', () => {
-    const swarm = script({ steps: 2, expectedDonors: 3 });
-    swarm.gatheringEnded();
-    expect(swarm.run.state.phase.name).toBe('waiting');
-    const other = script({ steps: 2, expectedDonors: 3 });
-    other.join('a', 'b');
-    expect(other.trace()).toEqual([]);
-    other.gatheringEnded();
-    expect(other.trace()[0]).toEqual('epoch 1 a b: donors are there');
-    swarm.join('a');
-    expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
-  });
-
   it('[CO14] passes over an upload that a roll-back overtook, also where no plan follows', () => {
     for (const survivor of [true, false]) {
       const swarm = script({ steps: 9, checkpointEverySteps: 3 });
@@ -363,16 +350,6 @@ describe('a course of donors', () => {
     expect(swarm.trace()).toEqual(['refuse b runFinished']);
     swarm.operator('stop');
     expect(swarm.trace()).toEqual(['stopped']);
-  });
-
-  it('[CO19] waits for the expected donors once, and goes on with fewer later', () => {
-    const swarm = script({ expectedDonors: 2 });
-    swarm.join('a');
-    expect(swarm.trace()).toEqual([]);
-    expect(swarm.run.state.phase).toEqual({ name: 'waiting', sentence: 'Waiting for donors: 1 of 2 are here.' });
-    swarm.join('b');
-    swarm.gone('b');
-    expect(swarm.trace().slice(-3)).toEqual(['a < abandon e1', 'epoch 2 a: b is gone', 'a < prepare e2 step 0 loaded']);
   });
 
   it('[CO4] [CO20] goes back to the newest checkpoint after a restart, under a new epoch', () => {

@@ -84,14 +84,15 @@ export function planAnew(turn: Turn, reason: string) {
   if (isDone(state)) return finish(turn);
   if (state.operator === 'stop') return stopNow(turn);
   if (state.operator === 'pause') return change(turn, { phase: { name: 'paused' } });
-  const gathered = state.gathered || state.donors.length >= (state.config.expectedDonors ?? 0);
-  change(turn, { gathered });
-  if (!gathered) {
-    return wait(turn, `Waiting for donors: ${state.donors.length} of ${state.config.expectedDonors} are here.`);
+  if (state.gathering === 'open') {
+    const { donors, config } = state;
+    if (donors.length < (config.expectedDonors ?? 0))
+      return wait(turn, `Waiting for donors: ${donors.length} of ${config.expectedDonors} are here.`);
+    change(turn, { gathering: 'whole' });
   }
-  const offer = offerOf(state);
+  const offer = offerOf(turn.state);
   if (offer.length === 0) return wait(turn, 'Waiting for a donor.');
-  const plan = bestPlan(state, offer);
+  const plan = bestPlan(turn.state, offer);
   if (!plan.ok) return wait(turn, `${NO_PLAN}: ${plan.reason}`);
   begin(turn, plan.value, { from: 'checkpoint', step: state.newestCheckpointStep }, reason);
   sendSpare(turn, new Set(peers(plan.value)));

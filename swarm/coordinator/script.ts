@@ -21,6 +21,8 @@ type Config = Parameters<typeof rehearsalConfig>[0];
 export interface Script {
   readonly run: Rehearsal;
   join(...names: string[]): void;
+  /** One who gives so much memory at most. */
+  joinGiving(memoryBytes: number, name: string): void;
   gone(name: string): void;
   say(name: string, message: DonorMessage): void;
   operator(command: OperatorCommand): void;
@@ -80,6 +82,8 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     join: (...names) => {
       for (const name of names) event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER });
     },
+    joinGiving: (memoryBytes, name) =>
+      event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, memoryBytes }),
     gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
     holdLastStep: (held) => event({ type: 'lastStepHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),

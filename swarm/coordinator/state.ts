@@ -35,7 +35,7 @@ export interface CoordinatorConfig {
   readonly makePlan: (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
   /** The most donors a plan can hold; the layers of the model, for now. */
   readonly capacity: number;
-  /** No step before this many donors are admitted; null: the first donor starts. */
+  /** No step before this many donors are admitted, and no plan without one of them while all are there; null: whoever comes. */
   readonly expectedDonors: number | null;
 }
 
@@ -245,6 +245,12 @@ export interface Attempts {
 }
 export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late: new Map() };
 
+/**
+ * The expected donors. open: they are waited for. whole: they came, and every one has to compute. over: one of them is
+ * gone, or none was expected: a plan uses whom it can.
+ */
+export type Gathering = 'open' | 'whole' | 'over';
+
 export interface CoordinatorState {
   readonly config: CoordinatorConfig;
   readonly generation: number;
@@ -255,8 +261,7 @@ export interface CoordinatorState {
   readonly loss: number | null;
   readonly evaluationLoss: number | null;
   readonly operator: 'run' | 'pause' | 'stop';
-  /** The expected donors were all here once. */
-  readonly gathered: boolean;
+  readonly gathering: Gathering;
   /** The last step does not start yet. */
   readonly lastStepHeld: boolean;
   /** In the order of joining. */
@@ -276,7 +281,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     config,
     ...stored,
     operator: operatorPaused ? 'pause' : 'run',
-    gathered: config.expectedDonors === null,
+    gathering: config.expectedDonors === null ? 'over' : 'open',
     lastStepHeld: false,
     donors: [],
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },

@@ -40,7 +40,7 @@ function handle(turn: Turn, event: CoordinatorEvent) {
       if (turn.state.phase.name === 'holding') boundary(turn);
       return;
     case 'gatheringEnded':
-      change(turn, { gathered: true });
+      change(turn, { gathering: 'over' });
       if (turn.state.donors.length > 0) considerInterruption(turn);
       return;
     case 'deadlineReached':

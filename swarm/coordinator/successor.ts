@@ -8,24 +8,32 @@ import type { MemoryCaps } from '../planner/fit.ts';
 import { type CoordinatorState, type Course, courseOf } from './state.ts';
 
 /** A plan over as many of these peers as one can be made for, the first ones first; else why there is none. */
-export function bestPlan({ config, donors }: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
+export function bestPlan(state: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
   if (offer.length === 0) return refusal('there is no donor');
+  const { config, donors } = state;
   const caps = new Map(donors.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? [] : [[peer, memoryBytes]])));
   const largest = config.makePlan(offer, caps);
-  for (let rest = without(offer, caps); rest.length > 0 && !largest.ok; rest = without(rest, caps)) {
-    const smaller = config.makePlan(rest, caps);
+  if (largest.ok) return largest;
+  let rest = offer;
+  for (const spare of spares(state, offer, caps)) {
+    rest = rest.filter((peer) => peer !== spare);
+    const smaller = rest.length === 0 ? largest : config.makePlan(rest, caps);
     if (smaller.ok) return smaller;
   }
   return largest;
 }
 
-/** Without the one who gives least; of equals the last one to come. */
-function without(offer: readonly PeerId[], caps: MemoryCaps): PeerId[] {
-  const gives = (peer: PeerId | undefined): number =>
-    (peer === undefined ? undefined : caps.get(peer)) ?? Number.POSITIVE_INFINITY;
-  let least = offer.length - 1;
-  for (let index = least - 1; index >= 0; index--) if (gives(offer[index]) < gives(offer[least])) least = index;
-  return offer.filter((_, index) => index !== least);
+/** Whom a plan may do without: those who give least first, of equals the last one to come. */
+function spares(state: CoordinatorState, offer: readonly PeerId[], caps: MemoryCaps): PeerId[] {
+  const { config, donors, gathering } = state;
+  const expected = gathering === 'whole' ? (config.expectedDonors ?? 0) : 0;
+  const needed = new Set(donors.slice(0, expected).map(({ peer }) => peer));
+  const gives = (peer: PeerId): number => caps.get(peer) ?? Number.POSITIVE_INFINITY;
+  const order = (a: PeerId, b: PeerId): number => (gives(a) === gives(b) ? 0 : gives(a) - gives(b));
+  return offer
+    .filter((peer) => !needed.has(peer))
+    .toReversed()
+    .toSorted(order);
 }
 
 /** Those a plan may use, in the order they joined. */

@@ -33,10 +33,15 @@ export function log(turn: Turn, level: 'info' | 'warn', text: string): void {
 }
 
 export function forget(turn: Turn, peer: PeerId): void {
-  const { donors, attempts } = turn.state;
+  const { donors, attempts, gathering } = turn.state;
   const late = new Map(attempts.late);
   late.delete(peer);
-  change(turn, { donors: donors.filter((donor) => donor.peer !== peer), attempts: { ...attempts, late } });
+  change(turn, {
+    donors: donors.filter((donor) => donor.peer !== peer),
+    attempts: { ...attempts, late },
+    // From now on fewer have to do.
+    gathering: gathering === 'whole' ? 'over' : gathering,
+  });
 }
 
 /** Forgets a donor whose connection is to be closed for a reason. */

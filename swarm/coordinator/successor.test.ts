@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { refusal } from '../base.ts';
+import { rehearsalConfig } from './rehearsal.ts';
+import { script } from './script.ts';
+
+describe('the donors that are expected', () => {
+  it('[CO19] starts with fewer donors once nobody waits for the others any more', () => {
+    const swarm = script({ steps: 2, expectedDonors: 3 });
+    swarm.gatheringEnded();
+    expect(swarm.run.state.phase.name).toBe('waiting');
+    const other = script({ steps: 2, expectedDonors: 3 });
+    other.join('a', 'b');
+    expect(other.trace()).toEqual([]);
+    other.gatheringEnded();
+    expect(other.trace()[0]).toEqual('epoch 1 a b: donors are there');
+    swarm.join('a');
+    expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
+  });
+
+  it('[CO19] waits for the expected donors once, and goes on with fewer later', () => {
+    const swarm = script({ expectedDonors: 2 });
+    swarm.join('a');
+    expect(swarm.trace()).toEqual([]);
+    expect(swarm.run.state.phase).toEqual({ name: 'waiting', sentence: 'Waiting for donors: 1 of 2 are here.' });
+    swarm.join('b');
+    swarm.gone('b');
+    expect(swarm.trace().slice(-3)).toEqual(['a < abandon e1', 'epoch 2 a: b is gone', 'a < prepare e2 step 0 loaded']);
+  });
+
+  it('[CO19] [LI4] every expected donor computes, or none does; once one is lost fewer will do', () => {
+    const config = rehearsalConfig({ steps: 9, expectedDonors: 3 });
+    const fits: typeof config.makePlan = (peers, caps) =>
+      peers.some((peer) => (caps.get(peer) ?? 9) < 4) ? refusal('3 bytes are missing') : config.makePlan(peers, caps);
+    const planned = (expectedDonors: number | null) => {
+      const swarm = script({}, { ...config, expectedDonors, makePlan: fits });
+      swarm.join('a', 'b');
+      swarm.trace();
+      swarm.joinGiving(1, 'c');
+      return swarm;
+    };
+    expect(planned(null).trace()).toEqual([]); // c is spare
+    const swarm = planned(3);
+    expect(swarm.run.state.phase).toEqual({
+      name: 'waiting',
+      sentence: 'No plan for these donors: 3 bytes are missing',
+    });
+    swarm.gone('b');
+    expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
+  });
+
+  it('[CO19] a newcomer who does not fit never takes the place of one that was expected', () => {
+    const config = rehearsalConfig({ steps: 9, expectedDonors: 2 });
+    const two: typeof config.makePlan = (peers, caps) =>
+      peers.length > 2 ? refusal('two are enough') : config.makePlan(peers, caps);
+    const swarm = script({}, { ...config, makePlan: two });
+    swarm.joinGiving(1, 'a');
+    swarm.join('b', 'c');
+    swarm.operator('pause');
+    swarm.trace();
+    swarm.operator('resume');
+    expect(swarm.trace()).toContain('epoch 2 a b: the operator said resume');
+  });
+});
