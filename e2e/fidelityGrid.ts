@@ -43,7 +43,7 @@ export function wholeGrid(): GridCase[] {
 export const SIX: readonly GridCase[] = [
   splitCase('gpt2-tiny', 4, '1f1b', 4),
   splitCase('gpt2-tiny', 3, '1f1b', 2),
-  splitCase('llama-tiny', 4, 'gpipe', 1),
+  splitCase('llama-tiny', 3, 'gpipe', 1),
   splitCase('llama-tiny', 4, '1f1b', 2),
   randomCase('gpt2-tiny', 2),
   randomCase('llama-tiny', 5),

@@ -12,7 +12,7 @@ import { type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.t
 import { owner, type Plan } from '../../../swarm/plan.ts';
 import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
 import type { Pace } from './dutyCycle.ts';
-import type { MicroTokens, Reading, Shards, Stage, UpdateScalars } from './engine.ts';
+import type { MicroTokens, Reading, ShardNorm, Shards, Stage, UpdateScalars } from './engine.ts';
 import { blockIndex, gatherValues, sendValues, valueParts } from './values.ts';
 
 /** What a plan means to this peer: made once an epoch. */
@@ -230,7 +230,7 @@ export class StepRun {
         shards.addReceived(block, range, pieces);
       }
     }
-    const norms = await shards.sumSquares();
+    const norms = await this.#norms();
     const losses = await Promise.all(this.#losses);
     await this.#settled();
     this.#around.report({
@@ -249,6 +249,15 @@ export class StepRun {
       spans: this.#spans,
       links: [...this.#around.links],
     });
+  }
+
+  async #norms(): Promise<readonly ShardNorm[]> {
+    let norms: Promise<readonly ShardNorm[]> = Promise.resolve([]);
+    const submit = (): void => {
+      norms = this.#role.shards.sumSquares();
+    };
+    await this.#around.pace.run('norms', submit, async () => void (await norms));
+    return norms;
   }
 
   async #update(): Promise<void> {
