@@ -7,6 +7,18 @@ import { z } from 'zod';
 import { invariant, type Result, refusal, success } from './base.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
 import { modelFromConfig } from './families.ts';
+import {
+  count,
+  expecting,
+  fieldPath,
+  fields,
+  natural,
+  nonNegative,
+  number,
+  positive,
+  sentence,
+  text,
+} from './inputFields.ts';
 import type { Model } from './model.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
@@ -16,28 +28,8 @@ const LATER = 'comes with a later version of Shoal';
 
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
-/** `words` finish the sentence "`field` must be …". */
-const expecting = (words: string) => (issue: { readonly input?: unknown }) =>
-  issue.input === undefined ? `is missing: it must be ${words}` : `must be ${words}, not ${shown(issue.input)}`;
-
-/** An object of exactly these fields; an unknown one is refused by name. */
-const fields = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
-  z.strictObject(shape, {
-    error: (issue) =>
-      issue.code === 'unrecognized_keys'
-        ? `is unknown: expected one of ${Object.keys(shape).join(', ')}`
-        : expecting('an object')(issue),
-  });
-
-const number = (words: string, holds: (value: number) => boolean) =>
-  z.number({ error: expecting(words) }).refine(holds, { error: expecting(words) });
-const count = number('a positive integer', (value) => Number.isSafeInteger(value) && value > 0);
-const natural = number('an integer of 0 or more', (value) => Number.isSafeInteger(value) && value >= 0);
-const nonNegative = number('a number of 0 or more', (value) => value >= 0);
-const positive = number('a number above 0', (value) => value > 0);
 const belowOne = number('a number from 0 to below 1', (value) => value >= 0 && value < 1);
 const ratio = number('a number from 0 to 1', (value) => value >= 0 && value <= 1);
-const text = (words: string) => z.string({ error: expecting(words) }).min(1, { error: expecting(words) });
 const files = z
   .array(text('a path'), { error: expecting('a list of paths') })
   .min(1, { error: expecting('a list of one path or more') });
@@ -131,7 +123,7 @@ const RUN_FILE = fields({
 /** `fileName` opens every sentence. */
 export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   const parsed = RUN_FILE.safeParse(json);
-  if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0])}`);
+  if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the run file')}`);
   const run = parsed.data;
   const model = modelFromConfig(run.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
@@ -157,23 +149,4 @@ export const orderOf = ({ data: { order, seed } }: RunFile): Order =>
 /** The run with `seed` in place of `init.seed` and `data.seed`; an init file stays. */
 export function withSeed(run: RunFile, seed: number): RunFile {
   return { ...run, data: { ...run.data, seed }, init: typeof run.init === 'string' ? run.init : { seed } };
-}
-
-/** An unknown field's issue stands at the object around it. */
-function fieldPath(issue: z.core.$ZodIssue): PropertyKey[] {
-  return issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] ?? ''] : issue.path;
-}
-
-function sentence(issue: z.core.$ZodIssue | undefined): string {
-  invariant(issue, 'a failed parse has an issue');
-  const field = fieldPath(issue).reduce<string>(
-    (text, part) => (typeof part === 'number' ? `${text}[${part}]` : `${text}${text && '.'}${String(part)}`),
-    '',
-  );
-  return `${field || 'the run file'} ${issue.message}`;
-}
-
-function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
