@@ -74,16 +74,16 @@ export class RunningCommand {
     atTestEnd(() => this.stop());
   }
 
-  /** The first match in what it has printed or will print. */
-  async printed(pattern: RegExp): Promise<string> {
+  /** The first match in what it has printed or will print; its log goes to the standard error stream. */
+  async printed(pattern: RegExp, stream: 'stdout' | 'stderr' = 'stdout'): Promise<string> {
     const found = new Promise<string>((resolve) => {
       const look = (): void => {
-        const match = pattern.exec(this.#stdout)?.[1];
+        const match = pattern.exec(stream === 'stdout' ? this.#stdout : this.#stderr)?.[1];
         if (match === undefined) return;
-        this.#child.stdout?.off('data', look);
+        this.#child[stream]?.off('data', look);
         resolve(match);
       };
-      this.#child.stdout?.on('data', look);
+      this.#child[stream]?.on('data', look);
       look();
     });
     const tooLate = this.ended.then(({ code, stderr }) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, goldenFile, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, goldenFile, RunningCommand, runSwarm, temporaryFolder } from './product.ts';
 
 const TINY = goldenFile('gpt2-tiny/run.json');
 
@@ -55,6 +55,17 @@ test('stopped after 7 steps and resumed by one donor: the same curve, every step
   expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
   expect(metrics.slice(0, 7)).toEqual(first.metrics);
   expect(metrics.map(({ donors }) => donors)).toEqual([...Array(7).fill(2), ...Array(13).fill(1)]);
+});
+
+test('ended by a signal it saves what it did, and has failed; the same command goes on', async () => {
+  const options = ['--donors', '1', '--data-dir', temporaryFolder()];
+  const first = new RunningCommand(['swarm', TINY, ...options]);
+  await first.printed(/step (\d+) of 20/, 'stderr');
+  const { code, stderr } = await first.stop();
+  expect(code).toBe(1);
+  expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);
+  const { metrics } = await runSwarm(TINY, ...options);
+  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
 });
 
 test.each([

@@ -1,6 +1,7 @@
 /**
  * Ctrl-C and its kin. The first signal asks for an orderly end; one that comes a moment later is the same one (a shell
- * and npm both pass it on); a later one means it: the process ends at once.
+ * and npm both pass it on); a later one means it: the process ends at once. A command that was to come to an end and did
+ * not has failed, exit code 1, whoever ended it; a server was to serve until then.
  */
 const SAME_SIGNAL_MS = 1_000;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -21,7 +22,7 @@ export function onInterrupt(): Interrupt {
       firstMs = nowMs;
       controller.abort();
     } else if (nowMs - firstMs > SAME_SIGNAL_MS) {
-      process.exit(130);
+      process.exit(1);
     }
   };
   for (const name of SIGNALS) process.on(name, handle);

@@ -35,7 +35,8 @@ async function demo(): Promise<void> {
   const data = need(await openDataDirectory(join(WORK_FOLDER, 'demo')), failed);
   try {
     const runName = await chooseRun(data);
-    if (isFinished(data, runName) || (await train(data, runName))) await conclude(data, runName);
+    if (!isFinished(data, runName)) await train(data, runName);
+    await conclude(data, runName);
   } finally {
     data.close();
   }
@@ -77,8 +78,8 @@ async function askToGoOn(state: string, finished: boolean): Promise<boolean> {
   return choice === '' ? !finished : choice.startsWith('g');
 }
 
-/** Whether it came to its end. */
-async function train(data: DataDirectory, runName: string): Promise<boolean> {
+/** To its end. */
+async function train(data: DataDirectory, runName: string): Promise<void> {
   const interrupt = onInterrupt();
   const progress = trainingProgress(process.stderr);
   const log = terminalLog('warn');
@@ -97,9 +98,8 @@ async function train(data: DataDirectory, runName: string): Promise<boolean> {
   progress.end();
   interrupt.release();
   const { outcome, committedSteps } = need(trained, failed);
-  if (outcome === 'finished') return true;
-  say(`Stopped after step ${committedSteps}; npm run demo goes on from there.`);
-  return false;
+  if (outcome === 'finished') return;
+  throw failed(`Stopped after ${committedSteps} steps; npm run demo goes on from there.`);
 }
 
 /** The contract's last three lines. */

@@ -10,7 +10,7 @@ import { type ChaosEntry, parseChaosScript } from '../chaosScript.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
 import { exportTarget } from '../exportFolder.ts';
 import { exportRun } from '../exportRun.ts';
-import { onInterrupt } from '../interrupt.ts';
+import { type Interrupt, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
 import type { PlanWishes } from '../planning.ts';
 import { fileProgress } from '../progress.ts';
@@ -70,7 +70,12 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   checkPlanOptions(options);
   if (options.chaos !== undefined) need(parseChaosScript(options.chaos, options.donors ?? Infinity), badInput);
   if (options.export !== undefined) need(await exportTarget(options.export), badInput);
+  const interrupt = onInterrupt();
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
+  const clean = (): void => {
+    if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true });
+  };
+  process.once('exit', clean); // a second signal ends this process wherever it is
   let data: DataDirectory | null = null;
   try {
     data = need(await openDataDirectory(directory), failed);
@@ -80,12 +85,16 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
       data.close();
       data = null;
     }
-    const trained = data === null ? await trainBesideServer(directory, task) : await trainInside(data, task);
+    const trained = await (data === null
+      ? trainBesideServer(directory, task, interrupt)
+      : trainInside(data, task, interrupt));
     data ??= need(await openDataDirectory(directory), failed);
     await conclude(data, task, need(trained, failed));
   } finally {
     data?.close();
-    if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true });
+    interrupt.release();
+    process.off('exit', clean);
+    clean();
   }
 }
 
@@ -123,25 +132,25 @@ const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOpti
   ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
 });
 
-async function trainInside(data: DataDirectory, task: Task): Promise<Result<Trained>> {
+async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
   const log = terminalLog();
-  return train(need(await openTrainingServer({ ...serverOptions(task), data, log }), failed), task);
+  return train(need(await openTrainingServer({ ...serverOptions(task), data, log }), failed), task, interrupt);
 }
 
-async function trainBesideServer(directory: string, task: Task): Promise<Result<Trained>> {
+async function trainBesideServer(directory: string, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
   const server = need(await openServerProcess({ ...serverOptions(task), directory }), failed);
-  return train(server, task, (donors) => server.killAndRestart(donors));
+  return train(server, task, interrupt, (donors) => server.killAndRestart(donors));
 }
 
 async function train(
   server: TrainingServer,
   { options, runName, donors, chaos }: Task,
+  interrupt: Interrupt,
   killServer?: Training['killServer'],
 ): Promise<Result<Trained>> {
   const log = terminalLog();
-  const interrupt = onInterrupt();
   log('info', `training ${runName} at ${server.url} with ${donors} headless donors`);
-  const trained = await trainHeadless({
+  return trainHeadless({
     server,
     donors,
     limits: (options.donor ?? []).map(({ limits }) => limits),
@@ -151,8 +160,6 @@ async function train(
     ...(killServer === undefined ? {} : { killServer }),
     onChange: progressLines((line) => log('info', line)),
   });
-  interrupt.release();
-  return trained;
 }
 
 /** Report, export and exit code, with the store as the training left it. */
@@ -164,11 +171,7 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
     const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
     writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory })}\n`);
   }
-  if (outcome === 'interrupted') {
-    log('info', `stopped after ${trained.committedSteps} steps`);
-    process.exitCode = 130;
-    return;
-  }
+  if (outcome === 'interrupted') throw failed(`stopped after ${trained.committedSteps} steps, before the run's end`);
   if (options.export !== undefined) {
     log('info', `exported to ${need(await exportRun(data, runName, options.export), failed)}`);
   }
