@@ -135,6 +135,7 @@ export interface ServeOptions {
   readonly dataDirectory?: string;
   readonly port?: number;
   readonly host?: string;
+  readonly iceServers?: string;
 }
 
 /** `shoal serve`, once it listens. */
@@ -145,6 +146,7 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     runFile,
     ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
     ...(options.host === undefined ? [] : ['--host', options.host]),
+    ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);
   const operatorUrl = await command.printed(/^dashboard:\s+(\S+)$/m);
   const { origin, port } = new URL(operatorUrl);
