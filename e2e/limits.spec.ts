@@ -1,9 +1,17 @@
 /** The donor's limits, as a person and as the command line set them. */
 import { expect, test } from 'vitest';
 import { type Donor, openDonor, openOperator } from './browser.ts';
-import { copyOfRun, goldenFile, runSwarm, shoal, startServer, withSteps } from './product.ts';
+import { copyOfRun, goldenFile, type Json, runSwarm, shoal, startServer, withSteps } from './product.ts';
 
 const TINY = goldenFile('gpt2-tiny/run.json');
+
+const WIDE = { model_type: 'gpt2', n_layer: 2, n_head: 4, n_embd: 128, n_positions: 64, vocab_size: 256 };
+const wideTrain = ({ train }: Json): Json => ({
+  ...(train as Json),
+  ...{ steps: 10, globalBatchSize: 16, sequenceLength: 64 },
+});
+/** Until the time alone of every kind of work is known. */
+const WARM_UP_STEPS = 5;
 
 async function setSpeed({ page }: Donor, percent: number): Promise<void> {
   const form = page.locator('details.limits');
@@ -57,4 +65,20 @@ test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: the rate at a share 
     const times = all.map((value) => value.toFixed(3)).join(' ');
     console.log(`${percent} %: ${times} s a step, rate ${(best(100) / best(percent)).toFixed(3)} of full speed`);
   }
+});
+
+/** As above. Four donors of one stage beside one donor, each with the same share of this machine. */
+test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: four lanes against one donor', { timeout: 900_000 }, async () => {
+  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, init: { seed: 1 }, model: WIDE, train: wideTrain(file) }));
+  const rates = new Map<number, number[]>();
+  for (let round = 0; round < 2; round++)
+    for (const donors of [1, 4]) {
+      const specs = Array.from({ length: donors }, () => ['--donor', 'speed=0.18']).flat();
+      const { metrics } = await runSwarm(run, ...specs, '--stages', '1');
+      const seconds = metrics.slice(WARM_UP_STEPS).map((line) => line.seconds);
+      const median = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / 2)] ?? Number.NaN;
+      rates.set(donors, [...(rates.get(donors) ?? []), (metrics[0]?.tokens ?? 0) / median]);
+    }
+  const mean = (donors: number): number => (rates.get(donors) ?? []).reduce((sum, rate) => sum + rate / 2, 0);
+  console.log(JSON.stringify([...rates]), `four lanes: ${(mean(4) / mean(1)).toFixed(2)} times one donor`);
 });
