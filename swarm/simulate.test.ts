@@ -260,7 +260,7 @@ function longestPaths(model: { tied: boolean }, plan: Plan, schedule: Schedule, 
     const previous = list[list.findIndex((one) => formatAction(one) === formatAction(action)) - 1];
     const starts = before(work, wires).map((need) => {
       const travels = need.peer !== peer && need.action.op === action.op;
-      return end(need) + (travels ? costs.link(need.peer, peer).latencySeconds : 0);
+      return end(need) + (travels ? costs.link(need.peer, peer, need.action).latencySeconds : 0);
     });
     if (previous) starts.push(end({ peer, action: previous }));
     const seconds = 'microBatch' in action && action.op === 'F' ? costs.forwardSeconds : costs.backwardSeconds;

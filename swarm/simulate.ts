@@ -1,29 +1,19 @@
 /**
- * What a schedule would take: the same lists the executor runs, with durations from a cost model, answered with the
+ * What a schedule would take: the same work that the executor runs, with durations from a cost model, answered with the
  * same type of timeline. Events are ends of actions and arrivals of messages; all events of one instant are handled
- * before any peer chooses its next action. See SPEC.md, rules SI.
+ * before any free peer asks its dispatcher for its next action: in list order, or by what has arrived. See SPEC.md,
+ * rules SI.
  */
 import { invariant, type PeerId } from './base.ts';
 import type { Model } from './model.ts';
 import { type Plan, peers } from './plan.ts';
-import {
-  type Action,
-  formatAction,
-  isTransfer,
-  type Schedule,
-  type StageOp,
-  type Work,
-  workKey,
-} from './schedule/action.ts';
-import { before, receiver, type Wiring, wiring } from './schedule/order.ts';
+import { type Action, formatAction, isTransfer, type Schedule, type StageOp, type Work } from './schedule/action.ts';
+import { type Dispatcher, inListOrder, NOTHING, type Policy } from './schedule/dispatch.ts';
+import { type WorkGraph, workGraph, workOf } from './schedule/graph.ts';
+import { receiver, wiring } from './schedule/order.ts';
+import { type Events, eventHeap } from './simulate/events.ts';
+import { type LinkCost, linkQueues } from './simulate/links.ts';
 import type { Span, Timeline } from './timeline.ts';
-
-export interface LinkCost {
-  /** One way. */
-  readonly latencySeconds: number;
-  /** Null: unlimited. */
-  readonly bytesPerSecond: number | null;
-}
 
 /** Each function is called once for each action or message, in the order of events: they may draw seeded jitter. */
 export interface Costs {
@@ -33,154 +23,179 @@ export interface Costs {
   readonly recomputeSeconds?: (stage: number, microBatch: number, peer: PeerId) => number;
   /** Nothing, where it is absent. */
   readonly stateSeconds?: (op: StageOp, stage: number, peer: PeerId) => number;
-  readonly link: (from: PeerId, to: PeerId) => LinkCost;
+  /** `sent` is the action whose outcome travels. */
+  readonly link: (from: PeerId, to: PeerId, sent: Action) => LinkCost;
   /** What a stage hands on to the next one, and as a gradient to the one before. */
   readonly activationBytes: (stage: number, microBatch: number) => number;
   readonly gradientBytes: (stage: number, microBatch: number) => number;
 }
 
-interface PeerState {
-  readonly peer: PeerId;
-  readonly list: readonly Action[];
-  next: number;
-  /** When the action at `next` came to the head of the list. */
-  reachedSeconds: number;
-  busy: boolean;
+/** A simulation under way. Work and peers are numbers, as in the graph. */
+interface Run {
+  readonly graph: WorkGraph;
+  readonly costs: Costs;
+  readonly dispatcher: Dispatcher;
+  readonly events: Events;
+  readonly send: ReturnType<typeof linkQueues>;
+  /** Needs of each piece of work that have not ended. */
+  readonly open: Int32Array;
+  readonly busy: Uint8Array;
+  /** When each peer came to what it does or waits for now. */
+  readonly reachedSeconds: Float64Array;
+  readonly startSeconds: Float64Array;
+  readonly endSeconds: Float64Array;
+  /** Work in the order it started. */
+  readonly started: Int32Array;
+  startedCount: number;
+  readonly awake: Awake;
 }
 
 /** Runs a schedule that has no scheduleProblems, lowered or not. Time 0 is the step's start. */
-export function simulate(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedule, costs: Costs): Timeline {
-  const wires = wiring(model, plan, schedule);
-  const needs = indexNeeds(schedule, wires);
-  const queue = eventQueue();
-  const links = linkTimes(costs);
-  const spans: Span[] = [];
-  const states = [...schedule].map(
-    ([peer, list]): PeerState => ({ peer, list, next: 0, reachedSeconds: 0, busy: false }),
-  );
-
-  const end = (work: Work, startSeconds: number, endSeconds: number): void => {
-    spans.push({ ...work, startSeconds, endSeconds });
-    for (const dependant of needs.dependants(work)) {
-      if (!impliesMessage(work, dependant)) needs.meet(dependant);
-      else
-        queue.add(links.send(work.peer, dependant.peer, messageBytes(work.action, costs), endSeconds), () =>
-          needs.meet(dependant),
-        );
-    }
+export function simulate(
+  model: Pick<Model, 'tied'>,
+  plan: Plan,
+  schedule: Schedule,
+  costs: Costs,
+  policy: Policy = inListOrder,
+): Timeline {
+  const run = begin(workGraph(wiring(model, plan, schedule), schedule), costs, policy);
+  const handle = (event: number, seconds: number): void => {
+    if (event & 1) meet(run, event >> 1);
+    else end(run, event >> 1, seconds);
   };
-
-  const advance = (state: PeerState, now: number): void => {
-    state.next++;
-    state.reachedSeconds = now;
-  };
-
-  const start = (state: PeerState, action: Action, now: number): void => {
-    const { peer } = state;
-    const work = { peer, action };
-    if (action.op === 'SEND_F' || action.op === 'SEND_B') {
-      const to = receiver(action.op, action.stage, action.microBatch, wires);
-      const arrival = links.send(peer, to, messageBytes(action, costs), now);
-      queue.add(arrival, () => end(work, now, arrival));
-      advance(state, now);
-    } else if (isTransfer(action)) {
-      end(work, state.reachedSeconds, now);
-      advance(state, now);
-    } else {
-      const endSeconds = now + actionSeconds(work, costs);
-      state.busy = true;
-      queue.add(endSeconds, () => {
-        state.busy = false;
-        advance(state, endSeconds);
-        end(work, now, endSeconds);
-      });
-    }
-  };
-
-  const startAll = (now: number): void => {
-    for (const state of states) {
-      for (
-        let action = state.list[state.next];
-        action && !state.busy && needs.met({ peer: state.peer, action });
-        action = state.list[state.next]
-      )
-        start(state, action, now);
-    }
-  };
-
-  startAll(0);
-  for (let now = queue.runInstant(); now !== null; now = queue.runInstant()) startAll(now);
-  for (const { peer, list, next } of states)
-    invariant(next === list.length, `${peer} cannot start ${list[next] ? formatAction(list[next]) : ''}: see SC9`);
-  return ordered(spans, plan, schedule);
+  choose(run, 0);
+  for (let now = run.events.runInstant(handle); now !== null; now = run.events.runInstant(handle)) choose(run, now);
+  return timelineOf(run, plan);
 }
 
-/** How many needs of each piece of work are still open, and who waits for it. */
-function indexNeeds(schedule: Schedule, wires: Wiring) {
-  const open = new Map<string, number>();
-  const waiting = new Map<string, Work[]>();
-  for (const [peer, actions] of schedule) {
-    for (const action of actions) {
-      const work = { peer, action };
-      const first = before(work, wires);
-      open.set(workKey(work), first.length);
-      for (const need of first) {
-        const key = workKey(need);
-        const list = waiting.get(key);
-        if (list) list.push(work);
-        else waiting.set(key, [work]);
-      }
+function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
+  const count = graph.actions.length;
+  const open = graph.needs.slice();
+  const awake = awakePeers(graph.peers.length);
+  const dispatcher = policy({ graph, open, wake: awake.wake });
+  for (let work = 0; work < count; work++) if (open[work] === 0) dispatcher.ready(work);
+  for (let peer = 0; peer < graph.peers.length; peer++) awake.wake(peer);
+  return {
+    graph,
+    costs,
+    dispatcher,
+    events: eventHeap(),
+    send: linkQueues(graph.peers.length),
+    open,
+    busy: new Uint8Array(graph.peers.length),
+    reachedSeconds: new Float64Array(graph.peers.length),
+    startSeconds: new Float64Array(count),
+    endSeconds: new Float64Array(count).fill(Number.NaN),
+    started: new Int32Array(count),
+    startedCount: 0,
+    awake,
+  };
+}
+
+type Awake = ReturnType<typeof awakePeers>;
+
+/** Peers of which something has changed, the last one first: what a later stage starts, an earlier one sees at once. */
+function awakePeers(count: number) {
+  const waiting = new Uint8Array(count);
+  const list = new Int32Array(count);
+  let length = 0;
+  return {
+    wake(peer: number): void {
+      if (waiting[peer] === 1) return;
+      waiting[peer] = 1;
+      let index = length++;
+      for (; index > 0 && (list[index - 1] ?? 0) > peer; index--) list[index] = list[index - 1] ?? 0;
+      list[index] = peer;
+    },
+    /** NOTHING, when all are asleep. */
+    take(): number {
+      if (length === 0) return NOTHING;
+      const peer = list[--length] ?? 0;
+      waiting[peer] = 0;
+      return peer;
+    },
+  };
+}
+
+/** Free peers start what their dispatcher says, until none has anything to start at this instant. */
+function choose(run: Run, now: number): void {
+  const { awake, busy, dispatcher } = run;
+  for (let peer = awake.take(); peer !== NOTHING; peer = awake.take()) {
+    while (busy[peer] === 0) {
+      const work = dispatcher.next(peer);
+      if (work === NOTHING) break;
+      start(run, work, peer, now);
     }
   }
-  return {
-    dependants: (work: Work): readonly Work[] => waiting.get(workKey(work)) ?? [],
-    met: (work: Work): boolean => open.get(workKey(work)) === 0,
-    meet: (work: Work): void => void open.set(workKey(work), (open.get(workKey(work)) ?? 0) - 1),
-  };
 }
 
-/** Actions to do at given times; those of one instant in the order they were added. */
-function eventQueue() {
-  const events: { readonly seconds: number; readonly run: () => void }[] = [];
-  return {
-    add(seconds: number, run: () => void): void {
-      let low = 0;
-      for (let high = events.length; low < high; ) {
-        const middle = (low + high) >> 1;
-        if ((events[middle]?.seconds ?? 0) <= seconds) low = middle + 1;
-        else high = middle;
-      }
-      events.splice(low, 0, { seconds, run });
-    },
-    /** Does all events of the next instant; answers its time, or null when there are none. */
-    runInstant(): number | null {
-      const now = events[0]?.seconds;
-      if (now === undefined) return null;
-      for (let event = events[0]; event?.seconds === now; event = events[0]) {
-        events.shift();
-        event.run();
-      }
-      return now;
-    },
-  };
+function start(run: Run, work: number, peer: number, now: number): void {
+  const { graph, costs, events, reachedSeconds, startSeconds } = run;
+  const action = actionOf(graph, work);
+  run.started[run.startedCount++] = work;
+  run.dispatcher.started?.(work);
+  if (action.op === 'SEND_F' || action.op === 'SEND_B') {
+    startSeconds[work] = now;
+    const to = receiver(action.op, action.stage, action.microBatch, graph.wires);
+    const arrival = sendMessage(run, action, peer, graph.peers.indexOf(to), now);
+    events.add(arrival, work * 2);
+    reachedSeconds[peer] = now;
+  } else if (isTransfer(action)) {
+    // A receive is awaited from the moment the peer comes to it.
+    startSeconds[work] = reachedSeconds[peer] ?? 0;
+    reachedSeconds[peer] = now;
+    end(run, work, now);
+  } else {
+    startSeconds[work] = now;
+    run.busy[peer] = 1;
+    events.add(now + actionSeconds(workOf(graph, work), costs), work * 2);
+  }
 }
 
-/** When a message arrives. First produced is first sent, because messages are handed over in the order of events. */
-function linkTimes(costs: Costs) {
-  const freeSeconds = new Map<string, number>();
-  return {
-    send(from: PeerId, to: PeerId, bytes: number, now: number): number {
-      const { latencySeconds, bytesPerSecond } = costs.link(from, to);
-      const key = JSON.stringify([from, to]);
-      const sent = Math.max(now, freeSeconds.get(key) ?? 0) + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond);
-      freeSeconds.set(key, sent);
-      return sent + latencySeconds;
-    },
-  };
+/** The work has ended (a send: has arrived). What it yields goes to who waits for it. */
+function end(run: Run, work: number, seconds: number): void {
+  const { graph, events } = run;
+  const { dependants, dependantsFrom, peerOf } = graph;
+  const action = actionOf(graph, work);
+  const peer = peerOf[work] ?? 0;
+  run.endSeconds[work] = seconds;
+  if (!isTransfer(action)) {
+    run.busy[peer] = 0;
+    run.reachedSeconds[peer] = seconds;
+    run.awake.wake(peer);
+  }
+  run.dispatcher.ended?.(work);
+  const last = dependantsFrom[work + 1] ?? 0;
+  for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
+    const dependant = dependants[index] ?? 0;
+    const to = peerOf[dependant] ?? 0;
+    // Before lowering, an activation or gradient that changes peers travels although no action says so.
+    const travels = to !== peer && actionOf(graph, dependant).op === action.op;
+    if (travels) events.add(sendMessage(run, action, peer, to, seconds), dependant * 2 + 1);
+    else meet(run, dependant);
+  }
 }
 
-/** Before lowering, an activation or gradient that changes peers travels although no action says so. */
-const impliesMessage = (from: Work, to: Work): boolean => from.action.op === to.action.op && from.peer !== to.peer;
+function meet({ open, dispatcher, awake, graph }: Run, work: number): void {
+  const left = (open[work] ?? 0) - 1;
+  open[work] = left;
+  if (left > 0) return;
+  dispatcher.ready(work);
+  awake.wake(graph.peerOf[work] ?? 0);
+}
+
+function actionOf({ actions }: WorkGraph, work: number): Action {
+  const action = actions[work];
+  invariant(action, `there is no work ${work}`);
+  return action;
+}
+
+/** When the outcome of this action arrives there. */
+function sendMessage({ graph, costs, send }: Run, action: Action, from: number, to: number, now: number): number {
+  const [sender, receiver] = [graph.peers[from], graph.peers[to]];
+  invariant(sender !== undefined && receiver !== undefined, 'a message has a sender and a receiver');
+  return send(from, to, messageBytes(action, costs), costs.link(sender, receiver, action), now);
+}
 
 function messageBytes(action: Action, costs: Costs): number {
   switch (action.op) {
@@ -213,15 +228,31 @@ function actionSeconds({ peer, action }: Work, costs: Costs): number {
 }
 
 /** By start, then peer in the plan's order, then place in the peer's list. */
-function ordered(spans: readonly Span[], plan: Plan, schedule: Schedule): Timeline {
-  const rank = new Map(peers(plan).map((peer, index) => [peer, index]));
-  const place = new Map(
-    [...schedule].flatMap(([peer, list]) => list.map((action, index) => [workKey({ peer, action }), index] as const)),
-  );
-  return spans.toSorted(
-    (a, b) =>
-      a.startSeconds - b.startSeconds ||
-      (rank.get(a.peer) ?? 0) - (rank.get(b.peer) ?? 0) ||
-      (place.get(workKey(a)) ?? 0) - (place.get(workKey(b)) ?? 0),
-  );
+function timelineOf({ graph, started, startSeconds, endSeconds }: Run, plan: Plan): Timeline {
+  const stuck = endSeconds.findIndex(Number.isNaN);
+  if (stuck !== -1) {
+    const { peer, action } = workOf(graph, stuck);
+    invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
+  }
+  const seats = new Map(peers(plan).map((peer, index) => [peer, index]));
+  const seatOf = graph.peers.map((peer) => seats.get(peer) ?? 0);
+  const seat = (work: number): number => seatOf[graph.peerOf[work] ?? 0] ?? 0;
+  const at = (work: number): number => startSeconds[work] ?? 0;
+  const timeline: Span[] = [];
+  sortNearlySorted(started, (a, b) => at(a) - at(b) || seat(a) - seat(b) || a - b);
+  for (const work of started) {
+    const { peer, action } = workOf(graph, work);
+    timeline.push({ peer, action, startSeconds: at(work), endSeconds: endSeconds[work] ?? 0 });
+  }
+  return timeline;
+}
+
+/** By insertion: work is noted as it starts, so that little has to move. */
+function sortNearlySorted(list: Int32Array, compare: (a: number, b: number) => number): void {
+  for (let end = 1; end < list.length; end++) {
+    const item = list[end] ?? 0;
+    let index = end;
+    for (; index > 0 && compare(list[index - 1] ?? 0, item) > 0; index--) list[index] = list[index - 1] ?? 0;
+    list[index] = item;
+  }
 }

@@ -7,6 +7,17 @@ import { invariant, type PeerId, peerId } from '../base.ts';
 export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
+/** Every order that can be simulated; peers run those of SCHEDULE_NAMES. */
+export const SIMULATED_SCHEDULES = [
+  ...SCHEDULE_NAMES,
+  'interleaved',
+  'breadth-first',
+  'chimera',
+  'eager',
+  'varuna',
+] as const;
+export type SimulatedSchedule = (typeof SIMULATED_SCHEDULES)[number];
+
 /** Per micro-batch: F forward, R recompute, B backward, and the transfers. Per stage: REDUCE, UPDATE, GATHER. */
 export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';
 export type StageOp = 'REDUCE' | 'UPDATE' | 'GATHER';
@@ -27,7 +38,7 @@ export const workKey = ({ peer, action }: Work): string => `${formatAction(actio
 /** Each peer's list, in the order it runs. */
 export type Schedule = ReadonlyMap<PeerId, readonly Action[]>;
 
-const MICRO_OPS: readonly string[] = ['F', 'R', 'B', 'SEND_F', 'RECV_F', 'SEND_B', 'RECV_B'] satisfies MicroOp[];
+export const MICRO_OPS: readonly MicroOp[] = ['F', 'R', 'B', 'SEND_F', 'RECV_F', 'SEND_B', 'RECV_B'];
 const TEXT = /^(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B|REDUCE|UPDATE|GATHER)(\d*)$/;
 
 export function formatAction(action: Action): string {
@@ -36,7 +47,7 @@ export function formatAction(action: Action): string {
 
 export function parseAction(text: string): Action {
   const [, stage, op, microBatch] = TEXT.exec(text) ?? [];
-  invariant(op !== undefined && MICRO_OPS.includes(op) === (microBatch !== ''), `"${text}" is no action`);
+  invariant(op !== undefined && MICRO_OPS.includes(op as MicroOp) === (microBatch !== ''), `"${text}" is no action`);
   return microBatch === ''
     ? { op: op as StageOp, stage: Number(stage) }
     : { op: op as MicroOp, stage: Number(stage), microBatch: Number(microBatch) };

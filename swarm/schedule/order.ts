@@ -8,7 +8,7 @@
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import type { BlockName, Model } from '../model.ts';
 import { homeStage, type Plan } from '../plan.ts';
-import { type Action, formatAction, type MicroOp, type Schedule, type Work } from './action.ts';
+import { MICRO_OPS, type MicroAction, type MicroOp, type Schedule, type Work } from './action.ts';
 
 /** A plan and a schedule, indexed for `before`. */
 export interface Wiring {
@@ -16,31 +16,53 @@ export interface Wiring {
   readonly tied: boolean;
   readonly lastStage: number;
   readonly owner: (stage: number, microBatch: number) => PeerId;
+  /** The work's number, counted through the schedule list by list; -1 where it is not in there. */
+  readonly find: (work: Work) => number;
   /** Is this work anywhere in the schedule? */
-  readonly has: (action: Action) => boolean;
+  readonly has: (action: MicroAction) => boolean;
   readonly reduces: readonly Work[];
 }
 
 export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedule): Wiring {
-  const owners = plan.stages.map(
-    ({ members }) =>
-      new Map(members.flatMap(({ peer, microBatches }) => microBatches.map((id) => [id, peer] as const))),
-  );
-  const work = [...schedule].flatMap(([peer, actions]) => actions.map((action) => ({ peer, action })));
-  const present = new Set(work.map(({ action }) => formatAction(action)));
+  const rank = new Map(plan.microBatches.map(({ id }, index) => [id, index]));
+  const owners = plan.stages.map(({ members }) => {
+    const byRank: PeerId[] = [];
+    for (const { peer, microBatches } of members) for (const id of microBatches) byRank[rank.get(id) ?? 0] = peer;
+    return byRank;
+  });
+  // Numbers in one table: looking work up by its text would take longer than simulating it.
+  const numbers = new Int32Array(MICRO_OPS.length * plan.stages.length * rank.size).fill(-1);
+  const place = ({ op, stage, microBatch }: MicroAction): number =>
+    ((OP_INDEX.get(op) ?? 0) * plan.stages.length + stage) * rank.size + (rank.get(microBatch) ?? 0);
+  const stageNumbers = new Map<string, number>();
+  const reduces: Work[] = [];
+  let count = 0;
+  for (const [peer, actions] of schedule) {
+    for (const action of actions) {
+      if ('microBatch' in action) numbers[place(action)] = count;
+      else stageNumbers.set(`${action.op} ${action.stage} ${peer}`, count);
+      if (action.op === 'REDUCE') reduces.push({ peer, action });
+      count++;
+    }
+  }
   return {
     plan,
     tied: model.tied,
     lastStage: plan.stages.length - 1,
     owner: (stage, microBatch) => {
-      const peer = owners[stage]?.get(microBatch);
+      const peer = owners[stage]?.[rank.get(microBatch) ?? -1];
       invariant(peer !== undefined, `micro-batch ${microBatch} has no owner in stage ${stage}`);
       return peer;
     },
-    has: (action) => present.has(formatAction(action)),
-    reduces: work.filter(({ action }) => action.op === 'REDUCE'),
+    find: ({ peer, action }) =>
+      ('microBatch' in action ? numbers[place(action)] : stageNumbers.get(`${action.op} ${action.stage} ${peer}`)) ??
+      -1,
+    has: (action) => numbers[place(action)] !== -1,
+    reduces,
   };
 }
+
+const OP_INDEX: ReadonlyMap<MicroOp, number> = new Map(MICRO_OPS.map((op, index) => [op, index]));
 
 /** The work that must have ended before this one may start, whoever does it. */
 export function before({ peer, action }: Work, wiring: Wiring): Work[] {
@@ -91,7 +113,12 @@ export function receiver(op: 'SEND_F' | 'SEND_B', stage: number, microBatch: num
   return wiring.owner(op === 'SEND_F' ? stage + 1 : stage - 1, microBatch);
 }
 
-const at = (op: MicroOp, stage: number, microBatch: number, wiring: Wiring): Work => ({
+const at = (
+  op: MicroOp,
+  stage: number,
+  microBatch: number,
+  wiring: Wiring,
+): Work & { readonly action: MicroAction } => ({
   peer: wiring.owner(stage, microBatch),
   action: { op, stage, microBatch },
 });

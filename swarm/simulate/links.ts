@@ -1,0 +1,38 @@
+/**
+ * Messages between peers: from one to another one at a time, first produced first sent. n bytes hold the direction for
+ * n/rate seconds and arrive a latency later; the two directions are apart. See SPEC.md, SI3.
+ */
+
+export interface LinkCost {
+  /** One way. */
+  readonly latencySeconds: number;
+  /** Null: unlimited. */
+  readonly bytesPerSecond: number | null;
+}
+
+/** A link as problem and cluster files say it. */
+export interface LinkLimits extends LinkCost {
+  /** What one stream has on its way at most. Null: unlimited. */
+  readonly windowBytes: number | null;
+  /** Connections side by side, each with a window of its own. */
+  readonly streams: number;
+}
+
+/** A window comes back after a round trip: min(bytesPerSecond, streams · windowBytes / (2 · latency)). */
+export function linkRate({ latencySeconds, bytesPerSecond, windowBytes, streams }: LinkLimits): number | null {
+  if (windowBytes === null || latencySeconds === 0) return bytesPerSecond;
+  const windowed = (streams * windowBytes) / (2 * latencySeconds);
+  return bytesPerSecond === null ? windowed : Math.min(bytesPerSecond, windowed);
+}
+
+/** Answers when each message arrives. Messages are handed over in the order they are produced; peers are numbers. */
+export function linkQueues(peers: number) {
+  const freeSeconds = new Map<number, number>();
+  return (from: number, to: number, bytes: number, cost: LinkCost, now: number): number => {
+    if (cost.bytesPerSecond === null) return now + cost.latencySeconds;
+    const direction = from * peers + to;
+    const sent = Math.max(now, freeSeconds.get(direction) ?? 0) + bytes / cost.bytesPerSecond;
+    freeSeconds.set(direction, sent);
+    return sent + cost.latencySeconds;
+  };
+}
