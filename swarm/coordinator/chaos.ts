@@ -6,7 +6,17 @@
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages.ts';
 import { type Plan, peers } from '../plan.ts';
-import { ADAPTER, answer, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
+import {
+  ADAPTER,
+  answer,
+  happen,
+  LEAST_BYTES,
+  MICRO_BATCHES,
+  type Rehearsal,
+  rehearsalConfig,
+  rehearse,
+  restart,
+} from './rehearsal.ts';
 import { type CoordinatorEvent, courseOf, type DonorMessage, nextDeadline } from './state.ts';
 
 /** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */
@@ -16,6 +26,8 @@ type Character = (typeof CHARACTERS)[number];
 interface ModelDonor {
   readonly peer: PeerId;
   readonly character: Character;
+  /** It gives so little memory that no plan has a place for it. */
+  readonly isSmall: boolean;
   plan: Plan | null;
   epoch: number;
   /** Its socket carries messages in order, both ways. */
@@ -36,6 +48,8 @@ interface Chaos {
   born: number;
   events: number;
   firstAct: boolean;
+  /** Most donors at a time. */
+  readonly crowd: number;
 }
 
 export interface ChaosResult {
@@ -43,29 +57,37 @@ export interface ChaosResult {
   readonly epochs: number;
   readonly rollBacks: number;
   readonly commits: number;
+  /** Steps committed with more donors than layers. */
+  readonly laneCommits: number;
 }
 
 const pick = <T>(random: Random, from: readonly T[]): T => {
-  const chosen = from[Math.floor(random() * from.length)];
+  const chosen = from[below(random, from.length)];
   invariant(chosen !== undefined, 'there is something to pick from');
   return chosen;
 };
 
+const below = (random: Random, limit: number): number => Math.floor(random() * limit);
+
 /** Plays both acts. Throws where an invariant is broken, or the run does not end although its donors stay. */
 export function playChaos(seed: number, firstActEvents: number): ChaosResult {
   const random = seededRandom(seed);
-  const layers = 1 + Math.floor(random() * 4);
-  const expected = random() < 0.3 ? 1 + Math.floor(random() * layers) : null;
+  const layers = 1 + below(random, 4);
+  const lanes = random() < 0.5 ? 1 : 2 + below(random, 3);
+  // No plan has more lanes than micro-batches, and all who are expected have to compute.
+  const expected = random() < 0.3 ? 1 + below(random, layers * Math.min(lanes, MICRO_BATCHES)) : null;
   const config = rehearsalConfig({
     layers,
-    steps: 5 + Math.floor(random() * 150),
-    checkpointEverySteps: 1 + Math.floor(random() * 8),
-    evaluation: random() < 0.5 ? { everySteps: 1 + Math.floor(random() * 6), windows: 4 } : null,
+    lanes,
+    steps: 5 + below(random, 150),
+    checkpointEverySteps: 1 + below(random, 8),
+    evaluation: random() < 0.5 ? { everySteps: 1 + below(random, 6), windows: 4 } : null,
     gradientClipNorm: random() < 0.5 ? 1 : null,
     expectedDonors: expected,
   });
   const run = rehearse(config);
-  const chaos: Chaos = { random, run, queue: [], donors: new Map(), now: 0, born: 0, events: 0, firstAct: true };
+  const crowd = Math.max(6, layers * lanes + 2);
+  const chaos: Chaos = { random, run, queue: [], donors: new Map(), now: 0, born: 0, events: 0, firstAct: true, crowd };
   admit(chaos);
   while (chaos.events < firstActEvents && run.ended === null) {
     if (random() < 0.06) mischief(chaos);
@@ -78,6 +100,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
     epochs: run.store.epoch,
     rollBacks: run.store.generation,
     commits: run.store.commits.length,
+    laneCommits: run.store.commits.filter(({ donors }) => donors > layers).length,
   };
 }
 
@@ -86,20 +109,26 @@ function secondAct(chaos: Chaos, enough: number) {
   const { run } = chaos;
   chaos.firstAct = false;
   if (run.ended === 'finished') return;
-  for (const donor of [...chaos.donors.values()]) if (donor.character !== 'honest') die(chaos, donor);
+  // One that is expected and fits no plan stops the run by itself.
+  const stops = ({ character, isSmall }: ModelDonor) =>
+    character !== 'honest' || (isSmall && run.config.expectedDonors !== null);
+  for (const donor of [...chaos.donors.values()]) if (stops(donor)) die(chaos, donor);
   if (run.state.phase.name === 'stopped') revive(chaos);
   for (const donor of chaos.donors.values()) if (donor.paused) say(chaos, donor, { type: 'resume' });
-  while (chaos.donors.size < enough) admit(chaos);
+  while (large(chaos) < enough) admit(chaos);
+  happened(chaos, { type: 'lastStepHeld', held: false });
   happened(chaos, { type: 'operatorSaid', command: 'resume' });
   const limit = chaos.events + 20_000;
   while (run.ended === null) {
-    if (chaos.donors.size < enough) admit(chaos);
+    if (large(chaos) < enough) admit(chaos);
     advance(chaos);
     invariant(chaos.events < limit, `the run comes to its end (it stands in ${run.state.phase.name})`);
   }
   invariant(run.state.phase.name === 'finished', 'the run finishes');
   for (const [index, record] of run.store.commits.entries()) invariant(record.step === index, 'each step stands once');
 }
+
+const large = ({ donors }: Chaos): number => [...donors.values()].filter(({ isSmall }) => !isSmall).length;
 
 /** The next thing that is due: a message on its way, or a deadline. */
 function advance(chaos: Chaos) {
@@ -204,11 +233,13 @@ function admit(chaos: Chaos) {
   const peer = peerId(`p${chaos.born++}`);
   const character = chaos.firstAct ? pick(chaos.random, CHARACTERS) : 'honest';
   const { now } = chaos;
+  const isSmall = chaos.firstAct && chaos.random() < 0.15;
   chaos.donors.set(peer, {
-    ...{ peer, character, plan: null, epoch: 0, hearsAt: now, saysAt: now, lastSaid: null, stateStep: null },
+    ...{ peer, character, isSmall, plan: null, epoch: 0, hearsAt: now, saysAt: now, lastSaid: null, stateStep: null },
     paused: false,
   });
-  happened(chaos, { type: 'donorJoined', peer, adapter: ADAPTER });
+  const memory = isSmall ? { memoryBytes: LEAST_BYTES - 1 } : {};
+  happened(chaos, { type: 'donorJoined', peer, adapter: ADAPTER, ...memory });
   // The run was finished before it came.
   if (!chaos.run.connected.has(peer)) chaos.donors.delete(peer);
 }
@@ -226,7 +257,7 @@ function revive(chaos: Chaos) {
 function mischief(chaos: Chaos) {
   const { random } = chaos;
   const donors = [...chaos.donors.values()];
-  if (donors.length === 0 || (donors.length < 6 && random() < 0.3)) return admit(chaos);
+  if (donors.length === 0 || (donors.length < chaos.crowd && random() < 0.3)) return admit(chaos);
   const donor = pick(random, donors);
   const wrong = random();
   if (wrong < 0.1) return die(chaos, donor);
@@ -237,6 +268,8 @@ function mischief(chaos: Chaos) {
   if (wrong < 0.7) return say(chaos, donor, fault(chaos, donor));
   if (wrong < 0.75) return say(chaos, donor, garbage(chaos, donor));
   if (wrong < 0.8) return happened(chaos, { type: 'operatorSaid', command: 'pause' });
+  if (wrong < 0.83) return happened(chaos, { type: 'lastStepHeld', held: random() < 0.5 });
+  if (wrong < 0.84) return happened(chaos, { type: 'gatheringEnded' });
   if (wrong < 0.97) return happened(chaos, { type: 'operatorSaid', command: pick(random, ['start', 'resume']) });
   if (wrong < 0.98) return happened(chaos, { type: 'operatorSaid', command: 'stop' });
   revive(chaos);

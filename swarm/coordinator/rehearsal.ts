@@ -3,11 +3,11 @@
  * Its one idea: the store and the donors are the judges. Every effect is held against what they know, so that each test,
  * scripted or random, checks all invariants of the step protocol after every event.
  */
-import { invariant, type PeerId, type Range, success } from '../base.ts';
+import { invariant, type PeerId, type Range, refusal, success } from '../base.ts';
 import type { AdapterProfile, ServerMessage } from '../messages.ts';
 import type { Block, BlockName } from '../model.ts';
 import { type Plan, peers } from '../plan.ts';
-import { equalSplit } from '../planner/equalSplit.ts';
+import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
 import {
   begin,
   type CommitRecord,
@@ -16,6 +16,7 @@ import {
   type CoordinatorState,
   type DonorMessage,
   type Effect,
+  type StoredShard,
   unsavedLimit,
 } from './state.ts';
 import { step } from './step.ts';
@@ -28,22 +29,41 @@ export const ADAPTER: AdapterProfile = {
   browser: 'b',
 };
 
-/** A config of the rehearsal; its plans are equal splits of a model with blocks of ten elements. */
-export function rehearsalConfig(part: Partial<CoordinatorConfig> & { layers?: number }): CoordinatorConfig {
-  const { layers = 4, ...rest } = part;
+const ELEMENTS = 10;
+/** Where a stage has lanes: enough that a block has a shard with each of them. */
+const ELEMENTS_OF_LANES = 200;
+/** No plan fits a donor that gives less. */
+export const LEAST_BYTES = 4;
+export const MICRO_BATCHES = 3;
+
+export interface RehearsalPart extends Partial<CoordinatorConfig> {
+  readonly layers?: number;
+  /** Donors a layer, at most. With more than micro-batches not all can compute. */
+  readonly lanes?: number;
+}
+
+/** A config of the rehearsal; its plans are equal splits. */
+export function rehearsalConfig({ layers = 4, lanes = 1, ...rest }: RehearsalPart): CoordinatorConfig {
   const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
-  const blocks = names.map((name): Block => ({ name, tensors: [], elements: 10 }));
+  const elements = lanes === 1 ? ELEMENTS : ELEMENTS_OF_LANES;
+  const model = { layers, blocks: names.map((name): Block => ({ name, tensors: [], elements })) };
+  const samples = 6;
+  const options = { microBatches: MICRO_BATCHES };
   return {
     name: 'rehearsal',
-    model: { layers },
-    batch: { samples: 6, sequence: 5 },
+    model,
+    batch: { samples, sequence: 5 },
     steps: 6,
     learningRate: () => 0.1,
     gradientClipNorm: 1,
     checkpointEverySteps: 20,
     evaluation: null,
-    makePlan: (peers) => success(equalSplit({ layers, blocks }, 6, peers, { microBatches: 3 })),
-    capacity: layers,
+    makePlan: (peers, caps) => {
+      const small = peers.find((peer) => (caps.get(peer) ?? LEAST_BYTES) < LEAST_BYTES);
+      const problem = small ? `${small} gives too little` : splitProblem(model, samples, peers.length, options);
+      return problem === null ? success(equalSplit(model, samples, peers, options)) : refusal(problem);
+    },
+    capacity: layers * lanes,
     expectedDonors: null,
     ...rest,
   };
@@ -229,7 +249,7 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
         effect.shards.every((shard) => shard.hash === hash),
         'all shards are of one step',
       );
-      invariant(effect.shards.length === config.model.layers + 2, 'every block is in the checkpoint');
+      invariant(coversState(effect.shards, config), 'every element of every block is in the checkpoint, once');
       store.checkpoint = effect.step;
       run.departures = 0;
       return;
@@ -251,6 +271,8 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
     case 'storeEpoch':
       invariant(effect.epoch > store.epoch, 'epochs rise');
       invariant(effect.generation === store.generation, 'the generation rises with each roll-back, and only then');
+      // The same plan again may lack one that came back meanwhile.
+      invariant(effect.plan === store.plan || usesExpected(run.state, effect.plan), 'all who are expected compute');
       store.epoch = effect.epoch;
       store.plan = effect.plan;
       run.ready.clear();
@@ -279,6 +301,31 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
     case 'log':
       return;
   }
+}
+
+/** As long as none of them is gone; one that pauses is let go. */
+function usesExpected({ config, donors, gathering }: CoordinatorState, plan: Plan): boolean {
+  if (gathering !== 'whole') return true;
+  const members = peers(plan);
+  return donors
+    .slice(0, config.expectedDonors ?? 0)
+    .every(({ peer, wish }) => wish !== 'compute' || members.includes(peer));
+}
+
+/** Shards that lie one behind the other, block by block. */
+function coversState(shards: readonly StoredShard[], { model, capacity }: CoordinatorConfig): boolean {
+  const elements = capacity === model.layers ? ELEMENTS : ELEMENTS_OF_LANES;
+  const blocks = new Set(shards.map(({ block }) => block));
+  return (
+    blocks.size === model.layers + 2 &&
+    [...blocks].every((name) => {
+      const ranges = shards.filter(({ block }) => block === name).map(({ range }) => range);
+      const ordered = ranges.toSorted(([a], [b]) => a - b);
+      return (
+        ordered.every(([from], index) => from === (ordered[index - 1]?.[1] ?? 0)) && ordered.at(-1)?.[1] === elements
+      );
+    })
+  );
 }
 
 const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type === 'leave' || type === 'resume';
