@@ -4,7 +4,6 @@ import { badInput, COMES_LATER } from './failure.ts';
 
 const LATER: readonly (readonly [name: string, description: string])[] = [
   ['plan', 'the plan the server would make for a cluster'],
-  ['assign', 'the sizing of micro-batches and state inside one group'],
   ['simulate', 'one schedule through the simulator'],
 ];
 

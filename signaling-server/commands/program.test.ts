@@ -89,7 +89,6 @@ describe('bad arguments', () => {
 
   it.each([
     ['plan', 'run.json', '--cluster', 'c.json'],
-    ['assign', 'problem.json'],
     ['simulate', 'problem.json', '--json'],
     ['swarm', 'run.json', '--donors', '1', '--chaos', 'freeze:0@7+10s'],
     ['swarm', 'run.json', '--donors', '1', '--browser', 'firefox'],

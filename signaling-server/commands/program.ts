@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { projectVersion } from '../projectRoot.ts';
 import { SERVER_PROCESS_COMMAND, serveAsProcess } from '../serverProcess.ts';
+import { addAssignCommand } from './assign.ts';
 import { addBenchCommand } from './bench.ts';
 import { addDemoCommand } from './demo.ts';
 import { addDoctorCommand } from './doctor.ts';
@@ -26,6 +27,7 @@ function program(): Command {
   addSampleCommand(shoal);
   addDoctorCommand(shoal);
   addBenchCommand(shoal);
+  addAssignCommand(shoal);
   addLaterCommands(shoal);
   shoal.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
   shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');

@@ -1,0 +1,81 @@
+/** `shoal assign`: how large the micro-batches and state shards of a group's peers should be. */
+import type { Command } from 'commander';
+import { type Assignment, assign, type PeerSizing } from '../../swarm/planner/assign.ts';
+import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizingProblem.ts';
+import { readJsonFile } from '../jsonFile.ts';
+import { badInput, need } from './failure.ts';
+
+/** What is found is called the least possible up to this part of it. */
+const ROUNDING = 1e-6;
+
+export function addAssignCommand(program: Command): void {
+  program
+    .command('assign')
+    .description('the sizing of micro-batches and state inside one group of unequal peers')
+    .argument('<problem.json>', 'measured times and memory of the peers, the batch and the state they share')
+    .option('--json', 'one JSON document on standard output')
+    .action(assignFile);
+}
+
+async function assignFile(path: string, { json }: { readonly json?: boolean }): Promise<void> {
+  const problem = need(
+    parseSizingProblem(need(await readJsonFile(path, 'a sizing problem'), badInput), path),
+    badInput,
+  );
+  const assignment = need(assign(problem), (reason) => badInput(`${path}: ${reason}`));
+  process.stdout.write(json ? `${JSON.stringify(documentOf(assignment))}\n` : tableOf(problem, assignment));
+}
+
+/** The contract's document. JSON has no infinity: where every micro-batch fits, there is no largest one. */
+function documentOf({ objectiveMs, samplesPerSecond, peers }: Assignment): unknown {
+  const largest = (samples: number) => (Number.isFinite(samples) ? samples : null);
+  return {
+    objectiveMs,
+    samplesPerSecond,
+    peers: peers.map(({ id, microBatch, count, samples, stateGiB, stateShare, ...rest }) => ({
+      ...{ id, microBatch, count, samples, stateGiB, stateShare },
+      maxMicroBatch: largest(rest.maxMicroBatch),
+      maxMicroBatchEvenState: largest(rest.maxMicroBatchEvenState),
+    })),
+  };
+}
+
+const COLUMNS: readonly (readonly [title: string, cell: (peer: PeerSizing) => string])[] = [
+  ['peer', ({ id }) => id],
+  ['micro-batches', ({ count, microBatch }) => `${count} of ${microBatch}`],
+  ['samples', ({ samples }) => `${samples}`],
+  ['ms a layer', ({ timeMs }) => timeMs.toFixed(2)],
+  ['state GiB', ({ stateGiB }) => stateGiB.toFixed(3)],
+  ['share', ({ stateShare }) => `${(100 * stateShare).toFixed(1)} %`],
+  ['memory GiB', ({ memoryGiB, memoryLimitGiB }) => `${memoryGiB.toFixed(2)} of ${memoryLimitGiB.toFixed(2)}`],
+  ['largest', ({ maxMicroBatch }) => largestText(maxMicroBatch)],
+  ['beside an even share', ({ maxMicroBatchEvenState }) => largestText(maxMicroBatchEvenState)],
+];
+
+const largestText = (samples: number): string => (Number.isFinite(samples) ? `${samples}` : 'any');
+
+function tableOf({ layers, stateGiB }: SizingProblem, assignment: Assignment): string {
+  const { objectiveMs, samplesPerSecond, leastMs, peers } = assignment;
+  const rows = [COLUMNS.map(([title]) => title), ...peers.map((peer) => COLUMNS.map(([, cell]) => cell(peer)))];
+  const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const pad = (cell: string, column: number) =>
+    column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
+  const isLeast = objectiveMs <= leastMs * (1 + ROUNDING);
+  const above = isLeast ? 'the least possible' : `at most ${(100 * (objectiveMs / leastMs - 1)).toFixed(1)} % above it`;
+  const step = `${((objectiveMs * layers) / 1000).toFixed(3)} s for ${layers} layers`;
+  return [
+    `${objectiveMs.toFixed(2)} ms a layer (${above}), ${step}, ${samplesPerSecond.toFixed(3)} samples a second`,
+    ...rows.map((row) => row.map(pad).join('   ').trimEnd()),
+    ...unevenNote(peers, stateGiB),
+    '',
+  ].join('\n');
+}
+
+/** Peers that an even split of the state would not fit, and who are used all the same. */
+function unevenNote(peers: readonly PeerSizing[], stateGiB: number): string[] {
+  const even = stateGiB / peers.length;
+  const lacking = peers.filter((peer) => peer.maxMicroBatchEvenState < 1).map(({ id }) => id);
+  if (lacking.length === 0) return [];
+  const who = lacking.length === 1 ? `${lacking[0]} computes` : `${lacking.join(', ')} compute`;
+  return [`${who} although an even share of the state (${even.toFixed(3)} GiB) leaves no room for a sample there.`];
+}

@@ -1,0 +1,78 @@
+/**
+ * The problem that `shoal assign` reads: a group of unequal peers, each with measured times and memory, who share one
+ * batch and one training state. Its one idea: everything in it was measured on the peer itself; nothing is derived from
+ * a peak rate.
+ */
+import { z } from 'zod';
+import { type Result, refusal, success } from '../base.ts';
+import { count, expecting, fields, nonNegative, number, sentence, text } from '../inputFields.ts';
+
+/** More samples than this are no batch that a group shares in one step. */
+const MOST_SAMPLES = 1_000_000;
+
+const finite = number('a number', () => true);
+const atLeastOne = number('a number of 1 or more', (value) => value >= 1);
+const fraction = number('a number above 0 and at most 1', (value) => value > 0 && value <= 1);
+const samples = number(
+  `a positive integer up to ${MOST_SAMPLES}`,
+  (value) => Number.isSafeInteger(value) && value > 0 && value <= MOST_SAMPLES,
+);
+const numbers = z.array(nonNegative, { error: expecting('a list of numbers') });
+
+const timeCurve = fields({ table: numbers, slope: nonNegative, intercept: finite });
+
+const sizingProblem = fields({
+  globalBatch: samples,
+  layers: count,
+  stateGiB: nonNegative,
+  usableFraction: fraction,
+  communicationGiB: nonNegative,
+  extraMicroBatchMs: nonNegative,
+  allGatherMs: nonNegative,
+  reduceScatterMs: nonNegative,
+  unevenFactor: atLeastOne,
+  recompute: z.boolean({ error: expecting('true or false') }),
+  peers: z
+    .array(
+      fields({
+        id: text('a name'),
+        memoryGiB: nonNegative,
+        forwardMs: timeCurve,
+        backwardMs: timeCurve,
+        activationGiB: fields({ table: numbers.min(1, { error: expecting('a list of one number or more') }) }),
+      }),
+      { error: expecting('a list of peers') },
+    )
+    .min(1, { error: expecting('a list of one peer or more') }),
+});
+
+/** Times are ms a layer for a micro-batch of m samples: `table[m−1]`, past it `slope·m + intercept`. */
+export type SizingProblem = z.output<typeof sizingProblem>;
+
+/** `fileName` opens every sentence. */
+export function parseSizingProblem(json: unknown, fileName: string): Result<SizingProblem> {
+  const parsed = sizingProblem.safeParse(json);
+  if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the problem')}`);
+  const problem = parsed.data;
+  const fault = disagreement(problem);
+  return fault === null ? success(problem) : refusal(`${fileName}: ${fault}`);
+}
+
+/** What is wrong although each field for itself is right. */
+function disagreement({ globalBatch, peers }: SizingProblem): string | null {
+  if (globalBatch < peers.length)
+    return `globalBatch must be at least the number of peers (${peers.length}), a sample for each, not ${globalBatch}`;
+  for (const [index, peer] of peers.entries()) {
+    const first = peers.findIndex(({ id }) => id === peer.id);
+    if (first !== index)
+      return `peers[${index}].id must be a name of its own, not "${peer.id}" as peers[${first}].id is`;
+    for (const pass of ['forwardMs', 'backwardMs'] as const) {
+      const { table, slope, intercept } = peer[pass];
+      const next = table.length + 1;
+      // A fitted line may meet the axis below 0, as long as it is above where the table ends and it takes over.
+      if (next <= globalBatch && slope * next + intercept < 0)
+        return `peers[${index}].${pass} must be no negative time, not ${slope * next + intercept} ms for ${next} samples`;
+    }
+  }
+  return null;
+}
