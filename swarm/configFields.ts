@@ -4,10 +4,21 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';
+import { shown } from './inputFields.ts';
 
 export type Config = Readonly<Record<string, unknown>>;
 
 export const count = z.int().positive();
+/** A stage is numbered in 16 bits, and each has a layer at least. */
+export const layerCount = count.max(65_535);
+export const LAYER_COUNT = 'a positive integer up to 65535';
+/** Added to a float32, where less would be nothing. */
+export const EPSILON = 'a number above 0 that float32 can hold';
+export const epsilon = z
+  .number()
+  .positive()
+  .min(2 ** -126)
+  .max(1e38);
 
 /** What a family reads of its config. */
 export interface ConfigFields<Schema extends z.ZodType> {
@@ -39,5 +50,5 @@ export function readConfig<Schema extends z.ZodType>(
 export function fieldReason(field: string, expected: string, given: Config): string {
   return given[field] === undefined
     ? `${field} is missing: it must be ${expected}`
-    : `${field} must be ${expected}, not ${JSON.stringify(given[field])}`;
+    : `${field} must be ${expected}, not ${shown(given[field])}`;
 }

@@ -6,19 +6,28 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';
-import { type Config, type ConfigFields, count, readConfig } from './configFields.ts';
+import {
+  type Config,
+  type ConfigFields,
+  count,
+  EPSILON,
+  epsilon,
+  LAYER_COUNT,
+  layerCount,
+  readConfig,
+} from './configFields.ts';
 import { blockOf, type Initial, layerBlock, type Model, type Operation, type TensorRow } from './model.ts';
 
 const PREFIX = 'transformer.';
 
 const SCHEMA = z.object({
-  n_layer: count.default(12),
+  n_layer: layerCount.default(12),
   n_head: count.default(12),
   n_embd: count.default(768),
   n_inner: count.nullable().default(null),
   n_positions: count.default(1024),
   vocab_size: count.default(50_257),
-  layer_norm_epsilon: z.number().positive().default(1e-5),
+  layer_norm_epsilon: epsilon.default(1e-5),
   initializer_range: z.number().nonnegative().default(0.02),
   tie_word_embeddings: z.boolean().default(true),
 });
@@ -27,8 +36,9 @@ type Sizes = z.output<typeof SCHEMA>;
 const FIELDS: ConfigFields<typeof SCHEMA> = {
   schema: SCHEMA,
   expected: {
+    n_layer: LAYER_COUNT,
     n_inner: 'a positive integer or null',
-    layer_norm_epsilon: 'a number above 0',
+    layer_norm_epsilon: EPSILON,
     initializer_range: 'a number of 0 or more',
     tie_word_embeddings: 'true or false',
   },

@@ -41,7 +41,20 @@ export function sentence(issue: z.core.$ZodIssue | undefined, whole: string): st
   return `${field || whole} ${issue.message}`;
 }
 
-function shown(value: unknown): string {
+/** Deeper than any file a person writes, and shallow enough for whatever walks it by recursion. */
+const DEEPEST = 64;
+
+/** Whether a parsed JSON value nests deeper than is read here. */
+export function isTooDeep(json: unknown): boolean {
+  let level: unknown[] = [json];
+  for (let depth = 0; depth <= DEEPEST && level.length > 0; depth++)
+    level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []));
+  return level.length > 0;
+}
+export const TOO_DEEP = `is nested more than ${DEEPEST} levels deep`;
+
+/** A value in a sentence: its beginning, where it is long. */
+export function shown(value: unknown): string {
   const json = JSON.stringify(value) ?? String(value);
   return json.length > 60 ? `${json.slice(0, 57)}…` : json;
 }

@@ -7,7 +7,17 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';
-import { type Config, type ConfigFields, count, fieldReason, readConfig } from './configFields.ts';
+import {
+  type Config,
+  type ConfigFields,
+  count,
+  EPSILON,
+  epsilon,
+  fieldReason,
+  LAYER_COUNT,
+  layerCount,
+  readConfig,
+} from './configFields.ts';
 import { blockOf, layerBlock, type Model, type Operation, type TensorRow } from './model.ts';
 
 const TOKENS = 'model.embed_tokens.weight';
@@ -19,12 +29,12 @@ const SCHEMA = z.object({
   vocab_size: count.default(32_000),
   hidden_size: count.default(4096),
   intermediate_size: count.default(11_008),
-  num_hidden_layers: count.default(32),
+  num_hidden_layers: layerCount.default(32),
   num_attention_heads: count.default(32),
   num_key_value_heads: count.nullable().default(null),
   head_dim: count.nullable().default(null),
   max_position_embeddings: count.default(2048),
-  rms_norm_eps: z.number().positive().default(1e-6),
+  rms_norm_eps: epsilon.default(1e-6),
   rope_theta: z.number().positive().nullable().default(null),
   initializer_range: z.number().nonnegative().default(0.02),
   tie_word_embeddings: z.boolean().default(false),
@@ -33,9 +43,10 @@ const SCHEMA = z.object({
 const FIELDS: ConfigFields<typeof SCHEMA> = {
   schema: SCHEMA,
   expected: {
+    num_hidden_layers: LAYER_COUNT,
     num_key_value_heads: 'a positive integer or null',
     head_dim: 'a positive integer or null',
-    rms_norm_eps: 'a number above 0',
+    rms_norm_eps: EPSILON,
     rope_theta: 'a number above 0',
     initializer_range: 'a number of 0 or more',
     tie_word_embeddings: 'true or false',

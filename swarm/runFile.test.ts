@@ -95,6 +95,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['train.optimizer', undefined, 'train.optimizer is missing: it must be an object'],
   ['train.optimizer.type', 'sgd', 'train.optimizer.type must be "adamw", not "sgd"'],
   ['train.optimizer.betas', [0.9, 1], 'train.optimizer.betas[1] must be a number from 0 to below 1, not 1'],
+  ['train.optimizer.betas', [0.9, 0.99999999999], 'train.optimizer.betas[1] must be below 1 in float32 too, not 0.9'],
+  ['train.optimizer.epsilon', 0, 'train.optimizer.epsilon must be a number above 0, not 0'],
+  ['train.optimizer.epsilon', 1e-300, 'train.optimizer.epsilon must be a number that float32 can hold, not 1e-300'],
+  ['train.optimizer.learningRate', 1e39, 'train.optimizer.learningRate must be a number that float32 can hold, not'],
+  ['train.optimizer.weightDecay', 1e39, 'train.optimizer.weightDecay must be a number that float32 can hold, not 1e'],
   ['train.optimizer.betas', [0.9], 'train.optimizer.betas must be two numbers from 0 to below 1, not [0.9]'],
   ['train.schedule', { type: 'linear' }, 'train.schedule.type must be "constant" or "cosine", not "linear"'],
   ['train.schedule', 'cosine', 'train.schedule must be an object, not "cosine"'],
@@ -128,6 +133,13 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['evaluation', { files: ['a'], every: 3 }, 'evaluation.every is unknown: expected one of files, everySteps'],
 ])('%s = %j is refused', (path, value, sentence) => {
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
+});
+
+test('what no person writes is refused before it is walked: values nested without end', () => {
+  const nested = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+  const tooDeep = 'is nested more than 64 levels deep';
+  for (const path of ['name', 'model.n_layer', 'model.ignored', 'train.steps'])
+    expect(reason(changed(path, nested))).toBe(`run.json: the run file ${tooDeep}`);
 });
 
 test.each([[], null, 'x', 3])('%j is no run file', (json) => {

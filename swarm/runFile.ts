@@ -12,11 +12,13 @@ import {
   expecting,
   fieldPath,
   fields,
+  isTooDeep,
   natural,
   nonNegative,
   number,
   positive,
   sentence,
+  TOO_DEEP,
   text,
 } from './inputFields.ts';
 import type { Model } from './model.ts';
@@ -28,7 +30,18 @@ const LATER = 'comes with a later version of Shoal';
 
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
-const belowOne = number('a number from 0 to below 1', (value) => value >= 0 && value < 1);
+/** The optimizer's numbers are float32 on the GPU: one that is 0, infinite or 1 there must not have passed as another. */
+const FLOAT32 = 'a number that float32 can hold';
+const FLOAT32_LEAST = 2 ** -126;
+const isFinite32 = (value: number): boolean => Number.isFinite(Math.fround(value));
+const nonNegative32 = nonNegative.refine(isFinite32, { error: expecting(FLOAT32) });
+const positive32 = positive.refine((value) => value >= FLOAT32_LEAST && isFinite32(value), {
+  error: expecting(FLOAT32),
+});
+const belowOne = number('a number from 0 to below 1', (value) => value >= 0 && value < 1).refine(
+  (value) => Math.fround(value) < 1 || value >= 1,
+  { error: expecting('below 1 in float32 too') },
+);
 const ratio = number('a number from 0 to 1', (value) => value >= 0 && value <= 1);
 const files = z
   .array(text('a path'), { error: expecting('a list of paths') })
@@ -77,10 +90,10 @@ export const trainSchema = fields({
   sequenceLength: count,
   optimizer: fields({
     type: only('adamw'),
-    learningRate: nonNegative,
+    learningRate: nonNegative32,
     betas: z.tuple([belowOne, belowOne], { error: expecting('two numbers from 0 to below 1') }),
-    epsilon: positive,
-    weightDecay: nonNegative.default(0),
+    epsilon: positive32,
+    weightDecay: nonNegative32.default(0),
   }),
   schedule: z
     .discriminatedUnion('type', [constant, cosine], {
@@ -122,6 +135,7 @@ const RUN_FILE = fields({
 
 /** `fileName` opens every sentence. */
 export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
+  if (isTooDeep(json)) return refusal(`${fileName}: the run file ${TOO_DEEP}`);
   const parsed = RUN_FILE.safeParse(json);
   if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the run file')}`);
   const run = parsed.data;
