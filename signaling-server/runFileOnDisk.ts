@@ -1,5 +1,5 @@
 /** Reads a run file: from a path to a parsed run, or one sentence. */
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { type Result, refusal } from '../swarm/base.ts';
 import { parseRunFile, type RunFile } from '../swarm/runFile.ts';
 
@@ -17,6 +17,14 @@ export async function readRunFile(path: string): Promise<Result<RunFile>> {
     return refusal(`${path} is not JSON: ${error instanceof Error ? error.message : error}`);
   }
   return parseRunFile(json, path);
+}
+
+/** Size of a file that will be read; an error where it may have no end, or be read only once: a device, a pipe. */
+export async function fileBytes(path: string): Promise<number> {
+  const found = await stat(path);
+  // A folder's own error comes with the reading.
+  if (!found.isFile() && !found.isDirectory()) throw new Error('this is a device or a pipe, not a file');
+  return found.size;
 }
 
 /** Why a file could not be read, in words. */

@@ -4,11 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import type { RunFile } from '../swarm/runFile.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './runFileOnDisk.ts';
 import { tokenizerFiles } from './tokenizer.ts';
 import { type FileProgress, tokenizerPath } from './tokens.ts';
 import { findWeightFiles } from './weightFiles.ts';
@@ -43,7 +42,7 @@ export async function hashSources(run: RunFile, runPath: string, progress: FileP
 
 async function hashFile(path: string, progress: FileProgress): Promise<string> {
   const hash = createHash('sha256');
-  const { size } = await stat(path);
+  const size = await fileBytes(path);
   let read = 0;
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
     const bytes: Uint8Array = chunk;

@@ -6,7 +6,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './runFileOnDisk.ts';
 
 /** Text without a token: the tokenizer has neither bytes nor an unknown token to fall back on. */
 export const NO_TOKEN = -1;
@@ -34,6 +34,7 @@ const COMPANIONS = [
 /** Reasons begin with the path. */
 export async function openTokenizer(path: string): Promise<Result<TextTokenizer>> {
   try {
+    await fileBytes(path);
     return parseTokenizer(await readFile(path, 'utf8'), path);
   } catch (error) {
     return refusal(`${path}: ${readFault(error)}: a Hugging Face tokenizer.json was expected`);

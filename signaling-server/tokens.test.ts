@@ -87,6 +87,10 @@ test('what cannot be trained on is refused with the file and the field', async (
   );
   expect(await refused(run(['enough', 'gone']))).toBe('DIR/run.json: data.files[1] DIR/gone: there is no such file');
   expect(await refused(run(['.']))).toBe('DIR/run.json: data.files[0] DIR: this is a folder, not a file');
+  // One that has no end would fill the disk.
+  expect(await refused(run(['/dev/zero']))).toBe(
+    'DIR/run.json: data.files[0] /dev/zero: this is a device or a pipe, not a file',
+  );
   expect(await refused(run(['enough'], { evaluation: ['short'] }))).toContain('evaluation.files has 10 tokens');
   expect(await refused(run(['enough', 'high'], { vocabulary: 128 }))).toBe(
     'DIR/run.json: data.files[1] high has the token 128 (its byte 8), but model.vocab_size is 128',

@@ -3,7 +3,7 @@
  * a text larger than memory is no matter. Each file is tokenised by itself: where one ends, a token ends.
  */
 import { createReadStream } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import {
@@ -16,7 +16,7 @@ import {
 } from '../swarm/data.ts';
 import { modelOf, type RunFile } from '../swarm/runFile.ts';
 import type { BlobHash, BlobStore } from './blobs.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './runFileOnDisk.ts';
 import { openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 
@@ -111,7 +111,7 @@ async function addFile(
   writer: ShardWriter,
   vocabulary: number,
 ): Promise<string | null> {
-  const { size } = await stat(path);
+  const size = await fileBytes(path);
   const reader = tokenizer ? textReader(tokenizer) : byteReader(vocabulary);
   let read = 0;
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {

@@ -6,7 +6,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './runFileOnDisk.ts';
 
 const WHOLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
@@ -43,7 +43,7 @@ async function filesOfFolder(folder: string): Promise<Result<WeightFiles>> {
 const INDEX_SCHEMA = z.object({ weight_map: z.record(z.string(), z.string()) });
 
 async function filesOfIndex(path: string): Promise<Result<WeightFiles>> {
-  const { size } = await stat(path);
+  const size = await fileBytes(path);
   if (size > INDEX_LIMIT_BYTES) return refusal(`${path} is no index of weights: it has ${size} bytes`);
   const json = parseJson(await readFile(path, 'utf8'));
   const parsed = INDEX_SCHEMA.safeParse(json);

@@ -9,7 +9,7 @@ import { type BlockName, block, type Model, type TensorSpec } from '../swarm/mod
 import { type Header, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../swarm/safetensors.ts';
 import { readExactly } from './blobs.ts';
 import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './runFileOnDisk.ts';
 import { findWeightFiles, type WeightFiles } from './weightFiles.ts';
 
 /** The model table's name of each tensor → the name an init file has for it. */
@@ -117,6 +117,7 @@ async function readElements({ part, dtype, position }: FileTensor, { offset }: T
 async function openPart(path: string): Promise<Result<Part>> {
   let file: FileHandle | undefined;
   try {
+    await fileBytes(path);
     file = await open(path);
     const header = await readHeader(file);
     if (header.ok) return success({ path, file, ...header.value });

@@ -93,7 +93,7 @@ function parseEntry(name: string, value: unknown): Result<TensorEntry> {
     return refusal(`describes the tensor ${name} wrongly: dtype, shape and data_offsets were expected`);
   const { dtype, shape, data_offsets } = parsed.data;
   const [from, to] = data_offsets;
-  const elementBytes = ELEMENT_BYTES[dtype];
+  const elementBytes = Object.hasOwn(ELEMENT_BYTES, dtype) ? ELEMENT_BYTES[dtype] : undefined;
   if (elementBytes === undefined) return refusal(`has the tensor ${name} in the unknown type ${dtype}`);
   const bytes = shape.reduce((product, size) => product * size, elementBytes);
   if (!Number.isSafeInteger(bytes) || to - from !== bytes)
