@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import { counted } from './counted.ts';
 import { addRun, openDataDirectory } from './dataDirectory.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
@@ -76,7 +77,7 @@ test('[SV2] 10,000 messages at once', async () => {
   const steps = commits(server);
   for (let i = 0; i < HOSTILE_MESSAGES; i++) hostile.say({ type: 'heartbeat' });
   await hostile.closed;
-  expect(server.run.counts.refusals.get('tooManyMessages')).toBe(1);
+  expect(await counted(server, 'shoal_refused_total{reason="tooManyMessages"}')).toBe(1);
   await steps;
   await commits(server);
 });
@@ -89,7 +90,7 @@ test('[SV1] a donor is no flood for being fast: its reports are asked for', asyn
   } finally {
     vi.useRealTimers();
   }
-  expect(server.run.counts.refusals.size).toBe(0);
+  expect(await counted(server, 'shoal_refused_total{reason="tooManyMessages"}')).toBe(0);
 });
 
 test('[SV1] 1,000 sockets from one address', { timeout: 120_000 }, async () => {
@@ -106,7 +107,7 @@ test('[SV1] 1,000 sockets from one address', { timeout: 120_000 }, async () => {
     }
   });
   await steps;
-  expect(server.run.counts.refusedConnections).toBeGreaterThanOrEqual(HOSTILE_SOCKETS - 64);
+  expect(await counted(server, 'shoal_refused_connections_total')).toBeGreaterThanOrEqual(HOSTILE_SOCKETS - 64);
   await commits(server);
   for (const socket of sockets) socket.terminate();
 });
@@ -130,7 +131,7 @@ test('[SV1] a message of 100 MB', async () => {
   const steps = commits(server);
   hostile.sayRaw(new Uint8Array(100_000_000).fill(32));
   await hostile.closed;
-  expect(server.run.counts.refusals.get('tooLarge')).toBe(1);
+  expect(await counted(server, 'shoal_refused_total{reason="tooLarge"}')).toBe(1);
   await steps;
   await commits(server);
 });

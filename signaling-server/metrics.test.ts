@@ -9,16 +9,16 @@ const donor = (peer: string): Snapshot['donors'][number] => ({
   state: 'computing',
 });
 
-test('metrics: names with units, labels from closed lists, no donor by name', () => {
+test('metrics: names with units, labels from closed lists, no donor by name', async () => {
   const counts = new RunCounts();
   const commit = { step: 0, loss: 1, gradientNorm: 1, learningRate: 1, donors: 2, stages: 1, microBatches: 1, plan: 1 };
   counts.committed({ ...commit, tokens: 64, seconds: 0.2, bytesDirect: 10, bytesRelayed: 1 });
   counts.committed({ ...commit, tokens: 64, seconds: 90, bytesDirect: 10, bytesRelayed: 1 });
   counts.refused('malformed');
-  counts.rollBacks++;
+  counts.rolledBack();
   const donors = [donor('secret-a'), donor('secret-b')];
   const facts = { run: 'r', phase: 'training', sentence: '', generation: 1, epoch: 2 } as const;
-  const text = counts.text({
+  const text = await counts.text({
     ...facts,
     donors,
     ...{ committedSteps: 2, steps: 9, loss: 1, evaluationLoss: null, tokensPerSecond: 1 },

@@ -358,7 +358,7 @@ export class ActiveRun implements DonorHost {
       case 'rollBack':
         store.rollBack(this.name, effect.toStep);
         addRollBack(store, this.name, effect, Date.now());
-        this.counts.rollBacks++;
+        this.counts.rolledBack();
         this.#metrics?.rewrite();
         return;
       case 'storeEpoch':

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MESSAGE_BYTES_LIMIT } from '../swarm/messages.ts';
+import { counted } from './counted.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
 import { ScriptedDonor, scriptedEvaluation, scriptedLoss } from './scriptedDonor.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
@@ -259,7 +260,7 @@ describe('[WP] what no page says', () => {
     await misbehave(hostile);
     const { reason } = await hostile.hears('refused');
     await hostile.closed;
-    expect(server.run.counts.refusals.get(reason)).toBe(1);
+    expect(await counted(server, `shoal_refused_total{reason="${reason}"}`)).toBe(1);
     const others = [await joined(server), await joined(server)];
     await Promise.all(others.map((donor) => donor.hears('standby', ({ state }) => state === 'finished')));
     expect(server.run.committedSteps).toBe(STEPS);
@@ -297,7 +298,7 @@ describe('[WP] what no page says', () => {
     const donor = await joined(server);
     donor.sayRaw(' '.repeat(8 * MESSAGE_BYTES_LIMIT));
     await donor.closed;
-    expect(server.run.counts.refusals.get('tooLarge')).toBe(1);
+    expect(await counted(server, 'shoal_refused_total{reason="tooLarge"}')).toBe(1);
   });
 });
 

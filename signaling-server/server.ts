@@ -20,6 +20,7 @@ import { AddressLimit } from './addressLimit.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
+import { METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
 import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
@@ -190,7 +191,7 @@ function limitConnections(app: FastifyInstance, run: ActiveRun, most: number): v
       socket.once('close', leave);
       return;
     }
-    run.counts.refusedConnections++;
+    run.counts.refusedConnection();
     socket.destroy();
   });
 }
@@ -202,9 +203,7 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun): void {
     const ready = run.phase !== 'failed' && run.phase !== 'stopped';
     return reply.code(ready ? 200 : 503).send({ ok: ready, phase: run.phase });
   });
-  app.get('/metrics', async (_request, reply) =>
-    reply.type('text/plain; version=0.0.4').send(run.counts.text(run.snapshot())),
-  );
+  app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await run.counts.text(run.snapshot())));
 }
 
 function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {

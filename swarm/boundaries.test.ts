@@ -77,6 +77,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   '@petamoriken/float16': ['signaling-server/elements.ts', 'signaling-server/elements.test.ts'],
   comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
+  'prom-client': ['signaling-server/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
   ws: [
     'signaling-server/donorSocket.ts',
