@@ -9,6 +9,7 @@ import { type Result, refusal, success } from '../swarm/base.ts';
 import { modelFromConfig } from '../swarm/families.ts';
 import type { Model } from '../swarm/model.ts';
 import { encodeHeader } from '../swarm/safetensors.ts';
+import { folderPlaceFault } from './outputPlace.ts';
 import { readFault } from './runFileOnDisk.ts';
 import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
@@ -32,6 +33,8 @@ export interface Export {
 
 /** Why `directory` cannot take an export, before anything is trained for it: it may be absent or empty. */
 export async function exportTarget(directory: string): Promise<Result<{ readonly exists: boolean }>> {
+  const fault = folderPlaceFault(directory);
+  if (fault !== null) return refusal(fault);
   try {
     const entries = await readdir(directory);
     if (entries.length === 0) return success({ exists: true });

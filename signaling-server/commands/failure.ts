@@ -5,9 +5,17 @@ export class CommandFailure extends Error {
   readonly exitCode: 1 | 2;
 
   constructor(sentence: string, exitCode: 1 | 2) {
-    super(sentence);
+    super(oneLine(sentence));
     this.exitCode = exitCode;
   }
+}
+
+const LONGEST = 1_000;
+
+/** What a file or a library put into a sentence is shown on its one line, and its terminal obeys none of it. */
+function oneLine(sentence: string): string {
+  const line = sentence.replaceAll(/\p{Cc}+/gu, (found) => JSON.stringify(found).slice(1, -1));
+  return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
 }
 
 /** Bad arguments, or a bad input file. */

@@ -89,7 +89,6 @@ describe('bad arguments', () => {
 
   it.each([
     ['plan', 'run.json', '--cluster', 'c.json'],
-    ['simulate', 'problem.json', '--json'],
     ['swarm', 'run.json', '--donors', '1', '--chaos', 'freeze:0@7+10s'],
     ['swarm', 'run.json', '--donors', '1', '--browser', 'firefox'],
   ])('%s comes later: %s %s', (...words) => refuses(words, /comes with a later version/));
@@ -204,6 +203,30 @@ describe('bad input', () => {
   it('refuses an export into a folder with something in it, before it trains', async () => {
     writeRun();
     await refuses(swarm('--export', folder), /is not empty/);
+  });
+
+  it('refuses a place that cannot be written before it trains', async () => {
+    writeRun();
+    const file = join(folder, 'corpus.txt');
+    for (const [option, path, sentence] of [
+      ['--metrics', folder, /--metrics: .* is a folder: a file to write was expected/],
+      ['--metrics', join(file, 'x.jsonl'), /--metrics: .*corpus\.txt/],
+      ['--metrics', '', /--metrics: an empty path/],
+      ['--report', folder, /--report: .* is a folder: a file to write was expected/],
+      ['--report', join(folder, 'x'.repeat(300)), /--report: .* cannot be written: ENAMETOOLONG/],
+      ['--export', join(file, 'deep', 'er'), /corpus\.txt/],
+      ['--export', '', /an empty path/],
+      ['--data-dir', '', /--data-dir: an empty path/],
+    ] as const) {
+      said = '';
+      await refuses(swarm(option, path), sentence);
+    }
+  });
+
+  it('says on one line, and not at length, whatever stands in a file', async () => {
+    writeRun({ ...RUN, [`a\n\u001b[2J${'b'.repeat(5_000)}`]: 1 });
+    await refuses(swarm(), /run\.json: a\\n\\u001b\[2Jbbb/);
+    expect(said.length).toBeLessThan(1_100);
   });
 
   it('refuses a known name with another content', async () => {

@@ -11,6 +11,7 @@ import { CommandFailure } from './failure.ts';
 import { addLaterCommands } from './later.ts';
 import { addSampleCommand } from './sample.ts';
 import { addServeCommand } from './serve.ts';
+import { addSimulateCommand } from './simulate.ts';
 import { addSwarmCommand } from './swarm.ts';
 
 function program(): Command {
@@ -28,6 +29,7 @@ function program(): Command {
   addDoctorCommand(shoal);
   addBenchCommand(shoal);
   addAssignCommand(shoal);
+  addSimulateCommand(shoal);
   addLaterCommands(shoal);
   shoal.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
   shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');
@@ -52,6 +54,11 @@ function exitCodeOf(error: unknown): number {
   }
   // Commander has said what is wrong; asking for help is no mistake.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  // What the system refused (a full disk, a folder that went away) is no bug of ours: its word says it all.
+  if (error instanceof Error && 'syscall' in error) {
+    process.stderr.write(`${error.message}\n`);
+    return 1;
+  }
   process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return 1;
 }

@@ -1,7 +1,7 @@
 /** `shoal swarm`: a server and N headless donors train a run to its end. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { Result } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/runFile.ts';
@@ -12,6 +12,7 @@ import { exportTarget } from '../exportFolder.ts';
 import { exportRun } from '../exportRun.ts';
 import { type Interrupt, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
+import { filePlaceFault } from '../outputPlace.ts';
 import type { PlanWishes } from '../planning.ts';
 import { fileProgress } from '../progress.ts';
 import { PAGES_FOLDER } from '../projectRoot.ts';
@@ -69,7 +70,7 @@ export function addSwarmCommand(program: Command): void {
 async function swarm(path: string, options: SwarmOptions): Promise<void> {
   checkPlanOptions(options);
   if (options.chaos !== undefined) need(parseChaosScript(options.chaos, options.donors ?? Infinity), badInput);
-  if (options.export !== undefined) need(await exportTarget(options.export), badInput);
+  await checkPlaces(options);
   const interrupt = onInterrupt();
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
   const clean = (): void => {
@@ -96,6 +97,16 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
     process.off('exit', clean);
     clean();
   }
+}
+
+/** What is written when all is trained can be written. */
+async function checkPlaces({ metrics, report, ...options }: SwarmOptions): Promise<void> {
+  for (const [name, path] of [['--metrics', metrics] as const, ['--report', report] as const]) {
+    const fault = path === undefined ? null : filePlaceFault(path);
+    if (fault !== null) throw badInput(`${name}: ${fault}`);
+  }
+  if (options.export !== undefined) need(await exportTarget(options.export), badInput);
+  if (options.dataDir === '') throw badInput('--data-dir: an empty path: a folder was expected');
 }
 
 /** Everything about a training that is known, and checked, before it begins. */
@@ -169,6 +180,7 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
   const log = terminalLog();
   if (options.report !== undefined) {
     const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
+    mkdirSync(dirname(options.report), { recursive: true });
     writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory })}\n`);
   }
   if (outcome === 'interrupted') throw failed(`stopped after ${trained.committedSteps} steps, before the run's end`);

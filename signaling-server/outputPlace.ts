@@ -1,0 +1,43 @@
+/**
+ * Where a command is to write its result: looked at before the work begins, so that hours of training never end with a
+ * sentence about a folder. Each fault is one sentence that begins with the path.
+ */
+import { accessSync, constants, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+
+/** What is wrong with the place of a file that is written or replaced; null: nothing. */
+export function filePlaceFault(path: string): string | null {
+  if (path === '') return 'an empty path: a file to write was expected';
+  return orFault(path, () => {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found?.isDirectory()) return `${path} is a folder: a file to write was expected`;
+    // Replacing a file by its new content would put an ordinary file where the device was.
+    if (found && !found.isFile()) return `${path} is a device or a pipe: a file to write was expected`;
+    if (found) accessSync(path, constants.W_OK);
+    return parentFault(path);
+  });
+}
+
+/** The same of a folder that is made, or written beside its place and renamed. */
+export function folderPlaceFault(path: string): string | null {
+  return path === '' ? 'an empty path: a folder was expected' : orFault(path, () => parentFault(path));
+}
+
+/** The nearest folder above that exists takes what is made in it. */
+function parentFault(path: string): string | null {
+  for (let folder = dirname(resolve(path)); ; folder = dirname(folder)) {
+    const found = statSync(folder, { throwIfNoEntry: false });
+    if (found === undefined) continue;
+    if (!found.isDirectory()) return `${path} cannot be made: ${folder} is not a folder`;
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return null;
+  }
+}
+
+function orFault(path: string, look: () => string | null): string | null {
+  try {
+    return look();
+  } catch (error) {
+    return `${path} cannot be written: ${error instanceof Error ? error.message : error}`;
+  }
+}
