@@ -67,14 +67,16 @@ function randomCase(run: string, seed: number): GridCase {
   };
 }
 
-/** Up to four peers: stages, owners, micro-batches and shards as they fall. */
+/** Up to four peers: stages, owners, micro-batches, recomputed layers and shards as they fall. */
 function randomPlan(run: string, seed: number): Plan {
   const path = goldenFile(`${run}/run.json`);
   const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
   if (!parsed.ok) throw new Error(parsed.reason);
   const random = seededRandom(1000 + seed);
   const everyone = Array.from({ length: 1 + (seed % 4) }, (_, index) => peerId(`peer-${index}`));
-  const plan = randomPlanFor(random, modelOf(parsed.value), parsed.value.train.globalBatchSize, everyone);
+  const { globalBatchSize } = parsed.value.train;
+  const often = { recompute: 0.3, replicas: 0 };
+  const plan = randomPlanFor(random, modelOf(parsed.value), globalBatchSize, everyone, often);
   return { ...plan, schedule: Math.floor(seed / 4) % 2 === 0 ? '1f1b' : 'gpipe' };
 }
 

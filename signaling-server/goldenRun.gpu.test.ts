@@ -39,58 +39,62 @@ beforeAll(async () => {
 
 describe('a stage trains as the float64 trainer does', () => {
   const cases = [
-    ['gpt2-tiny', 1],
-    ['gpt2-tiny', 3],
-    ['odd-gpt2', 2],
-    ['untied-gpt2', 1],
-    ['llama-tiny', 1],
-    ['llama-tiny', 3],
-    ['odd-llama', 2],
-    ['tied-llama', 1],
+    ['gpt2-tiny', 1, []],
+    ['gpt2-tiny', 3, [0, 1, 2, 3]],
+    ['odd-gpt2', 2, [1, 4]],
+    ['untied-gpt2', 1, []],
+    ['llama-tiny', 1, []],
+    ['llama-tiny', 3, []],
+    ['odd-llama', 2, [0]],
+    ['tied-llama', 1, []],
   ] as const;
-  test.each(cases)('[ST1] %s in %i micro-batches', async (name, microBatches) => {
-    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-    const device: DawnDevice = dawn.value;
-    const { run, model, weights, text } = await openRun(name);
-    const expected = (await readFile(new URL('expected.jsonl', folder(name)), 'utf8'))
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as { loss: number; gradientNorm: number });
-    const solo = await Solo.open({
-      engine: gpuEngine(gpuOf(device), model, run.train),
-      model,
-      train: run.train,
-      microBatches,
-      read: (name, kind, [from, to]) =>
-        kind === 'value' ? weights.readBlock(name, from, to) : Promise.resolve(new Float32Array(to - from)),
-      tokens: (step, samples) => microTokens(run, text, step, samples),
-    });
-    for (const [step, wanted] of expected.entries()) {
-      const { loss, gradientNorm } = await solo.step(step);
-      expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
-      expect(Math.abs(gradientNorm / wanted.gradientNorm - 1), `norm of step ${step}`).toBeLessThan(5e-5);
-    }
-    const final = await openWeights(new URL('final.safetensors', folder(name)).pathname, model);
-    if (!final.ok) throw new Error(final.reason);
-    for (const { name: blockName, elements } of model.blocks) {
-      const wanted = await final.value.readBlock(blockName, 0, elements);
-      const reading = await solo.role.shards.readValues(blockName, [0, elements]);
-      const actual = await reading.take((values) => values.slice());
-      for (const tensor of block(model, blockName).tensors) {
-        // The key third of c_attn.bias has an exact gradient of 0: Adam makes steps of its rounding noise.
-        const keys: Range = tensor.name.endsWith('c_attn.bias')
-          ? [tensor.elements / 3, (tensor.elements * 2) / 3]
-          : [0, 0];
-        let worst = 0;
-        for (let i = 0; i < tensor.elements; i++) {
-          if (keys[0] <= i && i < keys[1]) continue;
-          worst = Math.max(worst, Math.abs(actual[tensor.offset + i] - wanted[tensor.offset + i]));
-        }
-        expect(worst, tensor.name).toBeLessThan(3e-4);
+  test.each(cases)(
+    '[ST1] [ST3] %s in %i micro-batches, layers %j computed again',
+    async (name, microBatches, recompute) => {
+      if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+      const device: DawnDevice = dawn.value;
+      const { run, model, weights, text } = await openRun(name);
+      const expected = (await readFile(new URL('expected.jsonl', folder(name)), 'utf8'))
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { loss: number; gradientNorm: number });
+      const solo = await Solo.open({
+        engine: gpuEngine(gpuOf(device), model, run.train),
+        model,
+        train: run.train,
+        microBatches,
+        recompute,
+        read: (name, kind, [from, to]) =>
+          kind === 'value' ? weights.readBlock(name, from, to) : Promise.resolve(new Float32Array(to - from)),
+        tokens: (step, samples) => microTokens(run, text, step, samples),
+      });
+      for (const [step, wanted] of expected.entries()) {
+        const { loss, gradientNorm } = await solo.step(step);
+        expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
+        expect(Math.abs(gradientNorm / wanted.gradientNorm - 1), `norm of step ${step}`).toBeLessThan(5e-5);
       }
-    }
-    await final.value.close();
-    solo.close();
-    await weights.close();
-  });
+      const final = await openWeights(new URL('final.safetensors', folder(name)).pathname, model);
+      if (!final.ok) throw new Error(final.reason);
+      for (const { name: blockName, elements } of model.blocks) {
+        const wanted = await final.value.readBlock(blockName, 0, elements);
+        const reading = await solo.role.shards.readValues(blockName, [0, elements]);
+        const actual = await reading.take((values) => values.slice());
+        for (const tensor of block(model, blockName).tensors) {
+          // The key third of c_attn.bias has an exact gradient of 0: Adam makes steps of its rounding noise.
+          const keys: Range = tensor.name.endsWith('c_attn.bias')
+            ? [tensor.elements / 3, (tensor.elements * 2) / 3]
+            : [0, 0];
+          let worst = 0;
+          for (let i = 0; i < tensor.elements; i++) {
+            if (keys[0] <= i && i < keys[1]) continue;
+            worst = Math.max(worst, Math.abs(actual[tensor.offset + i] - wanted[tensor.offset + i]));
+          }
+          expect(worst, tensor.name).toBeLessThan(3e-4);
+        }
+      }
+      await final.value.close();
+      solo.close();
+      await weights.close();
+    },
+  );
 });

@@ -53,12 +53,9 @@ function parsePlan(json: unknown, path: string, model: Model, samples: number): 
 }
 
 /** What a valid plan may ask for that this version does not do. */
-function unsupported({ stages, state, microBatches }: Plan): string | null {
+function unsupported({ state, microBatches }: Plan): string | null {
   const high = microBatches.find(({ id }) => id > HIGHEST_ID);
   if (high) return `micro-batch ${high.id}: expected ids up to ${HIGHEST_ID}`;
-  for (const [stage, { members }] of stages.entries())
-    for (const [index, { recompute }] of members.entries())
-      if (recompute.length > 0) return `stages[${stage}].members[${index}].recompute ${LATER}: expected an empty list`;
   for (const [index, { shards }] of state.entries())
     for (const [at, { replicas }] of shards.entries())
       if (replicas.length > 0) return `state[${index}].shards[${at}].replicas ${LATER}: expected an empty list`;

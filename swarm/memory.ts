@@ -6,7 +6,7 @@ import { overlap, type PeerId, type Range } from './base.ts';
 import { arena, arenaOfUse, slices } from './layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from './model.ts';
 import { type Holder, holders, type Plan } from './plan.ts';
-import { type Program, program } from './program.ts';
+import { isAgain, type Program, program, type Step } from './program.ts';
 import { slots as slotsOf } from './schedule/check.ts';
 import { stepSchedule } from './schedule/lower.ts';
 
@@ -37,11 +37,13 @@ export interface StageSize {
   readonly sequence: number;
   /** Micro-batches between forward and backward at once. */
   readonly slots: number;
+  /** Layers whose activations are computed again in the backward; absent: none. */
+  readonly recompute?: readonly number[];
 }
 
 /** Everything a stage keeps: values, gradients, activations for each slot, scratch, and the way out. */
-export function stageBuffers(model: Model, { layers, samples, sequence, slots }: StageSize): BufferSpec[] {
-  const work = program(model, layers);
+export function stageBuffers(model: Model, { layers, samples, sequence, slots, recompute }: StageSize): BufferSpec[] {
+  const work = program(model, layers, recompute);
   const rows = samples * sequence;
   const specs: BufferSpec[] = [];
   let largestSlice = 1;
@@ -64,10 +66,8 @@ export function stageBuffers(model: Model, { layers, samples, sequence, slots }:
 
 function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
   const specs = [...work.kept].map(([name, width]) => storage(`${slot}/${name}`, rows * width));
-  for (const { operation, y } of [...work.body, ...work.head]) {
-    if (operation.op === 'layerNorm') specs.push(storage(`${slot}/${y}.stat`, rows * 2));
-    if (operation.op === 'rmsNorm') specs.push(storage(`${slot}/${y}.stat`, rows));
-    if (operation.op === 'attention') specs.push(storage(`${slot}/${y}.lse`, rows * operation.heads));
+  for (const step of [...work.body, ...work.head]) {
+    if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, `${slot}/`, rows));
   }
   if (work.first) {
     specs.push(storage(`${slot}/ids`, rows), storage(`${slot}/order`, rows), storage(`${slot}/segments`, rows * 3 + 4));
@@ -78,10 +78,26 @@ function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
   return specs;
 }
 
-/** What all slots of a stage share: scratch, and the table of the rotary positions' cosines and sines. */
+/** What a row's forward leaves for its backward beside its output. */
+function statistics({ operation, y }: Step, prefix: string, rows: number): BufferSpec[] {
+  if (operation.op === 'layerNorm') return [storage(`${prefix}${y}.stat`, rows * 2)];
+  if (operation.op === 'rmsNorm') return [storage(`${prefix}${y}.stat`, rows)];
+  if (operation.op === 'attention') return [storage(`${prefix}${y}.lse`, rows * operation.heads)];
+  return [];
+}
+
+/** Of the layers that are computed again: they have the same names, and one place. */
+function againBuffers(work: Program, rows: number): BufferSpec[] {
+  const specs = [...work.again].map(([name, width]) => storage(name, rows * width));
+  const [one] = work.backward.filter(({ before }) => before.length > 0);
+  return [...specs, ...(one?.before ?? []).flatMap((step) => statistics(step, '', rows))];
+}
+
+/** What all slots of a stage share: scratch, what is computed again, and the table of the rotary positions' cosines and sines. */
 export function sharedBuffers(work: Program, samples: number, sequence: number): BufferSpec[] {
   const rows = samples * sequence;
   const specs = [...work.scratch].map(([name, width]) => storage(name, rows * width));
+  specs.push(...againBuffers(work, rows));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
   if (heads > 0) specs.push(storage('attention.delta', rows * heads));
   const rotary = rotaryOf(work);
@@ -170,6 +186,7 @@ export function stagesOfPeer(plan: Plan, peer: PeerId, sequence: number): Map<nu
       samples: Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0)),
       sequence,
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
+      recompute: member.recompute,
     });
   });
   return found;

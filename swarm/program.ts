@@ -14,6 +14,8 @@ import { type BlockName, layerBlock, type Model, type Operation } from './model.
 export const STREAM = 'stream';
 /** The activation that a stage receives: rows of width C. */
 export const INPUT = 'input';
+/** Scope of what a layer's backward computes again: its activations have one place for all such layers and slots. */
+const AGAIN = 'again';
 
 export interface Step {
   readonly operation: Operation;
@@ -39,12 +41,16 @@ export interface Program {
   readonly last: boolean;
   /** Embedding (first stage) and layers. */
   readonly body: readonly Step[];
+  /** The backward of the body, last block first. Where a layer is recomputed its rows but the last come `before`. */
+  readonly backward: readonly { readonly before: readonly Step[]; readonly rows: readonly Step[] }[];
   /** Final norm, logits, loss: forward and backward run in one go, so that logits are never kept (last stage). */
   readonly head: readonly Step[];
   /** The stream as it leaves the layers. */
   readonly output: string;
   /** Width in floats a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
   readonly kept: ReadonlyMap<string, number>;
+  /** Same for the activations of a layer that its backward computes again. */
+  readonly again: ReadonlyMap<string, number>;
   /** Same for what lives only inside one action: logits, gradients. */
   readonly scratch: ReadonlyMap<string, number>;
 }
@@ -82,9 +88,17 @@ function widthOf(operation: Operation, model: Model): number {
   }
 }
 
+/** Whether an activation of this name is computed again, and has one place for all slots. */
+export const isAgain = (name: string): boolean => name.startsWith(`${AGAIN}/`);
+
 /** One list of rows with full names. `x` is what came before; gradients along residuals share a buffer. */
-function bind(scope: BlockName, rows: readonly Operation[], incoming: string): Step[] {
-  const local = (name: string): string => (name === 'x' ? incoming : `${scope}/${name}`);
+function bind(scope: BlockName, rows: readonly Operation[], incoming: string, isRecomputed = false): Step[] {
+  const outgoing = rows.at(-1);
+  const left = outgoing === undefined ? null : output(outgoing);
+  const local = (name: string): string => {
+    if (name === 'x') return incoming;
+    return isRecomputed && name !== left ? `${AGAIN}/${name}` : `${scope}/${name}`;
+  };
   const stream = new Set<string>(['x']);
   for (const row of rows) {
     if (row.op === 'embed') stream.add(row.y);
@@ -123,35 +137,43 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string): S
   return steps.reverse();
 }
 
-export function program(model: Model, layers: Range): Program {
+/** `recompute`: layers whose activations are not kept: the backward has only their input, and computes them again. */
+export function program(model: Model, layers: Range, recompute: readonly number[] = []): Program {
   const first = layers[0] === 0;
   const last = layers[1] === model.layers;
   const body: Step[] = [];
+  const backward: Program['backward'][number][] = [];
   let stream = INPUT;
-  const append = (scope: BlockName, rows: readonly Operation[]): void => {
-    const steps = bind(scope, rows, stream);
+  const append = (scope: BlockName, rows: readonly Operation[], isRecomputed = false): void => {
+    const steps = bind(scope, rows, stream, isRecomputed);
     body.push(...steps);
+    // What the last row leaves is the next block's input, and kept for it.
+    backward.unshift({ before: isRecomputed ? steps.slice(0, -1) : [], rows: steps.toReversed() });
     const written = steps.at(-1)?.y;
     invariant(written, `${scope} leaves no stream`);
     stream = written;
   };
   if (first) append('embedding', model.embedding);
-  for (let index = layers[0]; index < layers[1]; index++) append(layerBlock(index), model.layer(index));
+  for (let index = layers[0]; index < layers[1]; index++)
+    append(layerBlock(index), model.layer(index), recompute.includes(index));
   const head = last ? bind('head', model.head, stream) : [];
 
   const kept = new Map<string, number>([[STREAM, model.width]]);
   if (!first) kept.set(INPUT, model.width);
+  const again = new Map<string, number>();
   for (const { operation, y } of body) {
-    if (y !== null) kept.set(y, widthOf(operation, model));
-    if (operation.op === 'linear' && operation.activation === 'gelu') kept.set(`${y}.pre`, operation.outWidth);
+    if (y === null) continue;
+    const place = isAgain(y) ? again : kept;
+    place.set(y, widthOf(operation, model));
+    if (operation.op === 'linear' && operation.activation === 'gelu') place.set(`${y}.pre`, operation.outWidth);
   }
   const scratch = new Map<string, number>();
   for (const { operation, y } of head) if (y !== null) scratch.set(y, widthOf(operation, model));
   for (const { x, dx } of [...body, ...head]) {
     if (x === null || dx === null || kept.has(dx) || scratch.has(dx)) continue;
-    const width = kept.get(x) ?? scratch.get(x);
+    const width = kept.get(x) ?? again.get(x) ?? scratch.get(x);
     invariant(width !== undefined, `nothing writes ${x}`);
     scratch.set(dx, width);
   }
-  return { layers, first, last, body, head, output: stream, kept, scratch };
+  return { layers, first, last, body, backward, head, output: stream, kept, again, scratch };
 }

@@ -123,7 +123,7 @@ export class StepRun {
       case 'GATHER':
         return this.#gather(action.stage);
       case 'R':
-        throw new Error(`${formatAction(action)}: recompute is not made by any plan yet`);
+        return; // each layer is computed again within the backward, when its turn comes: that needs the least memory
       default:
         return assertNever(action);
     }

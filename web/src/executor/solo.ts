@@ -6,7 +6,7 @@ import { invariant, peerId } from '../../../swarm/base.ts';
 import { learningRate } from '../../../swarm/learningRate.ts';
 import type { ReportMessage } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
-import { peers } from '../../../swarm/plan.ts';
+import { type PlanStage, peers } from '../../../swarm/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -25,10 +25,17 @@ export interface SoloOptions {
   readonly model: Model;
   readonly train: Train;
   readonly microBatches?: number;
+  /** Layers that the backward computes again. */
+  readonly recompute?: readonly number[];
   readonly read: ReadState;
   /** Tokens of a step's samples `[from, to)`. */
   readonly tokens: (step: number, samples: readonly [number, number]) => MicroTokens;
 }
+
+const withRecompute = (stage: PlanStage, recompute: readonly number[]): PlanStage => ({
+  ...stage,
+  members: stage.members.map((member) => ({ ...member, recompute })),
+});
 
 export class Solo {
   readonly role: Role;
@@ -40,8 +47,9 @@ export class Solo {
   }
 
   static async open(options: SoloOptions): Promise<Solo> {
-    const { engine, model, train, microBatches } = options;
-    const plan = equalSplit(model, train.globalBatchSize, [peerId('solo')], { microBatches: microBatches ?? 1 });
+    const { engine, model, train, microBatches, recompute = [] } = options;
+    const equal = equalSplit(model, train.globalBatchSize, [peerId('solo')], { microBatches: microBatches ?? 1 });
+    const plan = { ...equal, stages: equal.stages.map((stage) => withRecompute(stage, recompute)) };
     const [peer] = peers(plan);
     invariant(peer, 'a plan of one peer');
     const role = await buildRole(engine, model, train, plan, peer, 0);

@@ -69,11 +69,11 @@ export class GpuStage implements Stage {
   readonly #samples = new Map<number, number>();
 
   constructor(gpu: Gpu, model: Model, plan: StagePlan) {
-    const { layers } = plan.size;
+    const { layers, recompute } = plan.size;
     this.#gpu = gpu;
     this.#model = model;
     this.#plan = plan;
-    this.#program = program(model, layers);
+    this.#program = program(model, layers, recompute);
     this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use)]));
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
@@ -222,7 +222,7 @@ export class GpuStage implements Stage {
   }
 
   #work(places: Places): Work {
-    const { body, head } = this.#program;
+    const { body, head, backward: blocks } = this.#program;
     const there = (evaluation: boolean) => (step: (typeof body)[number]) => forward(step, places, evaluation);
     const back = (step: (typeof body)[number]) => backward(step, places);
     const bodyForward = body.flatMap(there(false));
@@ -230,7 +230,7 @@ export class GpuStage implements Stage {
     return {
       forward: [...bodyForward, ...head.flatMap(there(false)), ...headBackward],
       evaluation: [...bodyForward, ...head.flatMap(there(true))],
-      backward: body.toReversed().flatMap(back),
+      backward: blocks.flatMap(({ before, rows }) => [...before.flatMap(there(false)), ...rows.flatMap(back)]),
     };
   }
 
