@@ -17,10 +17,15 @@ test('metrics: names with units, labels from closed lists, no donor by name', as
   counts.refused('malformed');
   counts.rolledBack();
   const donors = [donor('secret-a'), donor('secret-b')];
+  const way = { route: 'relayed' } as const;
   const facts = { run: 'r', phase: 'training', sentence: '', generation: 1, epoch: 2 } as const;
   const text = await counts.text({
     ...facts,
     donors,
+    links: [
+      { ...way, from: peerId('secret-a'), peer: peerId('secret-b'), roundTripMs: 40, bytesPerSecond: 2e6 },
+      { ...way, from: peerId('secret-b'), peer: peerId('secret-a'), roundTripMs: 50, bytesPerSecond: null },
+    ],
     ...{ committedSteps: 2, steps: 9, loss: 1, evaluationLoss: null, tokensPerSecond: 1 },
   });
   for (const line of [
@@ -30,6 +35,11 @@ test('metrics: names with units, labels from closed lists, no donor by name', as
     'shoal_roll_backs_total 1',
     'shoal_refused_total{reason="malformed"} 1',
     'shoal_tensor_bytes_total{way="direct"} 20',
+    'shoal_links{way="direct"} 0',
+    'shoal_links{way="relayed"} 2',
+    'shoal_link_round_trip_seconds{of="least"} 0.04',
+    'shoal_link_round_trip_seconds{of="most"} 0.05',
+    'shoal_link_bytes_per_second{of="median"} 2000000',
     'shoal_commit_seconds_bucket{le="0.1"} 0',
     'shoal_commit_seconds_bucket{le="0.25"} 1',
     'shoal_commit_seconds_bucket{le="+Inf"} 2',

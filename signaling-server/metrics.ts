@@ -33,6 +33,11 @@ export class RunCounts {
   readonly #steps = this.#gauge('shoal_run_steps', 'Steps that the run has.');
   readonly #committedSteps = this.#gauge('shoal_run_committed_steps', 'Steps that stand committed.');
   readonly #generation = this.#gauge('shoal_run_generation', 'Roll-backs of the run in all.');
+  readonly #links = this.#gauge('shoal_links', 'Ways between the donors of the plan, each direction by itself.', [
+    'way',
+  ]);
+  readonly #roundTrip = this.#gauge('shoal_link_round_trip_seconds', 'Round trip of these ways.', ['of']);
+  readonly #rate = this.#gauge('shoal_link_bytes_per_second', 'Rate of these ways, as far as measured.', ['of']);
   readonly #residentBytes = this.#gauge('shoal_resident_memory_bytes', 'Memory of this process.');
 
   constructor() {
@@ -60,12 +65,21 @@ export class RunCounts {
     this.#rollBacks.inc();
   }
 
-  text({ donors, committedSteps, steps, generation }: Snapshot): Promise<string> {
+  /** `links`: as the plan's donors measured them. */
+  text({ donors, committedSteps, steps, generation, links = [] }: Snapshot): Promise<string> {
     this.#donors.reset();
     for (const { state } of donors) this.#donors.inc({ state });
     this.#steps.set(steps);
     this.#committedSteps.set(committedSteps);
     this.#generation.set(generation);
+    for (const way of ['direct', 'relayed'] as const)
+      this.#links.set({ way }, links.filter(({ route }) => route === way).length);
+    const seconds = links.flatMap(({ roundTripMs }) => (roundTripMs === null ? [] : roundTripMs / 1000));
+    setSpread(this.#roundTrip, seconds);
+    setSpread(
+      this.#rate,
+      links.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []),
+    );
     this.#residentBytes.set(process.memoryUsage.rss());
     return this.#registry.metrics();
   }
@@ -76,5 +90,16 @@ export class RunCounts {
 
   #gauge<Label extends string>(name: string, help: string, labelNames: Label[] = []): Gauge<Label> {
     return new Gauge({ name, help, labelNames, registers: [this.#registry] });
+  }
+}
+
+/** Least, median and most; nothing where nothing was measured. */
+function setSpread(gauge: Gauge<'of'>, values: readonly number[]): void {
+  gauge.reset();
+  const sorted = values.toSorted((a, b) => a - b);
+  const places = { least: 0, median: sorted.length >> 1, most: sorted.length - 1 };
+  for (const [of, place] of Object.entries(places)) {
+    const value = sorted[place];
+    if (value !== undefined) gauge.set({ of }, value);
   }
 }

@@ -4,8 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { type PeerId, peerId } from '../swarm/base.ts';
+import type { LinkReport } from '../swarm/messages.ts';
+import { equalSplit } from '../swarm/planner/equalSplit.ts';
+import { outlineModel } from '../swarm/randomPlan.ts';
 import { encodeEnvelope } from '../swarm/relay.ts';
 import { addRun, openDataDirectory } from './dataDirectory.ts';
+import { Network } from './network.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from './testCertificate.ts';
@@ -88,6 +93,26 @@ it('[WP9] relays between the donors of a plan', async () => {
   ]);
   await a.hearsBytes();
   expect(server.run.network.relay.counts).toEqual({ frames: 1, bytes: 3, droppedFrames: 0 });
+});
+
+it('[WP16] knows the ways between the donors of the plan, as each measured its own with its last report', () => {
+  const network = new Network({});
+  const [a, b, c] = ['a', 'b', 'c'].map(peerId);
+  if (!a || !b || !c) throw new Error('three peers');
+  const way = (peer: PeerId, roundTripMs: number | null): LinkReport => ({
+    ...{ peer, route: 'direct', roundTripMs, bytesPerSecond: null },
+  });
+  network.planned(equalSplit(outlineModel(2, true), 4, [a, b]));
+  network.reported(a, [way(b, null)]);
+  network.reported(a, [way(b, 7)]);
+  network.reported(b, [{ ...way(a, 8), route: 'relayed', bytesPerSecond: 1e6 }, way(c, 1)]);
+  network.reported(c, [way(a, 1)]);
+  expect(network.links()).toEqual([
+    { from: a, ...way(b, 7) },
+    { from: b, ...way(a, 8), route: 'relayed', bytesPerSecond: 1e6 },
+  ]);
+  network.gone(a);
+  expect(network.links().map(({ from }) => from)).toEqual([b]);
 });
 
 it('serves https with a certificate, and says so in its address', async () => {

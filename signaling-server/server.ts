@@ -12,7 +12,7 @@ import staticFiles from '@fastify/static';
 import websocket from '@fastify/websocket';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
-import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
+import { SILENCE_LIMIT_MS, type Snapshot } from '../swarm/messages.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import type { WatchMessage } from '../swarm/watch.ts';
 import { type Access, isSameOrigin } from './access.ts';
@@ -203,7 +203,7 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun): void {
     const ready = run.phase !== 'failed' && run.phase !== 'stopped';
     return reply.code(ready ? 200 : 503).send({ ok: ready, phase: run.phase });
   });
-  app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await run.counts.text(run.snapshot())));
+  app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await run.counts.text(withLinks(run))));
 }
 
 function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {
@@ -231,8 +231,11 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
 function watchMessage(run: ActiveRun, { store }: DataDirectory, from: number): WatchMessage {
   const records = store.steps(run.name, Math.max(from, run.committedSteps - RECENT_STEPS));
   const recent = records.map(({ step, loss, tokens, seconds }) => ({ step, loss, tokens, seconds }));
-  return { snapshot: { ...run.snapshot(), links: run.network.links() }, recent };
+  return { snapshot: withLinks(run), recent };
 }
+
+/** For the operator: donors are told nothing of the others' ways. */
+const withLinks = (run: ActiveRun): Snapshot => ({ ...run.snapshot(), links: run.network.links() });
 
 function addressOf(app: FastifyInstance, host: string, { tls }: Access): string {
   const address = app.server.address();
