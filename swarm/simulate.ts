@@ -6,7 +6,7 @@
  */
 import { invariant, type PeerId } from './base.ts';
 import type { Model } from './model.ts';
-import { type Plan, peers } from './plan.ts';
+import type { Plan } from './plan.ts';
 import { type Action, formatAction, isTransfer, type Schedule, type StageOp, type Work } from './schedule/action.ts';
 import { type Dispatcher, inListOrder, NOTHING, type Policy } from './schedule/dispatch.ts';
 import { type WorkGraph, workGraph, workOf } from './schedule/graph.ts';
@@ -65,7 +65,7 @@ export function simulate(
   };
   choose(run, 0);
   for (let now = run.events.runInstant(handle); now !== null; now = run.events.runInstant(handle)) choose(run, now);
-  return timelineOf(run, plan);
+  return timelineOf(run);
 }
 
 function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
@@ -227,19 +227,16 @@ function actionSeconds({ peer, action }: Work, costs: Costs): number {
   }
 }
 
-/** By start, then peer in the plan's order, then place in the peer's list. */
-function timelineOf({ graph, started, startSeconds, endSeconds }: Run, plan: Plan): Timeline {
+/** By start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */
+function timelineOf({ graph, started, startSeconds, endSeconds }: Run): Timeline {
   const stuck = endSeconds.findIndex(Number.isNaN);
   if (stuck !== -1) {
     const { peer, action } = workOf(graph, stuck);
     invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
   }
-  const seats = new Map(peers(plan).map((peer, index) => [peer, index]));
-  const seatOf = graph.peers.map((peer) => seats.get(peer) ?? 0);
-  const seat = (work: number): number => seatOf[graph.peerOf[work] ?? 0] ?? 0;
   const at = (work: number): number => startSeconds[work] ?? 0;
+  sortNearlySorted(started, (a, b) => at(a) - at(b) || a - b);
   const timeline: Span[] = [];
-  sortNearlySorted(started, (a, b) => at(a) - at(b) || seat(a) - seat(b) || a - b);
   for (const work of started) {
     const { peer, action } = workOf(graph, work);
     timeline.push({ peer, action, startSeconds: at(work), endSeconds: endSeconds[work] ?? 0 });

@@ -4,7 +4,6 @@ import { badInput, COMES_LATER } from './failure.ts';
 
 const LATER: readonly (readonly [name: string, description: string])[] = [
   ['plan', 'the plan the server would make for a cluster'],
-  ['simulate', 'one schedule through the simulator'],
 ];
 
 export function addLaterCommands(program: Command): void {

@@ -22,13 +22,20 @@ interface Timed {
   readonly tick: number;
 }
 
-export function oneForwardOneBackward(plan: Plan): Schedule {
+/**
+ * `overlap` (Zhuang et al. 2023) runs min(m, 2(p − s) − 1) forwards first, so that each transfer has an action's time to
+ * hide in, for up to twice the micro-batches in flight. On the clock each hop from stage to stage takes two ticks.
+ */
+export type WarmUp = 'normal' | 'overlap';
+
+export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Schedule {
+  const hop = warmUp === 'overlap' ? 2 : 1;
   const stages = plan.stages.length;
   const { places, perPlace } = placesOf(plan);
   const timed = (stage: number, microBatch: number): Timed[] => {
-    const forward = 2 * (places.get(microBatch) ?? 0) + stage * perPlace;
+    const forward = 2 * (places.get(microBatch) ?? 0) + hop * stage * perPlace;
     // The last stage's backward needs nothing but its forward, and follows it at once.
-    const backward = stage === stages - 1 ? forward + 1 : forward + (2 * (stages - stage) - 1) * perPlace;
+    const backward = stage === stages - 1 ? forward + 1 : forward + (2 * hop * (stages - 1 - stage) + 1) * perPlace;
     return [
       { action: { op: 'F', stage, microBatch }, tick: forward },
       { action: { op: 'B', stage, microBatch }, tick: backward },

@@ -18,6 +18,8 @@ export interface Wiring {
   readonly owner: (stage: number, microBatch: number) => PeerId;
   /** The work's number, counted through the schedule list by list; -1 where it is not in there. */
   readonly find: (work: Work) => number;
+  /** As `find`, whoever does it: a micro-batch has one owner in a stage. */
+  readonly number: (action: MicroAction) => number;
   /** Is this work anywhere in the schedule? */
   readonly has: (action: MicroAction) => boolean;
   readonly reduces: readonly Work[];
@@ -34,6 +36,7 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
   const numbers = new Int32Array(MICRO_OPS.length * plan.stages.length * rank.size).fill(-1);
   const place = ({ op, stage, microBatch }: MicroAction): number =>
     ((OP_INDEX.get(op) ?? 0) * plan.stages.length + stage) * rank.size + (rank.get(microBatch) ?? 0);
+  const number = (action: MicroAction): number => numbers[place(action)] ?? -1;
   const stageNumbers = new Map<string, number>();
   const reduces: Work[] = [];
   let count = 0;
@@ -55,9 +58,9 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
       return peer;
     },
     find: ({ peer, action }) =>
-      ('microBatch' in action ? numbers[place(action)] : stageNumbers.get(`${action.op} ${action.stage} ${peer}`)) ??
-      -1,
-    has: (action) => numbers[place(action)] !== -1,
+      'microBatch' in action ? number(action) : (stageNumbers.get(`${action.op} ${action.stage} ${peer}`) ?? -1),
+    number,
+    has: (action) => number(action) !== -1,
     reduces,
   };
 }

@@ -1,0 +1,62 @@
+/** `shoal simulate`: one schedule through the simulator. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { drawTimeline } from '../../swarm/simulate/drawing.ts';
+import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
+import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
+import { readJsonFile } from '../jsonFile.ts';
+import { filePlaceFault } from '../outputPlace.ts';
+import { badInput, need } from './failure.ts';
+
+interface SimulateOptions {
+  readonly json?: boolean;
+  readonly svg?: string;
+}
+
+export function addSimulateCommand(program: Command): void {
+  program
+    .command('simulate')
+    .description('one schedule through the simulator: how long it takes, and what each peer does when')
+    .argument('<problem.json>', 'the schedule, its micro-batches, stages and links')
+    .option('--json', 'one JSON document, with the timeline')
+    .option('--svg <file>', 'draw the timeline into this file')
+    .action(simulateCommand);
+}
+
+async function simulateCommand(path: string, options: SimulateOptions): Promise<void> {
+  const fault = options.svg === undefined ? null : filePlaceFault(options.svg);
+  if (fault !== null) throw badInput(`--svg: ${fault}`);
+  const inFile = (sentence: string) => badInput(`${path}: ${sentence}`);
+  const json = need(await readJsonFile(path, 'a problem'), badInput);
+  const problem = need(parseSimulateProblem(json), inFile);
+  const outcome = need(outcomeOf(problem), inFile);
+  if (options.svg !== undefined) await save(options.svg, drawTimeline(outcome, title(problem)));
+  process.stdout.write(options.json ? `${JSON.stringify(outcomeDocument(outcome))}\n` : table(problem, outcome));
+}
+
+async function save(path: string, text: string): Promise<void> {
+  await mkdir(dirname(resolve(path)), { recursive: true });
+  await writeFile(path, text);
+}
+
+const title = ({ schedule, stages, microBatches }: SimulateProblem): string =>
+  `${schedule}, ${stages.length} ${stages.length === 1 ? 'peer' : 'peers'}, ${microBatches} micro-batches`;
+
+const rounded = (value: number): string => String(Number(value.toPrecision(6)));
+
+function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: Outcome): string {
+  const rows = [
+    ['peer', 'busy', 'idle', 'most in flight'],
+    ...peers.map((peer, index) => [
+      String(index),
+      `${rounded(peer.busySeconds)} s`,
+      `${rounded(peer.idleSeconds)} s`,
+      String(peer.peakInFlight),
+    ]),
+  ];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const lines = rows.map((row) => row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join('  '));
+  const whole = `${rounded(makespanSeconds)} s, ${rounded(100 * bubbleRatio)} % of the peers' time idle`;
+  return `${title(problem)}: ${whole}\n${lines.join('\n')}\n`;
+}

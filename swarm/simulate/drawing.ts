@@ -1,0 +1,117 @@
+/**
+ * A timeline as a picture: a row a peer, a bar an action, time to the right. Legible with eight peers and 32
+ * micro-batches: most bars are as wide as their micro-batch's number needs, shades tell the stages of one peer apart, and what
+ * a bar is stands in it (`3`: forward, in bold: backward, in italics: recompute) and in full in its tooltip.
+ */
+import { type Action, formatAction } from '../schedule/action.ts';
+import type { Outcome } from './outcome.ts';
+
+/** All in pixels. */
+const ROW = 26;
+const GAP = 6;
+const LEFT = 64;
+const TOP = 64;
+const DIGIT = 7.2;
+const LEAST_WIDTH = 720;
+const MOST_WIDTH = 24_000;
+
+/** Hues that differ in lightness too, so that they can be told apart without their colour. */
+const HUES: Readonly<
+  Record<'F' | 'R' | 'B', { readonly hue: number; readonly lightness: number; readonly name: string }>
+> = {
+  F: { hue: 212, lightness: 84, name: 'forward' },
+  R: { hue: 42, lightness: 74, name: 'recompute' },
+  B: { hue: 152, lightness: 58, name: 'backward' },
+};
+
+export function drawTimeline(outcome: Outcome, title: string): string {
+  const { makespanSeconds, peers, timeline } = outcome;
+  const scale = pixelsPerSecond(outcome);
+  const stages = timeline.reduce((most, { action }) => Math.max(most, action.stage + 1), 1);
+  const width = LEFT + Math.ceil(makespanSeconds * scale) + 24;
+  const height = TOP + peers.length * (ROW + GAP) + 34;
+  const bottom = TOP + peers.length * (ROW + GAP);
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="12">`,
+    `<title>${escaped(title)}</title>`,
+    `<rect width="${width}" height="${height}" fill="#fff"/>`,
+    ...heading(outcome, title),
+    ...ticks(makespanSeconds).map(
+      (seconds) =>
+        `<path d="M${at(seconds, scale)} ${TOP - 4}V${bottom}" stroke="#d5d9df"/><text x="${at(seconds, scale)}" y="${bottom + 16}" text-anchor="middle" fill="#5b6470">${shortened(seconds)} s</text>`,
+    ),
+    ...peers.map(
+      (_, peer) =>
+        `<rect x="${LEFT}" y="${top(peer)}" width="${round(makespanSeconds * scale)}" height="${ROW}" fill="#f0f2f5"/><text x="${LEFT - 8}" y="${top(peer) + 17}" text-anchor="end" fill="#1b1f24">peer ${peer}</text>`,
+    ),
+    ...timeline.map((bar) => drawn(bar, scale, peers.length, stages)),
+    '</svg>',
+    '',
+  ].join('\n');
+}
+
+function heading({ makespanSeconds, bubbleRatio, timeline }: Outcome, title: string): string[] {
+  const whole = `${shortened(makespanSeconds)} s, ${shortened(100 * bubbleRatio)} % idle`;
+  const ops = (['F', 'R', 'B'] as const).filter((op) => timeline.some(({ action }) => action.op === op));
+  return [
+    `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escaped(title)}: ${whole}</text>`,
+    ...ops.map((op, index) => {
+      const x = LEFT + index * 110;
+      const { hue, lightness, name } = HUES[op];
+      return `<rect x="${x}" y="34" width="14" height="14" fill="hsl(${hue} 60% ${lightness}%)" stroke="#3a4250" stroke-width=".5"/><text x="${x + 20}" y="45" fill="#1b1f24">${name}</text>`;
+    }),
+  ];
+}
+
+function drawn(
+  { peer, action, start, end }: Outcome['timeline'][number],
+  scale: number,
+  peers: number,
+  stages: number,
+) {
+  const x = at(start, scale);
+  const width = round((end - start) * scale);
+  const text = 'microBatch' in action ? String(action.microBatch) : '';
+  const label =
+    text.length * DIGIT <= width
+      ? `<text x="${round(x + width / 2)}" y="${top(peer) + 17}" text-anchor="middle"${styleOf(action)}>${text}</text>`
+      : '';
+  const hint = `${formatAction(action)} on peer ${peer}: ${shortened(start)} to ${shortened(end)} s`;
+  return `<g><title>${hint}</title><rect x="${x}" y="${top(peer)}" width="${width}" height="${ROW}" fill="${colour(action, peers, stages)}" stroke="#3a4250" stroke-width=".5"/>${label}</g>`;
+}
+
+const styleOf = ({ op }: Action): string =>
+  op === 'B' ? ' font-weight="700"' : op === 'R' ? ' font-style="italic"' : '';
+
+/** A peer's later stages are darker. */
+function colour({ op, stage }: Action, peers: number, stages: number): string {
+  const { hue, lightness } = HUES[op === 'F' || op === 'R' ? op : 'B'];
+  const rounds = Math.max(1, Math.ceil(stages / peers));
+  const darker = rounds === 1 ? 0 : (Math.floor(stage / peers) / (rounds - 1)) * 16;
+  return `hsl(${hue} 60% ${round(lightness - darker)}%)`;
+}
+
+/** So that the label of most actions fits, within what a browser scrolls with ease. */
+function pixelsPerSecond({ makespanSeconds, timeline }: Outcome): number {
+  if (makespanSeconds === 0) return 1;
+  const lengths = timeline.map(({ start, end }) => end - start).filter((length) => length > 0);
+  const usual = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)] ?? makespanSeconds;
+  const highest = timeline.reduce((id, { action }) => Math.max(id, 'microBatch' in action ? action.microBatch : 0), 0);
+  const wished = (String(highest).length * DIGIT + 4) / usual;
+  return Math.min(MOST_WIDTH / makespanSeconds, Math.max(LEAST_WIDTH / makespanSeconds, wished));
+}
+
+/** Round times, some eight to the picture. */
+function ticks(makespanSeconds: number): number[] {
+  if (makespanSeconds === 0) return [0];
+  const rough = makespanSeconds / 8;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
+  return Array.from({ length: Math.floor(makespanSeconds / step) + 1 }, (_, index) => index * step);
+}
+
+const round = (pixels: number): number => Math.round(pixels * 100) / 100;
+const at = (seconds: number, scale: number): number => round(LEFT + seconds * scale);
+const top = (peer: number): number => TOP + peer * (ROW + GAP);
+const shortened = (value: number): string => String(Number(value.toPrecision(4)));
+const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');

@@ -1,0 +1,97 @@
+/**
+ * One schedule to try: what `shoal simulate` reads. Peers are numbers; times are given for each peer's whole share of
+ * the model. Fields that the named schedule does not know of (`chunks`, `pairs`, `warmup`, `maxInFlight`) are checked
+ * and not used.
+ */
+import { z } from 'zod';
+import { type Result, refusal, success } from '../base.ts';
+import { count, expecting, fieldPath, fields, natural, nonNegative, number, sentence } from '../inputFields.ts';
+import { SIMULATED_SCHEDULES } from '../schedule/action.ts';
+import { chimeraMisfit } from '../schedule/chimera.ts';
+import { interleavedMisfit } from '../schedule/interleaved.ts';
+
+/** Stages of micro-batches: what a timeline of a few hundred megabytes has. */
+const MOST_WORK = 1_000_000;
+
+const unlimited = number('a number above 0, or null', (value) => value > 0)
+  .nullable()
+  .default(null);
+
+const link = fields({
+  latencySeconds: nonNegative.default(0),
+  bytesPerSecond: unlimited,
+  windowBytes: unlimited,
+  streams: count.default(1),
+});
+export type ProblemLink = z.output<typeof link>;
+
+// One link for all, or one a hop: a plain union would answer with no sentence of either.
+const links = z.unknown().transform((value, context): ProblemLink | readonly ProblemLink[] => {
+  const parsed = (Array.isArray(value) ? z.array(link) : link).safeParse(value);
+  if (parsed.success) return parsed.data;
+  for (const issue of parsed.error.issues)
+    context.addIssue({ code: 'custom', path: fieldPath(issue), message: issue.message });
+  return z.NEVER;
+});
+
+const NO_LINK = { latencySeconds: 0, bytesPerSecond: null, windowBytes: null, streams: 1 };
+const NO_JITTER = { computeSeconds: 0, linkSeconds: 0, seed: 1 };
+const oneOf = (names: readonly string[]): string => `one of ${names.join(', ')}`;
+
+const PROBLEM = fields({
+  schedule: z.enum(SIMULATED_SCHEDULES, { error: expecting(oneOf(SIMULATED_SCHEDULES)) }),
+  microBatches: count,
+  stages: z
+    .array(fields({ forwardSeconds: nonNegative, backwardSeconds: nonNegative }), {
+      error: expecting('a list of one stage or more'),
+    })
+    .min(1, { error: expecting('a list of one stage or more') }),
+  chunks: count.default(1),
+  pairs: count.default(1),
+  warmup: z.enum(['normal', 'overlap'], { error: expecting('"normal" or "overlap"') }).default('normal'),
+  maxInFlight: number('a positive integer, or null', (value) => Number.isSafeInteger(value) && value > 0)
+    .nullable()
+    .default(null),
+  link: links.default(NO_LINK),
+  activationBytes: nonNegative.default(0),
+  gradientBytes: nonNegative.default(0),
+  jitter: fields({
+    computeSeconds: nonNegative.default(0),
+    linkSeconds: nonNegative.default(0),
+    seed: natural.default(1),
+  }).default(NO_JITTER),
+});
+export type SimulateProblem = z.output<typeof PROBLEM>;
+
+/** Stages that each peer has. */
+export const chunksOf = ({ schedule, chunks }: SimulateProblem): number =>
+  schedule === 'interleaved' || schedule === 'breadth-first' ? chunks : 1;
+
+/** A problem that can run, or the sentence that says what is wrong with it. */
+export function parseSimulateProblem(json: unknown): Result<SimulateProblem> {
+  const parsed = PROBLEM.safeParse(json);
+  if (!parsed.success) return refusal(sentence(parsed.error.issues[0], 'the problem'));
+  const misfit = misfitOf(parsed.data);
+  return misfit === null ? success(parsed.data) : refusal(misfit);
+}
+
+function misfitOf(problem: SimulateProblem): string | null {
+  const { schedule, microBatches, stages, pairs } = problem;
+  const work = microBatches * stages.length * chunksOf(problem);
+  if (work > MOST_WORK)
+    return `microBatches times stages${chunksOf(problem) > 1 ? ' times chunks' : ''} must be at most ${MOST_WORK}, not ${work}`;
+  if (schedule === 'interleaved') return interleavedMisfit(stages.length, microBatches) ?? linkMisfit(problem);
+  if (schedule === 'chimera') return chimeraMisfit(stages.length, microBatches, pairs) ?? linkMisfit(problem);
+  return linkMisfit(problem);
+}
+
+/** Where no message goes from the last peer to the first one, the entry for that may be left out. */
+function linkMisfit(problem: SimulateProblem): string | null {
+  const { link, stages, schedule, pairs } = problem;
+  if (!('length' in link)) return null;
+  const peers = stages.length;
+  const wraps = peers > 2 && (chunksOf(problem) > 1 || (schedule === 'chimera' && pairs > 1));
+  const least = wraps ? peers : peers - 1;
+  if (link.length === peers || link.length === least) return null;
+  return `link must have an entry for each of the ${peers} peers${wraps ? '' : ', the last of which may be left out'}: not ${link.length}`;
+}
