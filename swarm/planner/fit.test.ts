@@ -58,8 +58,22 @@ test('[LI3] one donor alone gets smaller micro-batches, then 1F1B; what an optio
   const cap = Math.floor(bytes(alone, 'd0') * 0.8);
   const plan = planOf(fitted(1, { d0: cap }));
   expect(bytes(plan, 'd0')).toBeLessThanOrEqual(cap);
-  const kept = fitted(1, { d0: cap }, { microBatches: 4, schedule: 'gpipe' });
-  expect(kept).toMatchObject({ ok: false });
+  const options: SplitOptions = { microBatches: 4, schedule: 'gpipe' };
+  const kept = planOf(fitted(1, { d0: cap }, options));
+  expect(kept).toMatchObject({ microBatches: { length: 4 }, schedule: 'gpipe' });
+});
+
+test('[LI3] where nothing else helps, as few layers as will do are computed twice', () => {
+  const options: SplitOptions = { microBatches: 4, schedule: 'gpipe' };
+  const cap = Math.floor(bytes(equalSplit(model, 8, donors(1), options), 'd0') * 0.8);
+  const plan = planOf(fitted(1, { d0: cap }, options));
+  const [member] = plan.stages[0]?.members ?? [];
+  const twice = member?.recompute ?? [];
+  expect(twice.length).toBeGreaterThan(0);
+  expect(bytes(plan, 'd0')).toBeLessThanOrEqual(cap);
+  const recompute = twice.slice(0, -1);
+  const stages = plan.stages.map((stage) => ({ ...stage, members: [{ ...stage.members[0], recompute }] }));
+  expect(bytes({ ...plan, stages } as Plan, 'd0')).toBeGreaterThan(cap);
 });
 
 test('[LI4] what does not fit is refused with the bytes that are missing', () => {

@@ -2,8 +2,9 @@
  * The equal split, bent until it fits the memory that each donor gives. A plan that needs more of a peer than its cap is
  * never used. What is tried, in this order, and only where no option decides it: the equal split as it is; layers moved
  * from the stage of the peer that lacks most to the stage with most room; twice as many micro-batches, which are
- * smaller; more stages; 1F1B, which keeps fewer micro-batches in flight. The first plan that fits is taken: a pure
- * function of the donors, their caps and the options, never of a measurement.
+ * smaller; more stages; 1F1B, which keeps fewer micro-batches in flight; all of these again, with layers that the short
+ * of memory compute twice. The first plan that fits is taken: a pure function of the donors, their caps and the options,
+ * never of a measurement.
  */
 import { type PeerId, type Range, type Result, refusal, success } from '../base.ts';
 import { predictedBytes } from '../memory.ts';
@@ -51,10 +52,12 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   if (!peers.some((peer) => caps.has(peer))) return success(first);
   let nearest = shortage(problem, first);
   if (nearest.bytes === 0) return success(first);
-  for (const tried of variations(problem, first)) {
-    const found = shifted(problem, tried);
-    if ('stages' in found) return success(found);
-    if (found.bytes < nearest.bytes) nearest = found;
+  for (const relief of [(plan: Plan) => plan, (plan: Plan) => recomputing(problem, plan)]) {
+    for (const tried of variations(problem, first)) {
+      const found = shifted(problem, tried, relief);
+      if ('stages' in found) return success(found);
+      if (found.bytes < nearest.bytes) nearest = found;
+    }
   }
   return refusal(sentence(nearest, peers));
 }
@@ -88,10 +91,37 @@ function* variations({ model, batch, peers, options }: FitProblem, first: Plan):
 
 const lanesAtLeast = ({ stages }: Plan): number => Math.max(...stages.map(({ members }) => members.length));
 
+/** As few layers computed twice as make a member fit, or all of them. */
+function recomputing({ model, batch, caps }: FitProblem, plan: Plan): Plan {
+  let relieved = plan;
+  for (const [index, { members, layers }] of plan.stages.entries()) {
+    for (const { peer } of members) {
+      const cap = caps.get(peer) ?? Number.POSITIVE_INFINITY;
+      for (let end = layers[0] + 1; end <= layers[1]; end++) {
+        if (predictedBytes(model, relieved, peer, batch.sequence) <= cap) break;
+        relieved = withRecompute(relieved, index, peer, [layers[0], end]);
+      }
+    }
+  }
+  return relieved;
+}
+
+const withRecompute = (plan: Plan, stage: number, peer: PeerId, [from, to]: Range): Plan => ({
+  ...plan,
+  stages: plan.stages.map((one, index) => ({
+    ...one,
+    members: one.members.map((member) =>
+      index === stage && member.peer === peer
+        ? { ...member, recompute: Array.from({ length: to - from }, (_, at) => from + at) }
+        : member,
+    ),
+  })),
+});
+
 /** Moves layers one at a time from the stage that lacks most; a plan that fits, or the least that was lacking. */
-function shifted(problem: FitProblem, options: Required<SplitOptions>): Plan | Shortage {
+function shifted(problem: FitProblem, options: Required<SplitOptions>, relief: (plan: Plan) => Plan): Plan | Shortage {
   const { model, batch, peers } = problem;
-  let plan = equalSplit(model, batch.samples, peers, options);
+  let plan = relief(equalSplit(model, batch.samples, peers, options));
   let least = shortage(problem, plan);
   let cuts = plan.stages.map(({ layers }) => layers);
   const seen = new Set([cuts.join()]);
@@ -101,7 +131,7 @@ function shifted(problem: FitProblem, options: Required<SplitOptions>): Plan | S
     if (next === null || seen.has(next.join())) return least;
     seen.add(next.join());
     cuts = next;
-    plan = splitAlong(model, batch.samples, peers, cuts, options);
+    plan = relief(splitAlong(model, batch.samples, peers, cuts, options));
     lacking = shortage(problem, plan);
     if (lacking.bytes < least.bytes) least = lacking;
   }
