@@ -5,13 +5,13 @@
  *
  * Its one idea is to turn the question round. Given a time T, each (peer, b) has one best micro-batch: the one of those
  * that end within T that leaves most room. A sizing within T exists exactly where the roomiest placement of the batch
- * (placement.ts) has room for the state, and more time never hurts: so T is found by bisection, and each sizing found
+ * (batchPlacement.ts) has room for the state, and more time never hurts: so T is found by bisection, and each sizing found
  * brings T down to the time that it really takes. Peers are taken in an order of their own, not the caller's, so that
  * permuting them permutes the answer.
  */
 import { evenRanges, type Result, refusal, success } from '../base.ts';
+import { type Rooms, roomiestPlacement } from './batchPlacement.ts';
 import { BYTE_GIB, microBatchesWithin, type PeerCosts, peerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
-import { type Rooms, roomiestPlacement } from './placement.ts';
 import type { SizingProblem } from './sizingProblem.ts';
 import { levelShares } from './stateShares.ts';
 
@@ -245,10 +245,10 @@ function assignmentOf(
 ): Assignment {
   const { stateGiB, globalBatch, layers, communicationGiB } = problem;
   const free = rooms(costs, { cuts, objectiveMs });
-  const shares = levelShares(free, Math.min(stateGiB, total(free)));
+  const shares = levelShares(free, stateGiB);
   const sized = costs.map((peer, index): PeerSizing => {
     const { size, count } = cuts[index] ?? { size: 0, count: 0 };
-    const share = shares?.[index] ?? 0;
+    const share = shares[index] ?? 0;
     const { id, maxMicroBatch, maxMicroBatchEvenState } = peer;
     return {
       ...{ id, microBatch: size, count, samples: size * count },

@@ -3,16 +3,15 @@
  * Every peer takes the level, or its whole room where that is less; the level is the one at which the state is placed.
  */
 
-/** Of each peer, in the order of the rooms; null where they do not hold the state. */
-export function levelShares(rooms: readonly number[], state: number): number[] | null {
+/** Of each peer, in the order of the rooms; all their rooms where these do not hold the state. */
+export function levelShares(rooms: readonly number[], state: number): number[] {
   let left = state;
   let peers = rooms.length;
-  let level = 0;
   for (const room of rooms.toSorted((a, b) => a - b)) {
-    level = left / peers;
+    const level = left / peers;
     if (room >= level) return rooms.map((own) => Math.min(own, level));
-    left -= Math.max(0, room);
+    left -= room;
     peers--;
   }
-  return null;
+  return [...rooms];
 }

@@ -36,7 +36,12 @@ const WIDENING = 4;
 const ROUNDING = 1e-9;
 
 /** The roomiest placement; with `enough`, the first one found that leaves so much, or none. */
-export function roomiestPlacement(peers: readonly Rooms[], batch: number, enough?: number): PlacementSearch {
+export function roomiestPlacement(
+  peers: readonly Rooms[],
+  batch: number,
+  enough?: number,
+  mostWork = MOST_WORK,
+): PlacementSearch {
   const relaxed = relax(peers, batch);
   if (relaxed === null) return { placement: null, isProven: true };
   const { bound, slacks, path } = relaxed;
@@ -45,7 +50,7 @@ export function roomiestPlacement(peers: readonly Rooms[], batch: number, enough
   const reach = Math.min(bound - goal, widest(slacks));
   for (let width = reach * FIRST_WIDTH; ; ) {
     const all = slacks.map((slack) => within(slack, width + ROUNDING));
-    const course = courseOf(all, path, batch);
+    const course = courseOf(all, path, batch, mostWork);
     const samples = cheapest(course, batch);
     const room =
       samples?.reduce((sum, taken, peer) => sum + (peers[peer]?.[taken] ?? 0), 0) ?? Number.NEGATIVE_INFINITY;
@@ -163,13 +168,13 @@ interface Course {
 }
 
 /** Sums from which the batch can still be reached; with too much work to do, thinned out and near the relaxed path. */
-function courseOf(candidates: readonly Candidates[], path: readonly number[], batch: number): Course {
+function courseOf(candidates: readonly Candidates[], path: readonly number[], batch: number, mostWork: number): Course {
   const whole = corridor(candidates, path, batch, Number.POSITIVE_INFINITY);
   let work = 0;
   for (const [peer, { samples }] of candidates.entries())
     work += samples.length * Math.max(0, (whole.to[peer] ?? 0) - (whole.from[peer] ?? 0) + 1);
-  if (work <= MOST_WORK) return whole;
-  const side = Math.max(16, Math.floor(Math.sqrt(MOST_WORK / candidates.length)));
+  if (work <= mostWork) return whole;
+  const side = Math.max(16, Math.floor(Math.sqrt(mostWork / candidates.length)));
   const fewer = candidates.map((all) => thin(all, side));
   return corridor(fewer, path, batch, Math.floor(side / 2));
 }

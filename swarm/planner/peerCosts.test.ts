@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest';
+import { seededRandom } from '../base.ts';
+import { at, extended, microBatchesWithin, peerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
+import { randomSizing } from './randomSizing.ts';
+import type { SizingProblem } from './sizingProblem.ts';
+
+const PEER: SizingProblem['peers'][number] = {
+  id: 'a',
+  memoryGiB: 20,
+  forwardMs: { table: [5, 7], slope: 2, intercept: 4 },
+  backwardMs: { table: [], slope: 3, intercept: 1 },
+  activationGiB: { table: [1, 2] },
+};
+const GROUP: SizingProblem = {
+  ...{ globalBatch: 8, layers: 2, stateGiB: 10, usableFraction: 0.5, communicationGiB: 1, extraMicroBatchMs: 10 },
+  ...{ allGatherMs: 0, reduceScatterMs: 0, unevenFactor: 1.5, recompute: true, peers: [PEER, { ...PEER, id: 'b' }] },
+};
+const costOf = (problem: SizingProblem) => {
+  const [first] = peerCosts(problem);
+  if (!first) throw new Error('a problem has a peer');
+  return first;
+};
+
+describe('curves', () => {
+  test('a time is the table’s as far as it goes, then the line’s', () => {
+    expect([1, 2, 3, 10].map((m) => at(PEER.forwardMs, m))).toEqual([5, 7, 10, 24]);
+  });
+
+  test('activations go on with the mean slope of the last five entries, a single one in proportion', () => {
+    expect(at(extended([9, 1, 2, 3, 4, 9]), 8)).toBe(9 + 2 * 2);
+    expect(at(extended([1, 4]), 4)).toBe(10);
+    expect([1, 2, 7].map((m) => at(extended([0.5]), m))).toEqual([0.5, 1, 3.5]);
+  });
+});
+
+describe('the cost model', () => {
+  const costs = costOf(GROUP);
+
+  test('room is usable memory less buffers and activations', () => {
+    expect([1, 2, 5].map((m) => roomGiB(costs, m))).toEqual([8, 7, 4]);
+  });
+
+  test('the largest micro-batches, beside no state and beside an even share', () => {
+    expect(costs).toMatchObject({ maxMicroBatch: 9, maxMicroBatchEvenState: 4 });
+    const largest = (table: number[]) =>
+      costOf({ ...GROUP, peers: [{ ...PEER, activationGiB: { table } }] }).maxMicroBatch;
+    expect(largest([9.5])).toBe(0);
+    expect(largest([9])).toBe(1);
+    expect(largest([0.3])).toBe(30); // 0.3·30 is 9 but for rounding
+    expect(largest([8, 9.5, 7, 9.5])).toBe(3);
+    expect(largest([2, 2])).toBe(Number.POSITIVE_INFINITY);
+    expect(largest([10, 10])).toBe(0);
+  });
+
+  test('forward runs again in backward, but not without recompute', () => {
+    // Three micro-batches of two: F = 3·7, B = 3·7 + 2·10.
+    expect(peerTimeMs(GROUP, costs, 2, 3)).toBe(21 + (21 + 41));
+    expect(peerTimeMs({ ...GROUP, recompute: false }, costs, 2, 3)).toBe(21 + 41);
+  });
+
+  test('gathering hides behind forward, gathering and reducing behind backward', () => {
+    const slow = { ...GROUP, allGatherMs: 30, reduceScatterMs: 60 };
+    expect(peerTimeMs(slow, costs, 2, 3)).toBe(30 + 90);
+    expect(peerTimeMs({ ...slow, reduceScatterMs: 20 }, costs, 2, 3)).toBe(30 + 62);
+  });
+
+  test('an uneven state makes gathering and reducing slower', () => {
+    const slow = { ...GROUP, allGatherMs: 100, reduceScatterMs: 100 };
+    expect(peerTimeMs(slow, costs, 4, 1)).toBe(300);
+    expect(peerTimeMs(slow, costs, 5, 1)).toBe(450);
+  });
+
+  test('microBatchesWithin is the inverse of the time', () => {
+    for (let seed = 1; seed <= 200; seed++) {
+      const random = seededRandom(seed);
+      const problem = randomSizing(random, { peers: 2, globalBatch: 64, tightness: 0.8, isJagged: seed % 2 === 0 });
+      const peer = costOf(problem);
+      for (const size of [1, 2, 3, 5, 8]) {
+        const timeMs =
+          peerTimeMs(problem, peer, size, 1 + Math.floor(random() * 8)) * (random() < 0.5 ? 1 : random() * 2);
+        let expected = 0;
+        while (expected < 12 && peerTimeMs(problem, peer, size, expected + 1) <= timeMs) expected++;
+        expect(microBatchesWithin(problem, peer, size, timeMs, 12), `seed ${seed}, size ${size}`).toBe(expected);
+      }
+    }
+  });
+});
