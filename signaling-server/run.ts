@@ -1,10 +1,9 @@
 /**
  * The shell around the coordinator for one run: it feeds events in and performs the effects that come out, each done
- * before the next. It decides nothing. Connections, the store, the metrics file and one timer are all it owns.
+ * before the next. It decides nothing. Connections, the store, the metrics file and two timers are all it owns.
  */
-import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { invariant, type PeerId, peerId } from '../swarm/base.ts';
+import { invariant, type PeerId } from '../swarm/base.ts';
 import { snapshot } from '../swarm/coordinator/snapshot.ts';
 import {
   begin,
@@ -16,7 +15,6 @@ import {
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
 import { step } from '../swarm/coordinator/step.ts';
-import { NO_LIMITS } from '../swarm/limits.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
   type HelloMessage,
@@ -32,6 +30,7 @@ import type { Model } from '../swarm/model.ts';
 import type { Plan } from '../swarm/plan.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
+import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import { type DonorMemory, mostMemory } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { RunCounts } from './metrics.ts';
@@ -39,7 +38,7 @@ import { MetricsFile } from './metricsFile.ts';
 import { Network } from './network.ts';
 import { addRollBack } from './rollBacks.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
-import type { Connection, RunOptions } from './runOptions.ts';
+import type { RunOptions } from './runOptions.ts';
 import { configOf, startState } from './runStart.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
@@ -61,7 +60,7 @@ export class ActiveRun implements DonorHost {
   readonly counts = new RunCounts();
   readonly network: Network;
   readonly #options: RunOptions;
-  readonly #connections = new Map<PeerId, Connection>();
+  readonly #donors = new ConnectedDonors();
   readonly #listeners = new Set<() => void>();
   readonly #metrics: MetricsFile | null;
   readonly #config: CoordinatorConfig;
@@ -164,14 +163,12 @@ export class ActiveRun implements DonorHost {
     return this.phase === 'stopped';
   }
 
-  admit({ adapter, invite, limits = NO_LIMITS }: HelloMessage, link: DonorLink): PeerId | RefusalReason {
-    if (!this.network.isInvited(invite)) return 'notInvited';
+  admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
+    if (!this.network.isInvited(hello.invite)) return 'notInvited';
     if (this.#closed) return 'serverFull';
     if (this.phase === 'finished') return 'runFinished';
-    if (this.#connections.size >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
-    const peer = peerId(randomBytes(9).toString('base64url'));
-    const token = randomBytes(24).toString('base64url');
-    this.#connections.set(peer, { link, token, adapter, limits, profile: null });
+    if (this.#donors.count >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
+    const { peer, token, limits } = this.#donors.enter(hello, link);
     this.network.connected(peer, link);
     const { generation, epoch, committedSteps } = this.#state;
     link.send({
@@ -185,18 +182,18 @@ export class ActiveRun implements DonorHost {
       epoch,
       committedSteps,
     });
-    if (limits.downloadBytesPerSecond !== null) this.#shareDownloads();
-    else link.send(this.#downloads());
+    if (limits.downloadBytesPerSecond !== null) this.broadcast(this.#donors.downloads());
+    else link.send(this.#donors.downloads());
     return peer;
   }
 
   /** What a donor measured of itself; null before. */
   profileOf(peer: PeerId): Profile | null {
-    return this.#connections.get(peer)?.profile ?? null;
+    return this.#donors.of(peer)?.profile ?? null;
   }
 
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
-    const connection = this.#connections.get(peer);
+    const connection = this.#donors.of(peer);
     if (!connection) return null;
     switch (message.type) {
       case 'hello':
@@ -204,17 +201,17 @@ export class ActiveRun implements DonorHost {
       case 'measured':
         if (connection.profile !== null) return 'outOfOrder';
         connection.profile = message.profile;
-        this.#join(peer, connection);
+        this.#join(connection);
         return null;
       case 'limits':
         connection.limits = message.limits;
-        this.#shareDownloads();
+        this.broadcast(this.#donors.downloads());
         return null;
       case 'heartbeat':
         return null;
       case 'signal':
         // Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault.
-        this.#signal(peer, message);
+        this.#donors.send(message.to, signalFrom(peer, message));
         return null;
       case 'report':
         this.network.reported(peer, message.links ?? []);
@@ -233,12 +230,12 @@ export class ActiveRun implements DonorHost {
   }
 
   relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null {
-    return this.#connections.has(peer) ? this.network.relay.accept(peer, bytes) : null;
+    return this.#donors.of(peer) ? this.network.relay.accept(peer, bytes) : null;
   }
 
   gone(peer: PeerId, detail: string): void {
     this.network.gone(peer);
-    if (this.#closed || !this.#connections.delete(peer)) return;
+    if (this.#closed || !this.#donors.leave(peer)) return;
     this.#options.store.addEvent(this.name, 'gone', `${peer}: ${detail}`, Date.now());
     this.#dispatch({ type: 'donorGone', peer, detail });
   }
@@ -250,13 +247,12 @@ export class ActiveRun implements DonorHost {
 
   /** The donor whose HTTP calls carry this token. */
   donorOfToken(token: string): PeerId | null {
-    for (const [peer, connection] of this.#connections) if (connection.token === token) return peer;
-    return null;
+    return this.#donors.ofToken(token);
   }
 
   /** A message for everyone, past the coordinator: snapshots. */
   broadcast(message: ServerMessage): void {
-    for (const { link } of this.#connections.values()) link.send(message);
+    this.#donors.broadcast(message);
   }
 
   checkpoint(committedSteps: number): Manifest | null {
@@ -271,38 +267,26 @@ export class ActiveRun implements DonorHost {
     clearTimeout(this.#timer);
     clearTimeout(this.#gatherTimer);
     this.#metrics?.append(true);
-    for (const { link } of this.#connections.values()) link.close();
+    this.#donors.close();
   }
 
   /** Its GPU is checked: it may be planned for. */
-  #join(peer: PeerId, connection: Connection): void {
+  #join(connection: Connection): void {
+    const { peer, adapter, limits, profile } = connection;
     this.joined.push(peer);
-    const { store } = this.#options;
-    const facts = { adapter: connection.adapter, limits: connection.limits, profile: connection.profile };
-    store.addEvent(this.name, 'joined', `${peer} ${JSON.stringify(facts)}`, Date.now());
-    this.#tell(peer, connection);
+    const facts = JSON.stringify({ adapter, limits, profile });
+    this.#options.store.addEvent(this.name, 'joined', `${peer} ${facts}`, Date.now());
+    this.#tell(connection);
   }
 
-  #tell(peer: PeerId, { adapter, limits: { memoryBytes } }: Connection): void {
+  #tell({ peer, adapter, limits: { memoryBytes } }: Connection): void {
     this.#dispatch({ type: 'donorJoined', peer, adapter, ...(memoryBytes === null ? {} : { memoryBytes }) });
-  }
-
-  #downloads(): ServerMessage {
-    const downloads = [...this.#connections].flatMap(([peer, { limits }]) => {
-      const bytesPerSecond = limits.downloadBytesPerSecond;
-      return bytesPerSecond === null ? [] : { peer, bytesPerSecond };
-    });
-    return { type: 'limits', downloads };
-  }
-
-  #shareDownloads(): void {
-    this.broadcast(this.#downloads());
   }
 
   /** From the store, with those who are still connected. */
   #beginAgain(): void {
     this.#state = begin(this.#config, startState(this.#options.store, this.name));
-    for (const [peer, connection] of this.#connections) if (connection.profile !== null) this.#tell(peer, connection);
+    for (const connection of this.#donors.measured()) this.#tell(connection);
   }
 
   #dispatch(event: CoordinatorEvent): void {
@@ -334,11 +318,10 @@ export class ActiveRun implements DonorHost {
     const { store, log } = this.#options;
     switch (effect.type) {
       case 'send':
-        this.#connections.get(effect.to)?.link.send(effect.message);
+        this.#donors.send(effect.to, effect.message);
         return;
       case 'refuse':
-        this.#connections.get(effect.peer)?.link.refuse(effect.reason, effect.detail);
-        this.#connections.delete(effect.peer);
+        this.#donors.refuse(effect.peer, effect.reason, effect.detail);
         return;
       case 'storeCommit':
         store.commitStep(this.name, effect.record, effect.ledger);
@@ -379,10 +362,6 @@ export class ActiveRun implements DonorHost {
     }
   }
 
-  #signal(from: PeerId, { to, epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>): void {
-    this.#connections.get(to)?.link.send({ type: 'signal', from, epoch, attempt, data });
-  }
-
   #isStored(hash: string, bytes: number): boolean {
     const found = statSync(this.#options.blobs.path(hash), { throwIfNoEntry: false });
     return found?.size === bytes;
@@ -394,3 +373,8 @@ export class ActiveRun implements DonorHost {
     this.memory.set(peer, mostMemory(this.memory.get(peer), { predictedBytes: predicted, peakBytes: memoryBytes }));
   }
 }
+
+const signalFrom = (
+  from: PeerId,
+  { epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>,
+): ServerMessage => ({ type: 'signal', from, epoch, attempt, data });
