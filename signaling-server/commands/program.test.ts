@@ -172,9 +172,15 @@ describe('bad input', () => {
       ['an unknown schedule', { ...PLAN, schedule: 'zigzag' }, /plan\.json: schedule: .*gpipe/],
       ['a later schedule', { ...PLAN, schedule: 'chimera' }, /schedule chimera comes with a later version/],
       [
-        'recompute',
-        { ...PLAN, stages: [first, { ...second, members: [{ ...member('b', [0, 1]), recompute: [1] }] }] },
-        /stages\[1\]\.members\[0\]\.recompute comes with a later version/,
+        'replicas',
+        {
+          ...PLAN,
+          state: PLAN.state.map(({ block, shards }) => ({
+            block,
+            shards: shards.map((shard) => ({ ...shard, replicas: ['b'] })),
+          })),
+        },
+        /state\[0\]\.shards\[0\]\.replicas comes with a later version/,
       ],
     ])('is refused with %s', (_, plan, sentence) => refuses(planned(plan), sentence));
 
