@@ -6,8 +6,10 @@
 import type { PeerId } from '../base.ts';
 import type { Model } from '../model.ts';
 import type { Plan, Problem } from '../plan.ts';
-import { type Action, formatAction, isTransfer, type Schedule, type Work, workKey } from './action.ts';
+import { type Action, formatAction, isTransfer, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
+import { type WorkGraph, workGraph, workOf } from './graph.ts';
+import { grid, type Mark } from './grid.ts';
 import { forwardOnly, lower } from './lower.ts';
 import { before, type Wiring, wiring } from './order.ts';
 
@@ -89,42 +91,45 @@ function expectedWork(plan: Plan, schedule: Schedule, kind: ScheduleKind): Map<P
   );
 }
 
-/** Dry run: every peer goes on as far as it can, round after round. */
-function deadlock(wires: Wiring, schedule: Schedule): Problem[] {
-  const done = new Set<string>();
-  const reached = new Map([...schedule.keys()].map((peer) => [peer, 0]));
-  const missing = (work: Work): Work[] => before(work, wires).filter((first) => !done.has(workKey(first)));
-  let moved = true;
-  while (moved) {
-    moved = false;
-    for (const [peer, actions] of schedule) {
-      let next = reached.get(peer) ?? 0;
-      for (let action = actions[next]; action && missing({ peer, action }).length === 0; action = actions[next]) {
-        done.add(workKey({ peer, action }));
-        next++;
-        moved = true;
-      }
-      reached.set(peer, next);
-    }
-  }
-  const stuck = [...schedule].some(([peer, actions]) => (reached.get(peer) ?? 0) < actions.length);
-  return stuck ? [{ rule: 'SC9', text: `peers wait for each other:\n${grid(schedule, reached, missing)}` }] : [];
+/** What is wrong with a schedule of all the plan's work, each once: do its lists wait for each other? */
+export function deadlock(wires: Wiring, schedule: Schedule): Problem[] {
+  const graph = workGraph(wires, schedule);
+  const reached = dryRun(graph);
+  const done = (work: Work): boolean => {
+    const number = wires.find(work);
+    return number !== -1 && number < (reached[graph.peerOf[number] ?? 0] ?? 0);
+  };
+  const marks = graph.peers.map((peer, index): readonly [PeerId, Mark] => {
+    const [from, to] = [graph.listFrom[index] ?? 0, graph.listFrom[index + 1] ?? 0];
+    const stuck = reached[index] ?? to;
+    if (stuck === to) return [peer, { index: to - from, note: 'done' }];
+    const missing = before(workOf(graph, stuck), wires).filter((need) => !done(need));
+    const needs = missing.map((work) => `${formatAction(work.action)} of ${work.peer}`);
+    return [peer, { index: stuck - from, note: `waits for ${needs.join(', ')}` }];
+  });
+  if (marks.every(([, { note }]) => note === 'done')) return [];
+  return [{ rule: 'SC9', text: `peers wait for each other:\n${grid(schedule, new Map(marks))}` }];
 }
 
-/** The lists, each with the action it is stuck at in brackets and what that waits for. */
-function grid(
-  schedule: Schedule,
-  reached: ReadonlyMap<PeerId, number>,
-  missing: (work: Work) => readonly Work[],
-): string {
-  const line = ([peer, actions]: readonly [PeerId, readonly Action[]]): string => {
-    const stuck = actions[reached.get(peer) ?? 0];
-    const cells = actions.map((action) => (action === stuck ? `[${formatAction(action)}]` : formatAction(action)));
-    if (!stuck) return `${peer}: ${cells.join(' ')}  done`;
-    const needs = missing({ peer, action: stuck }).map((work) => `${formatAction(work.action)} of ${work.peer}`);
-    return `${peer}: ${cells.join(' ')}  waits for ${needs.join(', ')}`;
-  };
-  return [...schedule].map(line).join('\n');
+/** Every peer goes on as far as it can, again whenever something that it waited for is done: how far each one came. */
+function dryRun({ peers, actions, peerOf, listFrom, needs, dependants, dependantsFrom }: WorkGraph): Int32Array {
+  const reached = listFrom.slice(0, peers.length);
+  const open = needs.slice();
+  const awake = peers.map((_, index) => index);
+  for (let peer = awake.pop(); peer !== undefined; peer = awake.pop()) {
+    const to = listFrom[peer + 1] ?? actions.length;
+    let work = reached[peer] ?? to;
+    for (; work < to && open[work] === 0; work++) {
+      reached[peer] = work + 1;
+      for (let arrow = dependantsFrom[work] ?? 0; arrow < (dependantsFrom[work + 1] ?? 0); arrow++) {
+        const dependant = dependants[arrow] ?? 0;
+        const other = peerOf[dependant] ?? 0;
+        open[dependant] = (open[dependant] ?? 0) - 1;
+        if (open[dependant] === 0 && other !== peer && reached[other] === dependant) awake.push(other);
+      }
+    }
+  }
+  return reached;
 }
 
 /**
@@ -136,7 +141,12 @@ export function slots(schedule: Schedule): ReadonlyMap<PeerId, ReadonlyMap<numbe
 }
 
 function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
-  const backwards = new Set(actions.filter(({ op }) => op === 'B').map(formatAction));
+  const backwards = new Map<number, Set<number>>();
+  for (const action of actions)
+    if (action.op === 'B') {
+      const own = backwards.get(action.stage) ?? new Set();
+      backwards.set(action.stage, own.add(action.microBatch));
+    }
   const flying = new Map<number, number>();
   const peak = new Map<number, number>();
   const change = (stage: number, by: number) => {
@@ -147,7 +157,7 @@ function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
   for (const action of actions) {
     if (action.op === 'F') {
       change(action.stage, 1);
-      if (!backwards.has(formatAction({ ...action, op: 'B' }))) change(action.stage, -1);
+      if (!backwards.get(action.stage)?.has(action.microBatch)) change(action.stage, -1);
     }
     if (action.op === 'B') change(action.stage, -1);
   }

@@ -3,7 +3,7 @@ import { assertNever, invariant, type PeerId, peerId, type Result, refusal, succ
 import type { Plan } from '../plan.ts';
 import { type Action, formatAction, type Schedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
-import { scheduleProblems } from '../schedule/check.ts';
+import { deadlock } from '../schedule/check.ts';
 import { chimera } from '../schedule/chimera.ts';
 import type { Policy } from '../schedule/dispatch.ts';
 import { eager } from '../schedule/eager.ts';
@@ -11,6 +11,7 @@ import { gpipe } from '../schedule/gpipe.ts';
 import { interleaved } from '../schedule/interleaved.ts';
 import { inFlightBounds } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
+import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
 import { type Costs, simulate } from '../simulate.ts';
@@ -42,7 +43,7 @@ export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
   const { plan, schedule, policy } = pipelineOf(problem, peers);
   const model = { tied: false };
   // The lists of a policy have no order to be judged.
-  const [wrong] = policy ? [] : scheduleProblems(model, plan, schedule);
+  const [wrong] = policy ? [] : deadlock(wiring(model, plan, schedule), schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
   const timeline = simulate(model, plan, seated(schedule, peers), costsOf(problem), policy);
   return Number.isFinite(makespanSeconds(timeline))
