@@ -115,6 +115,11 @@ describe('bad input ends with 2 and one sentence', () => {
   it.each<[string, unknown, RegExp]>([
     ['no JSON', '{', /problem\.json is not JSON: .* a sizing problem was expected$/],
     ['NaN', '{"globalBatch": NaN}', /problem\.json is not JSON/],
+    [
+      'a bottomless file',
+      `{"peers":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
+      /is nested more than 64 levels deep$/,
+    ],
     ['no object', [], /problem\.json: the problem must be an object, not \[\]$/],
     ['nothing in it', {}, /globalBatch is missing: it must be a positive integer up to 1000000$/],
     ['an unknown field', { ...PROBLEM, epochs: 3 }, /epochs is unknown: expected one of globalBatch, layers, /],

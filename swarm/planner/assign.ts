@@ -42,8 +42,9 @@ export interface Assignment {
   readonly peers: readonly PeerSizing[];
 }
 
-/** The objective is exact up to this part of it. */
+/** The objective is exact up to this part of it; where a search was not exhaustive, no more than that is looked for. */
 const PRECISION = 1e-10;
+const ROUGH_PRECISION = 1e-4;
 
 /** Micro-batches of each peer. */
 interface Sizing {
@@ -116,11 +117,13 @@ interface Search {
 function fastest(group: SizingProblem, costs: readonly PeerCosts[], roomiest: Sizing): Search {
   let leastMs = Math.max(...costs.map((peer) => oneMicroBatchMs(group, peer)));
   let low = leastMs;
+  let precision = PRECISION;
   const attempt = (timeMs: number): Sizing | null => {
     const { sizing, isProven } = sizingWithin(group, costs, timeMs, group.stateGiB);
     if (sizing !== null) return sizing;
     low = timeMs;
     if (isProven) leastMs = timeMs;
+    else precision = ROUGH_PRECISION;
     return null;
   };
   // From below: the more time, the more sizings there are to look at.
@@ -128,7 +131,7 @@ function fastest(group: SizingProblem, costs: readonly PeerCosts[], roomiest: Si
   for (let timeMs = low; best === null && timeMs > 0 && timeMs < roomiest.objectiveMs; timeMs *= 2)
     best = attempt(timeMs);
   let sizing = best ?? roomiest;
-  while (sizing.objectiveMs - low > PRECISION * sizing.objectiveMs) {
+  while (sizing.objectiveMs - low > precision * sizing.objectiveMs) {
     sizing = attempt((low + sizing.objectiveMs) / 2) ?? sizing;
   }
   return { sizing, leastMs: Math.min(leastMs, sizing.objectiveMs) };
@@ -207,7 +210,7 @@ function quickest(group: SizingProblem, costs: readonly PeerCosts[], sizing: Siz
   });
   const chosen = choices.map((cuts) => cuts.reduce((best, cut) => (cut.timeMs < best.timeMs ? cut : best)));
   let lacking = group.stateGiB - total(chosen.map(({ room }) => room));
-  while (lacking > 0) {
+  while (lacking > BYTE_GIB) {
     let exchange: { peer: number; cut: TimedCut; worth: number } | null = null;
     for (const [peer, now] of chosen.entries())
       for (const cut of choices[peer] ?? []) {

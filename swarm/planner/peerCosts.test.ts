@@ -29,6 +29,7 @@ describe('curves', () => {
   test('activations go on with the mean slope of the last five entries, a single one in proportion', () => {
     expect(at(extended([9, 1, 2, 3, 4, 9]), 8)).toBe(9 + 2 * 2);
     expect(at(extended([1, 4]), 4)).toBe(10);
+    expect(at(extended([1, 4, 9], 2), 4)).toBe(14);
     expect([1, 2, 7].map((m) => at(extended([0.5]), m))).toEqual([0.5, 1, 3.5]);
   });
 });

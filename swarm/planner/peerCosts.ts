@@ -45,8 +45,8 @@ export const at = ({ table, slope, intercept }: Curve, samples: number): number 
 const SLOPE_ENTRIES = 5;
 
 /** A measured table that goes on with the mean slope of its last entries; a single entry scales in proportion. */
-export function extended(table: readonly number[]): Curve {
-  const tail = table.slice(-SLOPE_ENTRIES);
+export function extended(table: readonly number[], slopeEntries = SLOPE_ENTRIES): Curve {
+  const tail = table.slice(-slopeEntries);
   const first = tail[0] ?? 0;
   const last = tail.at(-1) ?? 0;
   const slope = tail.length > 1 ? (last - first) / (tail.length - 1) : last;

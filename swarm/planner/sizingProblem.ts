@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
-import { count, expecting, fields, nonNegative, number, sentence, text } from '../inputFields.ts';
+import { count, expecting, fields, isTooDeep, nonNegative, number, sentence, TOO_DEEP, text } from '../inputFields.ts';
 
 /** More samples than this are no batch that a group shares in one step. */
 const MOST_SAMPLES = 1_000_000;
@@ -51,6 +51,7 @@ export type SizingProblem = z.output<typeof sizingProblem>;
 
 /** `fileName` opens every sentence. */
 export function parseSizingProblem(json: unknown, fileName: string): Result<SizingProblem> {
+  if (isTooDeep(json)) return refusal(`${fileName}: the problem ${TOO_DEEP}`);
   const parsed = sizingProblem.safeParse(json);
   if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the problem')}`);
   const problem = parsed.data;
