@@ -44,6 +44,11 @@ export class Chaos {
     if (this.#awaited > 0) actions.holdLastStep(true);
   }
 
+  /** From now on donors may be missing who come back, or are on their way. */
+  get hasBegun(): boolean {
+    return this.#entries.some(({ sent }) => sent);
+  }
+
   /** After each change of the run. */
   stepAnnounced(step: number): void {
     if (this.#ended) return;

@@ -6,7 +6,6 @@
 import { type Result, refusal, success } from '../swarm/base.ts';
 import { NO_PLAN } from '../swarm/coordinator/course.ts';
 import type { Limits } from '../swarm/limits.ts';
-import type { Snapshot } from '../swarm/messages.ts';
 import { Chaos, type ChaosRecord } from './chaos.ts';
 import type { ChaosEntry } from './chaosScript.ts';
 import type { DonorMemory } from './donorMemory.ts';
@@ -14,6 +13,9 @@ import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';
 import type { Log } from './run.ts';
 import type { RunStatus, TrainingServer } from './trainingServer.ts';
+
+/** A wait that lasts so long with every donor opened lasts for ever: a lost GPU comes back within 125 s, or never. */
+const HOPELESS_MS = 150_000;
 
 export interface Training {
   /** Closed at the end. */
@@ -82,6 +84,8 @@ class Swarm {
   #living = 0;
   /** Donors are opened one at a time. */
   #opening: Promise<unknown> = Promise.resolve();
+  #isOpening = true;
+  #hopeless: NodeJS.Timeout | undefined;
   #closed = false;
   #giveUp: (problem: string) => void = () => {};
 
@@ -113,13 +117,11 @@ class Swarm {
           if (!opened.ok) return resolve(opened.reason);
         }
       };
-      this.#opening = open().catch(reject);
+      this.#opening = open()
+        .catch(reject)
+        .then(() => this.#opened());
       void until(server, ({ end }) => end === 'finished').then(() => resolve(null));
       void until(server, ({ end }) => end === 'failed').then(() => resolve(server.status().snapshot.sentence));
-      // Nobody else will come who could hold what is missing.
-      if (this.#training.chaos?.length) return;
-      const isStuck = ({ phase, sentence }: Snapshot) => phase === 'waiting' && sentence.startsWith(NO_PLAN);
-      void until(server, ({ snapshot }) => isStuck(snapshot)).then(() => resolve(server.status().snapshot.sentence));
     });
   }
 
@@ -137,6 +139,7 @@ class Swarm {
 
   async close(): Promise<void> {
     this.#closed = true;
+    clearTimeout(this.#hopeless);
     await closeAll(this.#donors);
   }
 
@@ -146,6 +149,25 @@ class Swarm {
     if (status.end !== null) this.#chaos.end();
     else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
     this.#training.onChange?.(status);
+    this.#considerWaiting();
+  }
+
+  /** Whoever is missing when all are opened will not come, unless a fault took it away: then it is given time. */
+  #considerWaiting(): void {
+    const { phase, sentence } = this.#training.server.status().snapshot;
+    if (phase === 'waiting' && sentence.startsWith(NO_PLAN) && !this.#chaos.hasBegun) return this.#giveUp(sentence);
+    if (phase === 'waiting' && !this.#isOpening && !this.#closed) {
+      const giveUp = () => this.#giveUp(this.#training.server.status().snapshot.sentence);
+      this.#hopeless ??= setTimeout(giveUp, HOPELESS_MS);
+      return;
+    }
+    clearTimeout(this.#hopeless);
+    this.#hopeless = undefined;
+  }
+
+  #opened(): void {
+    this.#isOpening = false;
+    this.#considerWaiting();
   }
 
   async #open(): Promise<Result<HeadlessDonor>> {
@@ -169,9 +191,13 @@ class Swarm {
   }
 
   async #join(onAdmitted: (admitted: boolean) => void): Promise<boolean> {
-    const opening = this.#opening.then(() => this.#open());
+    const opening = this.#opening.then(() => {
+      this.#isOpening = true;
+      return this.#open();
+    });
     this.#opening = opening;
     const opened = await opening.catch(() => null);
+    this.#opened();
     onAdmitted(opened?.ok === true);
     return opened?.ok === true && opened.value.computes();
   }
