@@ -83,11 +83,9 @@ describe('closed forms, F=1, B=2', () => {
           const equal = { ...given, stages: given.stages.map(() => ({ forwardSeconds: 1, backwardSeconds: 1 })) };
           expect(run(equal).makespanSeconds, name).toBe(2 * m + p / f - 2);
           // Balanced: between p − p/2f + 1 and p in a block, where 1f1b has 1 to p.
-          if (m === p)
-            for (const { peakInFlight } of run(equal).peers) {
-              expect(peakInFlight, name).toBeGreaterThanOrEqual(p - p / (2 * f) + 1);
-              expect(peakInFlight, name).toBeLessThanOrEqual(p);
-            }
+          const peaks = run(equal).peers.map(({ peakInFlight }) => peakInFlight);
+          if (m === p) expect(Math.min(...peaks), name).toBeGreaterThanOrEqual(p - p / (2 * f) + 1);
+          if (m === p) expect(Math.max(...peaks), name).toBeLessThanOrEqual(p);
         }
     expect([4, 8, 16].map((m) => makespan('chimera', 4, m))).toEqual([16, 30, 58]);
   });
@@ -175,7 +173,8 @@ describe('against brute force', () => {
           const given = randomProblem(seed, schedule);
           const [own, expected] = [ends(run(given)), fixedOrderEnds(given)];
           expect(own.size).toBe(expected.size);
-          for (const [action, end] of expected) expect(own.get(action), action).toBeCloseTo(end, 6);
+          const wrong = [...expected].filter(([action, end]) => Math.abs((own.get(action) ?? -1) - end) > 1e-6);
+          expect(wrong).toEqual([]);
         }),
         { seed: 3, numRuns: 120 },
       );

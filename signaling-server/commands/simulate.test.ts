@@ -1,0 +1,109 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { runCommand } from './program.ts';
+
+let folder: string;
+let printed = '';
+let refused = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-simulate-'));
+  printed = '';
+  refused = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    printed += String(text);
+    return true;
+  });
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    refused += String(text);
+    return true;
+  });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  process.exitCode = undefined;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const STAGES = [0, 1].map(() => ({ forwardSeconds: 1, backwardSeconds: 2 }));
+/** As the contract writes it, every field there. */
+const PROBLEM = {
+  schedule: '1f1b',
+  microBatches: 8,
+  stages: STAGES,
+  chunks: 1,
+  pairs: 1,
+  warmup: 'normal',
+  link: { latencySeconds: 0, bytesPerSecond: null, windowBytes: null, streams: 1 },
+  activationBytes: 0,
+  gradientBytes: 0,
+  jitter: { computeSeconds: 0, linkSeconds: 0, seed: 1 },
+};
+
+function write(content: unknown): string {
+  const path = join(folder, 'problem.json');
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+  return path;
+}
+
+test('--json prints one document and nothing else', async () => {
+  expect(await runCommand(['simulate', write(PROBLEM), '--json'])).toBe(0);
+  const { timeline, ...totals } = JSON.parse(printed);
+  expect(totals).toEqual({
+    makespanSeconds: 27,
+    bubbleRatio: 1 - 48 / 54,
+    peers: [
+      { busySeconds: 24, idleSeconds: 3, peakInFlight: 2 },
+      { busySeconds: 24, idleSeconds: 3, peakInFlight: 1 },
+    ],
+  });
+  expect(timeline).toHaveLength(32);
+  expect(timeline[0]).toEqual({ peer: 0, action: '0F0', start: 0, end: 1 });
+});
+
+test('without it a person reads how long it takes and who idles', async () => {
+  expect(await runCommand(['simulate', write({ schedule: 'gpipe', microBatches: 2, stages: STAGES })])).toBe(0);
+  expect(printed).toBe(
+    [
+      "gpipe, 2 peers, 2 micro-batches: 9 s, 33.3333 % of the peers' time idle",
+      'peer  busy  idle  most in flight',
+      '   0   6 s   3 s               2',
+      '   1   6 s   3 s               2',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('--svg draws a bar for each action, each with its name', async () => {
+  const svg = join(folder, 'pictures', 'timeline.svg');
+  expect(await runCommand(['simulate', write({ ...PROBLEM, schedule: 'varuna' }), '--json', '--svg', svg])).toBe(0);
+  const drawing = readFileSync(svg, 'utf8');
+  expect(drawing).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" width="\d+" height="\d+"/);
+  const names = [...drawing.matchAll(/<g><title>(\S+) on peer/g)].map(([, name]) => name);
+  expect(names.toSorted()).toEqual(
+    JSON.parse(printed)
+      .timeline.map((bar: { action: string }) => bar.action)
+      .toSorted(),
+  );
+});
+
+test.each([
+  ['no file', null, /problem\.json: there is no such file/],
+  ['no JSON', '{"microBatches": NaN}', /problem\.json is not JSON: .*NaN/],
+  ['an unknown field', { ...PROBLEM, colour: 'red' }, /problem\.json: colour is unknown: expected one of schedule/],
+  ['a pipeline that cannot be', { ...PROBLEM, schedule: 'chimera', microBatches: 7 }, /chimera needs microBatches/],
+])('%s: exit 2 and one sentence', async (_, content, sentence) => {
+  const path = content === null ? join(folder, 'problem.json') : write(content);
+  expect(await runCommand(['simulate', path, '--json'])).toBe(2);
+  expect(refused).toMatch(sentence);
+  expect(refused.trim().split('\n')).toHaveLength(1);
+  expect(printed).toBe('');
+});
+
+test('a drawing that has no place is refused before anything is simulated', async () => {
+  expect(await runCommand(['simulate', write(PROBLEM), '--svg', folder])).toBe(2);
+  expect(refused).toMatch(/--svg: .* is a folder: a file to write was expected/);
+  expect(printed).toBe('');
+});
