@@ -53,7 +53,7 @@ function write(problem: unknown): string {
   return path;
 }
 
-describe('the golden problems', () => {
+describe('[SZ5] the golden problems', () => {
   it.each(['four-peers', 'four-peers-small-batch', 'four-peers-hidden-communication'])('%s', async (name) => {
     expect(await runCommand(['assign', golden(name), '--json'])).toBe(0);
     expect(errors).toBe('');
@@ -91,7 +91,7 @@ describe('the golden problems', () => {
     ]);
   });
 
-  it('names the peers that compute beside less than an even share of the state', async () => {
+  it('[SZ7] names the peers that compute beside less than an even share of the state', async () => {
     const small = { ...PEER, memoryGiB: 10 };
     expect(await runCommand(['assign', write({ ...PROBLEM, peers: [small, ...OTHERS] })])).toBe(0);
     expect(out).toContain(
@@ -99,7 +99,7 @@ describe('the golden problems', () => {
     );
   });
 
-  it('has no largest micro-batch where every one fits', async () => {
+  it('[SZ4] has no largest micro-batch where every one fits', async () => {
     const problem = withPeer({ activationGiB: { table: [1, 1] } });
     expect(await runCommand(['assign', write(problem), '--json'])).toBe(0);
     expect(JSON.parse(out).peers[0]).toMatchObject({ maxMicroBatch: null, maxMicroBatchEvenState: null });
@@ -109,7 +109,7 @@ describe('the golden problems', () => {
   });
 });
 
-describe('bad input ends with 2 and one sentence', () => {
+describe('[SZ1] bad input ends with 2 and one sentence', () => {
   const time = { table: [], slope: 1, intercept: 0 };
 
   it.each<[string, unknown, RegExp]>([
@@ -206,7 +206,7 @@ describe('bad input ends with 2 and one sentence', () => {
     expect(errors).toMatch(/missing required argument 'problem\.json'/);
   });
 
-  it('takes a line that meets the axis below 0, where its times are above', async () => {
+  it('[SZ2] takes a line that meets the axis below 0, where its times are above', async () => {
     expect(await runCommand(['assign', write(withPeer({ forwardMs: { table: [1], slope: 2, intercept: -1 } }))])).toBe(
       0,
     );

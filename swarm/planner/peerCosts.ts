@@ -1,5 +1,5 @@
 /**
- * What a micro-batch costs a peer: time and memory, as functions of its size (Cephalo, ICS '25, §4). Its one idea: two
+ * What a micro-batch costs a peer: time and memory, as functions of its size (Cephalo, ICS '25). Its one idea: two
  * sizes are decoupled. The batch follows speed (`peerTimeMs`), the state follows the memory that the batch leaves
  * (`roomGiB`), because every peer gathers every layer's parameters anyway, wherever they are kept.
  *
