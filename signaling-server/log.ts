@@ -11,7 +11,9 @@ export function terminalLog(least: (typeof LEVELS)[number] = 'info'): Log {
     const lines = pino({ name: 'shoal', level: wanted }, pino.destination({ fd: 2, sync: true }));
     return (level, text) => lines[level](text);
   }
-  return (level, text) => {
+  return (level, said) => {
+    // A donor's words may be in it: the terminal obeys none of them.
+    const text = said.replaceAll(/\p{Cc}+/gu, ' ');
     if (LEVELS.indexOf(level) < LEVELS.indexOf(wanted)) return;
     const time = new Date().toISOString().slice(11, 19);
     process.stderr.write(`${time} ${level === 'warn' ? 'warning: ' : ''}${text}\n`);

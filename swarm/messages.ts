@@ -54,8 +54,15 @@ const peer = z
   .max(64)
   .transform((text) => text as PeerId);
 const count = z.int().min(0).max(0xffffffff);
+/** Of a step: sums over every donor stay numbers. */
+const bytes = z
+  .number()
+  .min(0)
+  .max(2 ** 48);
 const finite = z.number();
-const sentence = z.string().max(2_000);
+/** Of a detail that one side tells the other; what it quotes may have to be cut. */
+export const DETAIL_LENGTH_LIMIT = 2_000;
+const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
 const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans are
 const range = z.tuple([count, count]).readonly();
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
@@ -75,7 +82,10 @@ export type AdapterProfile = z.infer<typeof adapterSchema>;
 const shardReport = z.object({
   block,
   range,
-  sumSquares: z.number().or(z.enum(['NaN', 'Infinity'])),
+  sumSquares: z
+    .number()
+    .min(0)
+    .or(z.enum(['NaN', 'Infinity'])),
   /** SHA-256 of the slices received, in the order of their sum; only where the shard has replicas. */
   digest: hash.nullable(),
 });
@@ -138,8 +148,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     /** Sum of the cross-entropies (nats) of each micro-batch this peer carried through the last stage. JSON has no NaN: null. */
     losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
     shards: z.array(shardReport).max(65_536),
-    bytesDirect: z.number().min(0),
-    bytesRelayed: z.number().min(0),
+    bytesDirect: bytes,
+    bytesRelayed: bytes,
     spans: z.array(spanSchema).max(65_536),
     links: z.array(linkReport).max(1_024).optional(),
   }),

@@ -7,7 +7,7 @@ import { expectCheckpoint } from './checkpoint.ts';
 import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './course.ts';
 import type { Training } from './state.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
-import { change, donorOf, forgive, log, refuse, send, type Turn } from './turn.ts';
+import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Turn } from './turn.ts';
 
 /** Faults in a row after which the peer they are about has to go. */
 const FAULTS_LIMIT = 3;
@@ -89,7 +89,7 @@ function fail(turn: Turn, sentence: string) {
   const { phase } = turn.state;
   if ('course' in phase) {
     const { epoch, duties } = phase.course;
-    send(turn, duties.keys(), { type: 'abandon', epoch, detail: sentence });
+    sendAbandon(turn, duties.keys(), epoch, sentence);
   }
   change(turn, { phase: { name: 'failed', sentence } });
 }

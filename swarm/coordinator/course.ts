@@ -11,7 +11,7 @@ import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './check
 import { type Course, courseOf, evaluationDue, isDone, type Preparing, type Source, unsavedLimit } from './state.ts';
 import { bestPlan, interruption, keepersLive, membersInvolved, offerOf } from './successor.ts';
 import { dutiesOf } from './tally.ts';
-import { change, changeDonor, forget, log, send, type Turn } from './turn.ts';
+import { change, changeDonor, forget, log, send, sendAbandon, type Turn } from './turn.ts';
 
 const PREPARE_MS = 120_000;
 const UPLOAD_MS = 120_000;
@@ -67,7 +67,7 @@ function abandon(turn: Turn, reason: string) {
   // A training course at its boundary has no step in progress: its members finish what was committed, then hand over.
   const isBetween = phase.name === 'holding' || (phase.name === 'training' && phase.step < turn.state.committedSteps);
   if (isBetween) return;
-  send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: phase.course.epoch, detail: reason });
+  sendAbandon(turn, membersInvolved(turn.state), phase.course.epoch, reason);
 }
 
 /** The plan in force, if any, ends here; what is not in the newest checkpoint is lost. Then whatever should come next. */
@@ -75,7 +75,7 @@ export function planAnew(turn: Turn, reason: string) {
   const { phase } = turn.state;
   const course = courseOf(turn.state);
   if (course !== null) {
-    send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: course.epoch, detail: reason });
+    sendAbandon(turn, membersInvolved(turn.state), course.epoch, reason);
   }
   change(turn, { attempts: { ...turn.state.attempts, faults: 0, stalls: 0 } });
   rollBack(turn, phase.name === 'waiting' ? 'the server started again from its store' : reason);
@@ -193,7 +193,7 @@ export function tryAgain(turn: Turn, reason: string) {
   const handsOver = phase.name === 'preparing' && phase.source.from === 'peers';
   if (course === null || (stop !== null && !handsOver && newestCheckpointStep === committedSteps))
     return planAnew(turn, stop?.reason ?? reason);
-  send(turn, membersInvolved(turn.state), { type: 'abandon', epoch: course.epoch, detail: reason });
+  sendAbandon(turn, membersInvolved(turn.state), course.epoch, reason);
   prepare(turn, course, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
 }
 

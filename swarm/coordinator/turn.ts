@@ -3,7 +3,7 @@
  * takes a turn and moves it on; `step` makes it and takes it apart again, so that from outside nothing ever changes.
  */
 import type { PeerId } from '../base.ts';
-import type { RefusalReason, ServerMessage } from '../messages.ts';
+import { DETAIL_LENGTH_LIMIT, type RefusalReason, type ServerMessage } from '../messages.ts';
 import { type CoordinatorState, type Donor, type Effect, NO_ATTEMPTS } from './state.ts';
 
 export interface Turn {
@@ -26,6 +26,11 @@ export function changeDonor(turn: Turn, peer: PeerId, part: Partial<Donor>): voi
 /** To those of them who are still here. */
 export function send(turn: Turn, to: Iterable<PeerId>, message: ServerMessage): void {
   for (const peer of to) if (donorOf(turn, peer)) turn.effects.push({ type: 'send', to: peer, message });
+}
+
+/** Nothing of this epoch counts any more. The reason may quote a donor, at any length that donor chose. */
+export function sendAbandon(turn: Turn, to: Iterable<PeerId>, epoch: number, reason: string): void {
+  send(turn, to, { type: 'abandon', epoch, detail: reason.slice(0, DETAIL_LENGTH_LIMIT) });
 }
 
 export function log(turn: Turn, level: 'info' | 'warn', text: string): void {
