@@ -4,6 +4,7 @@
  * quartile, because whatever else runs on the machine only makes a span longer. It follows a machine that becomes slower
  * or faster within some steps.
  */
+import { BusyMeter } from './meter.ts';
 import { type Clock, Schedule } from './spacing.ts';
 
 /** Spans that the estimate looks back on. */
@@ -25,20 +26,27 @@ export const FULL_SPEED: Pace = {
 export class DutyCycle implements Pace {
   speed = 1;
   readonly #clock: Clock;
+  readonly #busy: BusyMeter;
   readonly #schedule: Schedule;
   readonly #spans = new Map<string, number[]>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, busy: BusyMeter = new BusyMeter(clock.now)) {
     this.#clock = clock;
+    this.#busy = busy;
     this.#schedule = new Schedule(clock, SLACK_SECONDS);
   }
 
   async run(kind: string, submit: () => void, settled: () => Promise<void>): Promise<void> {
     await this.#schedule.turn();
-    if (this.speed === 1) return submit();
     const begun = this.#clock.now();
+    this.#busy.begin();
     submit();
-    await settled();
+    const done = settled().finally(() => this.#busy.end());
+    if (this.speed === 1) {
+      done.catch(() => undefined); // a lost device ends the step elsewhere
+      return;
+    }
+    await done;
     const spans = this.#spans.get(kind) ?? [];
     this.#spans.set(kind, spans);
     spans.push(this.#clock.now() - begun);

@@ -47,6 +47,8 @@ export interface Surroundings {
   /** Tokens of the samples of a micro-batch. */
   tokens(microBatch: number): Promise<MicroTokens>;
   report(message: PeerMessage): void;
+  /** This piece of work is computed. */
+  computed?(span: Span): void;
   /** The server's answer to this step. */
   committed(): Promise<UpdateScalars>;
 }
@@ -308,7 +310,11 @@ export class StepRun {
         work();
         void stage
           .settled()
-          .then(() => this.#spans.push({ action: formatAction(action), start, end: now() }))
+          .then(() => {
+            const span = { action: formatAction(action), start, end: now() };
+            this.#spans.push(span);
+            this.#around.computed?.(span);
+          })
           .catch(() => undefined); // a lost device ends the step elsewhere
       },
       () => stage.settled(),

@@ -14,13 +14,14 @@ import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
-import type { DonorPage, DonorStatus } from '../gpu/protocol.ts';
+import type { DonorPage } from '../gpu/protocol.ts';
 import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
 import { type Epoch, Epochs } from './epochs.ts';
 import { type Role, StepRun, type Surroundings } from './execute.ts';
 import { Holding } from './holding.ts';
 import { abortable, Inbox } from './inbox.ts';
+import { Meter } from './meter.ts';
 import { type Engine, neighbours, roleBytes } from './role.ts';
 import { samplesRead, TokenSource } from './tokenSource.ts';
 import { downloadParts, Traffic } from './traffic.ts';
@@ -73,7 +74,7 @@ export class Session {
   #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
   /** One upload at a time: a checkpoint's readback buffer is one. */
   #upload: Promise<void> = Promise.resolve();
-  #status: DonorStatus = { activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0 };
+  readonly #meter: Meter;
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -82,7 +83,10 @@ export class Session {
       parts.page.sendServer(about === undefined ? message : { ...message, about });
     });
     const clock = { now: parts.now, wait: parts.wait };
-    this.#dutyCycle = new DutyCycle(clock);
+    this.#meter = new Meter(parts.now, (status) =>
+      parts.page.showStatus({ ...status, droppedFrames: this.#inbox.droppedFrames }),
+    );
+    this.#dutyCycle = new DutyCycle(clock, this.#meter.busy);
     this.#traffic = new Traffic(clock);
     this.limit(NO_LIMITS);
   }
@@ -128,6 +132,7 @@ export class Session {
   }
 
   peerSent(from: PeerId, message: ArrayBuffer): void {
+    this.#meter.received(message.byteLength);
     this.#inbox.accept(from, message);
   }
 
@@ -172,6 +177,7 @@ export class Session {
     const traffic = this.#traffic;
     const received = async <T extends { readonly byteLength: number }>(coming: Promise<T>): Promise<T> => {
       const bytes = await coming;
+      this.#meter.received(bytes.byteLength);
       await traffic.fetched(bytes.byteLength);
       return bytes;
     };
@@ -180,6 +186,7 @@ export class Session {
       state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
       upload: async (state) => {
         await traffic.maySend(null, state.byteLength);
+        this.#meter.sent(state.byteLength);
         return files.upload(state);
       },
     };
@@ -203,7 +210,7 @@ export class Session {
     const { plan, source, step } = message;
     this.#inbox.advance(epoch.number, step);
     this.#shareDownloads(plan);
-    this.#show({ activity: 'preparing', step });
+    this.#meter.show({ activity: 'preparing', step });
     await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
       connect: (others) => this.#connect(others, epoch),
       read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
@@ -218,7 +225,7 @@ export class Session {
     this.#expectTokens(run, role, step);
     this.#expectHeldOut(run, role, 0);
     epoch.abort.signal.throwIfAborted();
-    this.#show({
+    this.#meter.show({
       activity: 'waiting',
       stages: [...role.stages.keys()].map((stage) => ({ stage, layers: plan.stages[stage]?.layers ?? [0, 0] })),
       gpuMemoryBytes: roleBytes(role),
@@ -235,13 +242,13 @@ export class Session {
   async #train(epoch: Epoch, step: number): Promise<void> {
     const { run, role } = this.#atWork();
     this.#inbox.advance(epoch.number, step);
-    this.#show({ activity: 'computing', step });
     const actions = stepSchedule(role.plan).get(run.peer) ?? [];
+    this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#holding.settle();
     this.#expectTokens(run, role, step);
     await new StepRun(role, this.#surroundings(epoch, role, step), step).train(actions);
     this.#holding.gathered(step + 1);
-    this.#show({ activity: 'waiting' });
+    this.#meter.end();
   }
 
   async #evaluate(epoch: Epoch, step: number): Promise<void> {
@@ -249,7 +256,7 @@ export class Session {
     const source = run.evaluation;
     invariant(source, 'the run has no held-out text');
     this.#holding.settle();
-    this.#show({ activity: 'evaluating', step });
+    this.#meter.show({ activity: 'evaluating', step });
     const { globalBatchSize, sequenceLength } = run.facts.train;
     const actions = forwardOnly(role.plan).get(run.peer) ?? [];
     const sums = new Map<number, number | null>();
@@ -267,7 +274,7 @@ export class Session {
     }
     const losses = [...sums].map(([microBatch, lossSum]) => ({ microBatch, lossSum }));
     if (losses.length > 0) this.#parts.page.sendServer({ type: 'evaluated', epoch: epoch.number, step, losses });
-    this.#show({ activity: 'waiting' });
+    this.#meter.show({ activity: 'waiting' });
   }
 
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
@@ -317,15 +324,20 @@ export class Session {
       pace: this.#dutyCycle,
       links: this.#links,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
-      receive: (key, sender) => this.#inbox.receive(key, sender, signal),
+      receive: (key, sender) => this.#meter.awaited(sender, this.#inbox.receive(key, sender, signal)),
+      computed: (span) => this.#meter.computed(span),
       tokens: (microBatch) => (source ?? run.tokens).read(from, samplesOf.get(microBatch) ?? [0, 0]),
       report: (message) => page.sendServer(message),
       committed: () => {
-        this.#show({ activity: 'updating' });
-        return abortable(signal, (resolve) => {
+        const answer = abortable<UpdateScalars>(signal, (resolve) => {
           const known = this.#lastCommit;
           if (known?.epoch === epoch.number && known.scalars.time === step + 1) resolve(known.scalars);
           else this.#awaitingCommit = { step, resolve };
+        });
+        this.#meter.show({ activity: 'waiting' });
+        return this.#meter.awaited(null, answer).then((scalars) => {
+          this.#meter.show({ activity: 'updating' });
+          return scalars;
         });
       },
     };
@@ -338,6 +350,7 @@ export class Session {
       for (const message of messages) {
         await this.#traffic.maySend(to, message.byteLength);
         signal.throwIfAborted();
+        this.#meter.sent(message.byteLength);
         await this.#parts.page.sendFrame(to, message);
       }
     })();
@@ -372,18 +385,14 @@ export class Session {
 
   #leave(): void {
     this.#epochs.leave();
+    this.#meter.drop();
     this.#awaitingCommit = null;
-    this.#show({ activity: 'idle' });
+    this.#meter.show({ activity: 'idle' });
     this.#epochs.afterwards(() => this.#dropRole());
   }
 
   #dropRole(): void {
     this.#holding.drop();
-    this.#show({ activity: 'idle', stages: [], gpuMemoryBytes: 0 });
-  }
-
-  #show(change: Partial<DonorStatus>): void {
-    this.#status = { ...this.#status, ...change, droppedFrames: this.#inbox.droppedFrames };
-    this.#parts.page.showStatus(this.#status);
+    this.#meter.show({ activity: 'idle', stages: [], gpuMemoryBytes: 0 });
   }
 }

@@ -5,6 +5,7 @@
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { AdapterProfile, LinkReport, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
+import type { StepTrace } from '../executor/meter.ts';
 
 /** What this tab is doing, for the page to show. Sent on change, at most four times a second. */
 export interface DonorStatus {
@@ -13,6 +14,16 @@ export interface DonorStatus {
   readonly stages: readonly { readonly stage: number; readonly layers: readonly [number, number] }[];
   readonly gpuMemoryBytes: number;
   readonly droppedFrames: number;
+  /** Share of the last minute in which the GPU was busy, measured; null before it had work. */
+  readonly busyShare: number | null;
+  /** Tensors and files, since this worker began. */
+  readonly bytesSent: number;
+  readonly bytesReceived: number;
+  /** Of the newest step: those carried back through this tab's stages, and all of them. */
+  readonly microBatches: { readonly done: number; readonly all: number };
+  /** Whose tensors the work stands still for, at this moment. */
+  readonly waitsFor: PeerId | null;
+  readonly lastStep: StepTrace | null;
 }
 
 /** The page, as its worker sees it (a comlink proxy). */

@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
+import { BUSY_WINDOW_SECONDS, BusyMeter, Meter } from './meter.ts';
+
+test('work that overlaps in the queue is busy time once', () => {
+  let now = 0;
+  const at = (seconds: number): number => {
+    now = seconds;
+    return seconds;
+  };
+  const busy = new BusyMeter(() => now);
+  expect(busy.share).toBeNull();
+  for (const [seconds, call] of [
+    [0, 'begin'],
+    [1, 'begin'],
+    [2, 'end'],
+    [3, 'end'],
+  ] as const) {
+    at(seconds);
+    busy[call]();
+  }
+  at(4);
+  expect(busy.share).toBe(0.75);
+  busy.begin();
+  at(6);
+  expect(busy.share).toBeCloseTo(5 / 6);
+});
+
+test('the busy share forgets what is older than a minute', () => {
+  let now = 0;
+  const busy = new BusyMeter(() => now);
+  busy.begin();
+  now = 10;
+  busy.end();
+  now = BUSY_WINDOW_SECONDS + 5;
+  expect(busy.share).toBeCloseTo(5 / BUSY_WINDOW_SECONDS);
+  now = 2 * BUSY_WINDOW_SECONDS;
+  expect(busy.share).toBe(0);
+});
+
+test('a step’s trace has its work and what it stood still for, from the step’s begin', async () => {
+  let now = 100;
+  const shown: DonorStatus[] = [];
+  const meter = new Meter(
+    () => now,
+    (status) => shown.push(status),
+  );
+  const other = peerId('other');
+  meter.begin(3, 7, 2);
+  let arrive: () => void = () => undefined;
+  const coming = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const wait = meter.awaited(other, coming);
+  expect(shown.at(-1)?.waitsFor).toBe(other);
+  now = 101;
+  arrive();
+  await wait;
+  meter.computed({ action: '1F0', start: 101, end: 102 });
+  meter.computed({ action: '1B0', start: 102, end: 104 });
+  expect(shown.at(-1)).toMatchObject({ waitsFor: null, microBatches: { done: 1, all: 2 } });
+  now = 105;
+  meter.end();
+  expect(shown.at(-1)?.lastStep).toEqual({
+    epoch: 3,
+    step: 7,
+    seconds: 5,
+    spans: [
+      { action: '1F0', start: 1, end: 2 },
+      { action: '1B0', start: 2, end: 4 },
+    ],
+    waits: [{ peer: other, start: 0, end: 1 }],
+  });
+});
+
+test('a step that is given up leaves no trace', () => {
+  const shown: DonorStatus[] = [];
+  const meter = new Meter(
+    () => 0,
+    (status) => shown.push(status),
+  );
+  meter.begin(1, 0, 1);
+  meter.drop();
+  meter.end();
+  expect(shown.at(-1)?.lastStep).toBeNull();
+});
