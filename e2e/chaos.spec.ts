@@ -41,3 +41,8 @@ test('a lost GPU and a killed server: the same two donors come back by themselve
   expect(donorsAtEnd).toBe(2);
   expect(rollbacks.at(-1)?.reason).toMatch(/server started again/);
 });
+
+test('one who comes while the server is killed comes again, and computes', async () => {
+  const { donorsAtEnd } = await chaos(2, 'join@5,server-kill@6');
+  expect(donorsAtEnd).toBe(3);
+});

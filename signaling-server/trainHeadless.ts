@@ -85,21 +85,25 @@ class Swarm {
   /** Donors are opened one at a time. */
   #opening: Promise<unknown> = Promise.resolve();
   #isOpening = true;
+  #serverKills = 0;
+  /** Resolves when a server that was killed serves again, or never will. */
+  #serverBack: Promise<unknown> = Promise.resolve();
   #hopeless: NodeJS.Timeout | undefined;
   #closed = false;
   #giveUp: (problem: string) => void = () => {};
 
   constructor(training: Training) {
     this.#training = training;
-    const { server, chaos = [], killServer } = training;
+    const { server, chaos = [] } = training;
     this.#chaos = new Chaos(chaos, {
       kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
       loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
       join: (onAdmitted) => this.#join(onAdmitted),
-      killServer: async () => {
-        const restarted = (await killServer?.(this.#living)) ?? refusal('it is no process of its own');
-        if (!restarted.ok) this.#giveUp(`the server did not come back: ${restarted.reason}`);
-        return restarted.ok;
+      killServer: () => {
+        this.#serverKills++;
+        const back = this.#killServer();
+        this.#serverBack = back;
+        return back;
       },
       holdLastStep: (held) => server.holdLastStep(held),
     });
@@ -190,10 +194,27 @@ class Swarm {
     return opened;
   }
 
+  /** One that came while the server was away comes again. */
+  async #openPersistently(): Promise<Result<HeadlessDonor>> {
+    for (;;) {
+      const kills = this.#serverKills;
+      const opened = await this.#open();
+      if (opened.ok || kills === this.#serverKills || this.#closed) return opened;
+      await this.#serverBack;
+    }
+  }
+
+  async #killServer(): Promise<boolean> {
+    const { killServer } = this.#training;
+    const restarted = (await killServer?.(this.#living)) ?? refusal('it is no process of its own');
+    if (!restarted.ok) this.#giveUp(`the server did not come back: ${restarted.reason}`);
+    return restarted.ok;
+  }
+
   async #join(onAdmitted: (admitted: boolean) => void): Promise<boolean> {
     const opening = this.#opening.then(() => {
       this.#isOpening = true;
-      return this.#open();
+      return this.#openPersistently();
     });
     this.#opening = opening;
     const opened = await opening.catch(() => null);
