@@ -58,7 +58,12 @@ export function simulate(
   costs: Costs,
   policy: Policy = inListOrder,
 ): Timeline {
-  const run = begin(workGraph(wiring(model, plan, schedule), schedule), costs, policy);
+  return simulateGraph(workGraph(wiring(model, plan, schedule), schedule), costs, policy);
+}
+
+/** The same, of a schedule that is numbered already: for whoever tries several costs on one. */
+export function simulateGraph(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Timeline {
+  const run = begin(graph, costs, policy);
   const handle = (event: number, seconds: number): void => {
     if (event & 1) meet(run, event >> 1);
     else end(run, event >> 1, seconds);
@@ -137,7 +142,7 @@ function start(run: Run, work: number, peer: number, now: number): void {
   if (action.op === 'SEND_F' || action.op === 'SEND_B') {
     startSeconds[work] = now;
     const to = receiver(action.op, action.stage, action.microBatch, graph.wires);
-    const arrival = sendMessage(run, action, peer, graph.peers.indexOf(to), now);
+    const arrival = sendMessage(run, action, peer, graph.placeOf.get(to) ?? 0, now);
     events.add(arrival, work * 2);
     reachedSeconds[peer] = now;
   } else if (isTransfer(action)) {
@@ -235,6 +240,8 @@ function timelineOf({ graph, started, startSeconds, endSeconds }: Run): Timeline
     invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
   }
   const at = (work: number): number => startSeconds[work] ?? 0;
+  // At one instant peers chose from the last to the first.
+  reverseRuns(started, (a, b) => at(a) === at(b));
   sortNearlySorted(started, (a, b) => at(a) - at(b) || a - b);
   const timeline: Span[] = [];
   for (const work of started) {
@@ -242,6 +249,13 @@ function timelineOf({ graph, started, startSeconds, endSeconds }: Run): Timeline
     timeline.push({ peer, action, startSeconds: at(work), endSeconds: endSeconds[work] ?? 0 });
   }
   return timeline;
+}
+
+function reverseRuns(list: Int32Array, equal: (a: number, b: number) => boolean): void {
+  for (let from = 0, to = 1; from < list.length; from = to++) {
+    while (to < list.length && equal(list[from] ?? 0, list[to] ?? 0)) to++;
+    list.subarray(from, to).reverse();
+  }
 }
 
 /** By insertion: work is noted as it starts, so that little has to move. */

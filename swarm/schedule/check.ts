@@ -11,7 +11,7 @@ import { gpipe } from './gpipe.ts';
 import { type WorkGraph, workGraph, workOf } from './graph.ts';
 import { grid, type Mark } from './grid.ts';
 import { forwardOnly, lower } from './lower.ts';
-import { before, type Wiring, wiring } from './order.ts';
+import { before, wiring } from './order.ts';
 
 /** A step has backwards and an update; an evaluation forwards alone. */
 export type ScheduleKind = 'step' | 'evaluation';
@@ -23,7 +23,7 @@ export function scheduleProblems(
   kind: ScheduleKind = 'step',
 ): readonly Problem[] {
   const misfits = workProblems(plan, schedule, kind);
-  return misfits.length > 0 ? misfits : deadlock(wiring(model, plan, schedule), schedule);
+  return misfits.length > 0 ? misfits : deadlock(workGraph(wiring(model, plan, schedule), schedule), schedule);
 }
 
 const RULE_OF_OP: Readonly<Record<Action['op'], Problem['rule']>> = {
@@ -92,8 +92,8 @@ function expectedWork(plan: Plan, schedule: Schedule, kind: ScheduleKind): Map<P
 }
 
 /** What is wrong with a schedule of all the plan's work, each once: do its lists wait for each other? */
-export function deadlock(wires: Wiring, schedule: Schedule): Problem[] {
-  const graph = workGraph(wires, schedule);
+export function deadlock(graph: WorkGraph, schedule: Schedule): Problem[] {
+  const { wires } = graph;
   const reached = dryRun(graph);
   const done = (work: Work): boolean => {
     const number = wires.find(work);

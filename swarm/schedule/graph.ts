@@ -10,6 +10,8 @@ import { before, type Wiring } from './order.ts';
 export interface WorkGraph {
   readonly wires: Wiring;
   readonly peers: readonly PeerId[];
+  /** Place of a peer in `peers`. */
+  readonly placeOf: ReadonlyMap<PeerId, number>;
   readonly actions: readonly Action[];
   /** Place in `peers` of who does it. */
   readonly peerOf: Int32Array;
@@ -24,16 +26,16 @@ export interface WorkGraph {
 
 export function workGraph(wires: Wiring, schedule: Schedule): WorkGraph {
   const peers = [...schedule.keys()];
-  const actions = [...schedule.values()].flat();
-  const peerOf = new Int32Array(actions.length);
   const listFrom = new Int32Array(peers.length + 1);
-  peers.forEach((peer, index) => {
-    const from = listFrom[index] ?? 0;
-    const to = from + (schedule.get(peer)?.length ?? 0);
-    peerOf.fill(index, from, to);
-    listFrom[index + 1] = to;
-  });
-  return { wires, peers, actions, peerOf, listFrom, ...arrows(wires, peers, actions, peerOf) };
+  const actions: Action[] = [];
+  for (const [index, peer] of peers.entries()) {
+    for (const action of schedule.get(peer) ?? []) actions.push(action);
+    listFrom[index + 1] = actions.length;
+  }
+  const peerOf = new Int32Array(actions.length);
+  for (const index of peers.keys()) peerOf.fill(index, listFrom[index], listFrom[index + 1]);
+  const placeOf = new Map(peers.map((peer, index) => [peer, index]));
+  return { wires, peers, placeOf, actions, peerOf, listFrom, ...arrows(wires, peers, actions, peerOf) };
 }
 
 type Arrows = Pick<WorkGraph, 'needs' | 'dependantsFrom' | 'dependants'>;
@@ -42,30 +44,39 @@ type Arrows = Pick<WorkGraph, 'needs' | 'dependantsFrom' | 'dependants'>;
 function arrows(wires: Wiring, peers: readonly PeerId[], actions: readonly Action[], peerOf: Int32Array): Arrows {
   const needs = new Int32Array(actions.length);
   const counts = new Int32Array(actions.length + 1);
-  const from: number[] = [];
-  const to: number[] = [];
+  /** Where each arrow starts and ends, one after the other. */
+  let ends = new Int32Array(4 * actions.length);
+  let count = 0;
   for (let number = 0; number < actions.length; number++) {
-    const work = workAt(peers, actions, peerOf, number);
-    for (const need of before(work, wires)) {
-      needs[number] = (needs[number] ?? 0) + 1;
+    const first = before(workAt(peers, actions, peerOf, number), wires);
+    needs[number] = first.length;
+    for (const need of first) {
       // Work that is nowhere in the schedule never ends: what needs it stays open.
-      const first = wires.find(need);
-      if (first === -1) continue;
-      from.push(first);
-      to.push(number);
-      counts[first + 1] = (counts[first + 1] ?? 0) + 1;
+      const start = wires.find(need);
+      if (start === -1) continue;
+      if (count === ends.length) ends = doubled(ends);
+      ends[count++] = start;
+      ends[count++] = number;
+      counts[start + 1] = (counts[start + 1] ?? 0) + 1;
     }
   }
   for (let number = 0; number < actions.length; number++)
     counts[number + 1] = (counts[number + 1] ?? 0) + (counts[number] ?? 0);
-  const dependants = new Int32Array(from.length);
+  const dependants = new Int32Array(count / 2);
   const next = counts.slice();
-  from.forEach((first, index) => {
-    const slot = next[first] ?? 0;
-    dependants[slot] = to[index] ?? 0;
-    next[first] = slot + 1;
-  });
+  for (let arrow = 0; arrow < count; arrow += 2) {
+    const start = ends[arrow] ?? 0;
+    const slot = next[start] ?? 0;
+    dependants[slot] = ends[arrow + 1] ?? 0;
+    next[start] = slot + 1;
+  }
   return { needs, dependantsFrom: counts, dependants };
+}
+
+function doubled(list: Int32Array): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(2 * list.length);
+  larger.set(list);
+  return larger;
 }
 
 function workAt(peers: readonly PeerId[], actions: readonly Action[], peerOf: Int32Array, number: number): Work {

@@ -26,16 +26,17 @@ export interface Wiring {
 }
 
 export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedule): Wiring {
-  const rank = new Map(plan.microBatches.map(({ id }, index) => [id, index]));
+  const rank = rankOf(plan);
   const owners = plan.stages.map(({ members }) => {
     const byRank: PeerId[] = [];
-    for (const { peer, microBatches } of members) for (const id of microBatches) byRank[rank.get(id) ?? 0] = peer;
+    for (const { peer, microBatches } of members) for (const id of microBatches) byRank[rank(id)] = peer;
     return byRank;
   });
   // Numbers in one table: looking work up by its text would take longer than simulating it.
-  const numbers = new Int32Array(MICRO_OPS.length * plan.stages.length * rank.size).fill(-1);
+  const [stages, microBatches] = [plan.stages.length, plan.microBatches.length];
+  const numbers = new Int32Array(MICRO_OPS.length * stages * microBatches).fill(-1);
   const place = ({ op, stage, microBatch }: MicroAction): number =>
-    ((OP_INDEX.get(op) ?? 0) * plan.stages.length + stage) * rank.size + (rank.get(microBatch) ?? 0);
+    (OP_INDEX[op] * stages + stage) * microBatches + rank(microBatch);
   const number = (action: MicroAction): number => numbers[place(action)] ?? -1;
   const stageNumbers = new Map<string, number>();
   const reduces: Work[] = [];
@@ -51,9 +52,9 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
   return {
     plan,
     tied: model.tied,
-    lastStage: plan.stages.length - 1,
+    lastStage: stages - 1,
     owner: (stage, microBatch) => {
-      const peer = owners[stage]?.[rank.get(microBatch) ?? -1];
+      const peer = owners[stage]?.[rank(microBatch)];
       invariant(peer !== undefined, `micro-batch ${microBatch} has no owner in stage ${stage}`);
       return peer;
     },
@@ -65,7 +66,14 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
   };
 }
 
-const OP_INDEX: ReadonlyMap<MicroOp, number> = new Map(MICRO_OPS.map((op, index) => [op, index]));
+const OP_INDEX: Readonly<Record<MicroOp, number>> = { F: 0, R: 1, B: 2, SEND_F: 3, RECV_F: 4, SEND_B: 5, RECV_B: 6 };
+
+/** A micro-batch's place in the plan. Mostly that is its id. */
+function rankOf({ microBatches }: Plan): (id: number) => number {
+  if (microBatches.every(({ id }, index) => id === index)) return (id) => id;
+  const ranks = new Map(microBatches.map(({ id }, index) => [id, index]));
+  return (id) => ranks.get(id) ?? 0;
+}
 
 /** The work that must have ended before this one may start, whoever does it. */
 export function before({ peer, action }: Work, wiring: Wiring): Work[] {

@@ -8,13 +8,14 @@ import { chimera } from '../schedule/chimera.ts';
 import type { Policy } from '../schedule/dispatch.ts';
 import { eager } from '../schedule/eager.ts';
 import { gpipe } from '../schedule/gpipe.ts';
+import { workGraph } from '../schedule/graph.ts';
 import { interleaved } from '../schedule/interleaved.ts';
 import { inFlightBounds } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
-import { type Costs, simulate } from '../simulate.ts';
+import { type Costs, simulateGraph } from '../simulate.ts';
 import { busySeconds, makespanSeconds, peakInFlight, type Timeline } from '../timeline.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
@@ -40,12 +41,13 @@ export interface Outcome {
 /** What the problem comes to, or why it cannot run. */
 export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
   const peers = problem.stages.map((_, index) => peerId(String(index)));
-  const { plan, schedule, policy } = pipelineOf(problem, peers);
-  const model = { tied: false };
+  const { plan, schedule: lists, policy } = pipelineOf(problem, peers);
+  const schedule = seated(lists, peers);
+  const graph = workGraph(wiring({ tied: false }, plan, schedule), schedule);
   // The lists of a policy have no order to be judged.
-  const [wrong] = policy ? [] : deadlock(wiring(model, plan, schedule), schedule);
+  const [wrong] = policy ? [] : deadlock(graph, schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
-  const timeline = simulate(model, plan, seated(schedule, peers), costsOf(problem), policy);
+  const timeline = simulateGraph(graph, costsOf(problem), policy);
   return Number.isFinite(makespanSeconds(timeline))
     ? success(summary(timeline, peers))
     : refusal('the times are too long to add up');
