@@ -159,14 +159,14 @@ class Swarm {
   /** Whoever is missing when all are opened will not come, unless a fault took it away: then it is given time. */
   #considerWaiting(): void {
     const { phase, sentence } = this.#training.server.status().snapshot;
-    if (phase === 'waiting' && sentence.startsWith(NO_PLAN) && !this.#chaos.hasBegun) return this.#giveUp(sentence);
+    if (phase === 'waiting' && sentence.startsWith(NO_PLAN) && !this.#chaos.hasBegun) this.#giveUp(sentence);
     if (phase === 'waiting' && !this.#isOpening && !this.#closed) {
       const giveUp = () => this.#giveUp(this.#training.server.status().snapshot.sentence);
       this.#hopeless ??= setTimeout(giveUp, HOPELESS_MS);
-      return;
+    } else {
+      clearTimeout(this.#hopeless);
+      this.#hopeless = undefined;
     }
-    clearTimeout(this.#hopeless);
-    this.#hopeless = undefined;
   }
 
   #opened(): void {
