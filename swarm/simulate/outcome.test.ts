@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { type Action, formatAction, type SimulatedSchedule } from '../schedule/action.ts';
+import { timelineProblems } from '../schedule/checkTimeline.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { loopedPlan } from '../schedule/placement.ts';
 import { simulate } from '../simulate.ts';
@@ -195,6 +196,35 @@ describe('against brute force', () => {
       { seed: 3, numRuns: 300 },
     );
   });
+});
+
+test.each(['eager', 'varuna', '1f1b', 'interleaved'] as const)('[SC18] %s on slow links in bad weather', (schedule) => {
+  fc.assert(
+    fc.property(fc.integer(), fc.nat(), (seed, weather) => {
+      const drawn = randomProblem(seed, schedule);
+      const given = {
+        ...drawn,
+        link: { latencySeconds: 1, bytesPerSecond: 4, windowBytes: null, streams: 1 },
+        jitter: { computeSeconds: 2, linkSeconds: 5, seed: weather },
+      };
+      const plan = loopedPlan(
+        given.stages.map((_, index) => peerId(String(index))),
+        given.microBatches,
+        schedule === 'interleaved' ? given.chunks : 1,
+      );
+      const timeline = run(given).timeline.map(({ peer, action, start, end }) => ({
+        peer: peerId(String(peer)),
+        action,
+        startSeconds: start,
+        endSeconds: end,
+      }));
+      expect(timelineProblems({ tied: false }, plan, timeline)).toEqual([]);
+      const each = given.microBatches * plan.stages.length;
+      const recomputes = schedule === 'varuna' ? each - given.microBatches : 0;
+      expect(new Set(timeline.map(({ action }) => formatAction(action))).size).toBe(2 * each + recomputes);
+    }),
+    { seed: 3, numRuns: 60 },
+  );
 });
 
 describe('outcome', () => {

@@ -1,0 +1,31 @@
+/**
+ * Which stages compute activations again (Merak, Lai et al. 2023): a later stage of 1F1B has fewer micro-batches in
+ * flight, so it may have room for all of their activations where an earlier one has not. Recompute is off wherever they
+ * fit. Where it is on, the lowering puts it before the receive of the gradient: a peer computes while that is on its
+ * way. See SPEC.md, SC19.
+ */
+import type { PeerId } from '../base.ts';
+import type { Plan } from '../plan.ts';
+import type { Schedule } from './action.ts';
+import { slots } from './check.ts';
+
+/** Does this peer have room for the activations of so many micro-batches of the stage? */
+export type Fits = (peer: PeerId, stage: number, inFlight: number) => boolean;
+
+/** The plan with every layer of a member recomputed where its activations do not fit, and none where they do. */
+export function withRecompute(plan: Plan, schedule: Schedule, fits: Fits): Plan {
+  const inFlight = slots(schedule);
+  return {
+    ...plan,
+    stages: plan.stages.map((stage, index) => ({
+      ...stage,
+      members: stage.members.map((member) => {
+        const most = inFlight.get(member.peer)?.get(index) ?? 0;
+        return { ...member, recompute: fits(member.peer, index, most) ? [] : layersOf(stage.layers) };
+      }),
+    })),
+  };
+}
+
+const layersOf = ([from, to]: readonly [number, number]): number[] =>
+  Array.from({ length: to - from }, (_, index) => from + index);
