@@ -1,9 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, test, vi } from 'vitest';
 import { openDataDirectory } from '../dataDirectory.ts';
-import { runCommand } from './program.ts';
+import { exitCodeOf, runCommand } from './program.ts';
 
 let folder: string;
 let said = '';
@@ -58,6 +58,14 @@ describe('help', () => {
     expect(await runCommand([...name.split(' '), '--help'])).toBe(0);
     expect(said).toMatch(/^Usage: shoal/);
   });
+});
+
+test('what the system refuses is said in a sentence, a bug of ours with where it is', () => {
+  expect(exitCodeOf(Object.assign(new Error('ENOSPC: no space left on device, write'), { syscall: 'write' }))).toBe(1);
+  expect(said).toBe('ENOSPC: no space left on device, write\n');
+  said = '';
+  expect(exitCodeOf(new Error('invariant violated: x'))).toBe(1);
+  expect(said).toMatch(/^Error: invariant violated: x\n +at /);
 });
 
 describe('bad arguments', () => {

@@ -46,8 +46,8 @@ export async function runCommand(words: readonly string[]): Promise<number> {
   }
 }
 
-/** The exit code of a command that threw. */
-function exitCodeOf(error: unknown): number {
+/** The exit code of a command that threw; its sentence is said. */
+export function exitCodeOf(error: unknown): number {
   if (error instanceof CommandFailure) {
     process.stderr.write(`${error.message}\n`);
     return error.exitCode;
