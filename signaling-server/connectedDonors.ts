@@ -17,6 +17,8 @@ export interface Connection {
   limits: Limits;
   /** Null until its GPU is checked and measured: nobody plans with it before. */
   profile: Profile | null;
+  /** What it may still upload: nothing that it was not asked for. */
+  uploadBytes: number;
 }
 
 export class ConnectedDonors {
@@ -30,7 +32,7 @@ export class ConnectedDonors {
   enter({ adapter, limits = NO_LIMITS }: HelloMessage, link: DonorLink): Connection {
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
-    const connection: Connection = { peer, link, token, adapter, limits, profile: null };
+    const connection: Connection = { peer, link, token, adapter, limits, profile: null, uploadBytes: 0 };
     this.#connections.set(peer, connection);
     return connection;
   }
@@ -47,6 +49,20 @@ export class ConnectedDonors {
   ofToken(token: string): PeerId | null {
     for (const [peer, connection] of this.#connections) if (connection.token === token) return peer;
     return null;
+  }
+
+  /** It was asked for a checkpoint. */
+  grantUpload(peer: PeerId, bytes: number): void {
+    const connection = this.#connections.get(peer);
+    if (connection) connection.uploadBytes = bytes;
+  }
+
+  /** False where it was not asked for so much. What was not kept is given back: a negative number. */
+  takeUpload(peer: PeerId, bytes: number): boolean {
+    const connection = this.#connections.get(peer);
+    if (!connection || connection.uploadBytes < bytes) return false;
+    connection.uploadBytes -= bytes;
+    return true;
   }
 
   /** Those whose GPU is checked, in the order in which they connected. */

@@ -67,11 +67,21 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     api.put('/api/state', { config: { rateLimit } }, async (request, reply) => {
       if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
       if (Number(request.headers['content-length'] ?? 0) > largestShard) return problem(reply, 413, TOO_LARGE);
+      const peer = run.donorOfToken(bearer(request));
+      let taken = 0;
+      const mayTake = (bytes: number): boolean => {
+        const may = peer !== null && run.takeUpload(peer, bytes);
+        if (may) taken += bytes;
+        return may;
+      };
       try {
-        return { hash: await blobs.putStream(bounded(request.body, largestShard)) };
+        return { hash: await blobs.putStream(bounded(request.body, largestShard, mayTake)) };
       } catch (error) {
+        if (peer !== null) run.takeUpload(peer, -taken); // nothing of it is kept
         if (error instanceof UploadSizeError) return problem(reply, error.status, error.message);
-        throw error;
+        // A full disk, say. The donor tries again; what to do about it is the operator's.
+        run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
+        return problem(reply, 507, 'the server cannot keep it now');
       }
     });
   });
@@ -85,11 +95,16 @@ class UploadSizeError extends Error {
   }
 }
 
-async function* bounded(body: AsyncIterable<Uint8Array>, limit: number): AsyncGenerator<Uint8Array> {
+async function* bounded(
+  body: AsyncIterable<Uint8Array>,
+  limit: number,
+  mayTake: (bytes: number) => boolean,
+): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
     if (bytes > limit) throw new UploadSizeError(413, TOO_LARGE);
+    if (!mayTake(chunk.length)) throw new UploadSizeError(403, 'no upload of so much was asked for');
     yield chunk;
   }
   if (bytes === 0) throw new UploadSizeError(400, 'expected the bytes of a shard');

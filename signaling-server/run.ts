@@ -45,6 +45,8 @@ export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
 /** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
 const MAX_DONORS = 1_000;
+/** Checkpoints that one donor may have on the way, some of them tried again. */
+const UPLOADS = 4;
 /** setTimeout takes no longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -250,6 +252,16 @@ export class ActiveRun implements DonorHost {
     return this.#donors.ofToken(token);
   }
 
+  /** Whether this donor may upload so much: it was asked for a checkpoint, and has not sent it several times over. */
+  takeUpload(peer: PeerId, bytes: number): boolean {
+    return this.#donors.takeUpload(peer, bytes);
+  }
+
+  /** Something of this run could not be kept: for whoever looks after the machine. */
+  warn(text: string): void {
+    this.#options.log('warn', text);
+  }
+
   /** A message for everyone, past the coordinator: snapshots. */
   broadcast(message: ServerMessage): void {
     this.#donors.broadcast(message);
@@ -318,6 +330,8 @@ export class ActiveRun implements DonorHost {
     const { store, log } = this.#options;
     switch (effect.type) {
       case 'send':
+        if (effect.message.type === 'committed' && effect.message.checkpoint)
+          this.#donors.grantUpload(effect.to, UPLOADS * this.#stateBytes());
         this.#donors.send(effect.to, effect.message);
         return;
       case 'refuse':
@@ -360,6 +374,10 @@ export class ActiveRun implements DonorHost {
       case 'stopped':
         return; // every event ends with the listeners being told
     }
+  }
+
+  #stateBytes(): number {
+    return this.model.blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements], true), 0);
   }
 
   #isStored(hash: string, bytes: number): boolean {

@@ -3,10 +3,10 @@ import { createServer as createHttpServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MESSAGE_BYTES_LIMIT } from '../swarm/messages.ts';
+import { MESSAGE_BYTES_LIMIT, PROTOCOL_VERSION } from '../swarm/messages.ts';
 import { counted } from './counted.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
-import { ScriptedDonor, scriptedEvaluation, scriptedLoss } from './scriptedDonor.ts';
+import { SCRIPTED_ADAPTER, ScriptedDonor, scriptedEvaluation, scriptedLoss } from './scriptedDonor.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 
 const STEPS = 6;
@@ -230,15 +230,26 @@ describe('server', () => {
   });
 
   it('bounds uploads by the model', async () => {
-    const server = await serve({ expectedDonors: 9 });
+    writeRun({ ...RUN, checkpoint: { everySteps: STEPS } });
+    const server = await serve();
+    const unmeasured = new ScriptedDonor(server.url, { greets: false });
+    await unmeasured.opened;
+    unmeasured.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER });
+    await unmeasured.hears('welcome');
     const donor = await joined(server);
+    await donor.hears('committed', ({ checkpoint }) => checkpoint);
     const headers = { 'content-type': 'application/octet-stream' };
-    const put = (bytes: number) =>
-      donor.fetch('/api/state', { method: 'PUT', body: new Uint8Array(bytes), headers }).then(({ status }) => status);
+    const put = (bytes: number, from = donor) =>
+      from.fetch('/api/state', { method: 'PUT', body: new Uint8Array(bytes), headers }).then(({ status }) => status);
     const embedding = (256 + 16) * 8 * 12;
     expect(await put(embedding)).toBe(200);
     expect(await put(embedding + 1)).toBe(413);
     expect(await put(0)).toBe(400);
+    // Nobody fills the disk with what was not asked for, or with the same again and again.
+    expect(await put(4, unmeasured)).toBe(403);
+    const answers: number[] = [];
+    while (answers.at(-1) !== 403) answers.push(await put(embedding));
+    expect(answers.length).toBeLessThan(9);
   });
 
   it('relays signals between donors of the run', async () => {

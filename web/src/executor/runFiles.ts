@@ -1,14 +1,22 @@
-/** The run's files over HTTP, with this donor's token: token shards, ranges of a checkpoint, uploads of shards. */
+/**
+ * The run's files over HTTP, with this donor's token: token shards, ranges of a checkpoint, uploads of shards. An upload
+ * that the network lost, or that the server could not keep just then, is tried again: without it the checkpoint never
+ * becomes whole.
+ */
 import { uploadAnswerSchema } from '../../../swarm/messages.ts';
 import type { RunFiles } from './session.ts';
 
-export function runFiles(fetchUrl: typeof fetch, base: URL, token: string): RunFiles {
+/** Before the second try, the third, …: about a minute in all, half of what the server waits. */
+const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
+
+type Wait = (milliseconds: number) => Promise<void>;
+const timer: Wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+export function runFiles(fetchUrl: typeof fetch, base: URL, token: string, wait = timer): RunFiles {
   const headers = { authorization: `Bearer ${token}` };
-  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
-    const response = await fetchUrl(new URL(path, base), { ...init, headers: { ...headers, ...init.headers } });
-    if (!response.ok) throw new Error(`${path} was answered with ${response.status} ${response.statusText}`);
-    return response;
-  };
+  const send = (path: string, init: RequestInit): Promise<Response> =>
+    fetchUrl(new URL(path, base), { ...init, headers: { ...headers, ...init.headers } });
+  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => taken(path, await send(path, init));
   return {
     tokenShard: async (hash) => (await ask(`api/tokens/${hash}`)).arrayBuffer(),
     async state(checkpoint, block, kind, [from, to]) {
@@ -21,12 +29,25 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: string): RunF
       return new Float32Array(bytes);
     },
     async upload(state) {
-      const response = await ask('api/state', {
+      const init = {
         method: 'PUT',
         headers: { 'content-type': 'application/octet-stream' },
         body: state as Float32Array<ArrayBuffer>,
-      });
-      return uploadAnswerSchema.parse(await response.json()).hash;
+      };
+      for (const pauseMs of RETRY_PAUSES_MS) {
+        const response = await send('api/state', init).catch(() => null);
+        if (response !== null && response.status < 500) return uploadedHash(taken('api/state', response));
+        await wait(pauseMs);
+      }
+      return uploadedHash(await ask('api/state', init));
     },
   };
+}
+
+const uploadedHash = async (response: Response): Promise<string> =>
+  uploadAnswerSchema.parse(await response.json()).hash;
+
+function taken(path: string, response: Response): Response {
+  if (!response.ok) throw new Error(`${path} was answered with ${response.status} ${response.statusText}`);
+  return response;
 }

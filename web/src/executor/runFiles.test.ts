@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { runFiles } from './runFiles.ts';
+
+const HASH = 'a'.repeat(64);
+
+/** Uploads where the server answers so, one status a try; null: the network fails. */
+async function upload(answers: readonly (number | null)[]) {
+  const pauses: number[] = [];
+  let tries = 0;
+  const fetchUrl: typeof fetch = async () => {
+    const status = answers[Math.min(tries++, answers.length - 1)];
+    if (status === null) throw new TypeError('Failed to fetch');
+    return Response.json({ hash: HASH }, { status: status ?? 0 });
+  };
+  const files = runFiles(fetchUrl, new URL('http://localhost/'), 'token', async (pauseMs) => {
+    pauses.push(pauseMs);
+  });
+  const outcome = await files.upload(new Float32Array(1)).catch((error: Error) => error.message);
+  return { outcome, tries, pauses };
+}
+
+test('an upload that the network lost, or that could not be kept just then, is tried again', async () => {
+  expect(await upload([200])).toEqual({ outcome: HASH, tries: 1, pauses: [] });
+  expect(await upload([null, 507, 200])).toEqual({ outcome: HASH, tries: 3, pauses: [1_000, 2_000] });
+});
+
+test('it is given up where the server does not want it, and after a minute', async () => {
+  expect(await upload([403])).toMatchObject({ outcome: 'api/state was answered with 403 ', tries: 1 });
+  const { outcome, tries } = await upload([507]);
+  expect({ outcome, tries }).toEqual({ outcome: 'api/state was answered with 507 ', tries: 7 });
+});
