@@ -115,6 +115,8 @@ export const profileSchema = z.object({
 });
 export type Profile = z.infer<typeof profileSchema>;
 
+/** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
+export const MOST_SPANS = 1_000;
 const spanSchema = z.object({ action: z.string().max(40), start: finite, end: finite });
 
 export const peerMessageSchema = z.discriminatedUnion('type', [
@@ -150,7 +152,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     shards: z.array(shardReport).max(65_536),
     bytesDirect: bytes,
     bytesRelayed: bytes,
-    spans: z.array(spanSchema).max(65_536),
+    spans: z.array(spanSchema).max(MOST_SPANS),
     links: z.array(linkReport).max(1_024).optional(),
   }),
   z.object({

@@ -7,7 +7,13 @@ import { assertNever, invariant, type PeerId, type Range } from '../../../swarm/
 import type { TensorKey } from '../../../swarm/frame.ts';
 import { slices } from '../../../swarm/layout.ts';
 import type { ShardWork } from '../../../swarm/memory.ts';
-import type { LinkReport, PeerMessage, ReportMessage, Route } from '../../../swarm/messages.ts';
+import {
+  type LinkReport,
+  MOST_SPANS,
+  type PeerMessage,
+  type ReportMessage,
+  type Route,
+} from '../../../swarm/messages.ts';
 import { type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { owner, type Plan } from '../../../swarm/plan.ts';
 import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
@@ -248,7 +254,7 @@ export class StepRun {
       })),
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
-      spans: this.#spans,
+      spans: this.#spans.slice(0, MOST_SPANS),
       links: [...this.#around.links],
     });
   }
