@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
+import { encodeTensor, PAYLOAD_BYTES, type TensorKey } from '../../../swarm/frame.ts';
 import { Inbox } from './inbox.ts';
 
 const [a, b] = [peerId('a'), peerId('b')];
@@ -37,6 +37,16 @@ describe('Inbox', () => {
     send(b, [1, 2, 3]);
     box.advance(1, 5);
     expect(box.dropped).toMatchObject({ repeated: 1, old: 1, unasked: 1 });
+  });
+
+  test('who announces more than may wait takes no room from anyone else', async () => {
+    const { inbox: box, send } = inbox();
+    // The first frame of a tensor of 256 MiB, of an epoch that never comes.
+    const huge = { ...key, epoch: 0xffffffff, range: [0, 2 ** 26] } as const;
+    for (let index = 0; index < 3; index++) send(b, Array(PAYLOAD_BYTES / 4).fill(0), { ...huge, index });
+    expect(box.dropped.tooMuch).toBe(1);
+    send(a, [1, 2, 3]);
+    expect([...(await box.receive(key, a, signal))]).toEqual([1, 2, 3]);
   });
 
   test('what comes before its step waits', async () => {

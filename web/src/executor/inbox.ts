@@ -1,18 +1,19 @@
 /**
  * Where tensor frames wait until the executor asks for them. Frames of an older epoch or step are dropped and counted;
- * those of a newer one wait, up to a bound. A tensor is known by its key and its sender: lanes of a stage send a keeper
+ * those of a newer one wait, up to a bound for each sender, so that nobody fills another one's room. A tensor is known by its key and its sender: lanes of a stage send a keeper
  * gradients of the same key, and a frame from the wrong peer, a repeated one or one that fits no tensor changes nothing.
  * Rules WP in SPEC.md.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey } from '../../../swarm/frame.ts';
 
-/** Bytes of tensors that may wait here unasked for. A peer that sends more than this ahead of its plan is at fault. */
+/** Bytes of one peer's tensors that may wait here. One that sends more than this ahead of its plan is at fault. */
 export const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
 
 export type DropReason = 'malformed' | 'old' | 'repeated' | 'unasked' | 'tooMuch';
 
 interface Tensor {
+  readonly from: PeerId;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly missing: Set<number>;
   readonly epoch: number;
@@ -49,7 +50,7 @@ export class Inbox {
   };
   #epoch = 0;
   #step = 0;
-  #waitingBytes = 0;
+  readonly #waitingBytes = new Map<PeerId, number>();
 
   get droppedFrames(): number {
     return Object.values(this.dropped).reduce((sum, count) => sum + count, 0);
@@ -80,7 +81,7 @@ export class Inbox {
       return;
     }
     const key = tensorKeyText(frame, from);
-    const tensor = this.#tensors.get(key) ?? this.#begin(key, frame);
+    const tensor = this.#tensors.get(key) ?? this.#begin(key, frame, from);
     if (!tensor) return;
     if (!tensor.missing.delete(frame.offset / PAYLOAD_BYTES)) {
       this.dropped.repeated++;
@@ -105,25 +106,27 @@ export class Inbox {
     return epoch < this.#epoch || (epoch === this.#epoch && step < this.#step);
   }
 
-  #begin(key: string, frame: Frame): Tensor | null {
+  #begin(key: string, frame: Frame, from: PeerId): Tensor | null {
     const bytes = (frame.range[1] - frame.range[0]) * 4;
     if (this.#taken.has(key)) {
       this.dropped.repeated++;
       return null;
     }
-    if (this.#waitingBytes + bytes > WAITING_BYTES_LIMIT) {
+    const waitingBytes = (this.#waitingBytes.get(from) ?? 0) + bytes;
+    if (waitingBytes > WAITING_BYTES_LIMIT) {
       this.dropped.tooMuch++;
       return null;
     }
     const chunks = Math.ceil(bytes / PAYLOAD_BYTES);
     const tensor: Tensor = {
+      from,
       bytes: new Uint8Array(bytes),
       missing: new Set(Array.from({ length: chunks }, (_, i) => i)),
       epoch: frame.epoch,
       step: frame.step,
     };
     this.#tensors.set(key, tensor);
-    this.#waitingBytes += bytes;
+    this.#waitingBytes.set(from, waitingBytes);
     return tensor;
   }
 
@@ -138,6 +141,8 @@ export class Inbox {
 
   #forget(key: string, tensor: Tensor): void {
     this.#tensors.delete(key);
-    this.#waitingBytes -= tensor.bytes.length;
+    const left = (this.#waitingBytes.get(tensor.from) ?? 0) - tensor.bytes.length;
+    if (left > 0) this.#waitingBytes.set(tensor.from, left);
+    else this.#waitingBytes.delete(tensor.from);
   }
 }
