@@ -7,7 +7,7 @@
 import { invariant, type PeerId } from './base.ts';
 import type { Model } from './model.ts';
 import type { Plan } from './plan.ts';
-import { type Action, formatAction, isTransfer, type Schedule, type StageOp, type Work } from './schedule/action.ts';
+import { type Action, formatAction, isTransfer, type Schedule, type StageOp } from './schedule/action.ts';
 import { type Dispatcher, inListOrder, NOTHING, type Policy } from './schedule/dispatch.ts';
 import { type WorkGraph, workGraph, workOf } from './schedule/graph.ts';
 import { receiver, wiring } from './schedule/order.ts';
@@ -63,6 +63,15 @@ export function simulate(
 
 /** The same, of a schedule that is numbered already: for whoever tries several costs on one. */
 export function simulateGraph(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Timeline {
+  return timelineOf(runToEnd(graph, costs, policy));
+}
+
+/** When each piece of work ends, by its number: for whoever tries many schedules and wants no timeline of them. */
+export function simulateEnds(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Float64Array {
+  return runToEnd(graph, costs, policy).endSeconds;
+}
+
+function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   const run = begin(graph, costs, policy);
   const handle = (event: number, seconds: number): void => {
     if (event & 1) meet(run, event >> 1);
@@ -70,7 +79,12 @@ export function simulateGraph(graph: WorkGraph, costs: Costs, policy: Policy = i
   };
   choose(run, 0);
   for (let now = run.events.runInstant(handle); now !== null; now = run.events.runInstant(handle)) choose(run, now);
-  return timelineOf(run);
+  const stuck = run.endSeconds.findIndex(Number.isNaN);
+  if (stuck !== -1) {
+    const { peer, action } = workOf(graph, stuck);
+    invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
+  }
+  return run;
 }
 
 function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
@@ -153,7 +167,7 @@ function start(run: Run, work: number, peer: number, now: number): void {
   } else {
     startSeconds[work] = now;
     run.busy[peer] = 1;
-    events.add(now + actionSeconds(workOf(graph, work), costs), work * 2);
+    events.add(now + actionSeconds(action, peerAt(graph, peer), costs), work * 2);
   }
 }
 
@@ -195,11 +209,16 @@ function actionOf({ actions }: WorkGraph, work: number): Action {
   return action;
 }
 
+function peerAt({ peers }: WorkGraph, place: number): PeerId {
+  const peer = peers[place];
+  invariant(peer !== undefined, `there is no peer ${place}`);
+  return peer;
+}
+
 /** When the outcome of this action arrives there. */
 function sendMessage({ graph, costs, send }: Run, action: Action, from: number, to: number, now: number): number {
-  const [sender, receiver] = [graph.peers[from], graph.peers[to]];
-  invariant(sender !== undefined && receiver !== undefined, 'a message has a sender and a receiver');
-  return send(from, to, messageBytes(action, costs), costs.link(sender, receiver, action), now);
+  const cost = costs.link(peerAt(graph, from), peerAt(graph, to), action);
+  return send(from, to, messageBytes(action, costs), cost, now);
 }
 
 function messageBytes(action: Action, costs: Costs): number {
@@ -215,7 +234,7 @@ function messageBytes(action: Action, costs: Costs): number {
   }
 }
 
-function actionSeconds({ peer, action }: Work, costs: Costs): number {
+function actionSeconds(action: Action, peer: PeerId, costs: Costs): number {
   switch (action.op) {
     case 'F':
       return costs.forwardSeconds(action.stage, action.microBatch, peer);
@@ -234,19 +253,14 @@ function actionSeconds({ peer, action }: Work, costs: Costs): number {
 
 /** By start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */
 function timelineOf({ graph, started, startSeconds, endSeconds }: Run): Timeline {
-  const stuck = endSeconds.findIndex(Number.isNaN);
-  if (stuck !== -1) {
-    const { peer, action } = workOf(graph, stuck);
-    invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
-  }
   const at = (work: number): number => startSeconds[work] ?? 0;
   // At one instant peers chose from the last to the first.
   reverseRuns(started, (a, b) => at(a) === at(b));
   sortNearlySorted(started, (a, b) => at(a) - at(b) || a - b);
   const timeline: Span[] = [];
   for (const work of started) {
-    const { peer, action } = workOf(graph, work);
-    timeline.push({ peer, action, startSeconds: at(work), endSeconds: endSeconds[work] ?? 0 });
+    const peer = peerAt(graph, graph.peerOf[work] ?? 0);
+    timeline.push({ peer, action: actionOf(graph, work), startSeconds: at(work), endSeconds: endSeconds[work] ?? 0 });
   }
   return timeline;
 }

@@ -55,7 +55,16 @@ describe('scheduleProblems', () => {
       'SC6 0REDUCE is missing from the list of a',
     ],
   ])('%s is reported', (_, text, sentence) => {
-    expect(found(text)).toContain(sentence);
+    expect(found(text).map((problem) => problem.split(':\n')[0])).toContain(sentence);
+  });
+
+  test('[SC2] [SC3] the list is shown with the place', () => {
+    expect(found('a: 0F0 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1')[0]).toContain('\na: 0F0 [0F0] 0F1 0B0 0B1  again');
+    expect(found('a: 0F0 0F1 0B0 0B1 1F0\nb: 1F1 1B0 1B1').map((problem) => problem.split('\n')[1])).toEqual([
+      'a: 0F0 0F1 0B0 0B1 [1F0]  b',
+      'b: 1F1 1B0 1B1  ends without 1F0',
+    ]);
+    expect(found('a: 0F0 0F1 0B0 0B1')[0]).toContain('\nb:   ends without 1F0');
   });
 
   test('[SC9] a deadlock is shown with the place where each list is stuck', () => {

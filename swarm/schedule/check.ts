@@ -46,29 +46,36 @@ function workProblems(plan: Plan, schedule: Schedule, kind: ScheduleKind): Probl
     [...expected].flatMap(([peer, actions]) => [...actions.keys()].map((text) => [text, peer] as const)),
   );
   const found: Problem[] = [];
+  const report = (rule: Problem['rule'], sentence: string, peer: PeerId, mark: Mark): void => {
+    const list = new Map([[peer, schedule.get(peer) ?? []]]);
+    found.push({ rule, text: `${sentence}:\n${grid(list, new Map([[peer, mark]]))}` });
+  };
   for (const [peer, actions] of schedule) {
     const seen = new Set<string>();
-    for (const action of actions) {
+    for (const [index, action] of actions.entries()) {
       const text = formatAction(action);
       // A schedule may recompute more than the plan asks for; that belongs to the forward's owner.
       const wanted = action.op === 'R' ? formatAction({ ...action, op: 'F' }) : text;
       const rule = RULE_OF_OP[action.op];
-      if (seen.has(text)) found.push({ rule, text: `${text} is more than once in the list of ${peer}` });
-      else if (!expected.get(peer)?.has(wanted)) {
-        const owner = ownerOf.get(wanted);
-        found.push(
-          owner === undefined
-            ? { rule, text: `${text} in the list of ${peer} is no work of this plan` }
-            : { rule: 'SC3', text: `${text} is in the list of ${peer}, but it is work of ${owner}` },
-        );
-      }
+      const owner = ownerOf.get(wanted);
+      if (seen.has(text))
+        report(rule, `${text} is more than once in the list of ${peer}`, peer, { index, note: 'again' });
+      else if (owner === undefined)
+        report(rule, `${text} in the list of ${peer} is no work of this plan`, peer, { index, note: 'unknown' });
+      else if (!expected.get(peer)?.has(wanted))
+        report('SC3', `${text} is in the list of ${peer}, but it is work of ${owner}`, peer, { index, note: owner });
       seen.add(text);
     }
   }
   for (const [peer, actions] of expected) {
-    const present = new Set((schedule.get(peer) ?? []).map(formatAction));
+    const list = schedule.get(peer) ?? [];
+    const present = new Set(list.map(formatAction));
     for (const [text, { op }] of actions)
-      if (!present.has(text)) found.push({ rule: RULE_OF_OP[op], text: `${text} is missing from the list of ${peer}` });
+      if (!present.has(text))
+        report(RULE_OF_OP[op], `${text} is missing from the list of ${peer}`, peer, {
+          index: list.length,
+          note: `ends without ${text}`,
+        });
   }
   return found;
 }

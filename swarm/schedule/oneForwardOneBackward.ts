@@ -44,7 +44,7 @@ export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Sc
   const lists = new Map(peers(plan).map((peer): [typeof peer, Timed[]] => [peer, []]));
   plan.stages.forEach(({ members }, stage) => {
     for (const { peer, microBatches } of members)
-      lists.get(peer)?.push(...microBatches.flatMap((microBatch) => timed(stage, microBatch)));
+      for (const microBatch of microBatches) lists.get(peer)?.push(...timed(stage, microBatch));
   });
   return new Map(
     [...lists].map(([peer, list]) => [peer, list.toSorted(byTick).map(({ action }): MicroAction => action)]),

@@ -138,12 +138,13 @@ function summary(timeline: Timeline, peers: readonly PeerId[]): Outcome {
   const makespan = makespanSeconds(timeline);
   const totals = [...own].map(([peer, spans]) => {
     const busy = busySeconds(spans, peer);
-    return { busySeconds: busy, idleSeconds: makespan - busy, peakInFlight: peakInFlight(spans, peer) };
+    return { busySeconds: busy, idleSeconds: Math.max(0, makespan - busy), peakInFlight: peakInFlight(spans, peer) };
   });
+  // Sums in another order may differ in their last bits.
   const busy = totals.reduce((sum, peer) => sum + peer.busySeconds, 0);
   return {
     makespanSeconds: makespan,
-    bubbleRatio: makespan === 0 ? 0 : 1 - busy / (peers.length * makespan),
+    bubbleRatio: makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan)),
     peers: totals,
     timeline: timeline.map(({ peer, action, startSeconds, endSeconds }) => ({
       peer: Number(peer),
