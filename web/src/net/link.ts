@@ -50,6 +50,8 @@ export interface LinkOptions {
   readonly initiator: boolean;
   /** From the server; simple-peer's own default would tell Google and Twilio who is here. */
   readonly iceServers: readonly Readonly<Record<string, unknown>>[];
+  /** By a TURN server or not at all: the other end never learns this one's address. */
+  readonly relayOnly?: boolean;
   readonly events: LinkEvents;
 }
 
@@ -117,7 +119,7 @@ class SimplePeerLink implements Link {
   #signals = 0;
   #unansweredSinceMs: number | null = null;
 
-  constructor({ peer, initiator, iceServers, events }: LinkOptions) {
+  constructor({ peer, initiator, iceServers, relayOnly = false, events }: LinkOptions) {
     this.peer = peer;
     this.#initiator = initiator;
     this.#events = events;
@@ -125,7 +127,10 @@ class SimplePeerLink implements Link {
       initiator,
       trickle: true,
       objectMode: true, // one message, one event
-      config: { iceServers: iceServers as unknown as RTCIceServer[] }, // checked by RTCPeerConnection
+      config: {
+        iceServers: iceServers as unknown as RTCIceServer[], // checked by RTCPeerConnection
+        iceTransportPolicy: relayOnly ? 'relay' : 'all',
+      },
     });
     this.#connection.on('signal', (data) => events.signal(JSON.stringify(data)));
     this.#connection.on('connect', () => this.#onConnect());

@@ -37,6 +37,8 @@ export interface MeshOptions {
   readonly me: PeerId;
   readonly iceServers: readonly Readonly<Record<string, unknown>>[];
   readonly openLink: OpenLink;
+  /** No other donor may learn this tab's address: by a TURN server, or else everything through the server. */
+  readonly relayOnly?: boolean;
   readonly now: () => number;
   /** To be carried by the server. */
   sendSignal(to: PeerId, epoch: number, attempt: number, data: string): void;
@@ -241,7 +243,7 @@ export class Mesh {
   }
 
   #openLink(peer: PeerId, epoch: number, attempt: number): Link {
-    const { openLink, iceServers, sendSignal, onFrame } = this.#options;
+    const { openLink, iceServers, relayOnly = false, sendSignal, onFrame } = this.#options;
     /** Undefined: another attempt has taken this one's place. */
     const current = (): Slot | undefined => {
       const slot = this.#slots.get(peer);
@@ -251,6 +253,7 @@ export class Mesh {
       peer,
       initiator: this.#initiates(peer),
       iceServers,
+      relayOnly,
       events: {
         signal: (data) => sendSignal(peer, epoch, attempt, data),
         opened: () => this.#onOpened(current()),
