@@ -47,7 +47,10 @@ test('a stepâ€™s trace has its work and what it stood still for, from the stepâ€
     (status) => shown.push(status),
   );
   const other = peerId('other');
+  meter.received(5);
   meter.begin(3, 7, 2);
+  meter.sent(40);
+  meter.received(2);
   let arrive: () => void = () => undefined;
   const coming = new Promise<void>((resolve) => {
     arrive = resolve;
@@ -66,6 +69,7 @@ test('a stepâ€™s trace has its work and what it stood still for, from the stepâ€
     epoch: 3,
     step: 7,
     seconds: 5,
+    bytes: 42,
     spans: [
       { action: '1F0', start: 1, end: 2 },
       { action: '1B0', start: 2, end: 4 },

@@ -26,6 +26,8 @@ export interface StepTrace {
   readonly epoch: number;
   readonly step: number;
   readonly seconds: number;
+  /** Sent and received while it lasted. */
+  readonly bytes: number;
   readonly spans: readonly Span[];
   /** Standing still for what a peer sends, or (null) for the step's commit. */
   readonly waits: readonly (Stretch & { readonly peer: PeerId | null })[];
@@ -72,6 +74,7 @@ interface Recording {
   readonly epoch: number;
   readonly step: number;
   readonly begun: number;
+  readonly bytesBefore: number;
   readonly spans: Span[];
   readonly waits: (Stretch & { readonly peer: PeerId | null })[];
 }
@@ -92,6 +95,10 @@ export class Meter {
     this.busy = new BusyMeter(now);
   }
 
+  get #bytes(): number {
+    return this.#status.bytesSent + this.#status.bytesReceived;
+  }
+
   show(change: Partial<DonorStatus>): void {
     this.#status = { ...this.#status, ...change, busyShare: this.busy.share };
     this.#showStatus(this.#status);
@@ -108,7 +115,7 @@ export class Meter {
 
   /** A training step of this tab, with so many micro-batches to carry backward. */
   begin(epoch: number, step: number, microBatches: number): void {
-    this.#recording = { epoch, step, begun: this.#now(), spans: [], waits: [] };
+    this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, spans: [], waits: [] };
     this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches } });
   }
 
@@ -140,12 +147,10 @@ export class Meter {
     const recording = this.#recording;
     this.#recording = null;
     if (!recording) return;
-    const { epoch, step, begun, spans, waits } = recording;
-    const seconds = this.#now() - begun;
-    this.show({
-      activity: 'waiting',
-      lastStep: { epoch, step, seconds, spans: longest(spans), waits: longest(waits) },
-    });
+    const { epoch, step, begun, bytesBefore, spans, waits } = recording;
+    const measured = { seconds: this.#now() - begun, bytes: this.#bytes - bytesBefore };
+    const lastStep = { epoch, step, ...measured, spans: longest(spans), waits: longest(waits) };
+    this.show({ activity: 'waiting', lastStep });
   }
 
   /** What was recorded of a step that is given up is no step's. */

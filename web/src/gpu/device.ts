@@ -29,17 +29,21 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
     requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
     requiredLimits,
   });
-  const { info } = adapter;
-  const described = `${info.vendor} ${info.architecture} ${info.description} ${info.device}`;
   return success({
     device,
-    family: adapterFamily(info, device.features),
-    profile: {
-      vendor: info.vendor.slice(0, 200),
-      architecture: info.architecture.slice(0, 200),
-      description: info.description.slice(0, 200),
-      software: SOFTWARE.test(described) || info.isFallbackAdapter === true,
-      browser: browser.slice(0, 200),
-    },
+    family: adapterFamily(adapter.info, device.features),
+    profile: adapterProfile(adapter.info, browser),
   });
+}
+
+/** What others are told of an adapter. */
+export function adapterProfile(info: GPUAdapterInfo, browser: string): AdapterProfile {
+  const described = `${info.vendor} ${info.architecture} ${info.description} ${info.device}`;
+  return {
+    vendor: info.vendor.slice(0, 200),
+    architecture: info.architecture.slice(0, 200),
+    description: info.description.slice(0, 200),
+    software: SOFTWARE.test(described) || info.isFallbackAdapter === true,
+    browser: browser.slice(0, 200),
+  };
 }
