@@ -12,12 +12,15 @@ import { Mesh } from '../net/mesh.ts';
 import { Signaling, type SignalingState } from '../net/signaling.ts';
 import { openWebSocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
+import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
-import { type DonorEvent, type DonorState, isMember, mayDonate } from './state.ts';
+import { type DonorEvent, type DonorState, due, isBarred, isMember, mayDonate } from './state.ts';
 
 const SOCKET_PATH = '/api/donor';
 /** How often links are asked whether they live. */
 const PULSE_MS = 1_000;
+/** How often a snooze looks at the clock on the wall: a machine that slept may wake past its end. */
+const SNOOZE_LOOK_MS = 5_000;
 
 export class Donor implements DonorPage {
   readonly #live: Live<DonorState, DonorEvent>;
@@ -35,19 +38,44 @@ export class Donor implements DonorPage {
   // What a person can press.
 
   donate(): void {
-    if (!mayDonate(this.#live.current)) return;
+    if (!mayDonate(this.#live.current) || isBarred(this.#live.current)) return;
     this.#trouble = null;
     this.#live.dispatch({ type: 'donateClicked' });
     void this.#start();
   }
 
   ask(what: 'pause' | 'resume' | 'leave'): void {
-    if (!isMember(this.#live.current)) {
+    const { phase } = this.#live.current;
+    if (what === 'resume' && phase.kind === 'paused' && !phase.connected) {
+      this.#live.dispatch({ type: 'resumedAfresh' });
+      void this.#start();
+    } else if (!isMember(this.#live.current)) {
       if (what === 'leave') this.leaveNow(); // the server does not know this tab: there is nobody to ask
-      return;
-    }
-    this.#live.dispatch({ type: 'asked', what });
-    this.sendServer({ type: what });
+    } else this.#ask(what === 'pause' ? { type: 'asked', what, rest: { kind: 'button' } } : { type: 'asked', what });
+  }
+
+  /** Finishes the step as a pause does, then goes on by itself. */
+  snooze(milliseconds: number): void {
+    if (!isMember(this.#live.current)) return;
+    const untilMs = Date.now() + milliseconds;
+    this.#ask({ type: 'asked', what: 'pause', rest: { kind: 'snooze', untilMs } });
+    void this.#wakeAt(untilMs);
+  }
+
+  /** Without finishing anything: the worker and with it all work on the GPU ends here and now. */
+  pauseNow(): void {
+    this.#stop();
+    this.#live.dispatch({ type: 'pausedAtOnce' });
+  }
+
+  prefer(preferences: Preferences): void {
+    this.#live.dispatch({ type: 'preferred', preferences });
+    this.#obey();
+  }
+
+  visible(isVisible: boolean): void {
+    this.#live.dispatch({ type: 'visibilityChanged', hidden: !isVisible });
+    this.#obey();
   }
 
   /** From now on; what concerns memory, from the next plan on. */
@@ -69,7 +97,7 @@ export class Donor implements DonorPage {
     const sent = this.#signaling?.send(message) ?? false;
     if (!sent || message.type !== 'measured') return;
     this.#live.dispatch({ type: 'admitted' });
-    if (this.#live.current.wantsPause) this.#signaling?.send({ type: 'pause' });
+    if (this.#live.current.pending === 'pause') this.#signaling?.send({ type: 'pause' });
   }
 
   async recall(key: string): Promise<string | null> {
@@ -123,6 +151,27 @@ export class Donor implements DonorPage {
     setTimeout(() => {
       if (this.#live.current.phase.kind === 'reconnecting' && !this.#bridge) void this.#start();
     }, pauseMs);
+  }
+
+  #ask(event: Extract<DonorEvent, { type: 'asked' }>): void {
+    this.#live.dispatch(event);
+    this.sendServer({ type: event.what });
+  }
+
+  /** Asks the server for what the page's own conditions want. */
+  #obey(): void {
+    const what = due(this.#live.current);
+    if (what !== null) this.#ask({ type: 'asked', what });
+  }
+
+  async #wakeAt(untilMs: number): Promise<void> {
+    for (;;) {
+      const { rest } = this.#live.current;
+      if (rest?.kind !== 'snooze' || rest.untilMs !== untilMs) return;
+      const leftMs = untilMs - Date.now();
+      if (leftMs <= 0) return this.ask('resume');
+      await this.#wait(Math.min(leftMs, SNOOZE_LOOK_MS));
+    }
   }
 
   async #start(): Promise<void> {
@@ -203,6 +252,7 @@ export class Donor implements DonorPage {
     if (message.type === 'welcome') this.#openMesh(bridge, message.peer, message.iceServers);
     this.#live.dispatch({ type: 'serverSaid', message });
     if (message.type !== 'snapshot') bridge.serverSaid(message);
+    this.#obey();
     if (message.type === 'standby' && message.state === 'left') this.#stop();
   }
 
@@ -219,6 +269,7 @@ export class Donor implements DonorPage {
       me,
       iceServers,
       openLink: openSimplePeerLink,
+      relayOnly: this.#live.current.preferences.relayOnly,
       now: () => performance.now(),
       sendSignal: (to, epoch, attempt, data) => this.sendServer({ type: 'signal', to, epoch, attempt, data }),
       sendBytes: (message) => this.#signaling?.sendBytes(message) ?? false,

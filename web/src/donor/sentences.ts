@@ -2,7 +2,9 @@
 import { assertNever } from '../../../swarm/base.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
-import { type DonorState, type FailureReason, ownEntry } from './state.ts';
+import { timeText } from '../page/format.ts';
+import { type DonorState, type FailureReason, ownEntry, restReason } from './state.ts';
+import { workSentence } from './work.ts';
 
 export interface Failure {
   readonly what: string;
@@ -98,13 +100,13 @@ export function headlineOf(state: DonorState): Headline {
       return headline('wait', '◔', 'Joined', isPreparing ? ACTIVITIES.preparing : waiting);
     }
     case 'computing':
-      return headline('good', '●', 'Computing', ACTIVITIES[status?.activity ?? 'computing']);
+      return headline('good', '●', 'Computing', computingSentence(state));
     case 'spare':
       return phase.finished
         ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
         : headline('calm', '○', 'Spare', 'Every place is taken. Your GPU rests until one is free.');
     case 'paused':
-      return headline('calm', '◐', 'Paused', 'Your GPU rests until you resume.');
+      return pausedHeadline(state, phase.connected);
     case 'left':
       return phase.confirmed
         ? headline('calm', '○', 'Left', 'You have left. The swarm has what it needs, and your GPU is free again.')
@@ -116,6 +118,27 @@ export function headlineOf(state: DonorState): Headline {
     default:
       return assertNever(phase);
   }
+}
+
+function computingSentence(state: DonorState): string {
+  const { status } = state;
+  // The worker's word for the time before this step may still stand.
+  const activity = status?.activity === 'preparing' || status === null ? 'computing' : status.activity;
+  return status?.lastStep && activity !== 'evaluating' ? workSentence(state, status.lastStep) : ACTIVITIES[activity];
+}
+
+function pausedHeadline(state: DonorState, isConnected: boolean): Headline {
+  if (!isConnected) {
+    return headline('calm', '◐', 'Paused', 'Stopped at once: nothing computes here, and nothing is connected.');
+  }
+  const { rest } = state;
+  if (rest?.kind === 'snooze') {
+    const until = `Your GPU rests until ${timeText(rest.untilMs)}, then it goes on by itself.`;
+    return headline('calm', '◐', 'Snoozing', until);
+  }
+  return restReason(state) === 'hidden'
+    ? headline('calm', '◐', 'Paused', 'This tab is not on screen. It goes on by itself when it is.')
+    : headline('calm', '◐', 'Paused', 'Your GPU rests until you resume.');
 }
 
 const STARTING = {

@@ -1,13 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { REFUSAL_REASONS, type ServerMessage, type Snapshot } from '../../../swarm/messages.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
+import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { failureText, headlineOf } from './sentences.ts';
 import {
   contributedTokens,
   type DonorEvent,
   type DonorPhase,
   type DonorState,
+  due,
   INITIAL_STATE,
+  isBarred,
+  isMember,
   mayDonate,
   nextState,
 } from './state.ts';
@@ -46,13 +51,17 @@ const said = (message: Partial<ServerMessage>): DonorEvent => ({
 const WELCOME = said({
   type: 'welcome',
   peer: peerId('me'),
-  run: { name: 'r', train: { steps: 9 } } as Extract<ServerMessage, { type: 'welcome' }>['run'],
+  run: { name: 'r', train: { steps: 9, globalBatchSize: 2, sequenceLength: 8 } } as Extract<
+    ServerMessage,
+    { type: 'welcome' }
+  >['run'],
 });
 const ADMITTED: DonorEvent = { type: 'admitted' };
 const START = said({ type: 'start', epoch: 1, step: 0 });
 const PREPARE = said({ type: 'prepare', epoch: 1 });
 const standby = (state: 'paused' | 'left' | 'spare' | 'finished'): DonorEvent => said({ type: 'standby', state });
-const asked = (what: 'pause' | 'resume' | 'leave'): DonorEvent => ({ type: 'asked', what });
+const asked = (what: 'pause' | 'resume' | 'leave'): DonorEvent =>
+  what === 'pause' ? { type: 'asked', what, rest: { kind: 'button' } } : { type: 'asked', what };
 const CLICK: DonorEvent = { type: 'donateClicked' };
 const OPENED: DonorEvent = { type: 'gpuOpened', adapter: ADAPTER };
 const CLOSED: DonorEvent = { type: 'signalingChanged', state: { kind: 'closed', pauseMs: 500 } };
@@ -106,8 +115,8 @@ describe('a donor’s state', () => {
 
   test('who paused stays paused over a lost connection', () => {
     const again = reached(CLICK, WELCOME, START, asked('pause'), standby('paused'), CLOSED, WELCOME);
-    expect([again.wantsPause, again.pending]).toEqual([true, 'pause']);
-    expect(reached(CLICK, WELCOME, asked('pause'), asked('resume'), CLOSED, WELCOME).wantsPause).toBe(false);
+    expect([again.rest, again.pending]).toEqual([{ kind: 'button' }, 'pause']);
+    expect(reached(CLICK, WELCOME, asked('pause'), asked('resume'), CLOSED, WELCOME).rest).toBeNull();
   });
 
   test('contributed tokens add up over connections, and start over with a new visit', () => {
@@ -143,5 +152,106 @@ describe('a donor’s state', () => {
       expect(failureText(reason).what).toMatch(/\.$/);
       expect(failureText(reason).advice).toMatch(/\.$/);
     }
+  });
+});
+
+const ONLY_VISIBLE: DonorEvent = { type: 'preferred', preferences: { ...DEFAULT_PREFERENCES, onlyVisible: true } };
+const seen = (isVisible: boolean): DonorEvent => ({ type: 'visibilityChanged', hidden: !isVisible });
+/** What the page asks when it obeys its conditions. */
+const obeyed = (state: DonorState): DonorState => {
+  const what = due(state);
+  return what ? nextState(state, { type: 'asked', what }) : state;
+};
+
+describe('what stops a donor', () => {
+  const AT_WORK = [CLICK, WELCOME, START];
+
+  test('a snooze is a pause with an end, and is forgotten with the resume', () => {
+    const snoozed: DonorEvent = { type: 'asked', what: 'pause', rest: { kind: 'snooze', untilMs: 60_000 } };
+    const resting = reached(...AT_WORK, snoozed, standby('paused'));
+    expect(headlineOf(resting).word).toBe('Snoozing');
+    expect(due(resting)).toBeNull();
+    expect(nextState(resting, asked('resume'))).toMatchObject({ rest: null, pending: 'resume' });
+  });
+
+  test('pausing at once ends the connection too; to resume is to start, and what was given stays given', () => {
+    const stopped = reached(...AT_WORK, snapshot({ tokens: 40 }), { type: 'pausedAtOnce' });
+    expect([stopped.phase, stopped.pending, isMember(stopped)]).toEqual([
+      { kind: 'paused', connected: false },
+      null,
+      false,
+    ]);
+    expect([mayDonate(stopped), due(stopped)]).toEqual([false, null]);
+    const again = [{ type: 'resumedAfresh' } as const, OPENED, WELCOME, ADMITTED].reduce(nextState, stopped);
+    expect([again.phase.kind, again.rest, contributedTokens(again)]).toEqual(['joined', null, 40]);
+  });
+
+  test('a tab that computes only when it is seen asks for a pause and for the resume by itself', () => {
+    expect(due(reached(...AT_WORK, seen(false)))).toBeNull();
+    const hidden = reached(...AT_WORK, ONLY_VISIBLE, seen(false));
+    expect(due(hidden)).toBe('pause');
+    const paused = nextState(obeyed(hidden), standby('paused'));
+    expect([paused.phase.kind, due(paused)]).toEqual(['paused', null]);
+    expect(headlineOf(paused).sentence).toContain('not on screen');
+    const back = nextState(paused, seen(true));
+    expect(due(back)).toBe('resume');
+    expect(due(obeyed(back))).toBeNull();
+  });
+
+  test('a tab that comes back before its pause is confirmed takes it back', () => {
+    const pausing = obeyed(reached(...AT_WORK, ONLY_VISIBLE, seen(false)));
+    expect(due(nextState(pausing, seen(true)))).toBe('resume');
+  });
+
+  test('a person’s pause outlasts what the page sees', () => {
+    const state = reached(...AT_WORK, ONLY_VISIBLE, asked('pause'), standby('paused'), seen(false), seen(true));
+    expect(due(state)).toBeNull();
+  });
+
+  test('who leaves, has finished or is no member is asked for nothing', () => {
+    expect(due(reached(...AT_WORK, asked('leave'), ONLY_VISIBLE, seen(false)))).toBeNull();
+    expect(due(reached(...AT_WORK, standby('finished'), ONLY_VISIBLE, seen(false)))).toBeNull();
+    expect(due(reached(CLICK, ONLY_VISIBLE, seen(false)))).toBeNull();
+    // It is asked as soon as it is one.
+    expect(reached(CLICK, ONLY_VISIBLE, seen(false), WELCOME).pending).toBe('pause');
+  });
+
+  test('a phone is barred until its owner allows it', () => {
+    const machine = { ...INITIAL_STATE.machine, isPhone: true };
+    const phone = reached({ type: 'machineSeen', machine });
+    expect(isBarred(phone)).toBe(true);
+    const preferences = { ...DEFAULT_PREFERENCES, phone: true };
+    expect(isBarred(nextState(phone, { type: 'preferred', preferences }))).toBe(false);
+  });
+});
+
+describe('what a visit leaves to the next one', () => {
+  test('limits, preferences and what the browser is stay; the visit itself goes', () => {
+    const before = reached(CLICK, WELCOME, START, ONLY_VISIBLE, { type: 'otherTabsSeen', count: 2 }, standby('left'));
+    const next = nextState(before, CLICK);
+    expect(next).toMatchObject({
+      otherTabs: 2,
+      preferences: { onlyVisible: true },
+      visit: 2,
+      snapshot: null,
+      me: null,
+    });
+  });
+
+  test('the trace of a step stays one object until the next step’s', () => {
+    const lastStep = { epoch: 1, step: 0, seconds: 2, bytes: 100, spans: [], waits: [] };
+    const status: DonorStatus = {
+      ...{ activity: 'waiting', step: 0, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+      ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep },
+    };
+    const showed = (step: number): DonorEvent => ({
+      type: 'workerShowed',
+      status: { ...status, lastStep: { ...lastStep, step } },
+    });
+    const first = reached(CLICK, showed(0));
+    const second = nextState(first, showed(0));
+    expect(first.minuteBytes).toBe(3_000);
+    expect(second.status?.lastStep).toBe(first.status?.lastStep);
+    expect(nextState(second, showed(1)).status?.lastStep).not.toBe(first.status?.lastStep);
   });
 });

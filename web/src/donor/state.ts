@@ -4,9 +4,20 @@
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, RefusalReason, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import type {
+  AdapterProfile,
+  LinkReport,
+  RefusalReason,
+  RunFacts,
+  ServerMessage,
+  Snapshot,
+} from '../../../swarm/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
+import { type Credit, NO_CREDIT } from './credit.ts';
+import type { LogEntry } from './log.ts';
+import { type Machine, UNKNOWN_MACHINE } from './machine.ts';
+import { DEFAULT_PREFERENCES, type Preferences } from './preferences.ts';
 
 export type FailureReason =
   | 'insecure'
@@ -25,27 +36,46 @@ export type DonorPhase =
   | { readonly kind: 'joined' }
   | { readonly kind: 'computing' }
   | { readonly kind: 'spare'; readonly finished: boolean }
-  | { readonly kind: 'paused' }
+  /** connected: the server keeps this tab in its books; else everything here has ended until it is resumed. */
+  | { readonly kind: 'paused'; readonly connected: boolean }
   /** confirmed: the server took over what this tab kept before it left. */
   | { readonly kind: 'left'; readonly confirmed: boolean }
   | { readonly kind: 'failed'; readonly reason: FailureReason; readonly detail: string }
   | { readonly kind: 'reconnecting'; readonly reason: 'server' | 'deviceLost' | 'internal' };
+
+/** Of the newest step in what a minute moves: one step alone says little. */
+const NEWEST_WEIGHT = 0.2;
+
+/** Why a person wants the GPU to rest. */
+export type Rest = { readonly kind: 'button' } | { readonly kind: 'snooze'; readonly untilMs: number };
 
 export interface DonorState {
   readonly phase: DonorPhase;
   /** A button that was pressed and not confirmed yet. */
   readonly pending: 'pause' | 'resume' | 'leave' | null;
   /** Kept over a lost connection: a person who paused stays paused. */
-  readonly wantsPause: boolean;
+  readonly rest: Rest | null;
+  /** The tab is not on screen. */
+  readonly hidden: boolean;
   readonly adapter: AdapterProfile | null;
   readonly me: PeerId | null;
-  readonly run: { readonly name: string; readonly steps: number } | null;
+  readonly run: { readonly name: string; readonly steps: number; readonly stepTokens: number } | null;
   readonly snapshot: Snapshot | null;
   readonly status: DonorStatus | null;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
   readonly links: readonly LinkReport[];
-  /** What the person gives; kept as long as the page is open. */
+  /** What the person gives, and how this page behaves; kept for the next visit. */
   readonly limits: Limits;
+  readonly preferences: Preferences;
+  readonly machine: Machine;
+  /** Tabs of this browser that donate the same GPU. */
+  readonly otherTabs: number;
+  readonly credit: Credit;
+  readonly log: readonly LogEntry[];
+  /** What a minute of the newest steps moved, of this visit or an earlier one. */
+  readonly minuteBytes: number | null;
+  /** Clicks on the button so far. */
+  readonly visit: number;
   /** Contributed under earlier connections of this visit; the server counts each connection anew. */
   readonly earlierTokens: number;
 }
@@ -62,13 +92,23 @@ export type DonorEvent =
   /** The kernels' check is passed, and the server told. */
   | { readonly type: 'admitted' }
   | { readonly type: 'limited'; readonly limits: Limits }
-  | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave' }
+  | { readonly type: 'preferred'; readonly preferences: Preferences }
+  | { readonly type: 'machineSeen'; readonly machine: Machine }
+  | { readonly type: 'visibilityChanged'; readonly hidden: boolean }
+  | { readonly type: 'otherTabsSeen'; readonly count: number }
+  | { readonly type: 'creditRead'; readonly credit: Credit }
+  | { readonly type: 'trafficRead'; readonly minuteBytes: number }
+  /** Without `rest` nobody pressed a button: the page's own conditions ask. */
+  | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave'; readonly rest?: Rest }
+  | { readonly type: 'pausedAtOnce' }
+  | { readonly type: 'resumedAfresh' }
   | { readonly type: 'leftUnconfirmed' };
 
 export const INITIAL_STATE: DonorState = {
   phase: { kind: 'idle' },
   pending: null,
-  wantsPause: false,
+  rest: null,
+  hidden: false,
   adapter: null,
   me: null,
   run: null,
@@ -76,6 +116,13 @@ export const INITIAL_STATE: DonorState = {
   status: null,
   links: [],
   limits: NO_LIMITS,
+  preferences: DEFAULT_PREFERENCES,
+  machine: UNKNOWN_MACHINE,
+  otherTabs: 0,
+  credit: NO_CREDIT,
+  log: [],
+  minuteBytes: null,
+  visit: 0,
   earlierTokens: 0,
 };
 
@@ -93,15 +140,33 @@ export function mayDonate({ phase }: DonorState): boolean {
   return phase.kind === 'idle' || phase.kind === 'left' || phase.kind === 'failed';
 }
 
+/** A phone whose owner has not said that it may compute. */
+export const isBarred = ({ machine, preferences }: DonorState): boolean => machine.isPhone && !preferences.phone;
+
 /** Whether the server has this tab in its books, so that pause and leave mean something. */
 export function isMember({ phase }: DonorState): boolean {
-  return ['joined', 'computing', 'spare', 'paused'].includes(phase.kind);
+  return phase.kind === 'paused' ? phase.connected : ['joined', 'computing', 'spare'].includes(phase.kind);
+}
+
+/** Why the GPU is to rest, the person's wish first. */
+export function restReason({ rest, hidden, preferences }: DonorState): Rest['kind'] | 'hidden' | null {
+  return rest?.kind ?? (hidden && preferences.onlyVisible ? 'hidden' : null);
+}
+
+/** What the server must be asked for, so that what is wanted becomes true. */
+export function due(state: DonorState): 'pause' | 'resume' | null {
+  const { phase, pending } = state;
+  if (!isMember(state) || pending === 'leave' || (phase.kind === 'spare' && phase.finished)) return null;
+  const isResting = pending === 'pause' || (phase.kind === 'paused' && pending !== 'resume');
+  const wantsRest = restReason(state) !== null;
+  if (wantsRest === isResting) return null;
+  return wantsRest ? 'pause' : 'resume';
 }
 
 export function nextState(state: DonorState, event: DonorEvent): DonorState {
   switch (event.type) {
     case 'donateClicked':
-      return { ...INITIAL_STATE, limits: state.limits, phase: { kind: 'starting', waitsFor: 'gpu' } };
+      return begun(state);
     case 'gpuOpened': {
       const isFirst = state.phase.kind === 'starting';
       return {
@@ -119,22 +184,68 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
     case 'serverSaid':
       return afterMessage(state, event.message);
     case 'workerShowed':
-      return { ...state, status: event.status };
+      return afterStatus(state, event.status);
     case 'linksMeasured':
       return { ...state, links: event.links };
     case 'admitted':
-      return { ...state, phase: { kind: 'joined' }, pending: state.wantsPause ? 'pause' : null };
+      return { ...state, phase: { kind: 'joined' }, pending: restReason(state) === null ? null : 'pause' };
     case 'limited':
       return { ...state, limits: event.limits };
+    case 'preferred':
+      return { ...state, preferences: event.preferences };
+    case 'machineSeen':
+      return { ...state, machine: event.machine };
+    case 'visibilityChanged':
+      return { ...state, hidden: event.hidden };
+    case 'otherTabsSeen':
+      return { ...state, otherTabs: event.count };
+    case 'creditRead':
+      return { ...state, credit: event.credit };
+    case 'trafficRead':
+      return { ...state, minuteBytes: event.minuteBytes };
     case 'asked': {
-      const wantsPause = event.what === 'pause' || (event.what === 'leave' && state.wantsPause);
-      return { ...state, pending: event.what, wantsPause };
+      const rest = event.what === 'resume' ? null : (event.rest ?? state.rest);
+      return { ...state, pending: event.what, rest };
     }
+    case 'pausedAtOnce':
+      return {
+        ...state,
+        phase: { kind: 'paused', connected: false },
+        pending: null,
+        rest: state.rest ?? { kind: 'button' },
+        status: null,
+        links: [],
+      };
+    case 'resumedAfresh':
+      return { ...state, phase: { kind: 'starting', waitsFor: 'gpu' }, pending: null, rest: null };
     case 'leftUnconfirmed':
-      return { ...state, phase: { kind: 'left', confirmed: false }, pending: null, wantsPause: false };
+      return { ...state, phase: { kind: 'left', confirmed: false }, pending: null, rest: null };
     default:
       return assertNever(event);
   }
+}
+
+/** A new visit: what the page knows stays, what the last visit was goes. */
+function begun(state: DonorState): DonorState {
+  const { limits, preferences, hidden, machine, otherTabs, credit, log, minuteBytes, visit } = state;
+  const kept = { limits, preferences, hidden, machine, otherTabs, credit, log, minuteBytes };
+  return { ...INITIAL_STATE, ...kept, visit: visit + 1, phase: { kind: 'starting', waitsFor: 'gpu' } };
+}
+
+/** A trace comes again with every status until the next step's: the same one stays the same object, drawn once. */
+function afterStatus(state: DonorState, status: DonorStatus): DonorState {
+  const { lastStep } = status;
+  const before = state.status?.lastStep;
+  if (!lastStep) return { ...state, status };
+  if (before && before.step === lastStep.step && before.epoch === lastStep.epoch) {
+    return { ...state, status: { ...status, lastStep: before } };
+  }
+  const newest = (lastStep.bytes / Math.max(lastStep.seconds, 0.001)) * 60;
+  return {
+    ...state,
+    status,
+    minuteBytes: newest * NEWEST_WEIGHT + (state.minuteBytes ?? newest) * (1 - NEWEST_WEIGHT),
+  };
 }
 
 function afterSignaling(state: DonorState, signaling: SignalingState): DonorState {
@@ -163,7 +274,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
         phase: { kind: 'starting', waitsFor: 'check' },
         pending: null,
         me: message.peer,
-        run: { name: message.run.name, steps: message.run.train.steps },
+        run: { name: message.run.name, ...runSize(message.run.train) },
         snapshot: null,
         status: null,
         earlierTokens: contributedTokens(state),
@@ -188,6 +299,11 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
   }
 }
 
+const runSize = ({ steps, globalBatchSize, sequenceLength }: RunFacts['train']) => ({
+  steps,
+  stepTokens: globalBatchSize * sequenceLength,
+});
+
 /** What concerns a plan concerns its members: an answer that was overtaken by a pause changes nothing. */
 function inPlan(state: DonorState, phase: DonorPhase): DonorState {
   if (!isMember(state)) return state;
@@ -198,16 +314,20 @@ function inPlan(state: DonorState, phase: DonorPhase): DonorState {
 function afterStandby(state: DonorState, standby: 'paused' | 'left' | 'spare' | 'finished'): DonorState {
   switch (standby) {
     case 'paused':
-      return { ...state, phase: { kind: 'paused' }, pending: state.pending === 'pause' ? null : state.pending };
+      return {
+        ...state,
+        phase: { kind: 'paused', connected: true },
+        pending: state.pending === 'pause' ? null : state.pending,
+      };
     case 'left':
-      return { ...state, phase: { kind: 'left', confirmed: true }, pending: null, wantsPause: false };
+      return { ...state, phase: { kind: 'left', confirmed: true }, pending: null, rest: null };
     case 'spare':
     case 'finished':
       return {
         ...state,
         phase: { kind: 'spare', finished: standby === 'finished' },
         pending: state.pending === 'leave' ? 'leave' : null,
-        wantsPause: false,
+        rest: null,
       };
     default:
       return assertNever(standby);
@@ -220,7 +340,7 @@ function afterSnapshot(state: DonorState): DonorState {
   if (!entry || !isMember(state)) return state;
   const { phase, pending } = state;
   if (entry.state === 'paused' && pending !== 'resume' && phase.kind !== 'paused') {
-    return { ...state, phase: { kind: 'paused' }, pending: pending === 'pause' ? null : pending };
+    return { ...state, phase: { kind: 'paused', connected: true }, pending: pending === 'pause' ? null : pending };
   }
   if (entry.state === 'spare' && (phase.kind === 'joined' || phase.kind === 'computing')) {
     return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished' } };

@@ -7,7 +7,9 @@ import {
   layersText,
   lossText,
   millisecondsText,
+  percentText,
   rateText,
+  trafficText,
 } from './format.ts';
 
 describe('format', () => {
@@ -46,6 +48,18 @@ describe('format', () => {
       '3.3 MiB',
       '40 GiB',
     ]);
+  });
+
+  test('traffic has decimal units, shares are as exact as they are small', () => {
+    expect([0, 1_500, 45_600, 999_900, 34_000_000, 2.5e9].map(trafficText)).toEqual([
+      '0.0 kB',
+      '1.5 kB',
+      '46 kB',
+      '1.0 MB',
+      '34 MB',
+      '2.5 GB',
+    ]);
+    expect([null, 0, 0.004, 0.1, 0.256, 1].map(percentText)).toEqual(['–', '0 %', '0.4 %', '10 %', '26 %', '100 %']);
   });
 
   test('durations are as exact as one needs', () => {

@@ -67,6 +67,23 @@ export function byteRateText(bytesPerSecond: number | null): string {
   return megabytes < 0.1 ? `${Math.max(1, Math.round(megabytes * 1e3))} kB/s` : `${megabytes.toFixed(1)} MB/s`;
 }
 
+/** Of one: `23 %`, `0.4 %`. */
+export const percentText = (share: number | null): string =>
+  share === null ? NOTHING : `${share > 0 && share < 0.0995 ? (share * 100).toFixed(1) : Math.round(share * 100)} %`;
+
+/** A time of day, as the person's own clocks have it. */
+export const timeText = (atMs: number): string =>
+  new Date(atMs).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+
+/** Decimal units, as traffic is counted. */
+export function trafficText(bytes: number): string {
+  const units = ['kB', 'MB', 'GB'];
+  let value = bytes / 1e3;
+  let unit = 0;
+  for (; value >= 999.5 && unit < units.length - 1; unit++) value /= 1e3;
+  return `${value.toFixed(value < 9.95 ? 1 : 0)} ${units[unit]}`;
+}
+
 export const ROUTES = {
   direct: { tone: 'good', glyph: '●', word: 'direct' },
   relayed: { tone: 'wait', glyph: '↑', word: 'relayed' },

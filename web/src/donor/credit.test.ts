@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { credited, creditOf, creditText, NO_CREDIT, share } from './credit.ts';
+
+const DAY = '2026-11-21';
+
+test('tokens add up over visits, run by run', () => {
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: DAY });
+  const two = credited(one, { run: 'b', tokens: 7, runTokens: 7, day: DAY });
+  const three = credited(two, { run: 'a', tokens: 50, runTokens: 600, day: '2026-11-22' });
+  expect(three.runs).toEqual([
+    { run: 'b', tokens: 7, runTokens: 7, firstDay: DAY, lastDay: DAY },
+    { run: 'a', tokens: 150, runTokens: 600, firstDay: DAY, lastDay: '2026-11-22' },
+  ]);
+  expect(three.runs.map(share)).toEqual([1, 0.25]);
+  expect(share({ tokens: 0, runTokens: 0 })).toBeNull();
+});
+
+test('a run that goes back takes its tokens back, but no more than all', () => {
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: DAY });
+  expect(credited(one, { run: 'a', tokens: -30, runTokens: 300, day: DAY }).runs[0]?.tokens).toBe(70);
+  expect(credited(one, { run: 'a', tokens: -130, runTokens: 300, day: DAY }).runs[0]?.tokens).toBe(0);
+});
+
+test('a run that began anew under its name begins anew here', () => {
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: DAY });
+  const again = credited(one, { run: 'a', tokens: 10, runTokens: 20, day: '2026-12-01' });
+  expect(again.runs).toEqual([{ run: 'a', tokens: 10, runTokens: 20, firstDay: '2026-12-01', lastDay: '2026-12-01' }]);
+});
+
+test('what is no record is none', () => {
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 1, runTokens: 1, day: DAY });
+  expect(creditOf(creditText(one))).toEqual(one);
+  for (const text of [null, '', '{', '[]', '{"version":2,"runs":[]}', '{"version":1,"runs":[{"run":"a"}]}']) {
+    expect(creditOf(text)).toEqual(NO_CREDIT);
+  }
+});

@@ -1,0 +1,89 @@
+/** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
+import { useState } from 'preact/hooks';
+import { countText, percentText } from '../page/format.ts';
+import { type Credit, creditText, share } from './credit.ts';
+
+interface CreditProps {
+  readonly credit: Credit;
+  readonly forget: () => void;
+}
+
+export function CreditCard({ credit, forget }: CreditProps) {
+  if (credit.runs.length === 0) return null;
+  const runs = credit.runs.toReversed();
+  return (
+    <details class="card credit">
+      <summary>What you gave</summary>
+      <div class="table">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col" class="number">
+                Tokens
+              </th>
+              <th scope="col" class="number">
+                Share
+              </th>
+              <th scope="col">Last day</th>
+            </tr>
+          </thead>
+          <tbody>
+            {runs.map((entry) => (
+              <tr key={entry.run}>
+                <th scope="row">{entry.run}</th>
+                <td class="number">{countText(entry.tokens)}</td>
+                <td class="number">{percentText(share(entry))}</td>
+                <td>{entry.lastDay}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="soft small">
+        Counted by the server, and only steps that are committed. This record is kept in this browser and nowhere else;
+        the share is of all the run's tokens when you were last here.
+      </p>
+      <Record credit={credit} forget={forget} />
+    </details>
+  );
+}
+
+function Record({ credit, forget }: CreditProps) {
+  const [isAsking, ask] = useState(false);
+  if (!isAsking) {
+    return (
+      <div class="buttons">
+        <button type="button" onClick={() => download(credit)}>
+          Export
+        </button>
+        <button type="button" onClick={() => ask(true)}>
+          Delete
+        </button>
+      </div>
+    );
+  }
+  const answer = (isSure: boolean): void => {
+    ask(false);
+    if (isSure) forget();
+  };
+  return (
+    <div class="buttons">
+      <span>Delete this record for good?</span>
+      <button type="button" onClick={() => answer(true)}>
+        Delete for good
+      </button>
+      <button type="button" onClick={() => answer(false)}>
+        Keep
+      </button>
+    </div>
+  );
+}
+
+function download(credit: Credit): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([creditText(credit)], { type: 'application/json' }));
+  link.download = 'shoal-credit.json';
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

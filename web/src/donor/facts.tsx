@@ -1,0 +1,58 @@
+/** What a person should know before the click, and may read again at any time. */
+import { minuteText } from './work.ts';
+
+export interface FactsProps {
+  /** Who runs this server, as far as a browser can know. */
+  readonly host: string;
+  readonly minuteBytes: number | null;
+  readonly relayOnly: boolean;
+}
+
+const DIRECT =
+  'Donors are connected directly, so the other donors of the run, and the server, can see your IP address and the name of your GPU. With “Hide my IP address from other donors” under Limits only the server sees it, and the connections are slower.';
+const RELAYED =
+  'Only the server sees your IP address: you chose to hide it from the other donors. They see an id that is new with each connection; the server tells its operator the name of your GPU.';
+
+function trafficFact(minuteBytes: number | null): string {
+  if (minuteBytes !== null) return `Measured here most recently: ${minuteText(minuteBytes)}.`;
+  return 'Data flows both ways all the time: some megabytes a minute for a small model, like music; hundreds for a large one, like a film in 4K. It is shown as measured, and you can cap it.';
+}
+
+function facts({ host, minuteBytes, relayOnly }: FactsProps): readonly (readonly [string, string])[] {
+  return [
+    [
+      'What runs',
+      'GPU programs (WebGPU shaders) that come with this page and compute a part of a language model. They see the training text and the model, and nothing else of your computer: no files, no other tabs.',
+    ],
+    [
+      'For whom',
+      `Whoever runs ${host}: they chose the model and the text, and they keep the result. You are not paid.`,
+    ],
+    [
+      'What it costs',
+      `Power, heat, perhaps a loud fan: a laptop’s GPU draws some 15 to 60 watts at full load, a desktop’s 100 to 400; at half the GPU time it is about half of that. Prefer mains power. ${trafficFact(minuteBytes)}`,
+    ],
+    ['What others see', relayOnly ? RELAYED : DIRECT],
+    [
+      'What it never does',
+      'It installs nothing, reads no files, mines no coins, shows no ads, and never starts by itself: not now, not on your next visit.',
+    ],
+    [
+      'How to stop',
+      'Pause and Leave finish the step and hand your part over first; Pause now, or closing the tab, stops everything at once.',
+    ],
+  ];
+}
+
+export function Facts(props: FactsProps) {
+  return (
+    <dl class="facts">
+      {facts(props).map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

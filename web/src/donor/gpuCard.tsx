@@ -1,0 +1,80 @@
+/** Whether this browser's GPU can take part, why not, and what to do about it. */
+import { adapterText, bytesText } from '../page/format.ts';
+import { Chip } from '../page/parts.tsx';
+import { type BrowserName, GPU_ADVICE, type GpuSight, type Machine } from './machine.ts';
+
+const WHY: Readonly<Record<Extract<GpuSight, { kind: 'missing' }>['why'], string>> = {
+  insecure: 'A browser gives its GPU only to secure addresses: https, or localhost.',
+  noWebGpu: 'WebGPU is how a page computes on a GPU. This browser does not have it, or it is switched off.',
+  noAdapter: 'The browser has WebGPU, but gives this page no GPU: acceleration is off, or the driver is blocked.',
+};
+
+export function GpuCard({ machine }: { machine: Machine }) {
+  const { gpu } = machine;
+  return (
+    <section class="card" aria-labelledby="gpu">
+      <div class="live-head">
+        <h2 id="gpu">Your GPU</h2>
+        {gpu.kind === 'found' && <Chip tone="good" glyph="✓" word="Supported" />}
+        {gpu.kind === 'missing' && <Chip tone="bad" glyph="✕" word="Not usable here" />}
+        {gpu.kind === 'unknown' && <Chip tone="calm" glyph="◔" word="Looking" />}
+      </div>
+      {gpu.kind === 'found' && (
+        <>
+          <p class="adapter">
+            {adapterText(gpu.adapter)}
+            <span class="soft"> · buffers of up to {bytesText(gpu.maxBufferBytes)}</span>
+          </p>
+          {gpu.adapter.software && <SoftwareNotice />}
+          <p class="soft small">
+            After the click it computes for some seconds to prove that its results are right, and to measure its speed.
+          </p>
+        </>
+      )}
+      {gpu.kind === 'missing' && (
+        <>
+          <p>{WHY[gpu.why]}</p>
+          {gpu.why !== 'insecure' && <Advice browser={machine.browser} />}
+        </>
+      )}
+      {gpu.kind === 'unknown' && <p class="soft">Asking the browser.</p>}
+    </section>
+  );
+}
+
+export function SoftwareNotice() {
+  return (
+    <p class="notice">
+      <span aria-hidden="true">▲ </span>
+      This is a software adapter: the browser computes on the CPU, many times slower than on a GPU. It helps, and its
+      results are as good; where this computer has a GPU, hardware acceleration may be switched off in the browser's
+      settings.
+    </p>
+  );
+}
+
+/** This browser's first. */
+function Advice({ browser }: { browser: BrowserName | null }) {
+  const names = Object.keys(GPU_ADVICE) as BrowserName[]; // the keys of the table
+  const others = names.filter((name) => name !== browser);
+  return (
+    <>
+      {browser && (
+        <p>
+          <strong>What to do in {browser}:</strong> {GPU_ADVICE[browser]}
+        </p>
+      )}
+      <details>
+        <summary>{browser ? 'In other browsers' : 'What to do'}</summary>
+        <dl class="facts">
+          {others.map((name) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{GPU_ADVICE[name]}</dd>
+            </div>
+          ))}
+        </dl>
+      </details>
+    </>
+  );
+}

@@ -1,0 +1,81 @@
+/**
+ * What this browser keeps for the next visit: settings, credit, and how much traffic there was. The credit is read anew
+ * before it is added to, because another tab may have written meanwhile.
+ */
+import { type Credit, credited, creditOf, creditText, NO_CREDIT } from './credit.ts';
+import { type Settings, settingsOf, settingsText } from './preferences.ts';
+import { contributedTokens, type DonorState } from './state.ts';
+
+const SETTINGS = 'shoal.settings';
+const CREDIT = 'shoal.credit';
+const TRAFFIC = 'shoal.minuteBytes';
+
+function read(key: string): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null; // a browser that keeps nothing
+  }
+}
+
+function write(key: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(key);
+    else localStorage.setItem(key, value);
+  } catch {
+    // as above
+  }
+}
+
+export class Keeper {
+  readonly settings: Settings = settingsOf(read(SETTINGS));
+  readonly #onCredit: (credit: Credit) => void;
+  #visit = 0;
+  /** Of this visit, in the record already. */
+  #countedTokens = 0;
+
+  constructor(onCredit: (credit: Credit) => void) {
+    this.#onCredit = onCredit;
+  }
+
+  get credit(): Credit {
+    return creditOf(read(CREDIT));
+  }
+
+  get minuteBytes(): number | null {
+    const bytes = Number(read(TRAFFIC) ?? Number.NaN);
+    return Number.isFinite(bytes) && bytes > 0 ? bytes : null;
+  }
+
+  /** Every state that is shown. */
+  see(before: DonorState, after: DonorState): void {
+    const { limits, preferences, minuteBytes } = after;
+    if (limits !== before.limits || preferences !== before.preferences) {
+      write(SETTINGS, settingsText({ limits, preferences }));
+    }
+    if (minuteBytes !== before.minuteBytes && minuteBytes !== null) write(TRAFFIC, String(Math.round(minuteBytes)));
+    this.#count(after);
+  }
+
+  forgetCredit(): void {
+    write(CREDIT, null);
+    this.#onCredit(NO_CREDIT);
+  }
+
+  #count(state: DonorState): void {
+    if (state.visit !== this.#visit) {
+      this.#visit = state.visit;
+      this.#countedTokens = 0;
+    }
+    const { run, snapshot } = state;
+    const all = contributedTokens(state);
+    const tokens = all - this.#countedTokens;
+    if (!run || !snapshot || tokens === 0) return;
+    this.#countedTokens = all;
+    const runTokens = snapshot.committedSteps * run.stepTokens;
+    const day = new Date().toISOString().slice(0, 10);
+    const credit = credited(this.credit, { run: run.name, tokens, runTokens, day });
+    write(CREDIT, creditText(credit));
+    this.#onCredit(credit);
+  }
+}

@@ -1,0 +1,141 @@
+/** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
+import type { LinkReport } from '../../../swarm/messages.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
+import {
+  adapterText,
+  bytesText,
+  countText,
+  layersText,
+  lossText,
+  millisecondsText,
+  NOTHING,
+  percentText,
+  rateText,
+  trafficText,
+} from '../page/format.ts';
+import { Chip, Stat, StepProgress } from '../page/parts.tsx';
+import { SoftwareNotice } from './gpuCard.tsx';
+import { headlineOf } from './sentences.ts';
+import { contributedTokens, type DonorState, ownEntry } from './state.ts';
+import { StepTimeline } from './stepTimeline.tsx';
+import { StopControls } from './stopControls.tsx';
+import type { DonorActions } from './view.tsx';
+import { minuteText } from './work.ts';
+
+interface RunningProps {
+  readonly state: DonorState;
+  readonly actions: DonorActions;
+}
+
+export function Running({ state, actions }: RunningProps) {
+  const { snapshot, adapter, run, status } = state;
+  const { tone, glyph, word, sentence } = headlineOf(state);
+  const isAtWork = state.phase.kind === 'computing' && partOf(state).length > 0;
+  return (
+    <section class="card live" aria-labelledby="state">
+      <div class="live-head">
+        <h1 id="state">{run ? run.name : 'Your GPU in the swarm'}</h1>
+        <Chip tone={tone} glyph={glyph} word={word} announced />
+      </div>
+      <p class="sentence">{sentence}</p>
+      <StepProgress
+        done={snapshot?.committedSteps ?? null}
+        steps={snapshot?.steps ?? run?.steps ?? 0}
+        note={snapshot ? `${snapshot.donors.length} ${snapshot.donors.length === 1 ? 'donor' : 'donors'}` : NOTHING}
+      />
+      <StopControls state={state} actions={actions} />
+      <h2>This tab</h2>
+      <OwnNumbers state={state} />
+      {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
+      <Ways state={state} />
+      <h2>The run</h2>
+      <RunNumbers state={state} />
+      <p class="soft small adapter">
+        {adapter ? `Your GPU: ${adapterText(adapter)}` : 'Asking the browser for a GPU.'}
+      </p>
+      {adapter?.software && <SoftwareNotice />}
+    </section>
+  );
+}
+
+/** The stages of the plan that is being prepared or done; the worker knows them a moment before the snapshot does. */
+function partOf(state: DonorState): DonorStatus['stages'] {
+  const { phase, snapshot, status } = state;
+  const isPlanned = phase.kind === 'joined' || phase.kind === 'computing';
+  const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
+  if (!isPlanned || isHeld) return [];
+  return status?.stages.length ? status.stages : (ownEntry(state)?.stages ?? []);
+}
+
+function OwnNumbers({ state }: { state: DonorState }) {
+  const { snapshot, status } = state;
+  const stages = partOf(state);
+  const stageCount = Math.max(0, ...(snapshot?.donors ?? []).flatMap(({ stages: all }) => all.map((s) => s.stage + 1)));
+  const [first] = stages;
+  const place =
+    stages.length === 1 && first ? `${first.stage + 1}${stageCount ? ` of ${stageCount}` : ''}` : stages.length;
+  const { done, all } = status?.microBatches ?? { done: 0, all: 0 };
+  return (
+    <dl class="stats">
+      <Stat
+        label={stages.length > 1 ? 'Your stages' : 'Your stage'}
+        value={stages.length === 0 ? NOTHING : String(place)}
+        note={stages.map(({ layers }) => layersText(layers)).join(', ')}
+      />
+      <Stat
+        label="Micro-batches"
+        value={all > 0 ? `${done} of ${all}` : NOTHING}
+        note={status?.step != null && all > 0 ? `of step ${status.step + 1}` : undefined}
+      />
+      <Stat label="GPU busy" value={percentText(status?.busyShare ?? null)} note="measured, last minute" />
+      <Stat
+        label="GPU memory"
+        value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
+        note="used here"
+      />
+      <Stat label="Sent" value={status ? trafficText(status.bytesSent) : NOTHING} note="since it started" />
+      <Stat label="Received" value={status ? trafficText(status.bytesReceived) : NOTHING} note="since it started" />
+    </dl>
+  );
+}
+
+function medianRoundTrip(links: readonly LinkReport[]): number | null {
+  const all = links.flatMap(({ roundTripMs }) => roundTripMs ?? []).sort((a, b) => a - b);
+  return all[Math.floor(all.length / 2)] ?? null;
+}
+
+function RunNumbers({ state }: { state: DonorState }) {
+  const { snapshot, run } = state;
+  const tokens = contributedTokens(state);
+  const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
+  const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
+  return (
+    <dl class="stats four">
+      <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note="of the newest step" />
+      <Stat label="Held-out loss" value={lossText(snapshot?.evaluationLoss ?? null)} note="on unseen text" />
+      <Stat label="The swarm's speed" value={rateText(snapshot?.tokensPerSecond ?? null)} note="tokens a second" />
+      <Stat
+        label="You contributed"
+        value={countText(tokens)}
+        note={share === null ? 'tokens' : `tokens, ${percentText(share)} of the run`}
+      />
+    </dl>
+  );
+}
+
+/** How this tab reaches the others, and what that moves: what is relayed costs the server's line, and time. */
+function Ways({ state: { links, minuteBytes, preferences } }: { state: DonorState }) {
+  if (links.length === 0) return null;
+  const relayed = links.filter(({ route }) => route === 'relayed').length;
+  const direct = links.length - relayed;
+  const because = preferences.relayOnly
+    ? ', because you hide your IP address'
+    : ', which are slower; this page keeps trying for a direct one';
+  return (
+    <p class="soft small">
+      Your connections: {direct} direct, {relayed} through the server
+      {relayed > 0 && because}. Round trip {millisecondsText(medianRoundTrip(links))}.
+      {minuteBytes !== null && ` Traffic: ${minuteText(minuteBytes)}.`}
+    </p>
+  );
+}

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
+import type { StepTrace } from '../executor/meter.ts';
+import { INITIAL_STATE } from './state.ts';
+import { longestWait, minuteText, traceText, workSentence, workShare } from './work.ts';
+
+const OTHER = peerId('3f2a1c77');
+const TRACE: StepTrace = {
+  ...{ epoch: 1, step: 4, seconds: 10, bytes: 0 },
+  spans: [
+    { action: '0F0', start: 0, end: 2 },
+    { action: '0F1', start: 1, end: 3 },
+    { action: '0B0', start: 8, end: 9 },
+  ],
+  waits: [
+    { peer: OTHER, start: 3, end: 8 },
+    { peer: null, start: 9, end: 10 },
+  ],
+};
+
+describe('a step in words', () => {
+  test('overlapping work counts once, waits add up by whom they are for', () => {
+    expect(workShare(TRACE)).toBeCloseTo(0.4);
+    expect(longestWait(TRACE)).toEqual({ peer: OTHER, seconds: 5 });
+    expect(longestWait({ ...TRACE, waits: [] })).toBeNull();
+    expect(workShare({ ...TRACE, seconds: 0 })).toBe(0);
+  });
+
+  test('it says whether this GPU works hard, rests as it was told, or waits and for whom', () => {
+    const half = { ...INITIAL_STATE, limits: { ...INITIAL_STATE.limits, speed: 0.5 } };
+    expect(workSentence(INITIAL_STATE, { ...TRACE, seconds: 4 })).toBe(
+      'Working hard: busy for 100 % of the last step.',
+    );
+    expect(workSentence(INITIAL_STATE, TRACE)).toBe('Mostly waiting for donor 3f2a1c: busy for 40 % of the last step.');
+    expect(workSentence(half, { ...TRACE, waits: [] })).toBe(
+      'Taking it easy, as your limits say: busy for 40 % of the last step.',
+    );
+    expect(workSentence(half, TRACE)).toMatch(/^Mostly waiting/);
+  });
+
+  test('a screen reader hears the same', () => {
+    expect(traceText(INITIAL_STATE, TRACE)).toBe(
+      'Step 5 took 10 s: 2 forward, 1 backward. Waited longest for donor 3f2a1c: 5.00 s.',
+    );
+  });
+
+  test('traffic is compared with what a person knows', () => {
+    expect([4e5, 3e6, 2e7, 6e7, 2e8, 1e9].map(minuteText)).toEqual([
+      '400 kB a minute, less than reading news pages',
+      '3.0 MB a minute, about as much as listening to music',
+      '20 MB a minute, about as much as a video call',
+      '60 MB a minute, about as much as a film in HD',
+      '200 MB a minute, about as much as a film in 4K',
+      '1.0 GB a minute, more than a film in 4K',
+    ]);
+  });
+});

@@ -1,0 +1,79 @@
+/**
+ * A step of this tab in words: how much of it the GPU worked, and for whom it waited otherwise. Pure. Said of the last
+ * whole step, not of the moment, so that it can be read.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { StepTrace } from '../executor/meter.ts';
+import { durationText, percentText, shortId, trafficText } from '../page/format.ts';
+import type { DonorState } from './state.ts';
+
+/** From here on a tab works hard. */
+const HARD_SHARE = 0.6;
+
+/** Share of a step in which something of it was being computed; spans overlap in the GPU's queue. */
+export function workShare({ spans, seconds }: StepTrace): number {
+  let busy = 0;
+  let until = 0;
+  for (const { start, end } of spans.toSorted((a, b) => a.start - b.start)) {
+    busy += Math.max(0, end - Math.max(start, until));
+    until = Math.max(until, end);
+  }
+  return seconds > 0 ? Math.min(1, busy / seconds) : 0;
+}
+
+/** Whom the step stood still for the longest, and how long; null where it did not. */
+export function longestWait({ waits }: StepTrace): { readonly peer: PeerId | null; readonly seconds: number } | null {
+  const sums = new Map<PeerId | null, number>();
+  for (const { peer, start, end } of waits) sums.set(peer, (sums.get(peer) ?? 0) + end - start);
+  const [longest] = [...sums].toSorted((a, b) => b[1] - a[1]);
+  return longest ? { peer: longest[0], seconds: longest[1] } : null;
+}
+
+/** `donor 3f2a1c (stage 2)`. */
+export function peerText({ snapshot }: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
+  const stages = snapshot?.donors.find((donor) => donor.peer === peer)?.stages ?? [];
+  const place = stages.map(({ stage }) => stage + 1).join(', ');
+  return `donor ${shortId(peer)}${place && ` (stage ${place})`}`;
+}
+
+export function workSentence(state: DonorState, trace: StepTrace): string {
+  const share = workShare(trace);
+  const busy = `busy for ${percentText(share)} of the last step`;
+  if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
+  const wait = longestWait(trace);
+  const idleSeconds = trace.seconds * (1 - share);
+  if (state.limits.speed < 1 && (wait?.seconds ?? 0) < idleSeconds / 2) {
+    return `Taking it easy, as your limits say: ${busy}.`;
+  }
+  if (wait === null) return `Part of the time: ${busy}.`;
+  const who = wait.peer === null ? 'for the others to finish the step' : `for ${peerText(state, wait.peer)}`;
+  return `Mostly waiting ${who}: ${busy}.`;
+}
+
+const MEGABYTE = 1e6;
+const COMPARISONS = [
+  [1, 'less than reading news pages'],
+  [5, 'about as much as listening to music'],
+  [30, 'about as much as a video call'],
+  [90, 'about as much as a film in HD'],
+  [250, 'about as much as a film in 4K'],
+] as const;
+
+/** `34 MB a minute, about as much as a film in HD`. */
+export function minuteText(bytes: number): string {
+  const found = COMPARISONS.find(([megabytes]) => bytes < megabytes * MEGABYTE);
+  return `${trafficText(bytes)} a minute, ${found?.[1] ?? 'more than a film in 4K'}`;
+}
+
+/** What a screen reader hears of the timeline. */
+export function traceText(state: DonorState, trace: StepTrace): string {
+  const count = (op: string): number => trace.spans.filter(({ action }) => action.includes(op)).length;
+  const wait = longestWait(trace);
+  const waited = wait
+    ? ` Waited longest for ${wait.peer === null ? 'the step’s end' : peerText(state, wait.peer)}: ${secondsText(wait.seconds)}.`
+    : '';
+  return `Step ${trace.step + 1} took ${secondsText(trace.seconds)}: ${count('F')} forward, ${count('B')} backward.${waited}`;
+}
+
+export const secondsText = (seconds: number): string =>
+  seconds < 10 ? `${seconds.toFixed(2)} s` : durationText(seconds);
