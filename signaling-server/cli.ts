@@ -5,4 +5,6 @@ import { exitCodeOf, runCommand } from './commands/program.ts';
 process.on('uncaughtException', (error) => process.exit(exitCodeOf(error)));
 
 // Browsers and Dawn leave handles behind that would keep this process alive.
-process.exit(await runCommand(process.argv.slice(2)));
+const exitCode = await runCommand(process.argv.slice(2));
+// A long document to a pipe is still on its way: leaving now would cut it off.
+process.stdout.write('', () => process.exit(exitCode));
