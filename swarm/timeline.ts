@@ -1,6 +1,6 @@
 /** What happened, or what is predicted to happen: the simulator and the executor both answer with a Timeline. */
 import type { PeerId } from './base.ts';
-import { type Action, formatAction, isTransfer } from './schedule/action.ts';
+import { type Action, isTransfer } from './schedule/action.ts';
 
 export interface Span {
   readonly peer: PeerId;
@@ -34,20 +34,25 @@ export function bubbleRatio(timeline: Timeline, peers: readonly PeerId[]): numbe
  * the same instant. A pair without a backward ends with its forward.
  */
 export function peakInFlight(timeline: Timeline, peer: PeerId): number {
-  const events: { readonly seconds: number; readonly change: 1 | -1 }[] = [];
   const mine = timeline.filter((span) => span.peer === peer);
-  const backwards = new Set(mine.filter(({ action }) => action.op === 'B').map(({ action }) => formatAction(action)));
+  const backwards = new Map<number, Set<number>>();
+  for (const { action } of mine)
+    if (action.op === 'B')
+      backwards.set(action.stage, (backwards.get(action.stage) ?? new Set()).add(action.microBatch));
+  const starts: number[] = [];
+  const ends: number[] = [];
   for (const { action, startSeconds, endSeconds } of mine) {
-    if (action.op === 'F') {
-      events.push({ seconds: startSeconds, change: 1 });
-      if (!backwards.has(formatAction({ ...action, op: 'B' }))) events.push({ seconds: endSeconds, change: -1 });
-    } else if (action.op === 'B') events.push({ seconds: endSeconds, change: -1 });
+    if (action.op === 'F') starts.push(startSeconds);
+    const ended = action.op === 'F' && !backwards.get(action.stage)?.has(action.microBatch);
+    if (action.op === 'B' || ended) ends.push(endSeconds);
   }
-  let flying = 0;
+  starts.sort((a, b) => a - b);
+  ends.sort((a, b) => a - b);
   let peak = 0;
-  for (const { change } of events.toSorted((a, b) => a.seconds - b.seconds || a.change - b.change)) {
-    flying += change;
-    peak = Math.max(peak, flying);
+  let ended = 0;
+  for (const [index, start] of starts.entries()) {
+    while (ended < ends.length && (ends[ended] ?? 0) <= start) ended++;
+    peak = Math.max(peak, index + 1 - ended);
   }
   return peak;
 }

@@ -74,7 +74,10 @@ function placesOf(plan: Plan): { readonly places: ReadonlyMap<number, number>; r
     for (const [index, id] of ids.entries()) {
       place.set(id, Math.min(index, place.get(id) ?? index));
       const previous = ids[index - 1];
-      if (previous !== undefined) before.set(id, [...(before.get(id) ?? []), previous]);
+      if (previous === undefined) continue;
+      const known = before.get(id);
+      if (known) known.push(previous);
+      else before.set(id, [previous]);
     }
   }
   const perPlace = widest.length;
