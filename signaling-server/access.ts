@@ -23,7 +23,9 @@ export interface Access {
 
 function read(path: string, option: string): Result<string> {
   try {
-    return success(readFileSync(path, 'utf8'));
+    const text = readFileSync(path, 'utf8');
+    // An empty one would pass for none at all, and no connection would ever come about.
+    return text.trim() === '' ? refusal(`${option}: ${path} is empty`) : success(text);
   } catch (error) {
     return refusal(`${option}: ${path} cannot be read: ${error instanceof Error ? error.message : error}`);
   }

@@ -5,13 +5,14 @@ import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.t
 import { LATER_SCHEDULES } from '../planFile.ts';
 import { badInput, COMES_LATER, need } from './failure.ts';
 
-/** A whole number from `least` on; the option's name opens the sentence. */
+/** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
 export const wholeNumber =
-  (name: string, least: number) =>
+  (name: string, least: number, most = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text);
-    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
-      throw badInput(`${name} must be a whole number of ${least} or more, not "${text}"`);
+    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least || value > most) {
+      const range = most === Number.MAX_SAFE_INTEGER ? `of ${least} or more` : `from ${least} to ${most}`;
+      throw badInput(`${name} must be a whole number ${range}, not "${text}"`);
     }
     return value;
   };

@@ -86,6 +86,8 @@ describe('bad arguments', () => {
     [['swarm', 'run.json', '--donors', '2', '--chaos', 'kill@3'], /--chaos "kill@3" is not understood: expected kill:/],
     [['swarm', 'run.json', '--donors', '2', '--colour', 'red'], /unknown option '--colour'/],
     [['serve', '--port', 'x'], /--port must be a whole number/],
+    [['serve', '--port', '65536'], /--port must be a whole number from 0 to 65535, not "65536"/],
+    [['serve', '--host', ''], /--host must be a name or an address, not ""/],
     [['serve', '--tls-cert', 'a.pem'], /--tls-cert needs --tls-key FILE beside it/],
     [['serve', '--tls-cert', 'a.pem', '--tls-key', 'b.pem'], /--tls-cert: a\.pem cannot be read/],
     [['serve', '--ice-servers', 'nowhere.json'], /nowhere\.json: .*a JSON list of ICE servers was expected/],

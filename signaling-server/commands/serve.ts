@@ -20,6 +20,7 @@ import { badInput, failed, need } from './failure.ts';
 import { schedule, wholeNumber } from './options.ts';
 import { checkStages } from './planChoice.ts';
 
+const HIGHEST_PORT = 65_535;
 /** A longer one would not fit in a greeting. */
 const INVITE_LENGTH_LIMIT = 200;
 
@@ -43,8 +44,13 @@ export function addServeCommand(program: Command): void {
     .command('serve')
     .description('serve the donor page and the dashboard, and train with whoever comes')
     .argument('[run.json]', 'the run file (default: the run that was active last, else the bundled one)')
-    .option('--host <host>', 'address to listen on', 'localhost')
-    .option('--port <port>', 'port to listen on, 0 for any free one', wholeNumber('--port', 0), DEFAULT_PORT)
+    .option('--host <host>', 'address to listen on', hostName, 'localhost')
+    .option(
+      '--port <port>',
+      'port to listen on, 0 for any free one',
+      wholeNumber('--port', 0, HIGHEST_PORT),
+      DEFAULT_PORT,
+    )
     .option('--data-dir <dir>', 'where runs are kept', join(WORK_FOLDER, 'serve'))
     .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
     .option('--schedule <name>', `order of the work, one of ${SCHEDULE_NAMES.join(', ')}`, schedule, 'gpipe')
@@ -107,6 +113,11 @@ async function chooseRun(data: DataDirectory, path: string | undefined, log: Log
   log('info', 'no run is here yet: taking the bundled one');
   const bundled = need(await prepareDefaultRun(join(WORK_FOLDER, 'corpus')), failed);
   return need(await addRun(data, bundled), failed);
+}
+
+function hostName(text: string): string {
+  if (text !== '') return text;
+  throw badInput('--host must be a name or an address, not ""');
 }
 
 function inviteToken(text: string): string {
