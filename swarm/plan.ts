@@ -191,8 +191,8 @@ function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number
   for (const peer of doubles(members.map((member) => member.peer)))
     report('PL5', `stage ${stage} has ${peer} as a member more than once`);
   const carried = members.flatMap(({ microBatches }) => microBatches);
-  for (const id of size.keys())
-    if (!carried.includes(id)) report('PL4', `micro-batch ${id} has no owner in stage ${stage}`);
+  const owned = new Set(carried);
+  for (const id of size.keys()) if (!owned.has(id)) report('PL4', `micro-batch ${id} has no owner in stage ${stage}`);
   for (const id of doubles(carried)) report('PL4', `micro-batch ${id} is carried more than once in stage ${stage}`);
   for (const { peer, microBatches, samples, recompute } of members) {
     const place = `member ${peer} of stage ${stage}`;
@@ -257,6 +257,7 @@ function cover(rule: Problem['rule'], thing: string, whole: string, total: numbe
 }
 
 /** What stands more than once in a list, each named once. */
-const doubles = <T>(list: readonly T[]): T[] => [
-  ...new Set(list.filter((item, index) => list.indexOf(item) !== index)),
-];
+function doubles<T>(list: readonly T[]): T[] {
+  const seen = new Set<T>();
+  return [...new Set(list.filter((item) => seen.size === seen.add(item).size))];
+}
