@@ -1,8 +1,12 @@
-// What the three attention kernels share: how the work is cut (see attention.ts), and sums over a vector.
+// What the three attention kernels share: how the work is cut (see attention.ts), queries, keys and values, sums.
 override HEADS: u32; // invocations of a workgroup: heads side by side …
 override TILES: u32; // … times tiles of four rows
 override CHUNKS: u32; // lanes in a head's width D
 override SLICE: u32; // lanes of it that one invocation accumulates: 4 or 8
+
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
+@group(1) @binding(0) var<uniform> dims: Dims;
 
 const STEPS = vec4u(0, 1, 2, 3);
 const HIDDEN = -3.0e38;
@@ -14,4 +18,15 @@ fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 fn first_chunk(slice: u32) -> u32 {
   if (CHUNKS <= SLICE) { return 0u; }
   return slice * SLICE;
+}
+
+// Four rows of qkv, at lane `chunk` after each row's start.
+fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
+}
+// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
+  return lane;
 }

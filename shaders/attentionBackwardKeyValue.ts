@@ -12,6 +12,7 @@ import {
   attentionVariant,
 } from './attention.ts';
 import gpu from './attentionBackwardKeyValue.wgsl?raw';
+import shared from './attentionBackwardKeyValueShared.wgsl?raw';
 import software from './attentionBackwardKeyValueSoftware.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { read, readWrite } from './slots.ts';
@@ -23,7 +24,12 @@ export const attentionBackwardKeyValue: Kernel = {
   sizes: attentionSizes,
   variant: (family, { D }) =>
     attentionVariant(
-      { name: 'attention.backwardKeyValue', code: { gpu, software }, gpuSlice: 4, heads: 'K' },
+      {
+        name: 'attention.backwardKeyValue',
+        code: { gpu: shared + gpu, software: shared + software },
+        gpuSlice: 4,
+        heads: 'K',
+      },
       family,
       D,
     ),

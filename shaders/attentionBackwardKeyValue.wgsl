@@ -1,41 +1,6 @@
-// Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
-// ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
-//
 // Cut as in attentionForward.wgsl, the other way round: four keys and a slice of the head's width an invocation, walking
 // over the queries. Matrices of scores have a column for each key and a row for each query.
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
-@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
-@group(0) @binding(1) var<storage, read> lse: array<f32>;
-@group(0) @binding(2) var<storage, read> delta: array<f32>;
-@group(0) @binding(3) var<storage, read> dy: array<Lane>;
-@group(0) @binding(4) var<storage, read_write> dqkv: array<Lane>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
-// Four rows of a tensor at lane `chunk` after each row's start.
-fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
-}
-fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(dy[rows.x + chunk], dy[rows.y + chunk], dy[rows.z + chunk], dy[rows.w + chunk]);
-}
-// One lane, zero past the head's width: the last slice may be shorter than the others.
-fn qkv_lane(row: u32, chunk: u32) -> Lane {
-  var lane = Lane();
-  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
-  return lane;
-}
-fn dy_lane(row: u32, chunk: u32) -> Lane {
-  var lane = Lane();
-  if (chunk < CHUNKS) { lane = dy[row + chunk]; }
-  return lane;
-}
-fn store(at: vec4u, key: u32, chunk: u32, tile: Tile) {
-  dqkv[at.x + chunk] = tile[0];
-  if (key + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (key + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (key + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
-}
 // The column of p of one key: 0 for the queries before it and those past the end.
 fn probabilities(s: vec4f, lse_i: vec4f, scale: f32, queries: vec4u, key: u32) -> vec4f {
   return select(vec4f(0), exp(s * scale - lse_i), (queries >= vec4u(key)) & (queries < vec4u(dims.T)));

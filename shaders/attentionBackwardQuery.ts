@@ -12,6 +12,7 @@ import {
   attentionVariant,
 } from './attention.ts';
 import gpu from './attentionBackwardQuery.wgsl?raw';
+import shared from './attentionBackwardQueryShared.wgsl?raw';
 import software from './attentionBackwardQuerySoftware.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { read, readWrite } from './slots.ts';
@@ -22,7 +23,16 @@ export const attentionBackwardQuery: Kernel = {
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>
-    attentionVariant({ name: 'attention.backwardQuery', code: { gpu, software }, gpuSlice: 8, heads: 'H' }, family, D),
+    attentionVariant(
+      {
+        name: 'attention.backwardQuery',
+        code: { gpu: shared + gpu, software: shared + software },
+        gpuSlice: 8,
+        heads: 'H',
+      },
+      family,
+      D,
+    ),
   cpu: attentionBackwardQueryCpu,
   cases: ATTENTION_CASES,
   fill: attentionForwardCpu,

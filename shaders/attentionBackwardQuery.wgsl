@@ -1,39 +1,6 @@
-// Backward of causal attention, the queries' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i), j ≤ i:
-//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = Σ_j ds_ij·k_j/√D
-//
 // Cut as in attentionForward.wgsl: four queries and a slice of the head's width an invocation, walking over the keys.
 // Matrices of scores have a column for each query and a row for each key.
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
-@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
-@group(0) @binding(1) var<storage, read> y: array<Lane>;
-@group(0) @binding(2) var<storage, read> lse: array<f32>;
-@group(0) @binding(3) var<storage, read> dy: array<Lane>;
-@group(0) @binding(4) var<storage, read_write> delta: array<f32>;
-@group(0) @binding(5) var<storage, read_write> dqkv: array<Lane>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
-// Four rows of a tensor at lane `chunk` after each row's start.
-fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
-}
-fn y_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(y[rows.x + chunk], y[rows.y + chunk], y[rows.z + chunk], y[rows.w + chunk]);
-}
-fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(dy[rows.x + chunk], dy[rows.y + chunk], dy[rows.z + chunk], dy[rows.w + chunk]);
-}
-// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
-fn qkv_lane(row: u32, chunk: u32) -> Lane {
-  var lane = Lane();
-  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
-  return lane;
-}
-fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  dqkv[at.x + chunk] = tile[0];
-  if (query + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (query + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (query + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
-}
 // The column of ds (times scale) of one query: its scores, dy·v, lse and δ.
 fn score_gradients(s: vec4f, dp: vec4f, lse_i: f32, delta_i: f32, scale: f32, keys: vec4u, query: u32) -> vec4f {
   let p = select(vec4f(0), exp(s * scale - lse_i), keys <= vec4u(query));

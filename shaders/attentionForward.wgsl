@@ -4,22 +4,9 @@
 // One invocation takes four queries of one head and one slice of the head's width, and walks over the keys four at a
 // time. Everything is a product of 4×4 tiles: a Tile is one lane (four elements, or one) of four rows, side by side.
 // Matrices of scores have a column for each query and a row for each key.
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
-@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
 @group(0) @binding(1) var<storage, read_write> y: array<Lane>;
 @group(0) @binding(2) var<storage, read_write> lse: array<f32>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
-// Four rows of qkv, at lane `chunk` after each row's start.
-fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
-}
-// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
-fn qkv_lane(row: u32, chunk: u32) -> Lane {
-  var lane = Lane();
-  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
-  return lane;
-}
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
   y[at.x + chunk] = tile[0];
   if (query + 1u < dims.T) { y[at.y + chunk] = tile[1]; }
