@@ -36,7 +36,14 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
   page.on('worker', (worker) => started.push(worker.url()));
   page.on('console', (message) => started.push(message.text()));
   await page.goto(server.url, { waitUntil: 'networkidle' });
-  for (const name of ['What runs', 'What it costs', 'What others see', 'How to stop']) {
+  for (const name of [
+    'What runs',
+    'For whom',
+    'What it costs',
+    'What others see',
+    'What it never does',
+    'How to stop',
+  ]) {
     await page.getByText(name, { exact: true }).waitFor();
   }
   expect(await page.locator('body').getAttribute('data-state')).toBe('idle');
@@ -112,6 +119,55 @@ test('at an address that is not secure the page says what to do', async () => {
   await page.goto(server.url);
   await expectFailure(page, 'insecure', 'This address is not secure, so the browser gives no access to the GPU.');
   await page.getByText('Open this page over https').waitFor();
+});
+
+test('a donor hides its address, chooses what it gives, and stops in every way; what it gave outlasts a reload', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', withSteps(2_000)));
+  const operator = await openOperator(server);
+  const { context } = await openBrowser();
+  const page = await context.newPage();
+  await page.goto(server.url);
+  const press = (name: string | RegExp): Promise<void> => page.getByRole('button', { name, exact: true }).click();
+  await page.getByText('Supported').waitFor();
+  await page.locator('details.limits summary').click();
+  await page.getByLabel('Hide my IP address from other donors').check();
+  await press(/^Balanced/);
+  await page.locator('output', { hasText: '60 %' }).waitFor();
+  await page.locator('details.limits summary').click();
+  await press('Donate this GPU');
+  await untilState(page, 'computing');
+  await openDonor(server.url);
+  await page.getByText('0 direct, 1 through the server, because you hide your IP address').waitFor();
+  await page.locator('.trace').waitFor();
+  await page.locator('.stat', { hasText: /GPU busy\d+(\.\d)? %/ }).waitFor();
+  const other = await context.newPage();
+  await other.goto(server.url);
+  await other.getByText('Another tab of this browser already donates this GPU.').waitFor();
+  await other.close();
+
+  await press('Snooze 15 minutes');
+  await untilState(page, 'paused');
+  await page.getByText('then it goes on by itself').waitFor();
+  await press('Resume');
+  await untilState(page, 'computing');
+  await press('Pause now');
+  await untilState(page, 'paused');
+  await operator.until(({ donors }) => donors.length === 1);
+  await press('Resume');
+  await untilState(page, 'computing');
+  await press('Leave');
+  await untilState(page, 'left');
+
+  await page.reload();
+  await page.locator('details.credit summary').click();
+  await page.getByRole('row', { name: /gpt2-long [\d,]+ \d+(\.\d)? %/ }).waitFor();
+  await page.locator('details.help summary').click();
+  await page.locator('details.limits summary').click();
+  expect(await page.getByRole('textbox', { name: 'What happened here.' }).inputValue()).toContain('Shoal donor page');
+  await expectAccessible(page);
+  await press('Delete');
+  await press('Delete for good');
+  await page.locator('details.credit').waitFor({ state: 'detached' });
 });
 
 test('the server is killed and comes back: the tab goes on without a reload', async () => {
