@@ -20,7 +20,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { findBrowser, NO_BROWSER } from './signaling-server/findBrowser.mjs';
+import { findBrowser, noBrowser } from './signaling-server/findBrowser.mjs';
 
 const ROOT = dirname(fileURLToPath(import.meta.url));
 const MODULES = join(ROOT, 'node_modules');
@@ -163,17 +163,16 @@ function installDebian(packages) {
 
 async function provideBrowser() {
   if (await findBrowser()) return;
-  if (process.env.SHOAL_CHROMIUM)
-    throw new SetupError(`SHOAL_CHROMIUM names no program: ${process.env.SHOAL_CHROMIUM}`);
+  if (process.env.SHOAL_CHROMIUM) throw new SetupError(noBrowser());
   if (isRootOnDebian()) {
     installDebian(['chromium', 'libvulkan1']);
   } else {
-    say('no Chromium was found: asking Playwright for its own');
+    say('no Chromium was found: asking Playwright for its own; it may want the root password, for libraries');
     const playwright = join(MODULES, 'playwright', 'cli.js');
     execute(process.execPath, [playwright, 'install', '--with-deps', 'chromium']) ||
       execute(process.execPath, [playwright, 'install', 'chromium']);
   }
-  if (!(await findBrowser())) throw new SetupError(NO_BROWSER);
+  if (!(await findBrowser())) throw new SetupError(noBrowser());
 }
 
 /** Dawn for Node needs the Vulkan loader. Where there is none its tests are skipped and say so: no reason to stop. */

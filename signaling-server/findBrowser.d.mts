@@ -3,4 +3,4 @@ export interface FoundBrowser {
   readonly source: 'SHOAL_CHROMIUM' | 'PATH' | 'installed application' | 'Playwright';
 }
 export function findBrowser(): Promise<FoundBrowser | null>;
-export const NO_BROWSER: string;
+export function noBrowser(): string;

@@ -46,6 +46,10 @@ export async function findBrowser() {
   return own ? { path: own, source: 'Playwright' } : null;
 }
 
-/** The one sentence for a machine without a browser. */
-export const NO_BROWSER =
-  'No Chromium was found: install chromium or Google Chrome, or set SHOAL_CHROMIUM to the path of one.';
+/** The one sentence where there is no browser: none on this machine, or none where `SHOAL_CHROMIUM` says. */
+export function noBrowser() {
+  const named = process.env.SHOAL_CHROMIUM;
+  return named
+    ? `SHOAL_CHROMIUM names no program (${named}): set it to the path of a Chromium or Google Chrome, or unset it.`
+    : 'No Chromium was found: install chromium or Google Chrome, or set SHOAL_CHROMIUM to the path of one.';
+}

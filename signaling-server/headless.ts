@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { type Browser, type BrowserServer, type CDPSession, chromium, type Page } from 'playwright';
 import { assertNever, type Result, refusal, success } from '../swarm/base.ts';
 import { type Limits, limitsFragment, NO_LIMITS } from '../swarm/limits.ts';
-import { findBrowser, NO_BROWSER } from './findBrowser.mjs';
+import { findBrowser, noBrowser } from './findBrowser.mjs';
 import type { Log } from './run.ts';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
@@ -52,7 +52,7 @@ const runsAsRoot = (): boolean => process.getuid?.() === 0;
 /** A headless browser with WebGPU, as the donors use it; also for `shoal doctor`. */
 export async function launchBrowser(): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
   const found = await findBrowser();
-  if (found === null) return refusal(NO_BROWSER);
+  if (found === null) return refusal(noBrowser());
   try {
     const server = await chromium.launchServer({
       executablePath: found.path,

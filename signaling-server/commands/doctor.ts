@@ -3,7 +3,7 @@ import { constants, existsSync } from 'node:fs';
 import { access, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { findBrowser, NO_BROWSER } from '../findBrowser.mjs';
+import { findBrowser, noBrowser } from '../findBrowser.mjs';
 import { launchBrowser } from '../headless.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 
@@ -73,7 +73,7 @@ async function workFolder(): Promise<Check> {
 
 async function browser(): Promise<Check[]> {
   const found = await findBrowser();
-  if (found === null) return [missing('browser', 'none', NO_BROWSER)];
+  if (found === null) return [missing('browser', 'none', noBrowser())];
   const launched = await launchBrowser();
   if (!launched.ok) return [missing('browser', launched.reason, 'start it by hand and read what it says')];
   const { browser: started, server } = launched.value;
