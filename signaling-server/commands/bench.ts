@@ -36,7 +36,9 @@ interface StepOptions {
 }
 
 export function addBenchCommand(program: Command): void {
-  const bench = program.command('bench').description('measure this machine: a training step, the kernels');
+  const bench = program
+    .command('bench')
+    .description('measure this machine: a training step, every kernel, a link between tabs, a server full of donors');
   const adapter = () =>
     new Option('--adapter <name>', 'headless browser, or Dawn for Node')
       .choices(['browser', 'dawn'])

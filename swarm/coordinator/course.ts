@@ -178,7 +178,8 @@ function prepare(turn: Turn, before: Omit<Course, 'epoch'>, source: Source, reas
   };
   change(turn, { phase });
   turn.effects.push({ type: 'storeEpoch', epoch, generation, plan: course.plan, reason });
-  log(turn, 'info', `Epoch ${epoch} with ${members.length} donors from step ${step}: ${reason}.`);
+  const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
+  log(turn, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
   const told =
     source.from === 'peers' ? { from: source.from, epoch: source.course.epoch, plan: source.course.plan } : source;
   const message = { type: 'prepare', epoch, generation, step, source: told, plan: course.plan } as const;
