@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -162,4 +162,21 @@ test('[FI6] an init file with a number that is none is refused by the tensor, an
   expect(await reason(writeRun({ init: 'nowhere' }))).toBe(
     'DIR/run.json: init DIR/nowhere: there is no such file: a safetensors file, its index or a folder with either was expected',
   );
+});
+
+test('a directory whose store or blobs are damaged is refused in a sentence, and not held', async () => {
+  const directory = join(folder, 'damaged');
+  const whole = await openDataDirectory(directory);
+  if (!whole.ok) throw new Error(whole.reason);
+  whole.value.store.addRun('words', 'hash', '{', JSON.stringify({ step: 0, shards: [] }), 0);
+  whole.value.close();
+  const cannotBeUsed = { ok: false, reason: expect.stringMatching(/damaged cannot be used: .*JSON/) };
+  expect(await openDataDirectory(directory)).toEqual(cannotBeUsed);
+  expect(await openDataDirectory(directory)).toEqual(cannotBeUsed);
+  rmSync(join(directory, 'shoal.sqlite'));
+  mkdirSync(join(directory, 'shoal.sqlite'));
+  expect(await openDataDirectory(directory)).toEqual({
+    ok: false,
+    reason: expect.stringMatching(/shoal\.sqlite cannot be read: /),
+  });
 });

@@ -34,17 +34,19 @@ export async function openDataDirectory(path: string): Promise<Result<DataDirect
     lock.value.release();
     return store;
   }
-  const blobs = await openBlobs(join(directory, 'blobs'));
-  await sweep(store.value, blobs);
-  return success({
-    directory,
-    store: store.value,
-    blobs,
-    close: () => {
-      store.value.close();
-      lock.value.release();
-    },
-  });
+  const close = (): void => {
+    store.value.close();
+    lock.value.release();
+  };
+  try {
+    const blobs = await openBlobs(join(directory, 'blobs'));
+    await sweep(store.value, blobs);
+    return success({ directory, store: store.value, blobs, close });
+  } catch (error) {
+    close();
+    const detail = error instanceof Error ? error.message : String(error);
+    return refusal(`the data directory ${directory} cannot be used: ${detail}`);
+  }
 }
 
 /** Uploads of checkpoints that never became whole. */

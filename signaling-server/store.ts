@@ -66,8 +66,9 @@ export const STORE_FILE = 'shoal.sqlite';
 export function openStore(directory: string): Result<Store> {
   mkdirSync(directory, { recursive: true });
   const file = join(directory, STORE_FILE);
-  const database = new DatabaseSync(file);
+  let database: DatabaseSyncInstance | undefined;
   try {
+    database = new DatabaseSync(file);
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
     const problem = migrate(database);
     if (problem !== null) {
@@ -76,7 +77,7 @@ export function openStore(directory: string): Result<Store> {
     }
     return success(storeOf(database));
   } catch (error) {
-    database.close();
+    database?.close();
     return refusal(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
