@@ -15,7 +15,7 @@ const RELAYED =
 
 function trafficFact(minuteBytes: number | null): string {
   if (minuteBytes !== null) return `Measured here most recently: ${minuteText(minuteBytes)}.`;
-  return 'Data flows both ways all the time: some megabytes a minute for a small model, like music; hundreds for a large one, like a film in 4K. It is shown as measured, and you can cap it.';
+  return 'Data flows both ways all the time: even a tiny model moves some 40 to 130 MB a minute, like a film in HD; a large one takes what your line gives. It is shown as measured, and you can cap it.';
 }
 
 function facts({ host, minuteBytes, relayOnly }: FactsProps): readonly (readonly [string, string])[] {

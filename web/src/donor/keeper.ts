@@ -33,6 +33,7 @@ export class Keeper {
   #visit = 0;
   /** Of this visit, in the record already. */
   #countedTokens = 0;
+  #runTokens = 0;
 
   constructor(onCredit: (credit: Credit) => void) {
     this.#onCredit = onCredit;
@@ -70,9 +71,12 @@ export class Keeper {
     const { run, snapshot } = state;
     const all = contributedTokens(state);
     const tokens = all - this.#countedTokens;
-    if (!run || !snapshot || tokens === 0) return;
-    this.#countedTokens = all;
+    if (!run || !snapshot) return;
     const runTokens = snapshot.committedSteps * run.stepTokens;
+    // A share falls while others go on; who gave nothing has no entry.
+    if (tokens === 0 && (all === 0 || runTokens === this.#runTokens)) return;
+    this.#countedTokens = all;
+    this.#runTokens = runTokens;
     const day = new Date().toISOString().slice(0, 10);
     const credit = credited(this.credit, { run: run.name, tokens, runTokens, day });
     write(CREDIT, creditText(credit));

@@ -28,7 +28,7 @@ export const DEFAULT_PREFERENCES: Preferences = {
 export const PRESETS = [
   { name: 'Gentle', speed: 0.25, note: 'cool and quiet' },
   { name: 'Balanced', speed: 0.6, note: 'you hardly notice' },
-  { name: 'Full', speed: 1, note: 'as fast as it can' },
+  { name: 'Full', speed: 1, note: 'no limit' },
 ] as const;
 
 const settingsSchema = z.object({ limits: limitsSchema, preferences: preferencesSchema });

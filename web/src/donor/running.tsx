@@ -47,7 +47,7 @@ export function Running({ state, actions }: RunningProps) {
       <h2>This tab</h2>
       <OwnNumbers state={state} />
       {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
-      <Ways state={state} />
+      {isAtWork && <Ways state={state} />}
       <h2>The run</h2>
       <RunNumbers state={state} />
       <p class="soft small adapter">
@@ -74,7 +74,8 @@ function OwnNumbers({ state }: { state: DonorState }) {
   const [first] = stages;
   const place =
     stages.length === 1 && first ? `${first.stage + 1}${stageCount ? ` of ${stageCount}` : ''}` : stages.length;
-  const { done, all } = status?.microBatches ?? { done: 0, all: 0 };
+  // What was measured of earlier work says nothing of a tab that rests.
+  const { done, all } = (stages.length > 0 && status?.microBatches) || { done: 0, all: 0 };
   return (
     <dl class="stats">
       <Stat
@@ -87,7 +88,11 @@ function OwnNumbers({ state }: { state: DonorState }) {
         value={all > 0 ? `${done} of ${all}` : NOTHING}
         note={status?.step != null && all > 0 ? `of step ${status.step + 1}` : undefined}
       />
-      <Stat label="GPU busy" value={percentText(status?.busyShare ?? null)} note="measured, last minute" />
+      <Stat
+        label="GPU busy"
+        value={percentText(stages.length > 0 && status ? status.busyShare : null)}
+        note="measured, last minute"
+      />
       <Stat
         label="GPU memory"
         value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
