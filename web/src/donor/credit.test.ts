@@ -27,6 +27,12 @@ test('a run that began anew under its name begins anew here', () => {
   expect(again.runs).toEqual([{ run: 'a', tokens: 10, runTokens: 20, firstDay: '2026-12-01', lastDay: '2026-12-01' }]);
 });
 
+test('nobody gave a run more than all it has: then the record is of an earlier one', () => {
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: DAY });
+  expect(credited(one, { run: 'a', tokens: 10, runTokens: 105, day: DAY }).runs[0]?.tokens).toBe(10);
+  expect(credited(one, { run: 'a', tokens: 10, runTokens: 110, day: DAY }).runs[0]?.tokens).toBe(110);
+});
+
 test('what is no record is none', () => {
   const one = credited(NO_CREDIT, { run: 'a', tokens: 1, runTokens: 1, day: DAY });
   expect(creditOf(creditText(one))).toEqual(one);
