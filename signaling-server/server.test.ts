@@ -229,7 +229,7 @@ describe('server', () => {
     expect((await donor.fetch('/api/state/0/head?kind=w&from=0&to=1')).status).toBe(400);
   });
 
-  it('bounds uploads by the model', async () => {
+  it('[SV6] bounds uploads by the model and by what was asked for', async () => {
     writeRun({ ...RUN, checkpoint: { everySteps: STEPS } });
     const server = await serve();
     const unmeasured = new ScriptedDonor(server.url, { greets: false });

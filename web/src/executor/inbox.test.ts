@@ -39,7 +39,7 @@ describe('Inbox', () => {
     expect(box.dropped).toMatchObject({ repeated: 1, old: 1, unasked: 1 });
   });
 
-  test('who announces more than may wait takes no room from anyone else', async () => {
+  test('[WP17] who announces more than may wait takes no room from anyone else', async () => {
     const { inbox: box, send } = inbox();
     // The first frame of a tensor of 256 MiB, of an epoch that never comes.
     const huge = { ...key, epoch: 0xffffffff, range: [0, 2 ** 26] } as const;
