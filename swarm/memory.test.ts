@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { invariant } from './base.ts';
+import { invariant, overlap, type PeerId, peerId } from './base.ts';
 import { modelFromConfig } from './families.ts';
-import { stageBuffers } from './memory.ts';
+import { type BufferSpec, shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
+import { holders, type Plan } from './plan.ts';
+import { equalSplit } from './planner/equalSplit.ts';
 
 const WIDTH = 32;
 const HEADS = 4;
@@ -30,4 +32,57 @@ describe('recompute', () => {
       expect(bytesOf(slots, []) - bytesOf(slots, [2, 4])).toBe(saved(2));
     },
   );
+});
+
+describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers each, Ψ parameters', () => {
+  const small = modelFromConfig({ model_type: 'gpt2' });
+  invariant(small.ok, 'GPT-2 small is the default');
+  const model = small.value;
+  const parameters = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+  const lanes = (count: number): Plan => {
+    const peers = Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+    return equalSplit(model, count, peers, { stages: 1, microBatches: count });
+  };
+  /** Bytes a parameter in the buffers of one kind. */
+  const each = (specs: readonly BufferSpec[], kind: string): number =>
+    specs.filter(({ name }) => name.startsWith(`${kind}/`)).reduce((sum, { bytes }) => sum + bytes, 0) / parameters;
+
+  test.each([1, 2, 4, 8])(
+    '[PL16] [ST2] N = %i: 8 bytes a parameter, 8/N of moments, and 8/N on their way where N > 1',
+    (count) => {
+      const plan = lanes(count);
+      const specs = [...(plan.stages[0]?.members ?? [])].map(({ peer }) => [
+        ...[...stagesOfPeer(plan, peer, 16).values()].flatMap((size) => stageBuffers(model, size)),
+        ...shardBuffers(model, plan, peer),
+      ]);
+      const mean = (kind: string) => specs.reduce((sum, one) => sum + each(one, kind), 0) / count;
+      // Within a hundredth: tensors are padded for their alignment.
+      for (const kind of ['values', 'gradients']) expect(mean(kind), kind).toBeCloseTo(4, 2);
+      for (const kind of ['m', 'v']) expect(mean(kind), kind).toBeCloseTo(4 / count, 2);
+      for (const kind of ['sum', 'incoming']) expect(mean(kind), kind).toBeCloseTo(count > 1 ? 4 / count : 0, 2);
+    },
+  );
+
+  test('[PL16] each peer sends 2(N − 1)/N of the parameters a step: no more than an all-reduce, in two hops', () => {
+    for (const count of [2, 4, 8]) {
+      const plan = lanes(count);
+      const sent = new Map<PeerId, number>();
+      const send = (peer: PeerId, elements: number) => sent.set(peer, (sent.get(peer) ?? 0) + elements);
+      for (const { block, shards } of plan.state)
+        for (const shard of shards)
+          for (const { peer, ranges } of holders(model, plan, block)) {
+            if (peer === shard.peer) continue;
+            const elements = ranges.reduce((sum, range) => {
+              const part = overlap(range, shard.range);
+              return sum + (part ? part[1] - part[0] : 0);
+            }, 0);
+            // Its gradient there, the new values back.
+            send(peer, elements);
+            send(shard.peer, elements);
+          }
+      const all = [...sent.values()].reduce((sum, elements) => sum + elements, 0);
+      expect(all).toBe(2 * (count - 1) * parameters);
+      for (const elements of sent.values()) expect(elements / parameters).toBeCloseTo((2 * (count - 1)) / count, 1);
+    }
+  });
 });

@@ -1,0 +1,227 @@
+/**
+ * Figures that papers on schedules state, or that follow from their formulas, where no rule's own test has them: SEEDS.md
+ * sets them beside ours. A forward takes 1 s, a backward 2 s.
+ */
+import { describe, expect, test } from 'vitest';
+import { peerId } from '../base.ts';
+import type { Schedule, SimulatedSchedule } from '../schedule/action.ts';
+import { breadthFirst } from '../schedule/breadthFirst.ts';
+import { interleaved } from '../schedule/interleaved.ts';
+import { addRecompute } from '../schedule/lower.ts';
+import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
+import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
+import { withRecompute } from '../schedule/recompute.ts';
+import { simulate } from '../simulate.ts';
+import { makespanSeconds } from '../timeline.ts';
+import { costsOf, type Outcome, outcomeOf } from './outcome.ts';
+import { parseSimulateProblem, type SimulateProblem } from './problem.ts';
+
+const upTo = (count: number): number[] => [...Array(count).keys()];
+const donors = (count: number) => upTo(count).map((index) => peerId(`d${index}`));
+const unequal = (...forwards: number[]) => ({
+  stages: forwards.map((forwardSeconds) => ({ forwardSeconds, backwardSeconds: 2 * forwardSeconds })),
+});
+
+function problem(schedule: SimulatedSchedule, peers: number, microBatches: number, more: object = {}): SimulateProblem {
+  const parsed = parseSimulateProblem({ schedule, microBatches, ...unequal(...upTo(peers).map(() => 1)), ...more });
+  if (!parsed.ok) throw new Error(parsed.reason);
+  return parsed.value;
+}
+function run(...of: Parameters<typeof problem>): Outcome {
+  const outcome = outcomeOf(problem(...of));
+  if (!outcome.ok) throw new Error(outcome.reason);
+  return outcome.value;
+}
+const makespan = (...of: Parameters<typeof problem>): number => run(...of).makespanSeconds;
+const percent = (ratio: number): number => Math.round(1000 * ratio) / 10;
+
+describe('GPipe (Huang et al. 2019)', () => {
+  test.each([
+    [2, 8, 11.1],
+    [4, 16, 15.8],
+  ])('[SI7] of %i stages four times as many micro-batches, %i, idle %d %%', (p, m, idle) => {
+    expect(percent(run('gpipe', p, m).bubbleRatio)).toBe(idle);
+  });
+
+  test.each([
+    [4, 32, 3.66],
+    [8, 32, 6.56],
+  ])('[SI7] %i stages, %i micro-batches: pm/(m + p − 1), %d times as fast as one peer', (p, m, speedup) => {
+    expect((3 * m * p) / makespan('gpipe', p, m)).toBeCloseTo(speedup, 2);
+  });
+});
+
+describe('1F1B and interleaving (Narayanan et al. 2021)', () => {
+  test.each([
+    [
+      [2, 1, 1, 1],
+      [27, 51, 99],
+      [33, 57, 105],
+    ],
+    [
+      [1, 2, 1, 1],
+      [29, 53, 101],
+      [33, 57, 105],
+    ],
+    [
+      [1, 1, 1, 2],
+      [33, 57, 105],
+      [33, 57, 105],
+    ],
+    [
+      [4, 3, 2, 1],
+      [56, 104, 200],
+      [66, 114, 210],
+    ],
+    [
+      [1, 2, 3, 4],
+      [66, 114, 210],
+      [66, 114, 210],
+    ],
+  ])(
+    '[SC12] stages of %j: Σt + (m − 1)·max t is what gpipe takes; 1f1b with a slow peer early takes less',
+    (forwards, own, bound) => {
+      const sum = 3 * forwards.reduce((total, one) => total + one, 0);
+      const counts = [4, 8, 16];
+      expect(counts.map((m) => sum + 3 * (m - 1) * Math.max(...forwards))).toEqual(bound);
+      expect(counts.map((m) => makespan('gpipe', 4, m, unequal(...forwards)))).toEqual(bound);
+      expect(counts.map((m) => makespan('1f1b', 4, m, unequal(...forwards)))).toEqual(own);
+    },
+  );
+
+  test.each([
+    [2, 4, 2, '0 1 0 1 2 3 2 3', '0 0 1 1 0 0 1 1'],
+    [3, 6, 2, '0 1 2 0 1 2 3 4 5 3 4 5', '0 0 0 1 1 1 0 0 0 1 1 1'],
+  ])('[SC13] the table of %i peers, %i micro-batches, %i chunks', (p, m, v, microBatches, chunks) => {
+    const [list = []] = interleaved(loopedPlan(donors(p), m, v)).values();
+    const forwards = list.filter(({ op }) => op === 'F');
+    expect(forwards.map((action) => ('microBatch' in action ? action.microBatch : -1)).join(' ')).toBe(microBatches);
+    expect(forwards.map(({ stage }) => Math.floor(stage / p)).join(' ')).toBe(chunks);
+  });
+
+  test('[SC13] in flight: the forwards of the warm-up and one more', () => {
+    for (const [p, m, v] of [
+      [4, 4, 2],
+      [4, 8, 2],
+      [4, 8, 4],
+      [8, 32, 2],
+      [8, 32, 4],
+    ] as const)
+      expect(run('interleaved', p, m, { chunks: v }).peers.map(({ peakInFlight }) => peakInFlight)).toEqual(
+        upTo(p).map((r) => Math.min(m * v, 2 * (p - r - 1) + (v - 1) * p + 1)),
+      );
+  });
+});
+
+describe('Breadth-First (Lamy-Poirier 2023)', () => {
+  test('[SC13] 8 peers, 8 micro-batches: 1 + (p − 1)/(m·v) times the work', () => {
+    const factors = [1, 2, 4, 8].map((v) => makespan('breadth-first', 8, 8, { chunks: v }) / (3 * 8));
+    expect(factors.map((factor) => Number(factor.toFixed(5)))).toEqual([1.875, 1.4375, 1.21875, 1.10938]);
+  });
+
+  test('[SC13] a peer comes to each stage once a direction, whatever m; interleaving comes back with every group', () => {
+    const visits = (schedule: Schedule): number => {
+      const [list = []] = schedule.values();
+      return list.filter(({ op, stage }, index) => list[index - 1]?.op !== op || list[index - 1]?.stage !== stage)
+        .length;
+    };
+    const plans = [4, 8, 16].map((m) => loopedPlan(donors(4), m, 2));
+    expect(plans.map((plan) => visits(breadthFirst(plan)))).toEqual([4, 4, 4]);
+    expect(plans.map((plan) => visits(interleaved(plan)))).toEqual([4, 16, 48]);
+  });
+});
+
+describe('Chimera (Li and Hoefler 2021)', () => {
+  test('[SC14] idle, B = 2F: 25.0, 20.0 and 17.2 % where 1f1b has 42.9, 27.3 and 15.8 %; none with p/2 pairs', () => {
+    const idle = (schedule: SimulatedSchedule) => [4, 8, 16].map((m) => percent(run(schedule, 4, m).bubbleRatio));
+    expect(idle('chimera')).toEqual([25, 20, 17.2]);
+    expect(idle('1f1b')).toEqual([42.9, 27.3, 15.8]);
+    for (const p of [2, 4, 8, 16]) expect(run('chimera', p, p, { pairs: p / 2 }).bubbleRatio).toBe(0);
+  });
+
+  test('[SC14] six peers, six micro-batches: six forwards and ten backwards on the critical path', () => {
+    expect(makespan('chimera', 6, 6)).toBe(6 * 1 + 10 * 2);
+  });
+
+  test('[SC14] one pair is faster than 1f1b below p(2p − 1)/(p − 2) micro-batches, and slower above', () => {
+    for (let p = 4; p <= 16; p += 2)
+      for (let m = p; m <= 6 * p; m += p) {
+        const ahead = makespan('1f1b', p, m) - makespan('chimera', p, m);
+        expect(Math.sign(ahead), `${p} peers, ${m}`).toBe(Math.sign((p * (2 * p - 1)) / (p - 2) - m));
+      }
+  });
+
+  test('[SC14] a peer holds the weights of 2f stages', () => {
+    for (const f of [1, 2, 4]) {
+      const { stages } = bidirectionalPlan(donors(8), 8, f);
+      for (const donor of donors(8))
+        expect(stages.filter(({ members }) => members.some(({ peer }) => peer === donor))).toHaveLength(2 * f);
+    }
+  });
+});
+
+/** Seconds with everything but the last stage recomputed, in 1f1b's order. */
+function recomputing(given: SimulateProblem): number {
+  const peers = given.stages.map((_, index) => peerId(String(index)));
+  const plain = loopedPlan(peers, given.microBatches, 1);
+  const order = oneForwardOneBackward(plain);
+  const plan = withRecompute(plain, order, (_peer, stage) => stage === peers.length - 1);
+  return makespanSeconds(simulate({ tied: false }, plan, addRecompute(plan, order), costsOf(given)));
+}
+
+/** Of 100 seeds: how many are no slower, and the mean, in percent of the other. */
+function beside(own: (given: object) => number, other: (given: object) => number, compute: number, link: number) {
+  const ratios = upTo(100).map((seed) => {
+    const weather = { jitter: { computeSeconds: compute, linkSeconds: link, seed } };
+    return own(weather) / other(weather);
+  });
+  return {
+    noSlower: ratios.filter((ratio) => ratio < 1 + 1e-9).length,
+    mean: percent(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length),
+  };
+}
+
+describe('orders that follow messages, in jitter', () => {
+  test('[SC16] Varuna (Athlur et al. 2022): in calm no faster than 1f1b with recompute', () => {
+    expect([4, 5, 8].map((m) => makespan('varuna', 4, m))).toEqual([24, 27, 39]);
+    expect([4, 5, 8].map((m) => recomputing(problem('1f1b', 4, m)))).toEqual([23, 27, 39]);
+  });
+
+  test.each([
+    [4, 16, 0, 0.5, 99, 97],
+    [8, 32, 0, 0.5, 100, 95.5],
+    [4, 16, 0.1, 0, 48, 100],
+    [8, 32, 0.1, 0, 52, 100],
+    [8, 32, 0.5, 0, 89, 98.7],
+  ])(
+    '[SC16] varuna, %i peers, %i micro-batches, jitter %d s computing, %d s travelling',
+    (p, m, compute, link, noSlower, mean) => {
+      const own = (weather: object) => makespan('varuna', p, m, weather);
+      const other = (weather: object) => recomputing(problem('1f1b', p, m, weather));
+      expect(beside(own, other, compute, link)).toEqual({ noSlower, mean });
+    },
+  );
+
+  // AxoNN finds that following messages wins; here, where the order alone differs, it does not.
+  test.each([
+    [4, 16, 0.3, 0, 98, 100.1],
+    [8, 32, 0.3, 0, 68, 100.5],
+    [4, 16, 0, 0.5, 44, 101.6],
+    [8, 32, 0, 0.5, 0, 103.7],
+    [8, 32, 0, 1, 1, 104.8],
+  ])(
+    '[SC15] eager, %i peers, %i micro-batches, jitter %d s computing, %d s travelling',
+    (p, m, compute, link, noSlower, mean) => {
+      const own = (weather: object) => makespan('eager', p, m, weather);
+      const other = (weather: object) => makespan('1f1b', p, m, weather);
+      expect(beside(own, other, compute, link)).toEqual({ noSlower, mean });
+    },
+  );
+
+  test('[SC15] what helps eager on wavering links is the room of the overlapping warm-up, and 1f1b has it as well', () => {
+    const plain = (weather: object) => makespan('1f1b', 8, 32, weather);
+    const wide = (schedule: 'eager' | '1f1b') => (weather: object) =>
+      makespan(schedule, 8, 32, { ...weather, warmup: 'overlap' });
+    expect([wide('eager'), wide('1f1b')].map((own) => beside(own, plain, 0, 0.5).mean)).toEqual([82.5, 81.4]);
+  });
+});
