@@ -98,7 +98,6 @@ describe('bad arguments', () => {
   ] as const)('%j', (words, sentence) => refuses(words, sentence));
 
   it.each([
-    ['plan', 'run.json', '--cluster', 'c.json'],
     ['swarm', 'run.json', '--donors', '1', '--chaos', 'freeze:0@7+10s'],
     ['swarm', 'run.json', '--donors', '1', '--browser', 'firefox'],
   ])('%s comes later: %s %s', (...words) => refuses(words, /comes with a later version/));

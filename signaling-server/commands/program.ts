@@ -8,7 +8,7 @@ import { addDemoCommand } from './demo.ts';
 import { addDoctorCommand } from './doctor.ts';
 import { addExportCommand } from './export.ts';
 import { CommandFailure } from './failure.ts';
-import { addLaterCommands } from './later.ts';
+import { addPlanCommand } from './plan.ts';
 import { addSampleCommand } from './sample.ts';
 import { addServeCommand } from './serve.ts';
 import { addSimulateCommand } from './simulate.ts';
@@ -30,7 +30,7 @@ function program(): Command {
   addBenchCommand(shoal);
   addAssignCommand(shoal);
   addSimulateCommand(shoal);
-  addLaterCommands(shoal);
+  addPlanCommand(shoal);
   shoal.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
   shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');
   return shoal;

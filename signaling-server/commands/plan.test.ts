@@ -1,0 +1,102 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { invariant } from '../../swarm/base.ts';
+import { modelFromConfig } from '../../swarm/families.ts';
+import { readPlanFile } from '../planFile.ts';
+import { runCommand } from './program.ts';
+
+const RUN = fileURLToPath(new URL('../../e2e/golden/gpt2-tiny/run.json', import.meta.url));
+const CLUSTER = {
+  peers: [
+    { id: 'a', memoryBytes: 1e9, flopsPerSecond: 2e8, region: 'eu' },
+    { id: 'b', memoryBytes: 1e9, flopsPerSecond: 1e8, region: 'eu' },
+    { id: 'slow', memoryBytes: 1e9, flopsPerSecond: 1e5, uploadBytesPerSecond: 1e4 },
+  ],
+  links: { default: { latencySeconds: 0.001, bytesPerSecond: 1e8 } },
+};
+
+let folder: string;
+let out = '';
+let errors = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-plan-'));
+  out = '';
+  errors = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    out += String(text);
+    return true;
+  });
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    errors += String(text);
+    return true;
+  });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  process.exitCode = undefined;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function write(cluster: unknown): string {
+  const path = join(folder, 'cluster.json');
+  writeFileSync(path, JSON.stringify(cluster));
+  return path;
+}
+
+it('[CL12] answers with a plan that `--plan` reads, with its prediction and the reasons', async () => {
+  expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--json'])).toBe(0);
+  expect(errors).toBe('');
+  const answer = JSON.parse(out);
+  expect(Object.keys(answer)).toEqual(['stages', 'microBatches', 'state', 'schedule', 'predicted', 'idle', 'reasons']);
+  expect(answer.predicted.tokensPerSecond).toBeCloseTo((8 * 32) / answer.predicted.stepSeconds, 6);
+  expect(Object.keys(answer.predicted.peers[0])).toEqual([
+    'peer',
+    'busySeconds',
+    'memoryBytes',
+    'memoryLimitBytes',
+    'sentBytes',
+  ]);
+  expect(answer.idle.map(({ peer }: { peer: string }) => peer)).toEqual(['slow']);
+  expect(answer.reasons.length).toBeGreaterThan(0);
+  const model = modelFromConfig({
+    model_type: 'gpt2',
+    n_layer: 4,
+    n_head: 4,
+    n_embd: 64,
+    n_positions: 64,
+    vocab_size: 256,
+  });
+  invariant(model.ok, 'a model');
+  const path = join(folder, 'plan.json');
+  writeFileSync(path, out);
+  expect(await readPlanFile(path, model.value, 8)).toMatchObject({ ok: true });
+});
+
+it('prints a table for people, with what a change of the cluster would do', async () => {
+  expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--what-if', 'add 1 like a'])).toBe(0);
+  expect(out).toMatch(/s a step, .* tokens a second/);
+  expect(out).toContain('before the change: ');
+  expect(out).toContain('slow is left idle: ');
+  expect(out).toContain('a-2');
+});
+
+it.each([
+  [[], /required option '--cluster <file>'/],
+  [['--cluster', 'nowhere.json'], /nowhere\.json: there is no such file: a cluster was expected/],
+  [['--cluster', 'CLUSTER', '--seconds', 'soon'], /--seconds must be a number above 0, not "soon"/],
+  [['--cluster', 'CLUSTER', '--what-if', 'remove z'], /--what-if: "z" must be the id of a peer/],
+] as const)('refuses %j', async (words, sentence) => {
+  const path = write(CLUSTER);
+  expect(await runCommand(['plan', RUN, ...words.map((word) => (word === 'CLUSTER' ? path : word))])).toBe(2);
+  expect(errors).toMatch(sentence);
+});
+
+it('[CL10] refuses what fits nobody with the bytes that are missing', async () => {
+  const small = { ...CLUSTER, peers: [{ id: 'a', memoryBytes: 1000, flopsPerSecond: 1e9 }] };
+  expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
+  expect(out).toBe('');
+  expect(errors).toMatch(/cluster\.json: the model does not fit these peers, \d+ bytes of memory are missing/);
+});

@@ -1,0 +1,105 @@
+/** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
+import type { Command } from 'commander';
+import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
+import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clusterPlan.ts';
+import type { Progress } from '../../swarm/planner/search.ts';
+import { changedCluster } from '../../swarm/planner/whatIf.ts';
+import { modelOf } from '../../swarm/runFile.ts';
+import { readJsonFile } from '../jsonFile.ts';
+import { readRunFile } from '../runFileOnDisk.ts';
+import { badInput, need } from './failure.ts';
+
+/** Without --seconds the search ends after about so many simulated actions: the same plan on every machine. */
+const QUICK_WORK = 200_000;
+
+interface PlanOptions {
+  readonly cluster: string;
+  readonly seconds?: number;
+  readonly whatIf?: string;
+  readonly json?: boolean;
+}
+
+export function addPlanCommand(program: Command): void {
+  program
+    .command('plan')
+    .description('the plan that the server would make for a cluster, with its predicted step time and memory')
+    .argument('<run.json>', 'the run: its model and its batch')
+    .requiredOption('--cluster <file>', 'peers and links: CLUSTER.json')
+    .option('--seconds <s>', 'the best plan found within so many seconds (without: a quick search)', positiveSeconds)
+    .option('--what-if <text>', 'plan for an edited cluster too: "add 4 like a; remove b; uploadBytesPerSecond x2"')
+    .option('--json', 'one JSON document on standard output')
+    .action(planCommand);
+}
+
+function positiveSeconds(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !(value > 0) || !Number.isFinite(value))
+    throw badInput(`--seconds must be a number above 0, not "${text}"`);
+  return value;
+}
+
+async function planCommand(path: string, options: PlanOptions): Promise<void> {
+  const { cluster: clusterPath, seconds, whatIf, json } = options;
+  const run = need(await readRunFile(path), badInput);
+  const given = need(parseCluster(need(await readJsonFile(clusterPath, 'a cluster'), badInput), clusterPath), badInput);
+  const cluster =
+    whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
+  const { globalBatchSize: samples, sequenceLength: sequence } = run.train;
+  const planned = (of: Cluster): ClusterPlan =>
+    need(planCluster({ model: modelOf(run), batch: { samples, sequence }, cluster: of }, patience(seconds)), (reason) =>
+      badInput(`${clusterPath}: ${reason}`),
+    );
+  const answer = planned(cluster);
+  const before = whatIf === undefined || json ? null : planned(given);
+  process.stdout.write(json ? `${JSON.stringify(documentOf(answer))}\n` : tableOf(answer, before));
+}
+
+/** Until the time is up; without one, until the quick search is over. */
+function patience(seconds: number | undefined): (progress: Progress) => boolean {
+  if (seconds === undefined) return ({ work }) => work < QUICK_WORK;
+  const end = performance.now() + 1000 * seconds;
+  return () => performance.now() < end;
+}
+
+const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
+  stages: plan.stages,
+  microBatches: plan.microBatches,
+  state: plan.state,
+  schedule: plan.schedule,
+  predicted,
+  idle,
+  reasons,
+});
+
+const short = (value: number): string => String(Number(value.toPrecision(4)));
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+
+function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: ClusterPlan | null): string {
+  const numbers = new Map(predicted.peers.map((peer) => [peer.peer, peer]));
+  const rows = [
+    ['peer', 'stage', 'layers', 'samples', 'recomputed', 'busy', 'memory', 'of', 'sent a step'],
+    ...plan.stages.flatMap(({ layers, members }, stage) =>
+      members.map(({ peer, samples, recompute }) => {
+        const own = numbers.get(peer);
+        return [
+          ...[peer, String(stage), `[${layers.join(', ')})`, String(samples), String(recompute.length)],
+          ...[`${short(own?.busySeconds ?? 0)} s`, megabytes(own?.memoryBytes ?? 0)],
+          ...[megabytes(own?.memoryLimitBytes ?? 0), megabytes(own?.sentBytes ?? 0)],
+        ];
+      }),
+    ),
+  ];
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const pad = (cell: string, column: number) =>
+    column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
+  const rate = ({ predicted: { stepSeconds, tokensPerSecond } }: ClusterPlan): string =>
+    `${short(stepSeconds)} s a step, ${short(tokensPerSecond)} tokens a second`;
+  return [
+    `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}`,
+    ...(before === null ? [] : [`before the change: ${rate(before)}`]),
+    ...rows.map((row) => row.map(pad).join('  ').trimEnd()),
+    ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
+    ...reasons.slice(0, 2),
+    '',
+  ].join('\n');
+}

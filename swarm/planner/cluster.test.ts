@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import { invariant, peerId } from '../base.ts';
+import { linksOf, parseCluster } from './cluster.ts';
+import { changedCluster } from './whatIf.ts';
+
+const PEERS = [
+  { id: 'a', memoryBytes: 1e9, flopsPerSecond: 1e9, region: 'eu' },
+  { id: 'b', memoryBytes: 1e9, flopsPerSecond: 1e9, region: 'eu' },
+  { id: 'c', memoryBytes: 1e9, flopsPerSecond: 1e9, region: 'us', uploadBytesPerSecond: 1e6 },
+];
+const LINKS = {
+  default: { latencySeconds: 0.04, bytesPerSecond: 2.5e6, windowBytes: 1.5e6 },
+  regions: [{ between: ['us', 'eu'], latencySeconds: 0.5 }],
+  pairs: [{ between: ['b', 'c'], latencySeconds: 0.001, bytesPerSecond: null }],
+};
+const [FIRST, ...OTHERS] = PEERS;
+const withFirst = (change: object) => ({ peers: [{ ...FIRST, ...change }, ...OTHERS], links: LINKS });
+
+describe('[CL1] what is refused, in one sentence with the file and the field', () => {
+  it.each([
+    [{ peers: [], links: LINKS }, /^c\.json: peers must be a list of one peer or more/],
+    [{ links: LINKS }, /^c\.json: peers is missing/],
+    [withFirst({ memoryBytes: -1 }), /peers\[0\]\.memoryBytes must be a number of 0 or more, not -1/],
+    [withFirst({ memoryBytes: Number.NaN }), /peers\[0\]\.memoryBytes must be a number of 0 or more/],
+    [
+      withFirst({ uploadBytesPerSecond: 0 }),
+      /peers\[0\]\.uploadBytesPerSecond must be a number above 0, or null, not 0/,
+    ],
+    [withFirst({ speed: 2 }), /peers\[0\]\.speed is unknown/],
+    [withFirst({ id: 'b' }), /peers\[1\]\.id must be a name of its own, not "b"/],
+    [withFirst({ flopsPerSecond: undefined }), /peers\[0\]\.flopsPerSecond is missing/],
+    [
+      withFirst({ measured: { forwardSecondsPerLayer: [], backwardSecondsPerLayer: [1] } }),
+      /list of one number or more/,
+    ],
+    [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'z'] }] } }, /pairs\[0\]\.between\[1\] .* not "z"/],
+    [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'a'] }] } }, /two peers, not "a" twice/],
+    [{ peers: PEERS, links: { ...LINKS, regions: [{ between: ['eu', 'mars'] }] } }, /regions\[0\].* not "mars"/],
+    [
+      { peers: PEERS, links: { pairs: [{ between: ['a', 'b'] }, { between: ['b', 'a'] }] } },
+      /pairs\[1\]\.between must be two others/,
+    ],
+  ])('%j', (json, sentence) => {
+    const found = parseCluster(json, 'c.json');
+    expect(found.ok ? '' : found.reason).toMatch(sentence);
+    expect(found.ok ? '' : found.reason).not.toContain('\n');
+  });
+});
+
+it('[CL2] [CL3] the most exact rule wins, what it leaves out is the default; as many streams as help, at most 8', () => {
+  const found = parseCluster({ peers: PEERS, links: LINKS }, 'c.json');
+  invariant(found.ok, 'a cluster');
+  const between = (a: string, b: string) => linksOf(found.value)(peerId(a), peerId(b));
+  expect(between('a', 'b')).toEqual({ latencySeconds: 0.04, bytesPerSecond: 2.5e6, streams: 1 });
+  expect(between('a', 'c')).toEqual({ latencySeconds: 0.5, bytesPerSecond: 2.5e6, streams: 2 });
+  expect(between('c', 'b')).toEqual({ latencySeconds: 0.001, bytesPerSecond: 6e9, streams: 8 });
+  const window = { ...LINKS, regions: [{ between: ['us', 'eu'], latencySeconds: 0.5, windowBytes: 1e5 }] };
+  const narrow = parseCluster({ peers: PEERS, links: window }, 'c.json');
+  invariant(narrow.ok, 'a cluster');
+  expect(linksOf(narrow.value)(peerId('a'), peerId('c')).bytesPerSecond).toBe(8e5);
+});
+
+describe('[CL11] what-if', () => {
+  const found = parseCluster({ peers: PEERS, links: LINKS }, 'c.json');
+  invariant(found.ok, 'a cluster');
+  it('adds peers with the links of the one they are like, scales fields, removes', () => {
+    const changed = changedCluster(found.value, 'add 2 like b; uploadBytesPerSecond x2; remove a');
+    invariant(changed.ok, 'a change');
+    expect(changed.value.peers.map(({ id, uploadBytesPerSecond }) => [id, uploadBytesPerSecond])).toEqual([
+      ['b', null],
+      ['c', 2e6],
+      ['b-2', null],
+      ['b-3', null],
+    ]);
+    expect(linksOf(changed.value)(peerId('b-3'), peerId('c')).latencySeconds).toBe(0.001);
+    expect(parseCluster(JSON.parse(JSON.stringify(changed.value)), 'c.json').ok).toBe(true);
+  });
+  it.each([
+    ['add 2 like z', /"z" must be the id of a peer/],
+    ['remove a; remove b; remove c', /there is no peer left/],
+    ['speed x2', /"speed" is unknown/],
+    ['make it faster', /says nothing known/],
+  ])('refuses "%s"', (text, sentence) => {
+    const changed = changedCluster(found.value, text);
+    expect(changed.ok ? '' : changed.reason).toMatch(sentence);
+  });
+});

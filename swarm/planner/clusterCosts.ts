@@ -1,0 +1,195 @@
+/**
+ * What a piece of the model costs each peer of a cluster: seconds and bytes. Its one idea: a peer's measured times win
+ * over any peak rate (estimates from peak rates were found 69 % off, Sailor on FlashFlex); only what was not measured,
+ * the embedding and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
+ */
+import { invariant, type PeerId, peerId } from '../base.ts';
+import { stageBuffers } from '../memory.ts';
+import type { Model, Operation } from '../model.ts';
+import { type Cluster, type ClusterLink, type ClusterPeer, linksOf } from './cluster.ts';
+import { at, type Curve, extended } from './peerCosts.ts';
+
+/** A float32. */
+const ELEMENT_BYTES = 4;
+/** With a peak rate alone: a gradient of the input and one of the weights. */
+const BACKWARD_FORWARDS = 2;
+/** AdamW reads and writes its state: about so many FLOPs an element. */
+const UPDATE_FLOPS = 16;
+
+/** A run on a cluster, as the planner sees it. */
+export interface ClusterProblem {
+  readonly model: Model;
+  /** B samples of T positions. */
+  readonly batch: { readonly samples: number; readonly sequence: number };
+  readonly cluster: Cluster;
+}
+
+/** A peer with its curves: seconds and bytes a layer, for a micro-batch of so many samples. */
+export interface PlannedPeer {
+  readonly id: PeerId;
+  readonly memoryBytes: number;
+  readonly region: string;
+  /** Infinity: unlimited. */
+  readonly upload: number;
+  readonly download: number;
+  readonly forward: Curve;
+  readonly backward: Curve;
+  readonly activation: Curve | null;
+}
+
+export interface StageShape {
+  readonly first: boolean;
+  readonly last: boolean;
+  readonly layers: number;
+}
+
+export type ClusterCosts = ReturnType<typeof clusterCosts>;
+
+/** Multiply-adds counted twice, of one row of a micro-batch. Attention sees half of the sequence on average. */
+export function rowFlops(operation: Operation, sequence: number): number {
+  switch (operation.op) {
+    case 'linear':
+      return 2 * operation.inWidth * operation.outWidth;
+    case 'attention':
+      return 2 * (sequence + 1) * operation.heads * operation.headWidth;
+    case 'crossEntropy':
+      return 5 * operation.vocabulary;
+    case 'swiGlu':
+      return 5 * operation.innerWidth;
+    case 'rotary':
+      return 3 * (operation.heads + operation.keyValueHeads) * operation.headWidth;
+    case 'embed':
+    case 'layerNorm':
+    case 'rmsNorm':
+      return 0;
+  }
+}
+
+const flops = (rows: readonly Operation[], sequence: number): number =>
+  rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
+
+export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
+  const { sequence } = batch;
+  const layerFlops = Math.max(1, flops(model.layer(0), sequence));
+  const headLayers = flops(model.head, sequence) / layerFlops;
+  const embeddingLayers = (2 * model.width * sequence) / layerFlops;
+  const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops));
+  const link = linksOf(cluster);
+  const memory = stageMemory(model, sequence);
+  const recorded = new Map<string, ClusterLink>();
+
+  /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
+  const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
+    const forward = time(peer.forward, samples);
+    const head = last ? headLayers * (forward + time(peer.backward, samples)) : 0;
+    return forward * (layers + (first ? embeddingLayers : 0)) + head;
+  };
+  return {
+    model,
+    batch,
+    peers,
+    memory,
+    /** Bytes of an activation, or its gradient, of one sample on its way. */
+    sampleBytes: sequence * model.width * ELEMENT_BYTES,
+    forwardSeconds,
+    backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
+      time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
+    layerSeconds: (peer: PlannedPeer, samples: number): number => time(peer.forward, samples),
+    updateSeconds: (peer: PlannedPeer, elements: number): number =>
+      (UPDATE_FLOPS * elements * time(peer.forward, 1)) / layerFlops,
+    /** A sample through a whole layer, there and back. */
+    slowness: (peer: PlannedPeer): number => time(peer.forward, 1) + time(peer.backward, 1),
+    link(a: PeerId, b: PeerId): ClusterLink {
+      const key = `${a} ${b}`;
+      const known = recorded.get(key) ?? link(a, b);
+      recorded.set(key, known);
+      return known;
+    },
+    /** Bytes that a peer says its activations take beyond what the stage allocates for them. */
+    extraBytes: (peer: PlannedPeer, layers: number, samples: number, slots: number): number =>
+      peer.activation === null
+        ? 0
+        : Math.max(0, time(peer.activation, samples) - memory.layerSlotBytes(samples)) * layers * slots,
+  };
+}
+
+/** A falling line is no negative time. */
+const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
+
+function plannedPeer(peer: ClusterPeer, layerFlops: number): PlannedPeer {
+  const { measured } = peer;
+  const single = measured ? 0 : layerFlops / (peer.flopsPerSecond ?? 1);
+  return {
+    id: peerId(peer.id),
+    memoryBytes: peer.memoryBytes,
+    region: peer.region ?? '',
+    upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,
+    download: peer.downloadBytesPerSecond ?? Number.POSITIVE_INFINITY,
+    // Past the table by its last slope; one entry scales in proportion.
+    forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
+    backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
+    activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
+  };
+}
+
+/**
+ * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
+ * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
+ */
+function stageMemory(model: Model, sequence: number) {
+  interface Size {
+    readonly fixed: number;
+    readonly slot: number;
+  }
+  const known = new Map<string, Size>();
+  const measure = ({ first, last, layers }: StageShape, samples: number, recomputed: number): Size => {
+    const from = first ? 0 : last ? model.layers - layers : 1;
+    invariant(from + layers <= model.layers, 'a stage has layers of the model');
+    const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
+    const bytes = (slots: number) =>
+      stageBuffers(model, { layers: [from, from + layers], samples, sequence, slots, recompute }).reduce(
+        (sum, buffer) => sum + buffer.bytes,
+        0,
+      );
+    const fixed = bytes(0);
+    return { fixed, slot: bytes(1) - fixed };
+  };
+  const size = (shape: StageShape, samples: number, recomputed: number): Size => {
+    const key = `${shape.first} ${shape.last} ${shape.layers} ${samples} ${recomputed}`;
+    const found = known.get(key) ?? workOut(shape, samples, recomputed);
+    known.set(key, found);
+    return found;
+  };
+  const workOut = (shape: StageShape, samples: number, recomputed: number): Size => {
+    const whole = shape.first && shape.last;
+    if (recomputed > 2) {
+      const one = size(shape, samples, 1);
+      return line(one, one, size(shape, samples, 2), recomputed - 1);
+    }
+    if (whole || shape.layers <= 2) return measure(shape, samples, recomputed);
+    const two = { ...shape, layers: 2 };
+    return line(
+      size(two, samples, recomputed),
+      size({ ...shape, layers: 1 }, samples, 0),
+      size(two, samples, 0),
+      shape.layers - 2,
+    );
+  };
+  /** `start` and so many times what `b` has more than `a`. */
+  const line = (start: Size, a: Size, b: Size, times: number): Size => ({
+    fixed: start.fixed + times * (b.fixed - a.fixed),
+    slot: start.slot + times * (b.slot - a.slot),
+  });
+  return {
+    stageBytes(shape: StageShape, samples: number, slots: number, recomputed: number): number {
+      const { fixed, slot } = size(shape, samples, recomputed);
+      return fixed + slots * slot;
+    },
+    /** Activations of one layer and one micro-batch in flight. */
+    layerSlotBytes(samples: number): number {
+      const most = model.layers;
+      const whole = size({ first: true, last: true, layers: most }, samples, 0).slot;
+      return most < 2 ? whole : (whole - size({ first: true, last: false, layers: 1 }, samples, 0).slot) / (most - 1);
+    },
+  };
+}

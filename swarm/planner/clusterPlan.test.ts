@@ -1,0 +1,192 @@
+import { describe, expect, it } from 'vitest';
+import { invariant, type Random, seededRandom } from '../base.ts';
+import { modelFromConfig } from '../families.ts';
+import { predictedBytes } from '../memory.ts';
+import { planSchema, problems } from '../plan.ts';
+import { type Cluster, parseCluster } from './cluster.ts';
+import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
+import { type ClusterPlan, planCluster } from './clusterPlan.ts';
+import { type Draft, memoryOf, planOf } from './draft.ts';
+import { equalSplit } from './equalSplit.ts';
+import { forecast } from './forecast.ts';
+
+const parsed = modelFromConfig({
+  model_type: 'gpt2',
+  n_layer: 4,
+  n_head: 4,
+  n_embd: 64,
+  n_positions: 64,
+  vocab_size: 256,
+});
+invariant(parsed.ok, 'a model');
+const model = parsed.value;
+const batch = { samples: 8, sequence: 32 };
+
+function clusterOf(json: unknown): Cluster {
+  const found = parseCluster(json, 'c.json');
+  invariant(found.ok, found.ok ? '' : found.reason);
+  return found.value;
+}
+
+/** Rates at which computing and sending weigh about the same for this model. */
+function randomCluster(random: Random, count: number): Cluster {
+  const spread = (least: number, most: number) => least * (most / least) ** random();
+  const regions = ['eu', 'us'];
+  const peers = Array.from({ length: count }, (_, index) => ({
+    id: `p${index}`,
+    memoryBytes: Math.round(spread(3e6, 3e7)),
+    flopsPerSecond: spread(2e7, 1e9),
+    uploadBytesPerSecond: spread(3e5, 1e7),
+    downloadBytesPerSecond: spread(1e6, 3e7),
+    region: regions[Math.floor(2 * random())],
+  }));
+  return clusterOf({ peers, links: { default: { latencySeconds: 0.02, bytesPerSecond: 5e6, windowBytes: 1e5 } } });
+}
+
+const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster });
+const quick = (cluster: Cluster, work = 15_000): ClusterPlan => {
+  const found = planCluster(problemOf(cluster), (progress) => progress.work < work);
+  invariant(found.ok, found.ok ? '' : found.reason);
+  return found.value;
+};
+const step = (plan: ClusterPlan): number => plan.predicted.stepSeconds;
+
+/** Every order and cut of the peers into single-lane or wider stages, and every number of micro-batches of a list. */
+function exhaustive(problem: ClusterProblem): number {
+  const costs = clusterCosts(problem);
+  let best = Number.POSITIVE_INFINITY;
+  const cuts = (stages: number, left: number): number[][] =>
+    stages === 1
+      ? [[left]]
+      : Array.from({ length: left - stages + 1 }, (_, index) => index + 1).flatMap((count) =>
+          cuts(stages - 1, left - count).map((rest) => [count, ...rest]),
+        );
+  const groupings = (places: readonly number[]): number[][][] => [
+    [],
+    ...Array.from({ length: (1 << places.length) - 1 }, (_, index) => index + 1).flatMap((mask) => {
+      const group = places.filter((_, bit) => mask & (1 << bit));
+      return groupings(places.filter((_, bit) => !(mask & (1 << bit)))).map((rest) => [group, ...rest]);
+    }),
+  ];
+  for (const groups of groupings(costs.peers.map((_, place) => place))) {
+    if (groups.length === 0 || groups.length > model.layers) continue;
+    for (const layers of cuts(groups.length, model.layers))
+      for (const microBatches of [2, 4, 8])
+        for (const schedule of ['gpipe', '1f1b'] as const) {
+          const draft: Draft = { groups, layers, microBatches, schedule };
+          const drafted = planOf(costs, draft);
+          if (drafted === null || drafted.missingBytes > 0) continue;
+          const memory = memoryOf(costs, drafted.plan);
+          if (costs.peers.some(({ id, memoryBytes }) => (memory.get(id) ?? 0) > memoryBytes)) continue;
+          best = Math.min(best, forecast(costs, drafted.plan).stepSeconds);
+        }
+  }
+  return best;
+}
+
+describe('a plan for a cluster', () => {
+  it('[CL7] is a valid plan within the memory of its peers, allocated as predicted', () => {
+    for (let seed = 1; seed <= 8; seed++) {
+      const cluster = randomCluster(seededRandom(seed), 2 + (seed % 5));
+      const { plan, predicted, idle } = quick(cluster, 6_000);
+      expect(problems(model, batch, plan), `seed ${seed}`).toEqual([]);
+      expect(planSchema.parse(JSON.parse(JSON.stringify(plan)))).toEqual(plan);
+      for (const { peer, memoryBytes, memoryLimitBytes, busySeconds } of predicted.peers) {
+        expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence));
+        expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
+        expect(busySeconds).toBeLessThanOrEqual(predicted.stepSeconds * (1 + 1e-9));
+      }
+      expect([...predicted.peers, ...idle].map(({ peer }) => peer).sort()).toEqual(cluster.peers.map(({ id }) => id));
+      for (const { reason } of idle) expect(reason).not.toBe('');
+    }
+  });
+
+  it('[CL8] takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
+    const ratios = Array.from({ length: 24 }, (_, index) => {
+      const cluster = randomCluster(seededRandom(100 + index), index % 3 === 0 ? 3 : 2);
+      return step(quick(cluster)) / exhaustive(problemOf(cluster));
+    });
+    expect(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length).toBeLessThanOrEqual(1.1);
+    expect(Math.max(...ratios)).toBeLessThanOrEqual(1.25);
+  });
+
+  it('[CL8] is never slower than the equal split that fits', () => {
+    for (let seed = 1; seed <= 12; seed++) {
+      const cluster = randomCluster(seededRandom(200 + seed), 2 + (seed % 5));
+      const costs = clusterCosts(problemOf(cluster));
+      const found = step(quick(cluster, 1));
+      const ids = costs.peers.map(({ id }) => id);
+      for (let stages = 1; stages <= Math.min(4, ids.length); stages++)
+        for (const schedule of ['gpipe', '1f1b'] as const) {
+          const plan = equalSplit(model, batch.samples, ids, { stages, schedule });
+          const memory = memoryOf(costs, plan);
+          if (costs.peers.some(({ id, memoryBytes }) => (memory.get(id) ?? 0) > memoryBytes)) continue;
+          expect(found, `seed ${seed}, ${stages} stages`).toBeLessThanOrEqual(
+            forecast(costs, plan).stepSeconds * (1 + 1e-9),
+          );
+        }
+    }
+  });
+
+  it('[CL9] is the same wherever the peers stand in the file', () => {
+    for (let seed = 1; seed <= 3; seed++) {
+      const cluster = randomCluster(seededRandom(300 + seed), 5);
+      const turned = { ...cluster, peers: cluster.peers.toReversed() };
+      expect(step(quick(turned)) / step(quick(cluster)), `seed ${seed}`).toBeCloseTo(1, 6);
+    }
+  });
+
+  it('[CL9] is no slower with faster links or more memory', () => {
+    for (let seed = 1; seed <= 4; seed++) {
+      const cluster = randomCluster(seededRandom(400 + seed), 3);
+      const before = step(quick(cluster));
+      const links = {
+        ...cluster.links,
+        default: { ...cluster.links.default, bytesPerSecond: 1e7, latencySeconds: 0.01 },
+      };
+      const roomier = cluster.peers.map((peer) => ({ ...peer, memoryBytes: 2 * peer.memoryBytes }));
+      expect(step(quick({ ...cluster, links })), `seed ${seed}, links`).toBeLessThanOrEqual(before * (1 + 1e-9));
+      expect(step(quick({ ...cluster, peers: roomier })), `seed ${seed}, memory`).toBeLessThanOrEqual(before * 1.02);
+    }
+  });
+
+  it('one peer does everything', () => {
+    const { plan, idle } = quick(clusterOf({ peers: [{ id: 'a', memoryBytes: 1e9, flopsPerSecond: 1e9 }] }));
+    expect(plan.stages.map(({ layers, members }) => [layers, members.map(({ peer }) => peer)])).toEqual([
+      [[0, 4], ['a']],
+    ]);
+    expect(idle).toEqual([]);
+  });
+
+  it('[CL10] a model that fits nobody: the bytes that are missing, which are enough', () => {
+    const of = (bytes: number) => clusterOf({ peers: [{ id: 'a', memoryBytes: bytes, flopsPerSecond: 1e9 }] });
+    const found = planCluster(problemOf(of(30_000)), () => false);
+    expect(found).toMatchObject({ ok: false });
+    const [, missing] = /(\d+) bytes of memory are missing/.exec(found.ok ? '' : found.reason) ?? [];
+    expect(planCluster(problemOf(of(30_000 + Number(missing))), () => false).ok).toBe(true);
+    expect(planCluster(problemOf(of(30_000 + Number(missing) - 100_000)), () => false).ok).toBe(false);
+  });
+
+  it('[CL5] data parallel stays inside a fast region, the pipeline crosses the slow link', () => {
+    const peers = ['eu', 'us'].flatMap((region) =>
+      [0, 1].map((index) => ({ id: `${region}${index}`, memoryBytes: 1e7, flopsPerSecond: 1e7, region })),
+    );
+    const inside = { latencySeconds: 0.001, bytesPerSecond: 1e8 };
+    const regions = [{ between: ['eu', 'us'], latencySeconds: 0.02, bytesPerSecond: 2e4 }];
+    const { plan } = quick(clusterOf({ peers, links: { default: inside, regions } }));
+    expect(plan.stages.flatMap(({ members }) => members)).toHaveLength(4);
+    for (const { members } of plan.stages)
+      expect(new Set(members.map(({ peer }) => peer.slice(0, 2))).size, JSON.stringify(plan.stages)).toBe(1);
+  });
+
+  it('measured times win over a peak rate, and go on by their last slope', () => {
+    const measured = { forwardSecondsPerLayer: [0.01, 0.019], backwardSecondsPerLayer: [0.02] };
+    const [peer] = clusterCosts(
+      problemOf(clusterOf({ peers: [{ id: 'a', memoryBytes: 1e9, flopsPerSecond: 1, measured }] })),
+    ).peers;
+    const at = (curve: { slope: number; intercept: number } | undefined, samples: number) =>
+      (curve?.slope ?? 0) * samples + (curve?.intercept ?? 0);
+    expect(at(peer?.forward, 4)).toBeCloseTo(0.037, 12);
+    expect(at(peer?.backward, 4)).toBeCloseTo(0.08, 12);
+  });
+});

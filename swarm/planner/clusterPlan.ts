@@ -1,0 +1,160 @@
+/**
+ * The whole answer of `shoal plan`: the best plan found while the caller lets the search go on, what it is predicted to
+ * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
+ */
+import { type PeerId, type Result, refusal, success } from '../base.ts';
+import { type Plan, problems } from '../plan.ts';
+import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
+import { planOf } from './draft.ts';
+import { type Estimated, estimate } from './estimate.ts';
+import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
+
+/** Idle peers for whom it is worked out what the step would take with them. */
+const MOST_TRIED_IDLE = 24;
+
+export interface ClusterPlan {
+  readonly plan: Plan;
+  readonly predicted: {
+    readonly stepSeconds: number;
+    readonly tokensPerSecond: number;
+    readonly peers: readonly {
+      readonly peer: PeerId;
+      readonly busySeconds: number;
+      readonly memoryBytes: number;
+      readonly memoryLimitBytes: number;
+      readonly sentBytes: number;
+    }[];
+  };
+  readonly idle: readonly { readonly peer: PeerId; readonly reason: string }[];
+  readonly reasons: readonly string[];
+}
+
+/** `goOn` is asked after every candidate; a plan is looked for until there is one. */
+export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) => boolean): Result<ClusterPlan> {
+  const search = searchPlan(problem);
+  let best: Candidate | null = null;
+  for (const progress of search.progress) {
+    best = progress.best;
+    if (best !== null && !goOn(progress)) break;
+  }
+  if (best === null) return refusal(shortage(search));
+  const [fault] = problems(problem.model, problem.batch, best.plan);
+  if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
+  return success(answer(search, best));
+}
+
+function answer(search: Search, best: Candidate): ClusterPlan {
+  const { costs } = search;
+  const { samples, sequence } = costs.batch;
+  const { stepSeconds, peers } = best.forecast;
+  const used = costs.peers.filter(({ id }) => best.memory.has(id));
+  return {
+    plan: best.plan,
+    predicted: {
+      stepSeconds,
+      tokensPerSecond: (samples * sequence) / stepSeconds,
+      peers: used.map(({ id, memoryBytes }) => ({
+        peer: id,
+        busySeconds: peers.get(id)?.busySeconds ?? 0,
+        memoryBytes: best.memory.get(id) ?? 0,
+        memoryLimitBytes: memoryBytes,
+        sentBytes: peers.get(id)?.sentBytes ?? 0,
+      })),
+    },
+    idle: idleReasons(search, best),
+    reasons: [...planReasons(search, best), ...used.map((peer) => sizeReason(costs, best, peer))],
+  };
+}
+
+/** 1 stage, 2 stages, 2 micro-batches. */
+export const counted = (count: number, noun: string): string =>
+  `${count} ${noun}${count === 1 ? '' : noun.endsWith('h') ? 'es' : 's'}`;
+const seconds = (value: number): string => `${Number(value.toPrecision(3))} s`;
+
+function planReasons({ byStages }: Search, best: Candidate): string[] {
+  const { plan, forecast } = best;
+  const own = plan.stages.length;
+  const others = [...byStages]
+    .filter(([stages]) => stages !== own)
+    .sort(([a], [b]) => a - b)
+    .map(([stages, step]) => `${counted(stages, 'stage')} ${seconds(step)}`);
+  const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}: ${seconds(forecast.stepSeconds)} a step`;
+  const compared = others.length === 0 ? '' : `; the best found with another number: ${others.join(', ')}`;
+  return [`${chosen}${compared}.`, `Exchanging gradients and values takes ${seconds(forecast.stateSeconds)} of it.`];
+}
+
+function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, peer: PlannedPeer): string {
+  const parts = plan.stages.flatMap(({ layers: [from, to], members }, stage) => {
+    const own = members.find((member) => member.peer === peer.id);
+    if (!own) return [];
+    const share = members.length === 1 ? 'every sample' : `${own.samples} of ${costs.batch.samples} samples`;
+    const again = own.recompute.length === 0 ? '' : `, ${own.recompute.length} recomputed for want of memory`;
+    return [`stage ${stage}, layers [${from}, ${to}), ${share}${again}`];
+  });
+  const speed = `${seconds(costs.slowness(peer))} a sample and layer`;
+  const busy = forecast.peers.get(peer.id)?.busySeconds ?? 0;
+  const percent = Math.round((100 * busy) / (forecast.stepSeconds || 1));
+  const used = Math.round((100 * (memory.get(peer.id) ?? 0)) / (peer.memoryBytes || 1));
+  return `${peer.id}: ${parts.join('; ') || 'keeps state'}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
+}
+
+function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['idle'] {
+  const idle = [...costs.peers.entries()].filter(([, { id }]) => !best.memory.has(id));
+  const { draft, forecast } = best;
+  const now = forecast.stepSeconds;
+  return idle.map(([place, peer], index) => {
+    const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
+    const needed = costs.model.layers < 3 ? 0 : costs.memory.stageBytes(shape, 1, 1, 1);
+    if (peer.memoryBytes < needed)
+      return {
+        peer: peer.id,
+        reason: `its ${peer.memoryBytes} bytes of memory do not hold one layer and one sample, ${needed} bytes`,
+      };
+    const count = draft.microBatches === 'sized' ? best.plan.microBatches.length : draft.microBatches;
+    const tried: readonly (Candidate | null)[] =
+      index >= MOST_TRIED_IDLE
+        ? []
+        : [0, draft.groups.length - 1].map((stage) => {
+            const groups = draft.groups.map((group, at) => (at === stage ? [...group, place] : group));
+            const guess: Estimated | null = estimate(
+              costs,
+              groups,
+              Math.max(count, groups[stage]?.length ?? 1),
+              draft.schedule,
+            );
+            return guess && judge(guess.draft);
+          });
+    const steps = tried.flatMap((candidate) => candidate?.forecast.stepSeconds ?? []);
+    const links = `a sample takes ${seconds(slowestHop(costs, best, peer))} over its links, ${seconds(costs.slowness(peer))} a layer`;
+    if (steps.length === 0) return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
+    const step = Math.min(...steps);
+    const verdict =
+      step > now ? `with it a step takes ${seconds(step)} instead of ${seconds(now)}` : 'it makes no step faster';
+    return { peer: peer.id, reason: `${verdict}: ${links}` };
+  });
+}
+
+/** An activation of one sample to the nearest peer of the plan. */
+function slowestHop(costs: ClusterCosts, best: Candidate, peer: PlannedPeer): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (const id of best.memory.keys()) {
+    const { latencySeconds, bytesPerSecond } = costs.link(peer.id, id);
+    const rate = Math.min(bytesPerSecond ?? Number.POSITIVE_INFINITY, peer.upload, peer.download);
+    least = Math.min(least, latencySeconds + costs.sampleBytes / rate);
+  }
+  return least;
+}
+
+/** The plan that lacked least, in words. */
+function shortage(search: Search): string {
+  const { costs } = search;
+  const { missingBytes, draft } = search.nearest();
+  const drafted = draft && planOf(costs, draft);
+  if (!drafted || !Number.isFinite(missingBytes)) return 'no plan can be made of these peers and this run';
+  const missing = Math.ceil(drafted.missingBytes > 0 ? drafted.missingBytes : missingBytes);
+  const who = drafted.plan.stages
+    .flatMap(({ layers: [from, to], members }) => members.map(({ peer }) => `${peer} with layers [${from}, ${to})`))
+    .slice(0, 4)
+    .join(', ');
+  return `the model does not fit these peers, ${missing} bytes of memory are missing: with so many more it would fit ${who}`;
+}

@@ -1,0 +1,232 @@
+/**
+ * From a planner's draft (who is in which stage, how many layers each, how many micro-batches) to a plan that its peers
+ * can hold. Its one idea, Cephalo's: batch follows speed, state follows the memory that is left. Micro-batches go to the
+ * member that would end them first; layers are recomputed only where memory asks for it; each member keeps as much of
+ * the stage's state as it has room for, the largest share as small as can be.
+ */
+import { evenRanges, type PeerId, type Range } from '../base.ts';
+import { shardBuffers, type stagesOfPeer } from '../memory.ts';
+import { homeStage, type Member, type MicroBatch, type Plan, type PlanStage, peers as peersOf } from '../plan.ts';
+import type { ScheduleName } from '../schedule/action.ts';
+import { slots as slotsOf } from '../schedule/check.ts';
+import { build } from '../schedule/lower.ts';
+import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import { shapeOf } from './forecast.ts';
+import { sizedMicroBatches } from './laneSizes.ts';
+import { levelShares } from './stateShares.ts';
+
+/** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
+const SHARD_ALIGNMENT = 64;
+/** What a shard takes beside its elements: partial sums, scalars, rounding. */
+const SHARD_BYTES = 4_096;
+
+export interface Draft {
+  /** Peers of each stage, as places in the costs' list. */
+  readonly groups: readonly (readonly number[])[];
+  /** Layers of each stage. */
+  readonly layers: readonly number[];
+  /** Equal ones; 'sized' (of one stage): each peer's own size. */
+  readonly microBatches: number | 'sized';
+  readonly schedule: ScheduleName;
+}
+
+/** The plan, and how many bytes its peers lack for it; null where the draft is none. */
+export interface Drafted {
+  readonly plan: Plan;
+  readonly missingBytes: number;
+}
+
+export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
+  const compute = computePlan(costs, draft);
+  if (compute === null) return null;
+  const inFlight = slotsOf(build(compute));
+  let missing = 0;
+  const shares: number[][] = [];
+  const stages = compute.stages.map((stage, index): PlanStage => {
+    const fitted = fitStage(costs, compute, index, inFlight);
+    missing += fitted.missingBytes;
+    shares.push(fitted.shares);
+    return { ...stage, members: fitted.members };
+  });
+  const plan = { ...compute, stages };
+  return { plan: { ...plan, state: stateOf(costs, plan, shares) }, missingBytes: missing };
+}
+
+function computePlan(costs: ClusterCosts, { groups, layers, microBatches, schedule }: Draft): Plan | null {
+  const { samples } = costs.batch;
+  const shape = (stage: number): StageShape => ({
+    first: stage === 0,
+    last: stage === groups.length - 1,
+    layers: layers[stage] ?? 0,
+  });
+  const members = (stage: number): PlannedPeer[] => (groups[stage] ?? []).flatMap((place) => costs.peers[place] ?? []);
+  let from = 0;
+  const ranges = layers.map((count): Range => {
+    from += count;
+    return [from - count, from];
+  });
+  if (microBatches === 'sized') {
+    const sized = groups.length === 1 ? sizedMicroBatches(costs, members(0), shape(0)) : null;
+    if (sized === null) return null;
+    return { ...sized, stages: [{ layers: ranges[0] ?? [0, 0], members: sized.members }], state: [], schedule };
+  }
+  if (microBatches > samples || groups.some((group) => group.length > microBatches)) return null;
+  const batches = evenRanges(samples, microBatches).map((range, id): MicroBatch => ({ id, samples: range }));
+  const stages = groups.map((_, stage) => ({
+    layers: ranges[stage] ?? ([0, 0] as const),
+    members: deal(costs, members(stage), shape(stage), batches),
+  }));
+  return { stages, microBatches: batches, state: [], schedule };
+}
+
+/** Each micro-batch to the member that would end it first. Who gets none is left out. */
+function deal(
+  costs: ClusterCosts,
+  peers: readonly PlannedPeer[],
+  shape: StageShape,
+  batches: readonly MicroBatch[],
+): Member[] {
+  const hands = peers.map((peer) => ({ peer, ids: [] as number[], samples: 0, seconds: 0 }));
+  const seconds = new Map<string, number>();
+  for (const { id, samples: range } of batches) {
+    const samples = range[1] - range[0];
+    let best: (typeof hands)[number] | null = null;
+    let end = Number.POSITIVE_INFINITY;
+    for (const hand of hands) {
+      const key = `${hand.peer.id} ${samples}`;
+      const own =
+        seconds.get(key) ??
+        costs.forwardSeconds(hand.peer, shape, samples) + costs.backwardSeconds(hand.peer, shape, samples);
+      seconds.set(key, own);
+      if (best !== null && hand.seconds + own >= end) continue;
+      best = hand;
+      end = hand.seconds + own;
+    }
+    if (best === null) continue;
+    best.ids.push(id);
+    best.samples += samples;
+    best.seconds = end;
+  }
+  return hands
+    .filter(({ ids }) => ids.length > 0)
+    .map(({ peer, ids, samples }) => ({ peer: peer.id, microBatches: ids, samples, recompute: [] }));
+}
+
+interface Fitted {
+  readonly members: Member[];
+  /** Of the stage's state, by member. */
+  readonly shares: number[];
+  readonly missingBytes: number;
+}
+
+type Slots = ReturnType<typeof slotsOf>;
+
+/** As few layers computed twice as leave room for the state. */
+function fitStage(costs: ClusterCosts, plan: Plan, index: number, slots: Slots): Fitted {
+  const { members, layers } = plan.stages[index] ?? { members: [], layers: [0, 0] };
+  const shape = shapeOf(plan, index);
+  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+  const state = stateBytes(costs, index, plan);
+  const byId = new Map(costs.peers.map((peer) => [peer.id, peer]));
+  const recomputed = members.map(() => 0);
+  const room = (at: number): number => {
+    const member = members[at];
+    const peer = member && byId.get(member.peer);
+    if (!member || !peer) return 0;
+    const largest = Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0));
+    const inFlight = slots.get(peer.id)?.get(index) ?? member.microBatches.length;
+    const again = recomputed[at] ?? 0;
+    const bytes = costs.memory.stageBytes(shape, largest, inFlight, again);
+    const beyond = costs.extraBytes(peer, shape.layers - again, largest, inFlight);
+    return peer.memoryBytes - bytes - beyond - SHARD_BYTES * state.blocks;
+  };
+  const rooms = members.map((_, at) => room(at));
+  const lacks = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state.bytes;
+  for (let more = 1; more <= shape.layers; more++) {
+    const short = lacks();
+    for (const at of members.keys()) {
+      if ((rooms[at] ?? 0) >= 0 && !(short && lacks())) continue;
+      recomputed[at] = more;
+      rooms[at] = room(at);
+    }
+  }
+  const free = rooms.map((own) => Math.max(0, own));
+  const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
+  const placed = free.reduce((sum, own) => sum + own, 0);
+  return {
+    members: members.map((member, at) => ({
+      ...member,
+      recompute: Array.from({ length: recomputed[at] ?? 0 }, (_, layer) => layers[0] + layer),
+    })),
+    shares: levelShares(free, state.bytes),
+    missingBytes: Math.ceil(under + Math.max(0, state.bytes - placed)),
+  };
+}
+
+/** Moments, and where there are several holders the sums: what all shards of a stage's blocks take. */
+function stateBytes({ model }: ClusterCosts, index: number, plan: Plan) {
+  const own = model.blocks.filter(({ name }) => homeStage(plan, name) === index);
+  const alone = plan.stages[index]?.members.length === 1;
+  let bytes = 0;
+  let largest = 0;
+  for (const { name, elements } of own) {
+    const shared = !alone || (name === 'embedding' && model.tied && plan.stages.length > 1);
+    bytes += elements * (shared ? 16 : 8);
+    largest = Math.max(largest, elements);
+  }
+  return { bytes: bytes + 12 * largest, blocks: own.length };
+}
+
+function stateOf({ model }: ClusterCosts, plan: Plan, shares: readonly (readonly number[])[]): Plan['state'] {
+  return model.blocks.map(({ name, elements }) => {
+    const stage = homeStage(plan, name);
+    const holders = plan.stages[stage]?.members ?? [];
+    const units = Math.ceil(elements / SHARD_ALIGNMENT);
+    const parts = (shares[stage] ?? []).map((share) => Math.max(0, share));
+    const whole = parts.reduce((sum, share) => sum + share, 0);
+    let reached = 0;
+    let before = 0;
+    const shards = holders.flatMap(({ peer }, at) => {
+      before += whole > 0 ? (parts[at] ?? 0) / whole : 1 / holders.length;
+      const end = at === holders.length - 1 ? units : Math.min(units, Math.round(before * units));
+      const from = reached;
+      reached = Math.max(reached, end);
+      if (reached === from) return [];
+      const range: Range = [from * SHARD_ALIGNMENT, Math.min(reached * SHARD_ALIGNMENT, elements)];
+      return [{ peer, range, replicas: [] }];
+    });
+    return { block: name, shards };
+  });
+}
+
+/** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */
+export function memoryOf(costs: ClusterCosts, plan: Plan): Map<PeerId, number> {
+  const byId = new Map(costs.peers.map((peer) => [peer.id, peer]));
+  const inFlight = slotsOf(build(plan));
+  return new Map(
+    peersOf(plan).map((id) => {
+      let bytes = shardBuffers(costs.model, plan, id).reduce((sum, buffer) => sum + buffer.bytes, 0);
+      for (const [stage, { samples, slots, recompute = [] }] of sizesOf(plan, id, costs.batch.sequence, inFlight)) {
+        const shape = shapeOf(plan, stage);
+        bytes += costs.memory.stageBytes(shape, samples, slots, recompute.length);
+        const peer = byId.get(id);
+        if (peer) bytes += costs.extraBytes(peer, shape.layers - recompute.length, samples, slots);
+      }
+      return [id, bytes];
+    }),
+  );
+}
+
+/** As `stagesOfPeer`, with the schedule built once for all peers. */
+function sizesOf(plan: Plan, id: PeerId, sequence: number, inFlight: Slots): ReturnType<typeof stagesOfPeer> {
+  const sizes = new Map(plan.microBatches.map(({ id: batch, samples: [from, to] }) => [batch, to - from]));
+  const found: ReturnType<typeof stagesOfPeer> = new Map();
+  for (const [stage, { layers, members }] of plan.stages.entries()) {
+    const member = members.find(({ peer }) => peer === id);
+    if (!member) continue;
+    const samples = Math.max(...member.microBatches.map((batch) => sizes.get(batch) ?? 0));
+    const slots = inFlight.get(id)?.get(stage) ?? member.microBatches.length;
+    found.set(stage, { layers, samples, sequence, slots, recompute: member.recompute });
+  }
+  return found;
+}

@@ -1,0 +1,74 @@
+/**
+ * Peers that each hold the whole model: Cephalo's sizing with their measured curves, each its own micro-batch. Under 1F1B
+ * such a peer has one micro-batch in flight, so its memory is a function of that one's size, as the sizing takes it.
+ */
+import { parameters } from '../model.ts';
+import type { Member, MicroBatch } from '../plan.ts';
+import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import { sizeGroup } from './groupSizing.ts';
+import { extended, type PeerCosts } from './peerCosts.ts';
+
+const GIB = 2 ** 30;
+/** Sizes whose memory is worked out; past them it grows by a line. */
+const MEMORY_ENTRIES = 3;
+
+export function sizedMicroBatches(
+  costs: ClusterCosts,
+  peers: readonly PlannedPeer[],
+  shape: StageShape,
+): { readonly microBatches: MicroBatch[]; readonly members: Member[] } | null {
+  const { samples: globalBatch } = costs.batch;
+  if (globalBatch < peers.length || peers.length === 0) return null;
+  const stateGiB = (parameters(costs.model) * (peers.length > 1 ? 16 : 8)) / GIB;
+  const group = {
+    globalBatch,
+    stateGiB,
+    ...{ extraMicroBatchMs: 0, allGatherMs: 0, reduceScatterMs: 0, unevenFactor: 1, recompute: false },
+  };
+  const sized = sizeGroup(
+    group,
+    peers.map((peer) => laneCosts(costs, peer, shape, stateGiB / peers.length)),
+  );
+  if (!sized.ok) return null;
+  const microBatches: MicroBatch[] = [];
+  let from = 0;
+  const members = sized.value.sizing.cuts.map(({ size, count }, at): Member => {
+    const ids = Array.from({ length: count }, () => {
+      const id = microBatches.length;
+      microBatches.push({ id, samples: [from, from + size] });
+      from += size;
+      return id;
+    });
+    const peer = peers[at] ?? peers[0];
+    return { peer: peer.id, microBatches: ids, samples: size * count, recompute: [] };
+  });
+  return { microBatches, members };
+}
+
+function laneCosts(costs: ClusterCosts, peer: PlannedPeer, shape: StageShape, evenGiB: number): PeerCosts {
+  const { samples } = costs.batch;
+  const entries = Math.max(peer.forward.table.length, peer.backward.table.length) + 1;
+  const table = (count: number, of: (size: number) => number) =>
+    extended(
+      Array.from({ length: count }, (_, index) => of(index + 1)),
+      2,
+    );
+  const activationGiB = table(
+    MEMORY_ENTRIES,
+    (size) => (costs.memory.stageBytes(shape, size, 1, 0) + costs.extraBytes(peer, shape.layers, size, 1)) / GIB,
+  );
+  const spaceGiB = peer.memoryBytes / GIB;
+  const largest = (room: number): number =>
+    activationGiB.slope > 0
+      ? Math.max(0, Math.min(samples, Math.floor((room - activationGiB.intercept) / activationGiB.slope)))
+      : Number.POSITIVE_INFINITY;
+  return {
+    id: peer.id,
+    spaceGiB,
+    forwardMs: table(entries, (size) => 1000 * costs.forwardSeconds(peer, shape, size)),
+    backwardMs: table(entries, (size) => 1000 * costs.backwardSeconds(peer, shape, size)),
+    activationGiB,
+    maxMicroBatch: largest(spaceGiB),
+    maxMicroBatchEvenState: largest(spaceGiB - evenGiB),
+  };
+}
