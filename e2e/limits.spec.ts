@@ -71,17 +71,21 @@ test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: the rate at a share 
 });
 
 /** As above. Four donors of one stage beside one donor, each with the same share of this machine. */
-test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: four lanes against one donor', { timeout: 900_000 }, async () => {
-  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, init: { seed: 1 }, model: WIDE, train: wideTrain(file) }));
-  const rates = new Map<number, number[]>();
-  for (let round = 0; round < 2; round++)
-    for (const donors of [1, 4]) {
-      const specs = Array.from({ length: donors }, () => ['--donor', 'speed=0.18']).flat();
-      const { metrics } = await runSwarm(run, ...specs, '--stages', '1');
-      const seconds = metrics.slice(WARM_UP_STEPS).map((line) => line.seconds);
-      const median = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / 2)] ?? Number.NaN;
-      rates.set(donors, [...(rates.get(donors) ?? []), (metrics[0]?.tokens ?? 0) / median]);
-    }
-  const mean = (donors: number): number => (rates.get(donors) ?? []).reduce((sum, rate) => sum + rate / 2, 0);
-  console.log(JSON.stringify([...rates]), `four lanes: ${(mean(4) / mean(1)).toFixed(2)} times one donor`);
-});
+test.skipIf(process.env.LIMITS_BENCH === undefined)(
+  'bench: four lanes against one donor',
+  { timeout: 900_000 },
+  async () => {
+    const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, init: { seed: 1 }, model: WIDE, train: wideTrain(file) }));
+    const rates = new Map<number, number[]>();
+    for (let round = 0; round < 2; round++)
+      for (const donors of [1, 4]) {
+        const specs = Array.from({ length: donors }, () => ['--donor', 'speed=0.18']).flat();
+        const { metrics } = await runSwarm(run, ...specs, '--stages', '1');
+        const seconds = metrics.slice(WARM_UP_STEPS).map((line) => line.seconds);
+        const median = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / 2)] ?? Number.NaN;
+        rates.set(donors, [...(rates.get(donors) ?? []), (metrics[0]?.tokens ?? 0) / median]);
+      }
+    const mean = (donors: number): number => (rates.get(donors) ?? []).reduce((sum, rate) => sum + rate / 2, 0);
+    console.log(JSON.stringify([...rates]), `four lanes: ${(mean(4) / mean(1)).toFixed(2)} times one donor`);
+  },
+);

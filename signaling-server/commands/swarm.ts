@@ -160,7 +160,7 @@ async function train(
   killServer?: Training['killServer'],
 ): Promise<Result<Trained>> {
   const log = terminalLog();
-  log('info', `training ${runName} at ${server.url} with ${donors} headless donors`);
+  log('info', `training ${runName} at ${server.url} with ${donors} headless donor${donors === 1 ? '' : 's'}`);
   return trainHeadless({
     server,
     donors,
