@@ -54,8 +54,11 @@ test('bytes that come in pieces are one blob; a stream that breaks leaves nothin
 test('damage is found when a blob is read whole, a range past its end is an error', async () => {
   const blobs = await openBlobs(folder);
   const hash = await blobs.put(bytes);
+  expect(await blobs.problem(hash)).toBeNull();
   writeFileSync(blobs.path(hash), 'other bytes');
   await expect(blobs.read(hash)).rejects.toThrow('is damaged');
+  expect(await blobs.problem(hash)).toMatch(/is damaged: its bytes have changed$/);
+  expect(await blobs.problem('0'.repeat(64))).toMatch(/cannot be read/);
   await expect(blobs.readRange(hash, 5, 20)).rejects.toThrow('the file ends at 11, 9 bytes early');
 });
 

@@ -3,6 +3,7 @@
  * and never changes, so anyone may read it without a lock, and the same bytes are kept once.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { access, type FileHandle, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invariant } from '../swarm/base.ts';
@@ -20,6 +21,8 @@ export interface BlobStore {
   path(hash: BlobHash): string;
   /** The whole blob, compared with its name: damage is an error. */
   read(hash: BlobHash): Promise<Buffer<ArrayBuffer>>;
+  /** What is wrong with its file: missing, or its bytes have changed. Reads all of it, a piece at a time. */
+  problem(hash: BlobHash): Promise<string | null>;
   /** Bytes `[from, to)`, as they stand on the disk. */
   readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>>;
   /** Nothing happens where it has no such blob. */
@@ -86,6 +89,15 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       const bytes = await readFile(path(hash));
       if (blobHash(bytes) !== hash) throw new Error(`the stored file ${path(hash)} is damaged: its bytes have changed`);
       return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
+    },
+    async problem(hash) {
+      const found = createHash('sha256');
+      try {
+        for await (const chunk of createReadStream(path(hash))) found.update(chunk);
+      } catch (error) {
+        return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
+      }
+      return found.digest('hex') === hash ? null : `the stored file ${path(hash)} is damaged: its bytes have changed`;
     },
     async readRange(hash, from, to) {
       const file = await open(path(hash));

@@ -37,6 +37,15 @@ const INITIAL_SHARD_ELEMENTS = 1 << 20;
 /** Elements of one piece on the way to a donor. */
 const PIECE_ELEMENTS = 1 << 18;
 
+/** What is wrong with the files of a state, or null. They are read whole. */
+export async function stateProblem(blobs: BlobStore, manifest: Manifest): Promise<string | null> {
+  for (const hash of new Set(manifestHashes(manifest))) {
+    const problem = await blobs.problem(hash);
+    if (problem !== null) return `the checkpoint after step ${manifest.step} cannot be used: ${problem}`;
+  }
+  return null;
+}
+
 /** Bytes of a shard's blob. */
 export const shardBytes = ([from, to]: Range, moments: boolean): number =>
   (to - from) * FLOAT_BYTES * (moments ? STATE_KINDS.length : 1);

@@ -1,7 +1,7 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
 import { type Result, refusal } from '../swarm/base.ts';
 import { modelOf } from '../swarm/runFile.ts';
-import { checkpointWeights, parseManifest } from './checkpointState.ts';
+import { checkpointWeights, parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { exportFolder } from './exportFolder.ts';
 import { parseDocument } from './runDocument.ts';
@@ -18,10 +18,13 @@ export async function exportRun(
     return refusal(`there is no run "${name}" here: it has ${store.runNames().join(', ') || 'none'}`);
   }
   const { file, tensorNames, tokenizer } = parseDocument(row.document);
+  const manifest = parseManifest(newest.manifest);
+  const problem = await stateProblem(blobs, manifest);
+  if (problem !== null) return refusal(problem);
   return exportFolder(target, {
     model: modelOf(file),
     tensorNames,
-    read: checkpointWeights(blobs, parseManifest(newest.manifest)),
+    read: checkpointWeights(blobs, manifest),
     tokenizer: tokenizer.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) })),
     metadata: { format: 'pt', run: name, step: String(newest.committedSteps) },
   });

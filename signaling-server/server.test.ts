@@ -1,11 +1,13 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MESSAGE_BYTES_LIMIT, PROTOCOL_VERSION } from '../swarm/messages.ts';
+import { parseManifest } from './checkpointState.ts';
 import { counted } from './counted.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
+import { exportRun } from './exportRun.ts';
 import { SCRIPTED_ADAPTER, ScriptedDonor, scriptedEvaluation, scriptedLoss } from './scriptedDonor.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 
@@ -366,6 +368,21 @@ describe('operator', () => {
     expect((await command(second, cookie, 'start')).status).toBe(200);
     await (await joined(second)).hears('standby');
     expect(second.run.committedSteps).toBe(STEPS);
+  });
+
+  it('neither goes on from a damaged checkpoint nor exports it', async () => {
+    const data = await openData();
+    const first = await serve({ data });
+    await (await joined(first)).hears('standby');
+    await first.close();
+    const newest = data.store.newestCheckpoint(first.run.name);
+    const [shard] = parseManifest(newest?.manifest ?? '').shards;
+    writeFileSync(data.blobs.path(shard?.hash ?? ''), 'other bytes');
+    const reason = expect.stringMatching(/the checkpoint after step \d+ cannot be used: .* is damaged/);
+    const runName = first.run.name;
+    expect(await createServer({ data, runName, port: 0, log: () => {} })).toEqual({ ok: false, reason });
+    expect(await exportRun(data, runName, join(directory, 'export'))).toEqual({ ok: false, reason });
+    expect(existsSync(join(directory, 'export'))).toBe(false);
   });
 
   it('can start again after a stop', async () => {

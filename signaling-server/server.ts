@@ -17,6 +17,7 @@ import { modelOf } from '../swarm/runFile.ts';
 import type { WatchMessage } from '../swarm/watch.ts';
 import { type Access, isSameOrigin } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
+import { parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
@@ -78,6 +79,9 @@ export interface Server {
 
 export async function createServer(options: ServerOptions): Promise<Result<Server>> {
   const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, log } = options;
+  const newest = data.store.newestCheckpoint(options.runName);
+  const problem = newest && (await stateProblem(data.blobs, parseManifest(newest.manifest)));
+  if (problem !== null) return refusal(`run ${options.runName}: ${problem}`);
   const run = activeRun(options);
   const app = application(access);
   const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
