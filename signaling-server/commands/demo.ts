@@ -52,7 +52,7 @@ async function chooseRun(data: DataDirectory): Promise<string> {
     const goesOn = isTerminal ? await askToGoOn(`The run ${last.name} ${state}.`, finished) : !finished;
     if (goesOn) return last.name;
   }
-  say('Fetching the text (Moby Dick) where it is not here yet.');
+  say('The text is Moby Dick, fetched once.');
   const file = need(await prepareDefaultRun(join(WORK_FOLDER, 'corpus')), failed);
   const known = new Set(data.store.runNames());
   for (let number = 1; ; number++) {

@@ -73,7 +73,7 @@ function gone(turn: Turn, { peer, detail }: Extract<CoordinatorEvent, { type: 'd
 
 function obey(turn: Turn, command: OperatorCommand) {
   const { name } = turn.state.phase;
-  log(turn, 'info', `The operator said ${command}.`);
+  log(turn, 'info', `Told to ${command}.`);
   if (command === 'stop') {
     change(turn, { operator: 'stop' });
     if (name === 'finished') return stopNow(turn);
