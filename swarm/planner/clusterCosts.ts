@@ -181,6 +181,8 @@ function stageMemory(model: Model, sequence: number) {
     slot: start.slot + times * (b.slot - a.slot),
   });
   return {
+    /** For whoever asks for many numbers of slots. */
+    stageSize: size,
     stageBytes(shape: StageShape, samples: number, slots: number, recomputed: number): number {
       const { fixed, slot } = size(shape, samples, recomputed);
       return fixed + slots * slot;

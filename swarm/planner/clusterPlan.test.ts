@@ -189,4 +189,34 @@ describe('a plan for a cluster', () => {
     expect(at(peer?.forward, 4)).toBeCloseTo(0.037, 12);
     expect(at(peer?.backward, 4)).toBeCloseTo(0.08, 12);
   });
+
+  it('[CL5] 64 peers in 4 regions: every one is placed or told why not, twice as fast as placed by chance', () => {
+    const names = ['or', 'va', 'jp', 'de'];
+    const peers = Array.from({ length: 64 }, (_, index) => ({
+      id: `p${index}`,
+      memoryBytes: 1e8,
+      flopsPerSecond: 1e7 * (1 + (index % 5)),
+      uploadBytesPerSecond: 1e6,
+      region: names[index % 4],
+    }));
+    const regions = names.flatMap((a, at) =>
+      names.slice(at + 1).map((b) => ({ between: [a, b], latencySeconds: 0.1, bytesPerSecond: 1e4 })),
+    );
+    const cluster = clusterOf({ peers, links: { default: { latencySeconds: 0.005, bytesPerSecond: 1e7 }, regions } });
+    const problem = { model, batch: { samples: 64, sequence: 32 }, cluster };
+    const found = planCluster(problem, () => false);
+    invariant(found.ok, 'a plan');
+    expect(found.value.predicted.peers.length + found.value.idle.length).toBe(64);
+    expect(problems(model, problem.batch, found.value.plan)).toEqual([]);
+    const costs = clusterCosts(problem);
+    const random = seededRandom(5);
+    const byChance = Array.from({ length: 5 }, () => {
+      const groups: number[][] = [[], [], [], []];
+      for (const place of costs.peers.keys()) groups[Math.floor(4 * random())]?.push(place);
+      const drafted = planOf(costs, { groups, layers: [1, 1, 1, 1], microBatches: 64, schedule: '1f1b' });
+      return drafted === null ? Number.POSITIVE_INFINITY : forecast(costs, drafted.plan).stepSeconds;
+    });
+    const mean = byChance.reduce((sum, seconds) => sum + seconds, 0) / byChance.length;
+    expect(mean / found.value.predicted.stepSeconds).toBeGreaterThan(2);
+  });
 });

@@ -10,7 +10,7 @@ import { type Estimated, estimate } from './estimate.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
 
 /** Idle peers for whom it is worked out what the step would take with them. */
-const MOST_TRIED_IDLE = 24;
+const MOST_TRIED_IDLE = 6;
 
 export interface ClusterPlan {
   readonly plan: Plan;

@@ -36,7 +36,7 @@ export function estimate(
     last: stage === stages.length - 1,
     layers,
   });
-  const exchange = stages.map((members) => exchangeSecondsPerElement(costs, members));
+  const exchange = groups.map((group) => exchangeOf(costs, group));
   const elements = (stage: number, layers: number): number => stageElements(costs, shape(stage, layers));
   const compute = (stage: number, layers: number): number =>
     togetherSeconds(costs, stages[stage] ?? [], shape(stage, layers), samples) +
@@ -76,6 +76,22 @@ function togetherSeconds(
 function stageElements({ model }: ClusterCosts, { first, last, layers }: StageShape): number {
   const of = (name: string): number => model.blocks.find((block) => block.name === name)?.elements ?? 0;
   return layers * of('layer.0') + (first ? of('embedding') : 0) + (last ? of('head') : 0);
+}
+
+/** Of each group asked for so far: every size and schedule asks again. */
+const known = new WeakMap<ClusterCosts, WeakMap<readonly number[], number>>();
+
+function exchangeOf(costs: ClusterCosts, group: readonly number[]): number {
+  const own = known.get(costs) ?? new WeakMap<readonly number[], number>();
+  known.set(costs, own);
+  const found =
+    own.get(group) ??
+    exchangeSecondsPerElement(
+      costs,
+      group.flatMap((place) => costs.peers[place] ?? []),
+    );
+  own.set(group, found);
+  return found;
 }
 
 /** Slices and values of an element, spread over members as equals. */
@@ -129,12 +145,13 @@ function missingBytes(
 ): number {
   const speeds = members.map((peer) => 1 / Math.max(1e-12, costs.slowness(peer)));
   const whole = speeds.reduce((sum, speed) => sum + speed, 0);
+  const size = costs.memory.stageSize(shape, samples, shape.layers);
   let missing = 0;
   let room = 0;
   for (const [index, peer] of members.entries()) {
     const carried = Math.max(1, Math.ceil((batches * (speeds[index] ?? 0)) / whole));
     const slots = schedule === '1f1b' ? Math.min(carried, after) : carried;
-    const left = peer.memoryBytes - costs.memory.stageBytes(shape, samples, slots, shape.layers);
+    const left = peer.memoryBytes - size.fixed - slots * size.slot;
     if (left < 0) missing -= left;
     else room += left;
   }
