@@ -12,6 +12,7 @@ export default defineConfig({
           include: ['{swarm,shaders,web,signaling-server}/**/*.test.ts'],
           exclude: ['**/*.gpu.test.ts'],
           testTimeout: 30_000,
+          maxWorkers: 2,
         },
       },
       {
