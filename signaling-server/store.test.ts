@@ -118,7 +118,9 @@ describe('data directory lock', () => {
   it('does not outlive a server that is killed', async () => {
     const program = `
       import { DatabaseSync } from '@photostructure/sqlite';
-      new DatabaseSync(${JSON.stringify(join(directory, 'lock.sqlite'))}).exec('BEGIN EXCLUSIVE');
+      // Reachable: collected as garbage it would be closed, and the lock let go.
+      globalThis.held = new DatabaseSync(${JSON.stringify(join(directory, 'lock.sqlite'))});
+      globalThis.held.exec('BEGIN EXCLUSIVE');
       console.log('held');
       setInterval(() => {}, 1000);`;
     const owner = execFile(process.execPath, ['--input-type=module', '-e', program]);
