@@ -9,8 +9,8 @@ import { type Result, refusal, success } from '../swarm/base.ts';
 import { modelFromConfig } from '../swarm/families.ts';
 import type { Model } from '../swarm/model.ts';
 import { encodeHeader } from '../swarm/safetensors.ts';
+import { readFault } from './namedFile.ts';
 import { folderPlaceFault } from './outputPlace.ts';
-import { readFault } from './runFileOnDisk.ts';
 import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */

@@ -1,7 +1,7 @@
 /** Reads a JSON file that a person named: its content, or one sentence. */
 import { readFile } from 'node:fs/promises';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { readFault } from './namedFile.ts';
 
 /** `expected` says what the file is to be: "a run file". */
 export async function readJsonFile(path: string, expected: string): Promise<Result<unknown>> {

@@ -1,10 +1,9 @@
 /** Reads a plan from a file: from a path to a plan that this run can carry out, or one sentence. */
-import { readFile } from 'node:fs/promises';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import type { Model } from '../swarm/model.ts';
 import { type Plan, planSchema, problems } from '../swarm/plan.ts';
 import { SCHEDULE_NAMES } from '../swarm/schedule/action.ts';
-import { readFault } from './runFileOnDisk.ts';
+import { readJsonFile } from './jsonFile.ts';
 
 /** Schedules of the contract that nothing runs yet. */
 export const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'];
@@ -14,19 +13,8 @@ const HIGHEST_ID = 65_535;
 const LATER = 'comes with a later version of shoal';
 
 export async function readPlanFile(path: string, model: Model, samples: number): Promise<Result<Plan>> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    return refusal(`${path}: ${readFault(error)}: a plan was expected`);
-  }
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch (error) {
-    return refusal(`${path} is not JSON: ${error instanceof Error ? error.message : error}`);
-  }
-  return parsePlan(json, path, model, samples);
+  const json = await readJsonFile(path, 'a plan');
+  return json.ok ? parsePlan(json.value, path, model, samples) : json;
 }
 
 function parsePlan(json: unknown, path: string, model: Model, samples: number): Result<Plan> {

@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import type { RunFile } from '../swarm/runFile.ts';
-import { fileBytes, readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './namedFile.ts';
 import { tokenizerFiles } from './tokenizer.ts';
 import { type FileProgress, tokenizerPath } from './tokens.ts';
 import { findWeightFiles } from './weightFiles.ts';

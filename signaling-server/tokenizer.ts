@@ -6,7 +6,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { fileBytes, readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './namedFile.ts';
 
 /** Text without a token: the tokenizer has neither bytes nor an unknown token to fall back on. */
 export const NO_TOKEN = -1;

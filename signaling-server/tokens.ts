@@ -16,7 +16,7 @@ import {
 } from '../swarm/data.ts';
 import { modelOf, type RunFile } from '../swarm/runFile.ts';
 import type { BlobHash, BlobStore } from './blobs.ts';
-import { fileBytes, readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './namedFile.ts';
 import { openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 

@@ -6,7 +6,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { fileBytes, readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './namedFile.ts';
 
 const WHOLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';

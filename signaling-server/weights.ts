@@ -9,7 +9,7 @@ import { type BlockName, block, type Model, type TensorSpec } from '../swarm/mod
 import { type Header, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../swarm/safetensors.ts';
 import { readExactly } from './blobs.ts';
 import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';
-import { fileBytes, readFault } from './runFileOnDisk.ts';
+import { fileBytes, readFault } from './namedFile.ts';
 import { findWeightFiles, type WeightFiles } from './weightFiles.ts';
 
 /** The model table's name of each tensor → the name an init file has for it. */

@@ -1,11 +1,10 @@
 /** `shoal sample`: text from an exported folder. */
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
-import { readFault } from '../runFileOnDisk.ts';
+import { readJsonFile } from '../jsonFile.ts';
 import { BYTES, sampleText } from '../sampleText.ts';
 import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE } from '../tokenizer.ts';
 import { openWeights } from '../weights.ts';
@@ -68,18 +67,7 @@ async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextT
 }
 
 async function readModel(path: string): Promise<Model> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    throw badInput(`${path}: ${readFault(error)}: the config.json of an export was expected`);
-  }
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    throw badInput(`${path} is not JSON`);
-  }
+  const json = need(await readJsonFile(path, 'the config.json of an export'), badInput);
   const model = modelFromConfig(json);
   if (!model.ok) throw badInput(`${path}: ${model.reason}`);
   return model.value;
