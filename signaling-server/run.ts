@@ -20,7 +20,6 @@ import {
   type HelloMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
-  type Profile,
   type RefusalReason,
   type RunFacts,
   type ServerMessage,
@@ -187,11 +186,6 @@ export class ActiveRun implements DonorHost {
     if (limits.downloadBytesPerSecond !== null) this.broadcast(this.#donors.downloads());
     else link.send(this.#donors.downloads());
     return peer;
-  }
-
-  /** What a donor measured of itself; null before. */
-  profileOf(peer: PeerId): Profile | null {
-    return this.#donors.of(peer)?.profile ?? null;
   }
 
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
