@@ -1,32 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 
-let folder: string;
-let out = '';
-let errors = '';
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shoal-assign-'));
-  out = '';
-  errors = '';
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    out += String(text);
-    return true;
-  });
-  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
-    errors += String(text);
-    return true;
-  });
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  process.exitCode = undefined;
-  rmSync(folder, { recursive: true, force: true });
-});
+const command = new Captured();
+beforeEach(() => command.begin());
+afterEach(() => command.end());
 
 const golden = (name: string) => fileURLToPath(new URL(`../../e2e/golden/assign/${name}.json`, import.meta.url));
 
@@ -48,7 +29,7 @@ const [PEER, ...OTHERS] = PROBLEM.peers;
 const withPeer = (change: object) => ({ ...PROBLEM, peers: [{ ...PEER, ...change }, ...OTHERS] });
 
 function write(problem: unknown): string {
-  const path = join(folder, 'problem.json');
+  const path = join(command.folder, 'problem.json');
   writeFileSync(path, typeof problem === 'string' ? problem : JSON.stringify(problem));
   return path;
 }
@@ -56,8 +37,8 @@ function write(problem: unknown): string {
 describe('[SZ5] the golden problems', () => {
   it.each(['four-peers', 'four-peers-small-batch', 'four-peers-hidden-communication'])('%s', async (name) => {
     expect(await runCommand(['assign', golden(name), '--json'])).toBe(0);
-    expect(errors).toBe('');
-    const answer: Answer = JSON.parse(out);
+    expect(command.errors).toBe('');
+    const answer: Answer = JSON.parse(command.out);
     const problem: typeof PROBLEM = JSON.parse(readFileSync(golden(name), 'utf8'));
     const expected: Golden = JSON.parse(readFileSync(golden(`${name}.expected`), 'utf8'));
     expect(answer.objectiveMs / expected.objectiveMs).toBeCloseTo(1, 9);
@@ -80,7 +61,7 @@ describe('[SZ5] the golden problems', () => {
 
   it('prints a table for people', async () => {
     expect(await runCommand(['assign', golden('four-peers')])).toBe(0);
-    expect(out.split('\n').map((line) => line.replace(/ {2,}/g, ' | '))).toEqual([
+    expect(command.out.split('\n').map((line) => line.replace(/ {2,}/g, ' | '))).toEqual([
       '342.30 ms a layer (the least possible), 10.953 s for 32 layers, 5.843 samples a second',
       'peer | micro-batches | samples | ms a layer | state GiB | share | memory GiB | largest | beside an even share',
       'l4-0 | 1 of 13 | 13 | 342.30 | 9.303 | 22.5 % | 16.88 of 16.88 | 38 | 10',
@@ -94,7 +75,7 @@ describe('[SZ5] the golden problems', () => {
   it('[SZ7] names the peers that compute beside less than an even share of the state', async () => {
     const small = { ...PEER, memoryGiB: 10 };
     expect(await runCommand(['assign', write({ ...PROBLEM, peers: [small, ...OTHERS] })])).toBe(0);
-    expect(out).toContain(
+    expect(command.out).toContain(
       'l4-0 computes although an even share of the state (10.321 GiB) leaves no room for a sample there.\n',
     );
   });
@@ -102,10 +83,10 @@ describe('[SZ5] the golden problems', () => {
   it('[SZ4] has no largest micro-batch where every one fits', async () => {
     const problem = withPeer({ activationGiB: { table: [1, 1] } });
     expect(await runCommand(['assign', write(problem), '--json'])).toBe(0);
-    expect(JSON.parse(out).peers[0]).toMatchObject({ maxMicroBatch: null, maxMicroBatchEvenState: null });
-    out = '';
+    expect(JSON.parse(command.out).peers[0]).toMatchObject({ maxMicroBatch: null, maxMicroBatchEvenState: null });
+    command.out = '';
     expect(await runCommand(['assign', write(problem)])).toBe(0);
-    expect(out).toMatch(/l4-0 .* any +any\n/);
+    expect(command.out).toMatch(/l4-0 .* any +any\n/);
   });
 });
 
@@ -193,17 +174,17 @@ describe('[SZ1] bad input ends with 2 and one sentence', () => {
     ['a peer that holds nothing', withPeer({ memoryGiB: 4 }), /no sizing fits, 0\.120499134 GiB of usable memory are/],
   ])('%s', async (_, problem, sentence) => {
     expect(await runCommand(['assign', write(problem), '--json'])).toBe(2);
-    expect(errors.trimEnd()).toMatch(sentence);
-    expect(errors).toContain(join(folder, 'problem.json'));
-    expect(errors.trim().split('\n')).toHaveLength(1);
-    expect(out).toBe('');
+    expect(command.errors.trimEnd()).toMatch(sentence);
+    expect(command.errors).toContain(join(command.folder, 'problem.json'));
+    expect(command.errors.trim().split('\n')).toHaveLength(1);
+    expect(command.out).toBe('');
   });
 
   it('names a file that is not there, and asks for one', async () => {
-    expect(await runCommand(['assign', join(folder, 'none.json')])).toBe(2);
-    expect(errors).toMatch(/none\.json: there is no such file: a sizing problem was expected\n$/);
+    expect(await runCommand(['assign', join(command.folder, 'none.json')])).toBe(2);
+    expect(command.errors).toMatch(/none\.json: there is no such file: a sizing problem was expected\n$/);
     expect(await runCommand(['assign'])).toBe(2);
-    expect(errors).toMatch(/missing required argument 'problem\.json'/);
+    expect(command.errors).toMatch(/missing required argument 'problem\.json'/);
   });
 
   it('[SZ2] takes a line that meets the axis below 0, where its times are above', async () => {

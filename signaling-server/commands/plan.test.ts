@@ -1,11 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/families.ts';
 import { readPlanFile } from '../planFile.ts';
+import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 
 const RUN = fileURLToPath(new URL('../../e2e/golden/gpt2-tiny/run.json', import.meta.url));
@@ -18,38 +18,20 @@ const CLUSTER = {
   links: { default: { latencySeconds: 0.001, bytesPerSecond: 1e8 } },
 };
 
-let folder: string;
-let out = '';
-let errors = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shoal-plan-'));
-  out = '';
-  errors = '';
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    out += String(text);
-    return true;
-  });
-  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
-    errors += String(text);
-    return true;
-  });
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  process.exitCode = undefined;
-  rmSync(folder, { recursive: true, force: true });
-});
+const command = new Captured();
+beforeEach(() => command.begin());
+afterEach(() => command.end());
 
 function write(cluster: unknown): string {
-  const path = join(folder, 'cluster.json');
+  const path = join(command.folder, 'cluster.json');
   writeFileSync(path, JSON.stringify(cluster));
   return path;
 }
 
 it('[CL12] answers with a plan that `--plan` reads, with its prediction and the reasons', async () => {
   expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--json'])).toBe(0);
-  expect(errors).toBe('');
-  const answer = JSON.parse(out);
+  expect(command.errors).toBe('');
+  const answer = JSON.parse(command.out);
   expect(Object.keys(answer)).toEqual(['stages', 'microBatches', 'state', 'schedule', 'predicted', 'idle', 'reasons']);
   expect(answer.predicted.tokensPerSecond).toBeCloseTo((8 * 32) / answer.predicted.stepSeconds, 6);
   expect(Object.keys(answer.predicted.peers[0])).toEqual([
@@ -70,17 +52,17 @@ it('[CL12] answers with a plan that `--plan` reads, with its prediction and the 
     vocab_size: 256,
   });
   invariant(model.ok, 'a model');
-  const path = join(folder, 'plan.json');
-  writeFileSync(path, out);
+  const path = join(command.folder, 'plan.json');
+  writeFileSync(path, command.out);
   expect(await readPlanFile(path, model.value, 8)).toMatchObject({ ok: true });
 });
 
 it('prints a table for people, with what a change of the cluster would do', async () => {
   expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--what-if', 'add 1 like a'])).toBe(0);
-  expect(out).toMatch(/s a step, .* tokens a second/);
-  expect(out).toContain('before the change: ');
-  expect(out).toContain('slow is left idle: ');
-  expect(out).toContain('a-2');
+  expect(command.out).toMatch(/s a step, .* tokens a second/);
+  expect(command.out).toContain('before the change: ');
+  expect(command.out).toContain('slow is left idle: ');
+  expect(command.out).toContain('a-2');
 });
 
 it.each([
@@ -91,12 +73,12 @@ it.each([
 ] as const)('refuses %j', async (words, sentence) => {
   const path = write(CLUSTER);
   expect(await runCommand(['plan', RUN, ...words.map((word) => (word === 'CLUSTER' ? path : word))])).toBe(2);
-  expect(errors).toMatch(sentence);
+  expect(command.errors).toMatch(sentence);
 });
 
 it('[CL10] refuses what fits nobody with the bytes that are missing', async () => {
   const small = { ...CLUSTER, peers: [{ id: 'a', memoryBytes: 1000, flopsPerSecond: 1e9 }] };
   expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
-  expect(out).toBe('');
-  expect(errors).toMatch(/cluster\.json: the model does not fit these peers, \d+ bytes of memory are missing/);
+  expect(command.out).toBe('');
+  expect(command.errors).toMatch(/cluster\.json: the model does not fit these peers, \d+ bytes of memory are missing/);
 });

@@ -1,31 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 
-let folder: string;
-let printed = '';
-let refused = '';
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shoal-simulate-'));
-  printed = '';
-  refused = '';
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    printed += String(text);
-    return true;
-  });
-  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
-    refused += String(text);
-    return true;
-  });
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  process.exitCode = undefined;
-  rmSync(folder, { recursive: true, force: true });
-});
+const command = new Captured();
+beforeEach(() => command.begin());
+afterEach(() => command.end());
 
 const STAGES = [0, 1].map(() => ({ forwardSeconds: 1, backwardSeconds: 2 }));
 /** As the contract writes it, every field there. */
@@ -43,14 +24,14 @@ const PROBLEM = {
 };
 
 function write(content: unknown): string {
-  const path = join(folder, 'problem.json');
+  const path = join(command.folder, 'problem.json');
   writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
   return path;
 }
 
 test('--json prints one document and nothing else', async () => {
   expect(await runCommand(['simulate', write(PROBLEM), '--json'])).toBe(0);
-  const { timeline, ...totals } = JSON.parse(printed);
+  const { timeline, ...totals } = JSON.parse(command.out);
   expect(totals).toEqual({
     makespanSeconds: 27,
     bubbleRatio: 1 - 48 / 54,
@@ -65,7 +46,7 @@ test('--json prints one document and nothing else', async () => {
 
 test('without it a person reads how long it takes and who idles', async () => {
   expect(await runCommand(['simulate', write({ schedule: 'gpipe', microBatches: 2, stages: STAGES })])).toBe(0);
-  expect(printed).toBe(
+  expect(command.out).toBe(
     [
       "gpipe, 2 peers, 2 micro-batches: 9 s, 33.3333 % of the peers' time idle",
       'peer  busy  idle  most in flight',
@@ -77,13 +58,13 @@ test('without it a person reads how long it takes and who idles', async () => {
 });
 
 test('--svg draws a bar for each action, each with its name', async () => {
-  const svg = join(folder, 'pictures', 'timeline.svg');
+  const svg = join(command.folder, 'pictures', 'timeline.svg');
   expect(await runCommand(['simulate', write({ ...PROBLEM, schedule: 'varuna' }), '--json', '--svg', svg])).toBe(0);
   const drawing = readFileSync(svg, 'utf8');
   expect(drawing).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" width="\d+" height="\d+"/);
   const names = [...drawing.matchAll(/<g><title>(\S+) on peer/g)].map(([, name]) => name);
   expect(names.toSorted()).toEqual(
-    JSON.parse(printed)
+    JSON.parse(command.out)
       .timeline.map((bar: { action: string }) => bar.action)
       .toSorted(),
   );
@@ -95,15 +76,15 @@ test.each([
   ['an unknown field', { ...PROBLEM, colour: 'red' }, /problem\.json: colour is unknown: expected one of schedule/],
   ['a pipeline that cannot be', { ...PROBLEM, schedule: 'chimera', microBatches: 7 }, /chimera needs microBatches/],
 ])('%s: exit 2 and one sentence', async (_, content, sentence) => {
-  const path = content === null ? join(folder, 'problem.json') : write(content);
+  const path = content === null ? join(command.folder, 'problem.json') : write(content);
   expect(await runCommand(['simulate', path, '--json'])).toBe(2);
-  expect(refused).toMatch(sentence);
-  expect(refused.trim().split('\n')).toHaveLength(1);
-  expect(printed).toBe('');
+  expect(command.errors).toMatch(sentence);
+  expect(command.errors.trim().split('\n')).toHaveLength(1);
+  expect(command.out).toBe('');
 });
 
 test('a drawing that has no place is refused before anything is simulated', async () => {
-  expect(await runCommand(['simulate', write(PROBLEM), '--svg', folder])).toBe(2);
-  expect(refused).toMatch(/--svg: .* is a folder: a file to write was expected/);
-  expect(printed).toBe('');
+  expect(await runCommand(['simulate', write(PROBLEM), '--svg', command.folder])).toBe(2);
+  expect(command.errors).toMatch(/--svg: .* is a folder: a file to write was expected/);
+  expect(command.out).toBe('');
 });
