@@ -67,6 +67,22 @@ export const MIGRATIONS: readonly string[] = [
     detail TEXT NOT NULL
   ) STRICT;
   `,
+  // 1 to 2: events know the step at which they were; the newest steps' measured spans are kept (operatorTraces.ts)
+  `
+  ALTER TABLE event ADD COLUMN step INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX eventOfRun ON event (run, id);
+  CREATE TABLE trace (
+    run TEXT NOT NULL REFERENCES run(name),
+    step INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    -- share of the peers' time that was idle
+    bubble REAL NOT NULL,
+    spans TEXT NOT NULL,
+    PRIMARY KEY (run, step)
+  ) STRICT, WITHOUT ROWID;
+  -- kept: the operator wants it beyond the newest ones
+  ALTER TABLE checkpoint ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -8,7 +8,7 @@ import { peerId } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { MetricsFile } from './metricsFile.ts';
-import { SCHEMA_VERSION } from './schema.ts';
+import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
 import { openStore, STORE_FILE, type Store } from './store.ts';
 
 let directory: string;
@@ -94,6 +94,58 @@ describe('store', () => {
     newer.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}`);
     newer.close();
     expect(openStore(directory)).toEqual({ ok: false, reason: expect.stringContaining('newer version of shoal') });
+  });
+
+  it('takes a store of version 1 along, with what is in it', () => {
+    const old = new DatabaseSync(join(directory, STORE_FILE));
+    old.exec(`${MIGRATIONS[0]}; PRAGMA user_version = 1`);
+    old.exec("INSERT INTO run (name, contentHash, document, createdAtMs) VALUES ('a', 'hash', '{}', 7)");
+    old.exec("INSERT INTO checkpoint VALUES ('a', 4, 'four')");
+    old.exec("INSERT INTO event (run, atMs, kind, detail) VALUES ('a', 1, 'joined', 'p')");
+    old.close();
+    const store = opened();
+    expect(store.history('a', 0, 9)).toEqual([{ id: 1, atMs: 1, step: 0, kind: 'joined', detail: 'p' }]);
+    expect(store.checkpoints('a')).toEqual([{ committedSteps: 4, kept: false }]);
+    expect(store.createdAtMs('a')).toBe(7);
+    store.close();
+  });
+
+  it('bounds the history; donors’ events push no operator’s out', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    store.addEvent('a', 'operator', 'pause', 0, 3);
+    for (let i = 0; i < 10_200; i++) store.addEvent('a', 'joined', String(i), i);
+    const all = store.history('a', 0, 20_000);
+    expect(all[0]).toMatchObject({ kind: 'operator', step: 3 });
+    expect(all.length).toBeLessThan(10_100);
+    expect(all.at(-1)?.detail).toBe('10199');
+    expect(store.history('a', all.at(-3)?.id ?? 0, 9).map(({ detail }) => detail)).toEqual(['10198', '10199']);
+    store.close();
+  });
+
+  it('keeps the spans of the newest steps, and those checkpoints that are to stay', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    const trace = (step: number) => ({ step, epoch: 1, bubble: 0.25, spans: `of ${step}` });
+    expect(store.traceRange('a')).toBeNull();
+    for (let step = 0; step < 300; step += 2) store.saveTraces('a', [trace(step), trace(step + 1)]);
+    expect(store.traceRange('a')).toEqual([44, 299]);
+    expect(store.trace('a', 50)).toEqual(trace(50));
+    expect(store.bubbles('a', 298)).toEqual(new Map([298, 299].map((step) => [step, 0.25])));
+    store.rollBack('a', 100);
+    expect(store.trace('a', 200)?.step).toBe(99);
+    store.keepCheckpoint('a', 0, true);
+    for (const step of [3, 6, 9]) store.saveCheckpoint('a', step, `at ${step}`, 2);
+    expect(store.checkpoints('a').map(({ committedSteps }) => committedSteps)).toEqual([0, 6, 9]);
+    store.close();
+  });
+
+  it('spreads a long run’s steps', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    for (let step = 0; step < 50; step++) store.commitStep('a', commit(step), []);
+    expect(store.stepsSpread('a', 40, 10).map(({ step }) => step)).toEqual([0, 4, 8, 12, 16, 20, 24, 28, 32, 36]);
+    store.close();
   });
 
   it('makes a secret once', () => {

@@ -9,6 +9,7 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { peerId, type Result, refusal, success } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import type { LedgerEntry } from '../swarm/ledger.ts';
+import { type OperatorStore, operatorStore } from './operatorStore.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
 
 export interface RunRow {
@@ -24,7 +25,7 @@ export interface RunRow {
   readonly epoch: number;
 }
 
-export interface Store {
+export interface Store extends OperatorStore {
   /** A secret of this directory, made by `create` the first time it is asked for. */
   secret(key: string, create: () => string): string;
   /** A new run with its initial state, checkpoint 0. */
@@ -52,7 +53,6 @@ export interface Store {
   evaluations(name: string): Map<number, number>;
   /** What each donor carried in all. */
   ledger(name: string): LedgerEntry[];
-  addEvent(name: string, kind: string, detail: string, nowMs: number): void;
   /** What was added of this kind, in order, after the event of the number `after`. */
   events(name: string, kind: string, after: number): string[];
   /** Number of the newest event of any run; 0 where there is none. */
@@ -94,7 +94,17 @@ function migrate(database: DatabaseSyncInstance): string | null {
 }
 
 type Value = string | number | null;
-type Row = Readonly<Record<string, Value>>;
+export type Row = Readonly<Record<string, Value>>;
+
+/** What every part of the store asks with. */
+export interface Queries {
+  one(sql: string, ...values: Value[]): Row | null;
+  many(sql: string, ...values: Value[]): Row[];
+  run(sql: string, ...values: Value[]): void;
+  atomically<T>(work: () => T): T;
+  /** Committed steps that fit a condition, in order. */
+  records(condition: string, ...values: Value[]): CommitRecord[];
+}
 
 const RUN_COLUMNS = 'name, contentHash, document, active, operatorPaused, generation, epoch';
 const STEP_COLUMNS = [
@@ -140,7 +150,14 @@ function storeOf(database: DatabaseSyncInstance): Store {
     }
   };
 
+  const records = (condition: string, ...values: Value[]): CommitRecord[] =>
+    many(`SELECT ${STEP_COLUMNS.join(', ')} FROM step WHERE ${condition} ORDER BY step`, ...values).map(
+      (row) =>
+        Object.fromEntries(STEP_COLUMNS.map((column) => [column, Number(row[column])])) as unknown as CommitRecord,
+    );
+
   return {
+    ...operatorStore({ one, many, run, atomically, records }),
     secret: (key, create) =>
       atomically(() => {
         run('INSERT OR IGNORE INTO setting (key, value) VALUES (?, ?)', key, create());
@@ -151,7 +168,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
       atomically(() => {
         const columns = 'name, contentHash, document, createdAtMs';
         run(`INSERT INTO run (${columns}) VALUES (?, ?, ?, ?)`, name, contentHash, document, nowMs);
-        run('INSERT INTO checkpoint VALUES (?, 0, ?)', name, manifest);
+        run('INSERT INTO checkpoint (run, committedSteps, manifest) VALUES (?, 0, ?)', name, manifest);
       }),
     run: (name) => {
       const row = one(`SELECT ${RUN_COLUMNS} FROM run WHERE name = ?`, name);
@@ -186,15 +203,17 @@ function storeOf(database: DatabaseSyncInstance): Store {
         run('DELETE FROM ledger WHERE run = ? AND step >= ?', name, toStep);
         run('DELETE FROM evaluation WHERE run = ? AND committedSteps > ?', name, toStep);
         run('DELETE FROM checkpoint WHERE run = ? AND committedSteps > ?', name, toStep);
+        run('DELETE FROM trace WHERE run = ? AND step >= ?', name, toStep);
       }),
     saveEvaluation: (name, committedSteps, loss) =>
       run('INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?)', name, committedSteps, loss),
 
     saveCheckpoint: (name, committedSteps, manifest, keep) =>
       atomically(() => {
-        run('INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)', name, committedSteps, manifest);
+        const columns = 'run, committedSteps, manifest';
+        run(`INSERT OR REPLACE INTO checkpoint (${columns}) VALUES (?, ?, ?)`, name, committedSteps, manifest);
         const old = many(
-          'SELECT committedSteps, manifest FROM checkpoint WHERE run = ? ORDER BY committedSteps DESC LIMIT -1 OFFSET ?',
+          'SELECT committedSteps, manifest FROM checkpoint WHERE run = ? AND kept = 0 ORDER BY committedSteps DESC LIMIT -1 OFFSET ?',
           name,
           keep,
         );
@@ -217,11 +236,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
     manifests: () => many('SELECT manifest FROM checkpoint').map((row) => String(row.manifest)),
 
     committedSteps: (name) => Number(one('SELECT count(*) AS steps FROM step WHERE run = ?', name)?.steps),
-    steps: (name, from = 0) =>
-      many(`SELECT ${STEP_COLUMNS.join(', ')} FROM step WHERE run = ? AND step >= ? ORDER BY step`, name, from).map(
-        (row) =>
-          Object.fromEntries(STEP_COLUMNS.map((column) => [column, Number(row[column])])) as unknown as CommitRecord,
-      ),
+    steps: (name, from = 0) => records('run = ? AND step >= ?', name, from),
     evaluations: (name) =>
       new Map(
         many('SELECT committedSteps, loss FROM evaluation WHERE run = ? ORDER BY committedSteps', name).map((row) => [
@@ -234,8 +249,6 @@ function storeOf(database: DatabaseSyncInstance): Store {
         (row) => ({ peer: peerId(String(row.donor)), tokens: Number(row.tokens) }),
       ),
 
-    addEvent: (name, kind, detail, nowMs) =>
-      run('INSERT INTO event (run, atMs, kind, detail) VALUES (?, ?, ?, ?)', name, nowMs, kind, detail),
     events: (name, kind, after) =>
       many('SELECT detail FROM event WHERE run = ? AND kind = ? AND id > ? ORDER BY id', name, kind, after).map((row) =>
         String(row.detail),
