@@ -5,6 +5,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import type { Plan } from '../swarm/plan.ts';
@@ -16,7 +17,7 @@ import { COMMAND_FILE } from './projectRoot.ts';
 import { openTrainingServer, type RunStatus, runStatusSchema, type TrainingServer } from './trainingServer.ts';
 
 /** The hidden command that the child runs. */
-export const SERVER_PROCESS_COMMAND = 'server-process';
+const SERVER_PROCESS_COMMAND = 'server-process';
 /** So long a server that was killed waits for the donors it had. */
 const GATHER_LIMIT_MS = 20_000;
 
@@ -149,8 +150,12 @@ async function exit(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
 }
 
+export function addServerProcessCommand(program: Command): void {
+  program.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
+}
+
 /** What the child does: serves until it is told to end, or nobody is there to tell it. */
-export async function serveAsProcess(): Promise<void> {
+async function serveAsProcess(): Promise<void> {
   const say = (word: Word): void => void process.send?.(word, undefined, undefined, () => {});
   // Ctrl-C reaches the whole group: when this server ends is the other process's to say.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});

@@ -1,37 +1,35 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
 import { projectVersion } from '../projectRoot.ts';
-import { SERVER_PROCESS_COMMAND, serveAsProcess } from '../serverProcess.ts';
-import { addAssignCommand } from './assign.ts';
-import { addBenchCommand } from './bench.ts';
-import { addDemoCommand } from './demo.ts';
-import { addDoctorCommand } from './doctor.ts';
-import { addExportCommand } from './export.ts';
 import { CommandFailure } from './failure.ts';
-import { addPlanCommand } from './plan.ts';
-import { addSampleCommand } from './sample.ts';
-import { addServeCommand } from './serve.ts';
-import { addSimulateCommand } from './simulate.ts';
-import { addSwarmCommand } from './swarm.ts';
 
-function program(): Command {
+type AddCommand = (shoal: Command) => void;
+
+/** Each is loaded when it is asked for: who wants a plan does not wait for a browser's library. */
+const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
+  demo: async () => (await import('./demo.ts')).addDemoCommand,
+  serve: async () => (await import('./serve.ts')).addServeCommand,
+  swarm: async () => (await import('./swarm.ts')).addSwarmCommand,
+  export: async () => (await import('./export.ts')).addExportCommand,
+  sample: async () => (await import('./sample.ts')).addSampleCommand,
+  doctor: async () => (await import('./doctor.ts')).addDoctorCommand,
+  bench: async () => (await import('./bench.ts')).addBenchCommand,
+  assign: async () => (await import('./assign.ts')).addAssignCommand,
+  simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
+  plan: async () => (await import('./plan.ts')).addPlanCommand,
+  'server-process': async () => (await import('../serverProcess.ts')).addServerProcessCommand,
+};
+
+/** With the named command alone; with all of them where there is none of that name. */
+async function program(name = ''): Promise<Command> {
   const shoal = new Command('shoal')
     .description('Turns web pages into a training cluster: many small fish that move as one.')
     .version(projectVersion())
     .exitOverride()
     .showSuggestionAfterError(false)
     .configureHelp({ showGlobalOptions: false });
-  addDemoCommand(shoal);
-  addServeCommand(shoal);
-  addSwarmCommand(shoal);
-  addExportCommand(shoal);
-  addSampleCommand(shoal);
-  addDoctorCommand(shoal);
-  addBenchCommand(shoal);
-  addAssignCommand(shoal);
-  addSimulateCommand(shoal);
-  addPlanCommand(shoal);
-  shoal.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
+  const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);
   shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');
   return shoal;
 }
@@ -39,7 +37,7 @@ function program(): Command {
 /** Runs a command line (without the program's own name); resolves with its exit code. */
 export async function runCommand(words: readonly string[]): Promise<number> {
   try {
-    await program().parseAsync(words, { from: 'user' });
+    await (await program(words[0])).parseAsync(words, { from: 'user' });
     return Number(process.exitCode ?? 0);
   } catch (error) {
     return exitCodeOf(error);
