@@ -11,6 +11,7 @@ export interface RunTerms {
   /** Peers in the order they joined. */
   readonly makePlan: CoordinatorConfig['makePlan'];
   readonly capacity: number;
+  readonly awaitsProposals?: boolean;
   /** No step before so many donors are admitted; null: the first one starts. */
   readonly expectedDonors: number | null;
   /** Until so many steps stand committed; the run file's number where absent. */
@@ -30,6 +31,7 @@ export function configOf(document: RunDocument, model: Model, terms: RunTerms): 
     evaluation: windowsOf(document),
     makePlan: terms.makePlan,
     capacity: terms.capacity,
+    awaitsProposals: terms.awaitsProposals ?? false,
     expectedDonors: terms.expectedDonors,
   };
 }

@@ -84,6 +84,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
     evaluation: random() < 0.5 ? { everySteps: 1 + below(random, 6), windows: 4 } : null,
     gradientClipNorm: random() < 0.5 ? 1 : null,
     expectedDonors: expected,
+    awaitsProposals: expected === null && seed % 3 === 0,
   });
   const run = rehearse(config);
   const crowd = Math.max(6, layers * lanes + 2);
@@ -258,6 +259,7 @@ function mischief(chaos: Chaos) {
   const { random } = chaos;
   const donors = [...chaos.donors.values()];
   if (donors.length === 0 || (donors.length < chaos.crowd && random() < 0.3)) return admit(chaos);
+  if (chaos.run.config.awaitsProposals && random() < 0.2) return propose(chaos);
   const donor = pick(random, donors);
   const wrong = random();
   if (wrong < 0.1) return die(chaos, donor);
@@ -273,6 +275,16 @@ function mischief(chaos: Chaos) {
   if (wrong < 0.97) return happened(chaos, { type: 'operatorSaid', command: pick(random, ['start', 'resume']) });
   if (wrong < 0.98) return happened(chaos, { type: 'operatorSaid', command: 'stop' });
   revive(chaos);
+}
+
+/** A plan for some of those who are here, or that the plan in force may stay. */
+function propose(chaos: Chaos) {
+  const { random, run } = chaos;
+  const large = run.state.donors.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? peer : []));
+  const some = large.filter(() => random() < 0.7).slice(0, run.config.capacity);
+  const plan = some.length === 0 || random() < 0.2 ? null : run.config.makePlan(some, new Map());
+  const proposal = plan?.ok ? { plan: plan.value, reason: 'it is faster' } : null;
+  happened(chaos, { type: 'planProposed', proposal });
 }
 
 function fault(chaos: Chaos, { epoch, plan }: ModelDonor): DonorMessage {

@@ -83,7 +83,7 @@ export function planAnew(turn: Turn, reason: string) {
   const { state } = turn;
   if (isDone(state)) return finish(turn);
   if (state.operator === 'stop') return stopNow(turn);
-  if (state.operator === 'pause') return change(turn, { phase: { name: 'paused' } });
+  if (state.operator === 'pause') return change(turn, { phase: { name: 'paused' }, proposal: null });
   if (state.gathering === 'open') {
     const { donors, config } = state;
     if (donors.length < (config.expectedDonors ?? 0))
@@ -98,7 +98,7 @@ export function planAnew(turn: Turn, reason: string) {
   sendSpare(turn, new Set(peers(plan.value)));
 }
 
-function sendSpare(turn: Turn, planned: ReadonlySet<PeerId>) {
+export function sendSpare(turn: Turn, planned: ReadonlySet<PeerId>) {
   const spare = turn.state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !planned.has(peer) ? peer : []));
   send(turn, spare, { type: 'standby', state: 'spare' });
 }
@@ -130,7 +130,7 @@ function release(turn: Turn, needed: ReadonlySet<PeerId>) {
 }
 
 function wait(turn: Turn, sentence: string) {
-  change(turn, { phase: { name: 'waiting', sentence } });
+  change(turn, { phase: { name: 'waiting', sentence }, proposal: null });
 }
 
 export function stopNow(turn: Turn) {
@@ -154,6 +154,7 @@ export function finish(turn: Turn) {
 
 function begin(turn: Turn, plan: Plan, source: Source, reason: string) {
   const { config } = turn.state;
+  change(turn, { proposal: null });
   const course: Omit<Course, 'epoch'> = {
     plan,
     duties: dutiesOf(plan),

@@ -64,6 +64,7 @@ export function rehearsalConfig({ layers = 4, lanes = 1, ...rest }: RehearsalPar
       return problem === null ? success(equalSplit(model, samples, peers, options)) : refusal(problem);
     },
     capacity: layers * lanes,
+    awaitsProposals: false,
     expectedDonors: null,
     ...rest,
   };

@@ -14,6 +14,7 @@ import {
   type Effect,
   nextDeadline,
   type OperatorCommand,
+  type Proposal,
 } from './state.ts';
 
 type Config = Parameters<typeof rehearsalConfig>[0];
@@ -28,6 +29,7 @@ export interface Script {
   operator(command: OperatorCommand): void;
   holdLastStep(held: boolean): void;
   gatheringEnded(): void;
+  propose(proposal: Proposal | null): void;
   /** The clock moves on. */
   pass(ms: number): void;
   /** `deadlineReached`, whatever the time. */
@@ -87,6 +89,7 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
     holdLastStep: (held) => event({ type: 'lastStepHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
+    propose: (proposal) => event({ type: 'planProposed', proposal }),
     operator: (command) => event({ type: 'operatorSaid', command }),
     pass: (ms) => {
       now += ms;

@@ -31,7 +31,8 @@ function donorState(state: CoordinatorState, { peer, wish }: Donor): Snapshot['d
   if (wish === 'paused') return 'paused';
   const course = courseOf(state);
   if (course === null) return 'joining';
-  if (!course.duties.has(peer)) return course.duties.size < state.config.capacity ? 'joining' : 'spare';
+  const { awaitsProposals, capacity } = state.config;
+  if (!course.duties.has(peer)) return !awaitsProposals && course.duties.size < capacity ? 'joining' : 'spare';
   return state.phase.name === 'preparing' && state.phase.waitingFor.includes(peer) ? 'joining' : 'computing';
 }
 

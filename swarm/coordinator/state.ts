@@ -35,6 +35,8 @@ export interface CoordinatorConfig {
   readonly makePlan: (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
   /** The most donors a plan can hold; the layers of the model, for now. */
   readonly capacity: number;
+  /** Plans are judged elsewhere: a change of plan that nothing forces waits for a `planProposed`, newcomers too. */
+  readonly awaitsProposals: boolean;
   /** No step before this many donors are admitted, and no plan without one of them while all are there; null: whoever comes. */
   readonly expectedDonors: number | null;
 }
@@ -77,8 +79,16 @@ export type CoordinatorEvent =
   | { readonly type: 'lastStepHeld'; readonly held: boolean }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
+  /** The plan in force should give way to this one; null: it was judged for the donors at hand, and stays. */
+  | { readonly type: 'planProposed'; readonly proposal: Proposal | null }
   /** The time `nextDeadline` is here. An early tick does nothing. */
   | { readonly type: 'deadlineReached' };
+
+/** A plan worth changing to, and why. */
+export interface Proposal {
+  readonly plan: Plan;
+  readonly reason: string;
+}
 
 /** One line of the metrics (CONTRACT §3) but for `evaluationLoss`. */
 export interface CommitRecord {
@@ -264,6 +274,8 @@ export interface CoordinatorState {
   readonly gathering: Gathering;
   /** The last step does not start yet. */
   readonly lastStepHeld: boolean;
+  /** It takes over at the next boundary, where those whom it names are all there. */
+  readonly proposal: Proposal | null;
   /** In the order of joining. */
   readonly donors: readonly Donor[];
   readonly phase: Phase;
@@ -283,6 +295,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     operator: operatorPaused ? 'pause' : 'run',
     gathering: config.expectedDonors === null ? 'over' : 'open',
     lastStepHeld: false,
+    proposal: null,
     donors: [],
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
     pending: [],

@@ -5,7 +5,7 @@
 import { assertNever } from '../base.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
-import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
+import { boundary, considerInterruption, lose, planAnew, planOn, sendSpare, stopNow } from './course.ts';
 import { hear } from './hear.ts';
 import {
   type CoordinatorEvent,
@@ -14,6 +14,7 @@ import {
   type Effect,
   nextDeadline,
   type OperatorCommand,
+  type Proposal,
 } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';
@@ -43,6 +44,8 @@ function handle(turn: Turn, event: CoordinatorEvent) {
       change(turn, { gathering: 'over' });
       if (turn.state.donors.length > 0) considerInterruption(turn);
       return;
+    case 'planProposed':
+      return proposed(turn, event.proposal);
     case 'deadlineReached':
       return expire(turn);
     default:
@@ -62,6 +65,15 @@ function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoine
   const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
   if (full) send(turn, [peer], { type: 'standby', state: 'spare' });
   considerInterruption(turn);
+}
+
+/** Where no plan is in force there is nothing to change: the next one is asked for when it is needed. */
+function proposed(turn: Turn, proposal: Proposal | null) {
+  const course = courseOf(turn.state);
+  if (course === null) return;
+  change(turn, { proposal });
+  if (proposal === null) sendSpare(turn, new Set(course.duties.keys()));
+  else considerInterruption(turn);
 }
 
 function gone(turn: Turn, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {

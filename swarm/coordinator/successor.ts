@@ -2,15 +2,16 @@
  * Who takes over: the best plan for those who are there, and whether the plan in force should give way to it. Pure
  * questions about a state; what is done about the answers is in course.ts.
  */
-import { type PeerId, type Result, refusal } from '../base.ts';
+import { type PeerId, type Result, refusal, success } from '../base.ts';
 import { type Plan, peers } from '../plan.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
-import { type CoordinatorState, type Course, courseOf } from './state.ts';
+import { type CoordinatorState, type Course, courseOf, type Proposal } from './state.ts';
 
 /** A plan over as many of these peers as one can be made for, the first ones first; else why there is none. */
 export function bestPlan(state: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {
   if (offer.length === 0) return refusal('there is no donor');
-  const { config, donors } = state;
+  const { config, donors, proposal } = state;
+  if (proposal && isOpen(proposal, offer)) return success(proposal.plan);
   const caps = new Map(donors.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? [] : [[peer, memoryBytes]])));
   const largest = config.makePlan(offer, caps);
   if (largest.ok) return largest;
@@ -22,6 +23,10 @@ export function bestPlan(state: CoordinatorState, offer: readonly PeerId[]): Res
   }
   return largest;
 }
+
+/** Nobody whom it names has gone since. */
+const isOpen = ({ plan }: Proposal, offer: readonly PeerId[]): boolean =>
+  peers(plan).every((peer) => offer.includes(peer));
 
 /** Whom a plan may do without: those who give least first, of equals the last one to come. */
 function spares(state: CoordinatorState, offer: readonly PeerId[], caps: MemoryCaps): PeerId[] {
@@ -51,7 +56,7 @@ export function interruption(state: CoordinatorState): Interruption | null {
   const course = courseOf(state);
   if (course === null) return null;
   if (state.operator !== 'run') return { reason: `the operator said ${state.operator}`, successor: null };
-  const reason = departure(state, course) ?? arrival(state, course);
+  const reason = departure(state, course) ?? (state.config.awaitsProposals ? proposed(state) : arrival(state, course));
   if (reason === null) return null;
   const plan = keepersLive(state, course) ? bestPlan(state, offerOf(state)) : null;
   return { reason, successor: plan?.ok ? plan.value : null };
@@ -65,6 +70,11 @@ function departure({ donors }: CoordinatorState, { duties }: Course): string | n
     if (wish !== 'compute') return `${peer} is ${wish}`;
   }
   return null;
+}
+
+function proposed(state: CoordinatorState): string | null {
+  const { proposal } = state;
+  return proposal && isOpen(proposal, offerOf(state)) ? proposal.reason : null;
 }
 
 function arrival(state: CoordinatorState, { duties }: Course): string | null {
