@@ -19,6 +19,7 @@ import { owner, type Plan } from '../../../swarm/plan.ts';
 import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
 import type { Pace } from './dutyCycle.ts';
 import type { MicroTokens, Reading, ShardNorm, Shards, Stage, UpdateScalars } from './engine.ts';
+import type { StageWork } from './forecast.ts';
 import { blockIndex, gatherValues, sendValues, valueParts } from './values.ts';
 
 /** What a plan means to this peer: made once an epoch. */
@@ -264,7 +265,7 @@ export class StepRun {
     const submit = (): void => {
       norms = this.#role.shards.sumSquares();
     };
-    await this.#around.pace.run('norms', submit, async () => void (await norms));
+    await this.#around.pace.run({ op: 'norms' }, submit, async () => void (await norms));
     return norms;
   }
 
@@ -275,7 +276,7 @@ export class StepRun {
     const scalars = await this.#around.committed();
     // From here on nothing may interrupt: a committed step is completed, whoever dies.
     await this.#around.pace.run(
-      'update',
+      { op: 'update' },
       () => this.#role.shards.update(scalars),
       () => this.#settled(),
     );
@@ -307,10 +308,8 @@ export class StepRun {
     work: () => void,
   ): Promise<void> {
     const { now, pace } = this.#around;
-    const layers = this.#role.plan.stages[action.stage]?.layers.join('-');
-    const op = this.#round === null ? action.op : 'evaluation';
     await pace.run(
-      `${op} of ${layers}, ${this.#samples(action.microBatch)}`,
+      this.#stageWork(action),
       () => {
         const start = now();
         work();
@@ -326,6 +325,18 @@ export class StepRun {
       () => stage.settled(),
     );
     this.#around.signal.throwIfAborted();
+  }
+
+  #stageWork({ op, stage, microBatch }: Extract<Action, { readonly microBatch: number }>): StageWork {
+    const planned = this.#role.plan.stages[stage];
+    invariant(planned, `the plan has no stage ${stage}`);
+    const own = planned.members.find(({ peer }) => peer === this.#role.peer);
+    return {
+      op: this.#round !== null ? 'evaluation' : op === 'B' ? 'B' : 'F',
+      layers: planned.layers,
+      recomputed: own?.recompute.length ?? 0,
+      samples: this.#samples(microBatch),
+    };
   }
 
   async #settled(): Promise<void> {

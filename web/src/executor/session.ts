@@ -9,7 +9,7 @@ import { modelFromConfig } from '../../../swarm/families.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type { LinkReport, RunFacts, ServerMessage } from '../../../swarm/messages.ts';
+import type { LinkReport, Profile, RunFacts, ServerMessage } from '../../../swarm/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
@@ -19,15 +19,14 @@ import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
 import { type Epoch, Epochs } from './epochs.ts';
 import { type Role, StepRun, type Surroundings } from './execute.ts';
+import { forecastOf } from './forecast.ts';
 import { Holding } from './holding.ts';
 import { abortable, Inbox } from './inbox.ts';
 import { Meter } from './meter.ts';
 import { type Engine, neighbours, roleBytes } from './role.ts';
-import { samplesRead, TokenSource } from './tokenSource.ts';
+import { TokenSource } from './tokenSource.ts';
+import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
-
-/** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
-const STEPS_AHEAD = 4;
 
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {
@@ -144,6 +143,14 @@ export class Session {
     this.#epochs.fault(epoch, 'linkLost', `the link to ${peer} closed`, peer);
   }
 
+  /** What the admission found: from now on the server may plan with this donor. */
+  measured(profile: Profile): void {
+    if (!this.#run) return; // the connection is gone: the next one measures anew
+    const { model, facts } = this.#run;
+    this.#dutyCycle.forecast = forecastOf(model, facts.train, profile.layers);
+    this.#parts.page.sendServer({ type: 'measured', profile });
+  }
+
   /** Before each step that the server starts. */
   linksMeasured(links: readonly LinkReport[]): void {
     this.#links = links;
@@ -222,8 +229,9 @@ export class Session {
     const { role } = this.#holding;
     // One who only hands over has nothing to say: the server lets it go when everyone else is ready.
     if (!role) return;
-    this.#expectTokens(run, role, step);
-    this.#expectHeldOut(run, role, 0);
+    const samples = samplesRead(plan, run.peer);
+    expectTokens(run.tokens, run.facts.train, samples, step);
+    if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
     this.#meter.show({
       activity: 'waiting',
@@ -245,7 +253,7 @@ export class Session {
     const actions = stepSchedule(role.plan).get(run.peer) ?? [];
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#holding.settle();
-    this.#expectTokens(run, role, step);
+    expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
     await new StepRun(role, this.#surroundings(epoch, role, step), step).train(actions);
     this.#holding.gathered(step + 1);
     this.#meter.end();
@@ -258,11 +266,12 @@ export class Session {
     this.#holding.settle();
     this.#meter.show({ activity: 'evaluating', step });
     const { globalBatchSize, sequenceLength } = run.facts.train;
+    const samples = samplesRead(role.plan, run.peer);
     const actions = forwardOnly(role.plan).get(run.peer) ?? [];
     const sums = new Map<number, number | null>();
     const firstSample = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples[0]]));
     for (let first = 0, round = 0; first < source.windows; first += globalBatchSize, round++) {
-      this.#expectHeldOut(run, role, first);
+      expectHeldOut(source, run.facts.train, samples, first);
       const around = this.#surroundings(epoch, role, step, source, first);
       const counted = (microBatch: number, row: number): boolean =>
         first + (firstSample.get(microBatch) ?? 0) + Math.floor(row / sequenceLength) < source.windows;
@@ -354,26 +363,6 @@ export class Session {
         await this.#parts.page.sendFrame(to, message);
       }
     })();
-  }
-
-  /** The tokens of this step and the next ones are to be here in time. */
-  #expectTokens({ tokens, facts }: Run, { plan, peer }: Role, step: number): void {
-    const { steps, globalBatchSize } = facts.train;
-    const samples = samplesRead(plan, peer);
-    const ahead = Math.min(STEPS_AHEAD, steps - 1 - step);
-    tokens.expect(
-      Array.from({ length: 1 + Math.max(0, ahead) }, (_, i) => (step + i) * globalBatchSize).flatMap((first) =>
-        samples.map((sample) => first + sample),
-      ),
-    );
-  }
-
-  /** The same of an evaluation's round that begins with window `first`, and of the next one. */
-  #expectHeldOut({ evaluation, facts }: Run, { plan, peer }: Role, first: number): void {
-    const { globalBatchSize } = facts.train;
-    const rounds = [first, first + globalBatchSize].filter((window) => window < (evaluation?.windows ?? 0));
-    const samples = samplesRead(plan, peer);
-    evaluation?.expect(rounds.flatMap((window) => samples.map((sample) => window + sample)));
   }
 
   #atWork(): { readonly run: Run; readonly role: Role } {

@@ -29,6 +29,31 @@ class VirtualClock {
   }
 }
 
+/** Seconds. */
+const ALONE = { F: 0.1, B: 0.2, evaluation: 0.05 };
+const UPDATE = { op: 'update' } as const;
+
+/** A GPU that its donors share evenly: a span lasts as long as the others leave it. */
+class SharedMachine {
+  readonly #clock: VirtualClock;
+  #busy = 0;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+  }
+
+  /** So many seconds of work, when alone. */
+  async compute(seconds: number): Promise<void> {
+    this.#busy += 1;
+    for (let left = seconds; left > 1e-9; ) {
+      const slice = Math.min(left, seconds / 50);
+      await this.#clock.wait(slice * this.#busy);
+      left -= slice;
+    }
+    this.#busy -= 1;
+  }
+}
+
 const near = (value: number, wanted: number, share: number): void => {
   expect(Math.abs(value / wanted - 1), `${value} is not ${wanted}`).toBeLessThan(share);
 };
@@ -46,7 +71,7 @@ test('[LI5] at speed x the rate is x times the rate alone, however spans are str
         // Every other span meets another donor's and takes longer, within what its place holds.
         const stretch = i % 2 === 0 ? 1 : Math.min(1.6, 1 / speed);
         await cycle.run(
-          'F',
+          UPDATE,
           () => {},
           () => clock.wait(0.05 * stretch),
         );
@@ -64,7 +89,7 @@ test('[LI5] time spent waiting for others is no credit; full speed waits for not
   const submitted: number[] = [];
   const run = () =>
     cycle.run(
-      'B',
+      UPDATE,
       () => submitted.push(clock.time),
       () => clock.wait(0.1),
     );
@@ -116,4 +141,43 @@ test('[LI6] traffic stays within a tenth of the upload cap and of each receiverâ
   const all = [...sent.values()].reduce((sum, bytes) => sum + bytes, 0);
   near(all / clock.time, 2e6, 0.1);
   near(5_000_000 / (ends.get('fetched') ?? 0), 1e6, 0.1);
+});
+
+/** Steps a second, past the first half, of donors that begin every step together on one machine. */
+async function stepRate(donors: number, speed: number, seed: number, isForeseen: boolean): Promise<number> {
+  const steps = 160;
+  const clock = new VirtualClock();
+  const machine = new SharedMachine(clock);
+  const random = seededRandom(seed);
+  const cycles = Array.from({ length: donors }, () => {
+    const cycle = new DutyCycle(clock, undefined, random);
+    cycle.speed = speed;
+    if (isForeseen) cycle.forecast = ({ op }) => ALONE[op];
+    return cycle;
+  });
+  const piece = (cycle: DutyCycle, op: 'F' | 'B'): Promise<void> => {
+    let done = Promise.resolve();
+    const submit = (): void => {
+      done = machine.compute(ALONE[op]);
+    };
+    return cycle.run({ op, layers: [0, 2], recomputed: 0, samples: 4 }, submit, () => done);
+  };
+  const ends: number[] = [];
+  void (async () => {
+    for (let step = 0; step < steps; step++) {
+      await Promise.all(cycles.map((cycle) => piece(cycle, 'F').then(() => piece(cycle, 'B'))));
+      ends.push(clock.time);
+    }
+  })();
+  await clock.run();
+  return steps / 2 / ((ends.at(-1) ?? 0) - (ends[steps / 2 - 1] ?? 0));
+}
+
+test.each([true, false])('[LI5] donors of one machine keep their shares (forecast: %s)', async (isForeseen) => {
+  const speed = 0.18;
+  const alone = speed / (ALONE.F + ALONE.B);
+  const rates = await Promise.all([1, 2, 3, 4, 5].map((seed) => stepRate(4, speed, seed, isForeseen)));
+  const mean = rates.reduce((sum, rate) => sum + rate / rates.length, 0);
+  expect(mean / alone).toBeGreaterThan(0.8);
+  expect(mean / alone).toBeLessThan(1.05);
 });

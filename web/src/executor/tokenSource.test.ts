@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { type Order, SEQUENTIAL, type TokenList, windowOfSample } from '../../../swarm/data.ts';
 import type { Plan } from '../../../swarm/plan.ts';
-import { samplesRead, TokenSource } from './tokenSource.ts';
+import { TokenSource } from './tokenSource.ts';
+import { samplesRead } from './tokensAhead.ts';
 
 const SHARD_TOKENS = 8;
 const SEQUENCE = 4;

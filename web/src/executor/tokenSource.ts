@@ -14,7 +14,6 @@ import {
   windowOfSample,
   windowTokens,
 } from '../../../swarm/data.ts';
-import type { Plan } from '../../../swarm/plan.ts';
 import type { MicroTokens } from './engine.ts';
 
 /** Shards kept: 64 of 65,536 two-byte tokens are 8 MiB. */
@@ -158,18 +157,4 @@ export class TokenSource {
     const here = [...this.#shards].filter(([, { isHere }]) => isHere);
     for (const [index] of here.slice(0, Math.max(0, here.length - KEPT_SHARDS))) this.#shards.delete(index);
   }
-}
-
-/** Samples of a step whose tokens this peer needs: those that it embeds or takes the loss of, in the order of its work. */
-export function samplesRead({ stages, microBatches }: Plan, peer: string): number[] {
-  const ends = [stages[0], stages.at(-1)];
-  const carried = new Set(
-    ends.flatMap((stage) =>
-      (stage?.members ?? []).flatMap((member) => (member.peer === peer ? member.microBatches : [])),
-    ),
-  );
-  return [...microBatches]
-    .sort((a, b) => a.id - b.id)
-    .filter(({ id }) => carried.has(id))
-    .flatMap(({ samples: [from, to] }) => Array.from({ length: to - from }, (_, i) => from + i));
 }

@@ -73,7 +73,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     const now = () => performance.now() / 1000;
     const applicant = { gpu, adapter: profile, model: model.value, train: run.train, memoryBytes, memory, now };
     const admitted = await admit(applicant);
-    if (admitted.ok) await page.sendServer({ type: 'measured', profile: admitted.value });
+    if (admitted.ok) session?.measured(admitted.value);
     else await page.fail('wrongGpu', admitted.reason);
   };
   setInterval(() => void page.sendServer({ type: 'heartbeat' }), HEARTBEAT_MS);

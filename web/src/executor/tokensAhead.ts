@@ -1,0 +1,41 @@
+/**
+ * Which tokens a donor will need soon. Any peer can say it from the plan alone, so they are fetched while another step
+ * is computed.
+ */
+import type { Plan } from '../../../swarm/plan.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import type { TokenSource } from './tokenSource.ts';
+
+/** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
+const STEPS_AHEAD = 4;
+
+/** The tokens of this step and the next ones are to be here in time. */
+export function expectTokens(tokens: TokenSource, train: Train, samples: readonly number[], step: number): void {
+  const { steps, globalBatchSize } = train;
+  const ahead = Math.min(STEPS_AHEAD, steps - 1 - step);
+  tokens.expect(
+    Array.from({ length: 1 + Math.max(0, ahead) }, (_, i) => (step + i) * globalBatchSize).flatMap((first) =>
+      samples.map((sample) => first + sample),
+    ),
+  );
+}
+
+/** The same of an evaluation's round that begins with window `first`, and of the next one. */
+export function expectHeldOut(held: TokenSource, train: Train, samples: readonly number[], first: number): void {
+  const rounds = [first, first + train.globalBatchSize].filter((window) => window < held.windows);
+  held.expect(rounds.flatMap((window) => samples.map((sample) => window + sample)));
+}
+
+/** Samples of a step whose tokens this peer needs: those that it embeds or takes the loss of, in the order of its work. */
+export function samplesRead({ stages, microBatches }: Plan, peer: string): number[] {
+  const ends = [stages[0], stages.at(-1)];
+  const carried = new Set(
+    ends.flatMap((stage) =>
+      (stage?.members ?? []).flatMap((member) => (member.peer === peer ? member.microBatches : [])),
+    ),
+  );
+  return [...microBatches]
+    .sort((a, b) => a.id - b.id)
+    .filter(({ id }) => carried.has(id))
+    .flatMap(({ samples: [from, to] }) => Array.from({ length: to - from }, (_, i) => from + i));
+}
