@@ -2,12 +2,14 @@
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../shaders/dawn.ts';
-import type { Range } from '../swarm/base.ts';
+import { invariant, type Range } from '../swarm/base.ts';
 import { block, type Model } from '../swarm/model.ts';
+import { LOGITS_BYTES } from '../swarm/program.ts';
 import { modelOf, parseRunFile, type RunFile } from '../swarm/runFile.ts';
 import type { MicroTokens } from '../web/src/executor/engine.ts';
 import { Solo } from '../web/src/executor/solo.ts';
 import { gpuEngine, gpuOf } from '../web/src/gpu/engine.ts';
+import { GpuStage } from '../web/src/gpu/stage.ts';
 import { openWeights, type Weights } from './weights.ts';
 
 const folder = (name: string) => new URL(`../e2e/golden/${name}/`, import.meta.url);
@@ -32,6 +34,17 @@ function microTokens(run: RunFile, text: Uint8Array, step: number, [from, to]: R
   return { ids: rows(0), targets: rows(1) };
 }
 
+/** So little that logits are made 64 rows at a time. */
+const FEW_BYTES = 1;
+const FEW_ROWS = 64;
+
+/** Times that a forward of micro-batch 0 makes logits and their loss. */
+function lossesOf(solo: Solo): number {
+  const [stage] = solo.role.stages.values();
+  invariant(stage instanceof GpuStage, 'a stage on a GPU');
+  return stage.launchesOf(0).forward.filter(({ kernel }) => kernel.name === 'crossEntropy').length;
+}
+
 let dawn: Awaited<ReturnType<typeof dawnDevice>>;
 beforeAll(async () => {
   dawn = await dawnDevice();
@@ -39,18 +52,19 @@ beforeAll(async () => {
 
 describe('a stage trains as the float64 trainer does', () => {
   const cases = [
-    ['gpt2-tiny', 1, []],
-    ['gpt2-tiny', 3, [0, 1, 2, 3]],
-    ['odd-gpt2', 2, [1, 4]],
-    ['untied-gpt2', 1, []],
-    ['llama-tiny', 1, []],
-    ['llama-tiny', 3, []],
-    ['odd-llama', 2, [0]],
-    ['tied-llama', 1, []],
+    ['gpt2-tiny', 1, [], LOGITS_BYTES],
+    ['gpt2-tiny', 3, [0, 1, 2, 3], LOGITS_BYTES],
+    ['odd-gpt2', 2, [1, 4], LOGITS_BYTES],
+    ['odd-gpt2', 1, [], FEW_BYTES],
+    ['untied-gpt2', 1, [], LOGITS_BYTES],
+    ['llama-tiny', 1, [], LOGITS_BYTES],
+    ['llama-tiny', 3, [], FEW_BYTES],
+    ['odd-llama', 2, [0], LOGITS_BYTES],
+    ['tied-llama', 1, [], FEW_BYTES],
   ] as const;
   test.each(cases)(
-    '[ST1] [ST3] %s in %i micro-batches, layers %j computed again',
-    async (name, microBatches, recompute) => {
+    '[ST1] [ST3] [ST4] %s in %i micro-batches, layers %j computed again, at most %i bytes of logits',
+    async (name, microBatches, recompute, logitsBytes) => {
       if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
       const device: DawnDevice = dawn.value;
       const { run, model, weights, text } = await openRun(name);
@@ -58,8 +72,9 @@ describe('a stage trains as the float64 trainer does', () => {
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line) as { loss: number; gradientNorm: number });
+      const engine = gpuEngine(gpuOf(device), model, run.train);
       const solo = await Solo.open({
-        engine: gpuEngine(gpuOf(device), model, run.train),
+        engine: { ...engine, stage: (size, ...rest) => engine.stage({ ...size, logitsBytes }, ...rest) },
         model,
         train: run.train,
         microBatches,
@@ -73,6 +88,8 @@ describe('a stage trains as the float64 trainer does', () => {
         expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
         expect(Math.abs(gradientNorm / wanted.gradientNorm - 1), `norm of step ${step}`).toBeLessThan(5e-5);
       }
+      const rows = Math.ceil(run.train.globalBatchSize / microBatches) * run.train.sequenceLength;
+      expect(lossesOf(solo)).toBe(logitsBytes === FEW_BYTES ? Math.ceil(rows / FEW_ROWS) : 1);
       const final = await openWeights(new URL('final.safetensors', folder(name)).pathname, model);
       if (!final.ok) throw new Error(final.reason);
       for (const { name: blockName, elements } of model.blocks) {

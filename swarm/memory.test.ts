@@ -34,6 +34,30 @@ describe('recompute', () => {
   );
 });
 
+describe('logits', () => {
+  const MEBIBYTE = 2 ** 20;
+  const logitsOf = (vocabulary: number, samples: number): number => {
+    const gpt2 = modelFromConfig({ model_type: 'gpt2', n_layer: 1, vocab_size: vocabulary });
+    invariant(gpt2.ok, 'a valid model');
+    const buffers = stageBuffers(gpt2.value, { layers: [0, 1], samples, sequence: 1024, slots: 2 });
+    const [logits, ...more] = buffers.filter(({ name }) => name.includes('logits'));
+    invariant(logits && more.length === 0, 'one buffer for all slots');
+    return logits.bytes;
+  };
+
+  test.each([
+    [256, 8, 8 * 1024],
+    [32_000, 8, 512],
+    [50_257, 1, 256],
+    [50_257, 8, 256],
+    [128_256, 8, 128],
+    [262_144, 8, 64],
+  ])('[ST4] V = %i, %i samples of 1024: those of %i rows, in 64 MiB', (vocabulary, samples, rows) => {
+    expect(logitsOf(vocabulary, samples)).toBe(rows * vocabulary * 4);
+    expect(rows * vocabulary * 4).toBeLessThanOrEqual(64 * MEBIBYTE);
+  });
+});
+
 describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers each, Ψ parameters', () => {
   const small = modelFromConfig({ model_type: 'gpt2' });
   invariant(small.ok, 'GPT-2 small is the default');

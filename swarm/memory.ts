@@ -39,11 +39,14 @@ export interface StageSize {
   readonly slots: number;
   /** Layers whose activations are computed again in the backward; absent: none. */
   readonly recompute?: readonly number[];
+  /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
+  readonly logitsBytes?: number;
 }
 
 /** Everything a stage keeps: values, gradients, activations for each slot, scratch, and the way out. */
-export function stageBuffers(model: Model, { layers, samples, sequence, slots, recompute }: StageSize): BufferSpec[] {
-  const work = program(model, layers, recompute);
+export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
+  const { layers, samples, sequence, slots } = size;
+  const work = program(model, layers, size);
   const rows = samples * sequence;
   const specs: BufferSpec[] = [];
   let largestSlice = 1;
@@ -97,6 +100,7 @@ function againBuffers(work: Program, rows: number): BufferSpec[] {
 export function sharedBuffers(work: Program, samples: number, sequence: number): BufferSpec[] {
   const rows = samples * sequence;
   const specs = [...work.scratch].map(([name, width]) => storage(name, rows * width));
+  for (const [name, width] of work.logits) specs.push(storage(name, Math.min(rows, work.lossRows) * width));
   specs.push(...againBuffers(work, rows));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
   if (heads > 0) specs.push(storage('attention.delta', rows * heads));

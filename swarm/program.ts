@@ -6,6 +6,9 @@
  * Gradients: rows that add a residual share one gradient buffer along the chain, so the gradient of the residual
  * stream is one buffer for a whole stage (`stream`), one for each micro-batch in flight since it waits between the
  * head's backward and the layers'. A gradient that is written twice is set first, then added to.
+ *
+ * Logits: of all activations these alone are wide as the vocabulary. So the product that makes them and the loss, with
+ * their backwards, are done for a run of rows at a time, and the gradients of all runs add up.
  */
 import { invariant, type Range } from './base.ts';
 import { type BlockName, layerBlock, type Model, type Operation } from './model.ts';
@@ -14,6 +17,10 @@ import { type BlockName, layerBlock, type Model, type Operation } from './model.
 export const STREAM = 'stream';
 /** The activation that a stage receives: rows of width C. */
 export const INPUT = 'input';
+/** Most bytes that logits take, while ALIGNED_ROWS of them take no more (a vocabulary of 262,144). */
+export const LOGITS_BYTES = 64 * 2 ** 20;
+/** A part of a tensor that starts at a multiple of so many rows starts where a binding may: at a multiple of 256 bytes. */
+const ALIGNED_ROWS = 64;
 /** Scope of what a layer's backward computes again: its activations have one place for all such layers and slots. */
 const AGAIN = 'again';
 
@@ -43,16 +50,29 @@ export interface Program {
   readonly body: readonly Step[];
   /** The backward of the body, last block first. Where a layer is recomputed its rows but the last come `before`. */
   readonly backward: readonly { readonly before: readonly Step[]; readonly rows: readonly Step[] }[];
-  /** Final norm, logits, loss: forward and backward run in one go, so that logits are never kept (last stage). */
+  /** Final norm (last stage): its forward, all of the loss's and its backward run in one go. */
   readonly head: readonly Step[];
+  /** Logits and loss (last stage): forward and backward of `lossRows` rows, then of the next ones. */
+  readonly loss: readonly Step[];
+  readonly lossRows: number;
   /** The stream as it leaves the layers. */
   readonly output: string;
   /** Width in floats a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
   readonly kept: ReadonlyMap<string, number>;
   /** Same for the activations of a layer that its backward computes again. */
   readonly again: ReadonlyMap<string, number>;
-  /** Same for what lives only inside one action: logits, gradients. */
+  /** Same for what lives only inside one action: gradients, the normalised stream of the head. */
   readonly scratch: ReadonlyMap<string, number>;
+  /** Same for what lives only inside one run of `lossRows` rows: the logits. */
+  readonly logits: ReadonlyMap<string, number>;
+}
+
+/**
+ * Rows whose logits fit: a power of two, so that most micro-batches divide by it and no tile of a product is cut. On a
+ * GPU each run reads and adds to the whole gradient of the head's matrix, which 256 rows pay for: hence not fewer bytes.
+ */
+export function lossRows(vocabulary: number, bytes = LOGITS_BYTES): number {
+  return Math.max(ALIGNED_ROWS, 2 ** Math.floor(Math.log2(bytes / (4 * vocabulary))));
 }
 
 const input = (operation: Operation): string | null => {
@@ -137,8 +157,13 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string, is
   return steps.reverse();
 }
 
-/** `recompute`: layers whose activations are not kept: the backward has only their input, and computes them again. */
-export function program(model: Model, layers: Range, recompute: readonly number[] = []): Program {
+export interface ProgramOptions {
+  /** Layers whose activations are not kept: the backward has only their input, and computes them again. */
+  readonly recompute?: readonly number[];
+  readonly logitsBytes?: number;
+}
+
+export function program(model: Model, layers: Range, { recompute = [], logitsBytes }: ProgramOptions = {}): Program {
   const first = layers[0] === 0;
   const last = layers[1] === model.layers;
   const body: Step[] = [];
@@ -156,7 +181,10 @@ export function program(model: Model, layers: Range, recompute: readonly number[
   if (first) append('embedding', model.embedding);
   for (let index = layers[0]; index < layers[1]; index++)
     append(layerBlock(index), model.layer(index), recompute.includes(index));
-  const head = last ? bind('head', model.head, stream) : [];
+  const ending = last ? bind('head', model.head, stream) : [];
+  const product = last ? ending.findIndex(({ y }) => y !== null && y === ending.at(-1)?.x) : 0;
+  invariant(product >= 0, 'a head makes logits and ends with their loss');
+  const [head, loss] = [ending.slice(0, product), ending.slice(product)];
 
   const kept = new Map<string, number>([[STREAM, model.width]]);
   if (!first) kept.set(INPUT, model.width);
@@ -169,11 +197,27 @@ export function program(model: Model, layers: Range, recompute: readonly number[
   }
   const scratch = new Map<string, number>();
   for (const { operation, y } of head) if (y !== null) scratch.set(y, widthOf(operation, model));
-  for (const { x, dx } of [...body, ...head]) {
-    if (x === null || dx === null || kept.has(dx) || scratch.has(dx)) continue;
+  const logits = new Map<string, number>();
+  for (const { operation, y } of loss) if (y !== null) logits.set(y, widthOf(operation, model));
+  for (const { x, dx } of [...body, ...ending]) {
+    if (x === null || dx === null || kept.has(dx) || scratch.has(dx) || logits.has(dx)) continue;
     const width = kept.get(x) ?? again.get(x) ?? scratch.get(x);
     invariant(width !== undefined, `nothing writes ${x}`);
     scratch.set(dx, width);
   }
-  return { layers, first, last, body, backward, head, output: stream, kept, again, scratch };
+  return {
+    layers,
+    first,
+    last,
+    body,
+    backward,
+    head,
+    loss,
+    lossRows: lossRows(model.vocabulary, logitsBytes),
+    output: stream,
+    kept,
+    again,
+    scratch,
+    logits,
+  };
 }

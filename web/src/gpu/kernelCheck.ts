@@ -31,9 +31,11 @@ const BUDGET_SECONDS = 3.5;
 /** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
 export function kernelCases({ device }: Gpu, model: Model, sequence: number): KernelCase[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
+  const positions = Math.min(sequence, POSITIONS);
   const places: Places = {
     samples: 1,
-    sequence: Math.min(sequence, POSITIONS),
+    sequence: positions,
+    rows: positions,
     width: model.width,
     lossScale: 1 / sequence,
     buffer: () => ({ buffer: none }),
@@ -41,8 +43,8 @@ export function kernelCases({ device }: Gpu, model: Model, sequence: number): Ke
     gradient: () => ({ buffer: none }),
   };
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
-  const dispatches = ends.flatMap(({ body, head }) =>
-    [...body, ...head].flatMap((step): Dispatch[] => [
+  const dispatches = ends.flatMap(({ body, head, loss }) =>
+    [...body, ...head, ...loss].flatMap((step): Dispatch[] => [
       ...forward(step, places, false),
       ...forward(step, places, true),
       ...backward(step, places),

@@ -2,7 +2,7 @@
  * From the rows of a model to dispatches: each operation's forward and backward as kernels over named buffers. The only
  * file that knows which kernels an operation is made of; a new family is new cases here and new rows there.
  *
- * N = samples·T rows of this micro-batch.
+ * N rows: the samples·T of a micro-batch, or those of them that the loss works on at once.
  */
 import { attentionBackwardKeyValue } from '../../../shaders/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from '../../../shaders/attentionBackwardQuery.ts';
@@ -43,6 +43,7 @@ export interface Dispatch {
 export interface Places {
   readonly samples: number;
   readonly sequence: number;
+  readonly rows: number;
   /** C: width of the stream, and of what is normalised. */
   readonly width: number;
   /** 1/(B·T) of the whole step: what each token's loss counts. */
@@ -64,8 +65,7 @@ function named(name: string | null): string {
 /** The dispatches of a row's forward. With `evaluation` the loss leaves no gradient. */
 export function forward(step: Step, places: Places, evaluation: boolean): Dispatch[] {
   const { operation } = step;
-  const { samples, sequence, width: C, lossScale, buffer, value } = places;
-  const N = samples * sequence;
+  const { rows: N, sequence, width: C, lossScale, buffer, value } = places;
   const label = `${step.scope} ${operation.op}`;
   switch (operation.op) {
     case 'embed': {
@@ -121,7 +121,7 @@ export function forward(step: Step, places: Places, evaluation: boolean): Dispat
   }
 }
 
-function linearForward(step: Step, row: Row<'linear'>, { samples, sequence, buffer, value }: Places): Dispatch {
+function linearForward(step: Step, row: Row<'linear'>, { rows, buffer, value }: Places): Dispatch {
   const y = named(step.y);
   const kernel = matmul({
     layout: row.weightLayout === 'inOut' ? 'NN' : 'NT',
@@ -137,7 +137,7 @@ function linearForward(step: Step, row: Row<'linear'>, { samples, sequence, buff
       ...(row.activation === 'gelu' ? { pre: buffer(`${y}.pre`) } : {}),
       ...(step.residual === null ? {} : { residual: buffer(step.residual) }),
     },
-    dims: { M: samples * sequence, N: row.outWidth, K: row.inWidth },
+    dims: { M: rows, N: row.outWidth, K: row.inWidth },
     label: `${step.scope} ${row.weights.join(' ')}`,
   };
 }
@@ -153,11 +153,11 @@ const attentionDims = ({ heads, keyValueHeads, headWidth }: Row<'attention'>, { 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
   { heads, keyValueHeads, headWidth: D }: Row<'rotary'>,
-  { samples, sequence, buffer }: Places,
+  { rows, sequence, buffer }: Places,
   x: BufferSlice,
   { sign, label }: { readonly sign: 1 | -1; readonly label: string },
 ): Dispatch {
-  const dims = { N: samples * sequence, T: sequence, H: heads + keyValueHeads, D };
+  const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D };
   return {
     kernel: rotary,
     buffers: { table: buffer(ROTARY), x },
@@ -169,8 +169,7 @@ function turn(
 /** The dispatches of a row's backward: gradients of its tensors (added), then of its input. The loss has none of its own. */
 export function backward(step: Step, places: Places): Dispatch[] {
   const { operation } = step;
-  const { samples, sequence, width: C, buffer, value, gradient } = places;
-  const N = samples * sequence;
+  const { rows: N, sequence, width: C, buffer, value, gradient } = places;
   const label = `${step.scope} d${operation.op}`;
   switch (operation.op) {
     case 'embed': {
@@ -267,8 +266,7 @@ export function backward(step: Step, places: Places): Dispatch[] {
 }
 
 function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatch[] {
-  const { samples, sequence, buffer, value, gradient } = places;
-  const rows = samples * sequence;
+  const { rows, buffer, value, gradient } = places;
   const x = buffer(named(step.x));
   const dy = buffer(named(step.dy));
   const inOut = row.weightLayout === 'inOut';

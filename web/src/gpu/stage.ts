@@ -13,7 +13,8 @@ import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
 import type { ForwardWork, Reading, Stage } from '../executor/engine.ts';
 import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
-import { backward, type Dispatch, forward, type Places } from './operations.ts';
+import type { Dispatch, Places } from './operations.ts';
+import { type Work, workOf } from './work.ts';
 
 export interface Gpu {
   readonly device: GPUDevice;
@@ -35,12 +36,6 @@ interface Launches {
   readonly forward: readonly Launch[];
   readonly evaluation: readonly Launch[];
   readonly backward: readonly Launch[];
-}
-
-interface Work {
-  readonly forward: readonly Dispatch[];
-  readonly evaluation: readonly Dispatch[];
-  readonly backward: readonly Dispatch[];
 }
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
@@ -69,11 +64,11 @@ export class GpuStage implements Stage {
   readonly #samples = new Map<number, number>();
 
   constructor(gpu: Gpu, model: Model, plan: StagePlan) {
-    const { layers, recompute } = plan.size;
+    const { layers } = plan.size;
     this.#gpu = gpu;
     this.#model = model;
     this.#plan = plan;
-    this.#program = program(model, layers, recompute);
+    this.#program = program(model, layers, plan.size);
     this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use)]));
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
@@ -88,7 +83,7 @@ export class GpuStage implements Stage {
     const works = new Map<string, Work>();
     for (const samples of this.#plan.sizes) {
       for (let slot = 0; slot < this.#plan.size.slots; slot++) {
-        works.set(`${samples}/${slot}`, this.#work(this.#places(samples, slot)));
+        works.set(`${samples}/${slot}`, workOf(this.#program, this.#places(samples, slot)));
       }
     }
     const all = [...works.values()].flatMap((work) => [...work.forward, ...work.evaluation, ...work.backward]);
@@ -221,19 +216,6 @@ export class GpuStage implements Stage {
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
-  #work(places: Places): Work {
-    const { body, head, backward: blocks } = this.#program;
-    const there = (evaluation: boolean) => (step: (typeof body)[number]) => forward(step, places, evaluation);
-    const back = (step: (typeof body)[number]) => backward(step, places);
-    const bodyForward = body.flatMap(there(false));
-    const headBackward = head.toReversed().flatMap(back);
-    return {
-      forward: [...bodyForward, ...head.flatMap(there(false)), ...headBackward],
-      evaluation: [...bodyForward, ...head.flatMap(there(true))],
-      backward: blocks.flatMap(({ before, rows }) => [...before.flatMap(there(false)), ...rows.flatMap(back)]),
-    };
-  }
-
   /** The table of the rotary positions never changes. */
   #writeRotary(): void {
     const rotary = rotaryOf(this.#program);
@@ -257,6 +239,7 @@ export class GpuStage implements Stage {
     return {
       samples,
       sequence: size.sequence,
+      rows: samples * size.sequence,
       width: this.#model.width,
       lossScale: 1 / (globalBatch * size.sequence),
       buffer: (name) => ({ buffer: this.#buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),

@@ -1,0 +1,44 @@
+/**
+ * What a stage does for a micro-batch, as dispatches in order: the rows of its program, forward and from the end. The
+ * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
+ */
+import type { Program, Step } from '../../../swarm/program.ts';
+import { backward, type Dispatch, forward, type Places } from './operations.ts';
+
+export interface Work {
+  readonly forward: readonly Dispatch[];
+  /** The forward without what only a backward needs. */
+  readonly evaluation: readonly Dispatch[];
+  readonly backward: readonly Dispatch[];
+}
+
+export function workOf(program: Program, places: Places): Work {
+  const { body, head, loss, backward: blocks } = program;
+  const there = (steps: readonly Step[], at: Places, evaluation = false): Dispatch[] =>
+    steps.flatMap((step) => forward(step, at, evaluation));
+  const back = (steps: readonly Step[], at: Places): Dispatch[] => steps.flatMap((step) => backward(step, at));
+  const runs = lossRuns(program, places);
+  const losses = runs.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
+  const bodyForward = there(body, places);
+  return {
+    forward: [...bodyForward, ...there(head, places), ...losses, ...back(head.toReversed(), places)],
+    evaluation: [...bodyForward, ...there(head, places, true), ...runs.flatMap((run) => there(loss, run, true))],
+    backward: blocks.flatMap(({ before, rows }) => [...there(before, places), ...back(rows, places)]),
+  };
+}
+
+/** Places for each run of the loss's rows: all logits lie at the start of their buffer, of all else a run has its part. */
+function lossRuns({ lossRows, kept, scratch, logits }: Program, places: Places): Places[] {
+  const runs: Places[] = [];
+  for (let from = 0; from < places.rows; from += lossRows) {
+    const rows = Math.min(lossRows, places.rows - from);
+    const buffer: Places['buffer'] = (name) => {
+      const { buffer: whole } = places.buffer(name);
+      // Targets and losses are one element a row.
+      const rowBytes = 4 * (logits.get(name) ?? kept.get(name) ?? scratch.get(name) ?? 1);
+      return { buffer: whole, offset: logits.has(name) ? 0 : from * rowBytes, size: rows * rowBytes };
+    };
+    runs.push({ ...places, rows, buffer });
+  }
+  return runs;
+}
