@@ -5,6 +5,7 @@
 import { appendFileSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */
 export interface MetricsSource {
@@ -55,4 +56,14 @@ export class MetricsFile {
       return `${JSON.stringify(evaluationLoss === undefined ? record : { ...record, evaluationLoss })}\n`;
     });
   }
+}
+
+/** The file that a run was asked to write, from what its store has. */
+export function metricsFileOf(
+  { metricsPath, store, name }: RunOptions,
+  isEvaluationDue: MetricsSource['isEvaluationDue'],
+): MetricsFile | null {
+  if (metricsPath === undefined) return null;
+  const steps = (from: number): CommitRecord[] => store.steps(name, from);
+  return new MetricsFile(metricsPath, { steps, evaluations: () => store.evaluations(name), isEvaluationDue });
 }

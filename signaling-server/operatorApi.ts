@@ -5,38 +5,44 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
-import { OPERATOR_COMMANDS, type WatchMessage } from '../swarm/watch.ts';
+import { OPERATOR_COMMANDS } from '../swarm/watch.ts';
 import { type Access, isSameOrigin } from './access.ts';
+import type { DataDirectory } from './dataDirectory.ts';
 import type { OperatorSession } from './operatorSession.ts';
+import { type OperatorSource, operatorSource, stepTimeline } from './operatorSource.ts';
 import type { ActiveRun } from './run.ts';
 
 const LOGINS_PER_MINUTE = 10;
+/** Steps of a long run, spread evenly: a picture shows no more. */
+const SPREAD_STEPS = 4_000;
 const CALLS_PER_MINUTE = 240;
 /** At most four pictures a second. */
 const WATCH_INTERVAL_MS = 250;
 /** A dashboard that has so much unread gets no new picture until it has read. */
 const UNREAD_BYTES_LIMIT = 1024 * 1024;
-/** Steps that a new dashboard is told of. */
-export const RECENT_STEPS = 1_000;
 
 const loginBody = z.object({ token: z.string().max(200) });
+const stepQuery = z.object({ step: z.coerce.number().int().min(0) });
+const stepsQuery = z.object({ run: z.string().max(1_000), until: z.coerce.number().int().min(0).optional() });
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
-/** What the dashboard shows: steps from `from` on, as far as they are recent. */
-export type OperatorSource = (from: number) => WatchMessage;
+/** What every call of the dashboard works on. */
+export interface OperatorDesk {
+  readonly run: ActiveRun;
+  readonly data: DataDirectory;
+  readonly session: OperatorSession;
+  readonly access: Access;
+}
 
-const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
+export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
   reply.code(status).send({ error: sentence });
 
-export function addOperatorApi(
-  app: FastifyInstance,
-  run: ActiveRun,
-  source: OperatorSource,
-  session: OperatorSession,
-  access: Access,
-): void {
+export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
+
+export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
+  const { run, data, session, access } = desk;
+  const { store } = data;
   const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
-  const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
 
   app.post('/api/operator/login', perMinute(LOGINS_PER_MINUTE), async (request, reply) => {
     const body = loginBody.safeParse(request.body);
@@ -58,25 +64,34 @@ export function addOperatorApi(
     api.post('/api/operator/command', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
       const body = commandBody.safeParse(request.body);
       if (!body.success) return problem(reply, 400, 'expected a command: start, pause, resume or stop');
-      run.command(body.data.command);
+      run.command(body.data.command, await session.nameOf(request.headers.cookie));
       return { ok: true };
     });
-    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => source(0));
-    api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, source));
+    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => operatorSource(run, store)());
+    api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, operatorSource(run, store)));
+    api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const query = stepQuery.safeParse(request.query);
+      if (!query.success) return problem(reply, 400, 'expected the number of a step');
+      const timeline = stepTimeline(run, store, query.data.step);
+      return timeline ?? problem(reply, 404, 'no timeline of this step is kept');
+    });
+    api.get('/api/operator/steps', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const query = stepsQuery.safeParse(request.query);
+      if (!query.success || store.run(query.data.run) === null) return problem(reply, 404, 'there is no such run');
+      const { run: name, until } = query.data;
+      const committed = store.committedSteps(name);
+      const steps = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
+      return { steps, evaluations: [...store.evaluations(name)] };
+    });
   });
 }
 
 /** A picture at once, then one after each change, never two within `WATCH_INTERVAL_MS`; steps go out once. */
 function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource): void {
-  let next = 0;
   const sender = throttled(WATCH_INTERVAL_MS, () => {
     // It reads slowly: the next picture has everything that this one would have had.
     if (socket.bufferedAmount > UNREAD_BYTES_LIMIT) return sender.request();
-    const { committedSteps } = run;
-    // After a roll-back steps have other values than those that were sent.
-    const message = source(next > committedSteps ? 0 : next);
-    next = committedSteps;
-    socket.send(JSON.stringify(message));
+    socket.send(JSON.stringify(source()));
   });
   const forget = run.onChange(sender.request);
   const end = (): void => {

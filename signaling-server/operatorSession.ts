@@ -3,7 +3,7 @@
  * whose key lives in the store, so that a session outlives a restart. Each token works once, then there is a new one.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { jwtVerify, SignJWT } from 'jose';
+import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
 
 export const SESSION_COOKIE = 'shoal_operator';
 const SESSION_DAYS = 7;
@@ -15,6 +15,8 @@ export interface OperatorSession {
   /** A cookie header for the right token, else null. */
   login(token: string, secure: boolean): Promise<string | null>;
   isOperator(cookieHeader: string | undefined): Promise<boolean>;
+  /** A few letters that tell one session from another in the audit: no secret. */
+  nameOf(cookieHeader: string | undefined): Promise<string>;
 }
 
 const newToken = (): string => randomBytes(18).toString('base64url');
@@ -24,6 +26,16 @@ export const newSessionKey = (): string => randomBytes(32).toString('base64url')
 export function operatorSession(sessionKey: string, onNewToken: (token: string) => void): OperatorSession {
   const key = Buffer.from(sessionKey, 'base64url');
   let current = newToken();
+  const payloadOf = async (cookieHeader: string | undefined): Promise<JWTPayload | null> => {
+    const signed = cookieOf(cookieHeader ?? '', SESSION_COOKIE);
+    if (signed === null) return null;
+    try {
+      const { payload } = await jwtVerify(signed, key, { issuer: ISSUER, algorithms: ['HS256'] });
+      return payload;
+    } catch {
+      return null; // expired, or signed by another server
+    }
+  };
   return {
     token: () => current,
     login: async (token, secure) => {
@@ -34,21 +46,14 @@ export function operatorSession(sessionKey: string, onNewToken: (token: string) 
         .setProtectedHeader({ alg: 'HS256' })
         .setIssuer(ISSUER)
         .setIssuedAt()
+        .setJti(randomBytes(3).toString('hex'))
         .setExpirationTime(`${SESSION_DAYS}d`)
         .sign(key);
       const flags = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_DAYS * 86_400}${secure ? '; Secure' : ''}`;
       return `${SESSION_COOKIE}=${signed}; ${flags}`;
     },
-    isOperator: async (cookieHeader) => {
-      const signed = cookieOf(cookieHeader ?? '', SESSION_COOKIE);
-      if (signed === null) return false;
-      try {
-        const { payload } = await jwtVerify(signed, key, { issuer: ISSUER, algorithms: ['HS256'] });
-        return payload.role === 'operator';
-      } catch {
-        return false; // expired, or signed by another server
-      }
-    },
+    isOperator: async (cookieHeader) => (await payloadOf(cookieHeader))?.role === 'operator',
+    nameOf: async (cookieHeader) => (await payloadOf(cookieHeader))?.jti ?? 'unnamed',
   };
 }
 

@@ -12,7 +12,7 @@ const rollBackSchema = z.object({ atStep: z.int(), toStep: z.int(), reason: z.st
 export type RollBack = z.infer<typeof rollBackSchema>;
 
 export function addRollBack(store: Store, run: string, { atStep, toStep, reason }: RollBack, nowMs: number): void {
-  store.addEvent(run, ROLL_BACK_EVENT, JSON.stringify({ atStep, toStep, reason }), nowMs);
+  store.addEvent(run, ROLL_BACK_EVENT, JSON.stringify({ atStep, toStep, reason }), nowMs, toStep);
 }
 
 /** Those since the event of this number (`store.newestEvent()` of an earlier moment). */

@@ -33,8 +33,9 @@ import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import { type DonorMemory, mostMemory } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { RunCounts } from './metrics.ts';
-import { MetricsFile } from './metricsFile.ts';
+import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
 import { Network } from './network.ts';
+import { audit, RunHistory } from './operatorHistory.ts';
 import { addRollBack } from './rollBacks.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -60,6 +61,7 @@ export class ActiveRun implements DonorHost {
   readonly joined: PeerId[] = [];
   readonly counts = new RunCounts();
   readonly network: Network;
+  readonly history: RunHistory;
   readonly #options: RunOptions;
   readonly #donors = new ConnectedDonors();
   readonly #listeners = new Set<() => void>();
@@ -81,6 +83,7 @@ export class ActiveRun implements DonorHost {
     this.name = name;
     this.#options = options;
     this.network = new Network(options);
+    this.history = new RunHistory(store, name, Date.now);
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
     this.facts = factsOf(this.document);
@@ -88,14 +91,7 @@ export class ActiveRun implements DonorHost {
     this.#state = begin(this.#config, startState(store, name));
     const { gatherLimitMs } = options;
     if (gatherLimitMs) this.#gatherTimer = setTimeout(() => this.#dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
-    this.#metrics =
-      options.metricsPath === undefined
-        ? null
-        : new MetricsFile(options.metricsPath, {
-            steps: (from) => store.steps(name, from),
-            evaluations: () => store.evaluations(name),
-            isEvaluationDue: (committedSteps) => isEvaluationDue(this.document, committedSteps, this.#config.steps),
-          });
+    this.#metrics = metricsFileOf(options, (steps) => isEvaluationDue(this.document, steps, this.#config.steps));
   }
 
   get phase(): CoordinatorState['phase']['name'] {
@@ -141,9 +137,9 @@ export class ActiveRun implements DonorHost {
   }
 
   /** What the operator says. A stop holds until a start, also over a restart of the server. */
-  command(command: OperatorCommand): void {
+  command(command: OperatorCommand, session = ''): void {
     const { store } = this.#options;
-    store.addEvent(this.name, 'operator', command, Date.now());
+    audit(store, this.name, command, session, this.committedSteps, Date.now());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain();
     this.#dispatch({ type: 'operatorSaid', command });
@@ -157,6 +153,11 @@ export class ActiveRun implements DonorHost {
   /** Ends at the next step boundary; the next server goes on from there. */
   shutDown(): void {
     this.#dispatch({ type: 'operatorSaid', command: 'stop' });
+  }
+
+  /** Those whose GPU is checked, in the order in which they connected. */
+  donors(): readonly Connection[] {
+    return this.#donors.measured();
   }
 
   /** Nothing is in progress, and nothing will be. */
@@ -211,6 +212,10 @@ export class ActiveRun implements DonorHost {
         return null;
       case 'report':
         this.network.reported(peer, message.links ?? []);
+        this.history.reported(peer, message);
+        break;
+      case 'fault':
+        this.history.faulted(peer);
         break;
       case 'uploaded':
         if (!message.shards.every((shard) => this.#isStored(shard.hash, shardBytes(shard.range, true))))
@@ -232,7 +237,7 @@ export class ActiveRun implements DonorHost {
   gone(peer: PeerId, detail: string): void {
     this.network.gone(peer);
     if (this.#closed || !this.#donors.leave(peer)) return;
-    this.#options.store.addEvent(this.name, 'gone', `${peer}: ${detail}`, Date.now());
+    this.history.gone(peer, detail, this.committedSteps);
     this.#dispatch({ type: 'donorGone', peer, detail });
   }
 
@@ -273,15 +278,14 @@ export class ActiveRun implements DonorHost {
     clearTimeout(this.#timer);
     clearTimeout(this.#gatherTimer);
     this.#metrics?.append(true);
+    this.history.flush();
     this.#donors.close();
   }
 
   /** Its GPU is checked: it may be planned for. */
   #join(connection: Connection): void {
-    const { peer, adapter, limits, profile } = connection;
-    this.joined.push(peer);
-    const facts = JSON.stringify({ adapter, limits, profile });
-    this.#options.store.addEvent(this.name, 'joined', `${peer} ${facts}`, Date.now());
+    this.joined.push(connection.peer);
+    this.history.joined(connection, this.committedSteps);
     this.#tell(connection);
   }
 
@@ -322,6 +326,7 @@ export class ActiveRun implements DonorHost {
 
   #perform(effect: Effect): void {
     const { store, log } = this.#options;
+    this.history.performing(effect, this.committedSteps);
     switch (effect.type) {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)

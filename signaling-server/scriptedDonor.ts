@@ -13,6 +13,8 @@ import {
   type ServerMessage,
 } from '../swarm/messages.ts';
 import type { Plan } from '../swarm/plan.ts';
+import { formatAction } from '../swarm/schedule/action.ts';
+import { build } from '../swarm/schedule/lower.ts';
 
 export const SCRIPTED_ADAPTER: AdapterProfile = {
   vendor: 'none',
@@ -170,8 +172,14 @@ export class ScriptedDonor {
       shards: this.#shards(plan).map((shard) => ({ ...shard, sumSquares: 0.25, digest: null })),
       bytesDirect: 100,
       bytesRelayed: 0,
-      spans: [],
+      spans: this.#spans(plan),
     });
+  }
+
+  /** Each action takes a second, one after the other, by a clock of its own. */
+  #spans(plan: Plan) {
+    const actions = build(plan).get(this.welcome.peer) ?? [];
+    return actions.map((action, at) => ({ action: formatAction(action), start: 1_000 + at, end: 1_001 + at }));
   }
 
   #evaluate(epoch: number, step: number): void {

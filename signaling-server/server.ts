@@ -12,9 +12,8 @@ import staticFiles from '@fastify/static';
 import websocket from '@fastify/websocket';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
-import { SILENCE_LIMIT_MS, type Snapshot } from '../swarm/messages.ts';
+import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { modelOf } from '../swarm/runFile.ts';
-import type { WatchMessage } from '../swarm/watch.ts';
 import { type Access, isSameOrigin } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
 import { parseManifest, stateProblem } from './checkpointState.ts';
@@ -23,8 +22,9 @@ import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
 import { METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
-import { addOperatorApi, RECENT_STEPS, throttled } from './operatorApi.ts';
+import { addOperatorApi, throttled } from './operatorApi.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
+import { withLinks } from './operatorSource.ts';
 import { type PlanWishes, planTerms } from './planning.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
@@ -89,7 +89,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   );
   await addPlugins(app, options.pages);
   addDonorApi(app, run, data.blobs);
-  addOperatorApi(app, run, (from) => watchMessage(run, data, from), session, access);
+  addOperatorApi(app, { run, data, session, access });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
   addMonitoring(app, run);
   if (access.trustProxy === undefined)
@@ -231,15 +231,6 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
   });
   return sockets;
 }
-
-function watchMessage(run: ActiveRun, { store }: DataDirectory, from: number): WatchMessage {
-  const records = store.steps(run.name, Math.max(from, run.committedSteps - RECENT_STEPS));
-  const recent = records.map(({ step, loss, tokens, seconds }) => ({ step, loss, tokens, seconds }));
-  return { snapshot: withLinks(run), recent };
-}
-
-/** For the operator: donors are told nothing of the others' ways. */
-const withLinks = (run: ActiveRun): Snapshot => ({ ...run.snapshot(), links: run.network.links() });
 
 function addressOf(app: FastifyInstance, host: string, { tls }: Access): string {
   const address = app.server.address();

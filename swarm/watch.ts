@@ -1,29 +1,126 @@
-/** What the server tells an operator's page, and what the page may ask of it. Rules WP in SPEC.md. */
+/** What the server tells an operator's page, and what the page may ask of it. Rules WP and OP in SPEC.md. */
 import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';
-import { snapshotSchema } from './messages.ts';
+import { limitsSchema } from './limits.ts';
+import { profileSchema, snapshotSchema } from './messages.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
 export type OperatorCommand = (typeof OPERATOR_COMMANDS)[number];
 
-/** A committed step, as far as it is drawn. */
-const stepSchema = z.object({ step: z.int().min(0), loss: z.number(), tokens: z.number(), seconds: z.number() });
-export type WatchedStep = z.infer<typeof stepSchema>;
+const count = z.int().min(0);
+const name = z.string().max(64);
+
+/** A committed step. */
+export const watchedStepSchema = z.object({
+  step: count,
+  loss: z.number(),
+  gradientNorm: z.number(),
+  learningRate: z.number(),
+  tokens: z.number(),
+  seconds: z.number(),
+  donors: count,
+  stages: count,
+  microBatches: count,
+  plan: count,
+  bytesDirect: z.number(),
+  bytesRelayed: z.number(),
+  /** Share of the donors' time that was idle; absent where their spans are not kept any more. */
+  bubble: z.number().optional(),
+});
+export type WatchedStep = z.infer<typeof watchedStepSchema>;
+
+/** What an operator may want to see marked: everything that changes who computes, or which steps stand. */
+export const EVENT_KINDS = [
+  'joined',
+  'left',
+  'gone',
+  'plan',
+  'checkpoint',
+  'rollBack',
+  'finished',
+  'failed',
+  'operator',
+] as const;
+export type EventKind = (typeof EVENT_KINDS)[number];
+
+const eventSchema = z.object({
+  id: count,
+  atMs: z.number(),
+  /** Committed steps when it happened. */
+  step: count,
+  kind: z.enum(EVENT_KINDS),
+  peer: name.nullable(),
+  text: z.string(),
+});
+export type WatchedEvent = z.infer<typeof eventSchema>;
+
+/** What the server knows of a donor beside what everyone is shown. */
+const peerFactsSchema = z.object({
+  peer: name,
+  limits: limitsSchema,
+  profile: profileSchema.nullable(),
+  /** Faults that it told of since it came. */
+  faults: count,
+  /** GPU bytes, the most of all its plans; null before the first one. */
+  predictedBytes: z.number().nullable(),
+  peakBytes: z.number().nullable(),
+});
+export type PeerFacts = z.infer<typeof peerFactsSchema>;
+
+const planInForceSchema = z.object({
+  epoch: count,
+  reason: z.string(),
+  schedule: z.string(),
+  microBatches: z.array(z.object({ id: count, samples: z.tuple([count, count]) })),
+  stages: z.array(
+    z.object({
+      layers: z.tuple([count, count]),
+      members: z.array(
+        z.object({ peer: name, microBatches: z.array(count), samples: count, recompute: z.array(count) }),
+      ),
+    }),
+  ),
+});
+export type PlanInForce = z.infer<typeof planInForceSchema>;
 
 const watchSchema = z.object({
   snapshot: snapshotSchema,
   /** The newest steps, oldest first: at least those that were not sent before. */
-  recent: z.array(stepSchema),
+  recent: z.array(watchedStepSchema),
+  /** The newest events that were not sent before, oldest first. */
+  events: z.array(eventSchema),
+  /** The rest is there when it is another one than before. Held-out losses after so many steps. */
+  evaluations: z.array(z.tuple([count, z.number()])).optional(),
+  peers: z.array(peerFactsSchema).optional(),
+  plan: planInForceSchema.nullable().optional(),
+  /** Steps whose spans are kept, the first and the last. */
+  traces: z.tuple([count, count]).nullable().optional(),
 });
 export type WatchMessage = z.infer<typeof watchSchema>;
 
+const spanSchema = z.tuple([name, z.string().max(40), z.number(), z.number()]);
+/** One step as it was and as it was predicted: peer, action, start and end in seconds of one clock. */
+export const stepTimelineSchema = z.object({
+  step: count,
+  epoch: count,
+  bubble: z.number(),
+  measured: z.array(spanSchema),
+  /** Empty where a donor of the plan is gone, or measured nothing. */
+  predicted: z.array(spanSchema),
+});
+export type StepTimeline = z.infer<typeof stepTimelineSchema>;
+
 export function decodeWatchMessage(text: string): Result<WatchMessage> {
+  return decodeAs(watchSchema, text);
+}
+
+export function decodeAs<T>(schema: z.ZodType<T>, text: string): Result<T> {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
     return refusal('the message is no JSON');
   }
-  const parsed = watchSchema.safeParse(json);
+  const parsed = schema.safeParse(json);
   return parsed.success ? success(parsed.data) : refusal(z.prettifyError(parsed.error));
 }

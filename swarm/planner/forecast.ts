@@ -13,6 +13,7 @@ import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateGraph } from '../simulate.ts';
+import type { Timeline } from '../timeline.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 
 const ELEMENT_BYTES = 4;
@@ -34,7 +35,10 @@ export const shapeOf = (plan: Plan, stage: number): StageShape => {
   return { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
 };
 
-export function forecast(costs: ClusterCosts, plan: Plan): Forecast {
+/** The work of a step as it is predicted, without the exchange of state. */
+export const predictedTimeline = (costs: ClusterCosts, plan: Plan): Timeline => simulated(costs, plan).timeline;
+
+function simulated(costs: ClusterCosts, plan: Plan) {
   const peers = new Map(costs.peers.map((peer) => [peer.id, peer]));
   const schedule = addRecompute(plan, build(plan));
   const traffic = pipelineTraffic(costs, plan);
@@ -42,6 +46,11 @@ export function forecast(costs: ClusterCosts, plan: Plan): Forecast {
     workGraph(wiring(costs.model, plan, schedule), schedule),
     simulationCosts(costs, plan, peers, traffic.partners),
   );
+  return { peers, schedule, traffic, timeline };
+}
+
+export function forecast(costs: ClusterCosts, plan: Plan): Forecast {
+  const { peers, schedule, traffic, timeline } = simulated(costs, plan);
   const busy = new Map<PeerId, number>();
   const end = new Map<PeerId, number>();
   for (const { peer, startSeconds, endSeconds } of timeline) {

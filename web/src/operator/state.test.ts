@@ -5,7 +5,10 @@ import { thinned } from './curve.tsx';
 import { INITIAL_STATE, isAllowed, mergeCurve, nextState, type OperatorState, secondsLeft } from './state.ts';
 
 const steps = (from: number, to: number, loss = 1): WatchedStep[] =>
-  Array.from({ length: to - from }, (_, i) => ({ step: from + i, loss, tokens: 10, seconds: 2 }));
+  Array.from({ length: to - from }, (_, i) => ({
+    ...{ step: from + i, loss, tokens: 10, seconds: 2, gradientNorm: 1, learningRate: 0.001 },
+    ...{ donors: 2, stages: 2, microBatches: 4, plan: 1, bytesDirect: 100, bytesRelayed: 0 },
+  }));
 const numbers = (curve: readonly WatchedStep[]): number[] => curve.map(({ step }) => step);
 
 const SNAPSHOT: Snapshot = {
@@ -22,7 +25,10 @@ const SNAPSHOT: Snapshot = {
   donors: [],
 };
 const seen = (state: OperatorState, committedSteps: number, recent: WatchedStep[], run = 'r'): OperatorState =>
-  nextState(state, { type: 'serverSaid', message: { snapshot: { ...SNAPSHOT, run, committedSteps }, recent } });
+  nextState(state, {
+    type: 'serverSaid',
+    message: { snapshot: { ...SNAPSHOT, run, committedSteps }, recent, events: [] },
+  });
 
 describe('an operator’s state', () => {
   test('the curve keeps older steps than the server repeats, each once', () => {

@@ -1,0 +1,228 @@
+/**
+ * What happened in a run, for the operator: a shell around the store that turns effects and reports into events and
+ * timelines. It only listens. Spans are written in batches, so that a step costs no transaction of its own.
+ */
+import { z } from 'zod';
+import { aligned, type MeasuredSpan } from '../swarm/alignment.ts';
+import type { PeerId } from '../swarm/base.ts';
+import type { Effect } from '../swarm/coordinator/state.ts';
+import type { ReportMessage } from '../swarm/messages.ts';
+import { type Plan, peers } from '../swarm/plan.ts';
+import { formatAction } from '../swarm/schedule/action.ts';
+import { bubbleRatio, type Timeline } from '../swarm/timeline.ts';
+import { EVENT_KINDS, type EventKind, type StepTimeline, type WatchedEvent } from '../swarm/watch.ts';
+import type { Connection } from './connectedDonors.ts';
+import { type EventRow, OPERATOR_EVENT, type TraceRow } from './operatorStore.ts';
+import type { Store } from './store.ts';
+
+/** Steps whose spans wait to be written together. */
+const BATCH = 16;
+/** Of one step: a picture shows no more. */
+const MOST_SPANS = 20_000;
+/** One sentence of an event; what it quotes may be longer. */
+const TEXT_LENGTH_LIMIT = 400;
+
+export type WireSpan = StepTimeline['measured'][number];
+
+export const wireSpans = (timeline: Timeline): WireSpan[] =>
+  timeline
+    .slice(0, MOST_SPANS)
+    .map(({ peer, action, startSeconds, endSeconds }) => [
+      peer,
+      formatAction(action),
+      round(startSeconds),
+      round(endSeconds),
+    ]);
+
+/** Microseconds: what the clocks of browsers have. */
+const round = (seconds: number): number => Math.round(seconds * 1e6) / 1e6;
+
+export class RunHistory {
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #now: () => number;
+  /** Spans of the step that is being reported, by peer. */
+  readonly #reports = new Map<PeerId, readonly MeasuredSpan[]>();
+  readonly #left = new Set<PeerId>();
+  /** Faults that each donor told of since it came. */
+  readonly #faults = new Map<PeerId, number>();
+  #reported = '';
+  #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+  #unsaved: TraceRow[] = [];
+
+  constructor(store: Store, name: string, now: () => number) {
+    this.#store = store;
+    this.#name = name;
+    this.#now = now;
+  }
+
+  /** The one that was announced last. */
+  get plan(): { readonly epoch: number; readonly plan: Plan } | null {
+    return this.#plan;
+  }
+
+  add(kind: EventKind, detail: string, step: number): void {
+    this.#store.addEvent(this.#name, kind, detail, this.#now(), step);
+  }
+
+  joined({ peer, adapter, limits, profile }: Connection, step: number): void {
+    this.add('joined', `${peer} ${JSON.stringify({ adapter, limits, profile })}`, step);
+  }
+
+  faulted(peer: PeerId): void {
+    this.#faults.set(peer, this.faults(peer) + 1);
+  }
+
+  faults(peer: PeerId): number {
+    return this.#faults.get(peer) ?? 0;
+  }
+
+  gone(peer: PeerId, detail: string, step: number): void {
+    this.#faults.delete(peer);
+    // Who left by its button closes its connection behind it.
+    if (!this.#left.delete(peer)) this.add('gone', `${peer}: ${detail}`, step);
+  }
+
+  reported(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
+    const key = `${epoch} ${step}`;
+    if (key !== this.#reported) this.#reports.clear();
+    this.#reported = key;
+    this.#reports.set(peer, spans);
+  }
+
+  /** Before the effect is performed; `step`: committed steps. */
+  performing(effect: Effect, step: number): void {
+    switch (effect.type) {
+      case 'storeEpoch': {
+        const { epoch, reason, plan } = effect;
+        this.#plan = { epoch, plan };
+        const { stages, microBatches, schedule } = plan;
+        const facts = { epoch, reason, donors: peers(plan).length, stages: stages.length, schedule };
+        this.add('plan', JSON.stringify({ ...facts, microBatches: microBatches.length }), step);
+        return;
+      }
+      case 'storeCommit':
+        this.#trace(effect.record.step, effect.record.plan);
+        return;
+      case 'storeCheckpoint':
+        this.add('checkpoint', '', effect.step);
+        return;
+      case 'rollBack':
+        this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
+        return;
+      case 'finished':
+        this.add('finished', '', step);
+        return;
+      case 'send':
+        if (effect.message.type !== 'standby' || effect.message.state !== 'left') return;
+        this.#left.add(effect.to);
+        this.add('left', effect.to, step);
+    }
+  }
+
+  /** Newer than what the store has; the store's own are read there. */
+  trace(step: number): TraceRow | null {
+    return this.#unsaved.findLast((trace) => trace.step <= step) ?? this.#store.trace(this.#name, step);
+  }
+
+  range(): readonly [number, number] | null {
+    const stored = this.#store.traceRange(this.#name);
+    const [oldest, newest] = [this.#unsaved[0], this.#unsaved.at(-1)];
+    if (!oldest || !newest) return stored;
+    return [stored?.[0] ?? oldest.step, newest.step];
+  }
+
+  bubbles(from: number): Map<number, number> {
+    const all = this.#store.bubbles(this.#name, from);
+    for (const { step, bubble } of this.#unsaved) all.set(step, bubble);
+    return all;
+  }
+
+  flush(): void {
+    if (this.#unsaved.length > 0) this.#store.saveTraces(this.#name, this.#unsaved);
+    this.#unsaved = [];
+  }
+
+  #trace(step: number, epoch: number): void {
+    const plan = this.#plan?.epoch === epoch ? this.#plan.plan : null;
+    if (plan === null || this.#reported !== `${epoch} ${step}`) return;
+    const timeline = aligned(plan, this.#reports);
+    if (timeline.length === 0) return;
+    const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
+    const bubble = Math.max(0, bubbleRatio(timeline, computing));
+    this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(wireSpans(timeline)) });
+    if (this.#unsaved.length >= BATCH) this.flush();
+  }
+}
+
+const planDetail = z.object({
+  epoch: z.int(),
+  reason: z.string(),
+  donors: z.int(),
+  stages: z.int(),
+  microBatches: z.int(),
+  schedule: z.string(),
+});
+const rollBackDetail = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
+const operatorDetail = z.object({ what: z.string(), session: z.string() });
+const joinedDetail = z.object({ adapter: z.object({ description: z.string(), vendor: z.string() }) });
+
+const isKind = (text: string): text is EventKind => EVENT_KINDS.some((kind) => kind === text);
+
+/** The store's row in words; of another kind than the page knows: nothing. */
+export function eventOf({ id, atMs, step, kind, detail }: EventRow): WatchedEvent[] {
+  if (!isKind(kind)) return [];
+  const { peer, text } = wordsOf(kind, detail);
+  return [{ id, atMs, step, kind, peer, text: text.slice(0, TEXT_LENGTH_LIMIT) }];
+}
+
+function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: string } {
+  switch (kind) {
+    case 'joined': {
+      const [peer = '', ...rest] = detail.split(' ');
+      const adapter = parsed(joinedDetail, rest.join(' '))?.adapter;
+      return { peer, text: adapter?.description || adapter?.vendor || '' };
+    }
+    case 'gone': {
+      const [peer = '', ...rest] = detail.split(': ');
+      return { peer, text: rest.join(': ') };
+    }
+    case 'left':
+      return { peer: detail, text: '' };
+    case 'plan': {
+      const plan = parsed(planDetail, detail);
+      if (plan === null) return { peer: null, text: '' };
+      const { epoch, reason, donors, stages, microBatches, schedule } = plan;
+      const size = `${donors} × donor, ${stages} × stage, ${microBatches} × micro-batch, ${schedule}`;
+      return { peer: null, text: `Plan ${epoch} (${size}): ${reason}` };
+    }
+    case 'rollBack': {
+      const back = parsed(rollBackDetail, detail);
+      return {
+        peer: null,
+        text: back === null ? '' : `From step ${back.atStep} to step ${back.toStep}: ${back.reason}`,
+      };
+    }
+    case 'operator': {
+      const done = parsed(operatorDetail, detail);
+      return { peer: null, text: done === null ? detail : `${done.what} (session ${done.session})` };
+    }
+    case 'checkpoint':
+    case 'finished':
+    case 'failed':
+      return { peer: null, text: detail };
+  }
+}
+
+function parsed<T>(schema: z.ZodType<T>, text: string): T | null {
+  try {
+    return schema.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    return null; // written by another version
+  }
+}
+
+/** One line of the audit. */
+export function audit(store: Store, run: string, what: string, session: string, step: number, nowMs: number): void {
+  store.addEvent(run, OPERATOR_EVENT, JSON.stringify({ what, session }), nowMs, step);
+}
