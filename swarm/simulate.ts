@@ -253,31 +253,44 @@ function actionSeconds(action: Action, peer: PeerId, costs: Costs): number {
 
 /** By start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */
 function timelineOf({ graph, started, startSeconds, endSeconds }: Run): Timeline {
-  const at = (work: number): number => startSeconds[work] ?? 0;
   // At one instant peers chose from the last to the first.
-  reverseRuns(started, (a, b) => at(a) === at(b));
-  sortNearlySorted(started, (a, b) => at(a) - at(b) || a - b);
+  reverseInstants(started, startSeconds);
+  sortNearlySorted(started, startSeconds);
   const timeline: Span[] = [];
-  for (const work of started) {
-    const peer = peerAt(graph, graph.peerOf[work] ?? 0);
-    timeline.push({ peer, action: actionOf(graph, work), startSeconds: at(work), endSeconds: endSeconds[work] ?? 0 });
-  }
+  for (const work of started)
+    timeline.push({
+      peer: peerAt(graph, graph.peerOf[work] ?? 0),
+      action: actionOf(graph, work),
+      startSeconds: startSeconds[work] ?? 0,
+      endSeconds: endSeconds[work] ?? 0,
+    });
   return timeline;
 }
 
-function reverseRuns(list: Int32Array, equal: (a: number, b: number) => boolean): void {
+function reverseInstants(list: Int32Array, seconds: Float64Array): void {
   for (let from = 0, to = 1; from < list.length; from = to++) {
-    while (to < list.length && equal(list[from] ?? 0, list[to] ?? 0)) to++;
-    list.subarray(from, to).reverse();
+    const now = seconds[list[from] ?? 0];
+    while (to < list.length && seconds[list[to] ?? 0] === now) to++;
+    for (let low = from, high = to - 1; low < high; low++, high--) {
+      const item = list[low] ?? 0;
+      list[low] = list[high] ?? 0;
+      list[high] = item;
+    }
   }
 }
 
-/** By insertion: work is noted as it starts, so that little has to move. */
-function sortNearlySorted(list: Int32Array, compare: (a: number, b: number) => number): void {
+/** By seconds, then number. By insertion: work is noted as it starts, so that little has to move. */
+function sortNearlySorted(list: Int32Array, seconds: Float64Array): void {
   for (let end = 1; end < list.length; end++) {
     const item = list[end] ?? 0;
+    const own = seconds[item] ?? 0;
     let index = end;
-    for (; index > 0 && compare(list[index - 1] ?? 0, item) > 0; index--) list[index] = list[index - 1] ?? 0;
+    for (; index > 0; index--) {
+      const other = list[index - 1] ?? 0;
+      const before = (seconds[other] ?? 0) - own;
+      if (before < 0 || (before === 0 && other < item)) break;
+      list[index] = other;
+    }
     list[index] = item;
   }
 }

@@ -54,7 +54,8 @@ export function parseAction(text: string): Action {
 }
 
 /** A transfer runs beside the peer's work: it takes no time of the peer's own. */
-export const isTransfer = ({ op }: Action): boolean => op.startsWith('SEND') || op.startsWith('RECV');
+export const isTransfer = ({ op }: Action): boolean =>
+  op === 'SEND_F' || op === 'RECV_F' || op === 'SEND_B' || op === 'RECV_B';
 
 /** One line a peer: `a: 0F0 0F1 0B0 0B1`. */
 export function formatSchedule(schedule: Schedule): string {

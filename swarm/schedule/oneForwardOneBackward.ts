@@ -32,23 +32,22 @@ export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Sc
   const hop = warmUp === 'overlap' ? 2 : 1;
   const stages = plan.stages.length;
   const { places, perPlace } = placesOf(plan);
-  const timed = (stage: number, microBatch: number): Timed[] => {
-    const forward = 2 * (places.get(microBatch) ?? 0) + hop * stage * perPlace;
-    // The last stage's backward needs nothing but its forward, and follows it at once.
-    const backward = stage === stages - 1 ? forward + 1 : forward + (2 * hop * (stages - 1 - stage) + 1) * perPlace;
-    return [
-      { action: { op: 'F', stage, microBatch }, tick: forward },
-      { action: { op: 'B', stage, microBatch }, tick: backward },
-    ];
-  };
+  const forward = (stage: number, microBatch: number): number => 2 * places(microBatch) + hop * stage * perPlace;
+  // The last stage's backward needs nothing but its forward, and follows it at once.
+  const backward = (stage: number, microBatch: number): number =>
+    forward(stage, microBatch) + (stage === stages - 1 ? 1 : (2 * hop * (stages - 1 - stage) + 1) * perPlace);
   const lists = new Map(peers(plan).map((peer): [typeof peer, Timed[]] => [peer, []]));
   plan.stages.forEach(({ members }, stage) => {
-    for (const { peer, microBatches } of members)
-      for (const microBatch of microBatches) lists.get(peer)?.push(...timed(stage, microBatch));
+    for (const { peer, microBatches } of members) {
+      const list = lists.get(peer);
+      // All of a kind one after the other: runs in order, which are quick to sort.
+      for (const microBatch of microBatches)
+        list?.push({ action: { op: 'F', stage, microBatch }, tick: forward(stage, microBatch) });
+      for (const microBatch of microBatches)
+        list?.push({ action: { op: 'B', stage, microBatch }, tick: backward(stage, microBatch) });
+    }
   });
-  return new Map(
-    [...lists].map(([peer, list]) => [peer, list.toSorted(byTick).map(({ action }): MicroAction => action)]),
-  );
+  return new Map([...lists].map(([peer, list]) => [peer, list.sort(byTick).map(({ action }): MicroAction => action)]));
 }
 
 /** At one tick a backward goes first: it makes room. */
@@ -62,29 +61,39 @@ const byTick = (a: Timed, b: Timed): number =>
  * Each micro-batch's place x, in units of 1/`perPlace`: lanes of the widest stage are that far apart, so that a peer
  * which feeds them all takes turns. Micro-batches of one peer have different places, in the order of their ids.
  */
-function placesOf(plan: Plan): { readonly places: ReadonlyMap<number, number>; readonly perPlace: number } {
-  const lists = plan.stages.map(({ members }) =>
-    members.map(({ microBatches }) => microBatches.toSorted((a, b) => a - b)).toSorted(([a = 0], [b = 0]) => a - b),
-  );
-  const widest = lists.reduce((most, lanes) => (lanes.length > most.length ? lanes : most), []);
-  const lane = new Map(widest.flatMap((ids, index) => ids.map((id) => [id, index] as const)));
-  const place = new Map<number, number>();
-  const before = new Map<number, number[]>();
-  for (const ids of lists.flat()) {
-    for (const [index, id] of ids.entries()) {
-      place.set(id, Math.min(index, place.get(id) ?? index));
-      const previous = ids[index - 1];
-      if (previous === undefined) continue;
-      const known = before.get(id);
-      if (known) known.push(previous);
-      else before.set(id, [previous]);
+function placesOf(plan: Plan): { readonly places: (id: number) => number; readonly perPlace: number } {
+  const ids = plan.microBatches.map(({ id }) => id).sort((a, b) => a - b);
+  const rank = rankIn(ids);
+  const stages = plan.stages.map(({ members }) => {
+    const firsts = members.map(({ microBatches }) => microBatches.reduce((least, id) => Math.min(least, id)));
+    const order = [...members.keys()].sort((a, b) => (firsts[a] ?? 0) - (firsts[b] ?? 0));
+    const laneOf = new Int32Array(ids.length);
+    for (const [lane, at] of order.entries()) for (const id of members[at]?.microBatches ?? []) laneOf[rank(id)] = lane;
+    // How many each lane has had, and the place of the last one.
+    return { laneOf, counts: new Int32Array(members.length), latest: new Int32Array(members.length).fill(-1) };
+  });
+  const widest = stages.reduce((most, stage) => (stage.counts.length > most.counts.length ? stage : most));
+  const perPlace = widest.counts.length;
+  const places = new Int32Array(ids.length);
+  for (let at = 0; at < ids.length; at++) {
+    let least = ids.length;
+    let after = 0;
+    for (const { laneOf, counts, latest } of stages) {
+      const lane = laneOf[at] ?? 0;
+      least = Math.min(least, counts[lane] ?? 0);
+      after = Math.max(after, (latest[lane] ?? 0) + 1);
+      counts[lane] = (counts[lane] ?? 0) + 1;
     }
+    const place = Math.max(least * perPlace + (widest.laneOf[at] ?? 0), after);
+    for (const { laneOf, latest } of stages) latest[laneOf[at] ?? 0] = place;
+    places[at] = place;
   }
-  const perPlace = widest.length;
-  const places = new Map<number, number>();
-  for (const id of [...place.keys()].sort((a, b) => a - b)) {
-    const own = (place.get(id) ?? 0) * perPlace + (lane.get(id) ?? 0);
-    places.set(id, Math.max(own, ...(before.get(id) ?? []).map((previous) => (places.get(previous) ?? 0) + 1)));
-  }
-  return { places, perPlace };
+  return { places: (id) => places[rank(id)] ?? 0, perPlace };
+}
+
+/** A micro-batch's place in the sorted ids. Mostly that is its id. */
+function rankIn(ids: readonly number[]): (id: number) => number {
+  if (ids.every((id, index) => id === index)) return (id) => id;
+  const ranks = new Map(ids.map((id, index) => [id, index]));
+  return (id) => ranks.get(id) ?? 0;
 }

@@ -16,7 +16,7 @@ import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
 import { type Costs, simulateGraph } from '../simulate.ts';
-import { busySeconds, makespanSeconds, peakInFlight, type Timeline } from '../timeline.ts';
+import { makespanSeconds, type Timeline, tallies } from '../timeline.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
@@ -133,21 +133,21 @@ const hopCost = (limits: ProblemLink): LinkCost => ({
 const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) === 1 ? Math.min(a, b) : peers - 1);
 
 function summary(timeline: Timeline, peers: readonly PeerId[]): Outcome {
-  const own = new Map(peers.map((peer): [PeerId, Timeline[number][]] => [peer, []]));
-  for (const span of timeline) own.get(span.peer)?.push(span);
+  const own = tallies(timeline);
   const makespan = makespanSeconds(timeline);
-  const totals = [...own].map(([peer, spans]) => {
-    const busy = busySeconds(spans, peer);
-    return { busySeconds: busy, idleSeconds: Math.max(0, makespan - busy), peakInFlight: peakInFlight(spans, peer) };
+  const totals = peers.map((peer) => {
+    const { busySeconds, peakInFlight } = own.get(peer) ?? { busySeconds: 0, peakInFlight: 0 };
+    return { busySeconds, idleSeconds: Math.max(0, makespan - busySeconds), peakInFlight };
   });
   // Sums in another order may differ in their last bits.
   const busy = totals.reduce((sum, peer) => sum + peer.busySeconds, 0);
+  const number = new Map(peers.map((peer, index) => [peer, index]));
   return {
     makespanSeconds: makespan,
     bubbleRatio: makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan)),
     peers: totals,
     timeline: timeline.map(({ peer, action, startSeconds, endSeconds }) => ({
-      peer: Number(peer),
+      peer: number.get(peer) ?? 0,
       action,
       start: startSeconds,
       end: endSeconds,
