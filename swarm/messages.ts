@@ -247,6 +247,20 @@ export const snapshotSchema = z.object({
   ),
   /** The ways between the plan's donors, each direction by itself; for the operator. */
   links: z.array(linkReport.extend({ from: peer })).optional(),
+  /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
+  planning: z
+    .object({
+      epoch: count,
+      reason: z.string(),
+      /** Of a step; null: a member has measured nothing. */
+      predictedSeconds: z.number().nullable(),
+      /** Median of this plan's newest steps. */
+      measuredSeconds: z.number().nullable(),
+      reasons: z.array(z.string()),
+      /** What the newest look for a better plan came to. */
+      verdict: z.string().nullable(),
+    })
+    .optional(),
 });
 export type Snapshot = z.infer<typeof snapshotSchema>;
 

@@ -43,7 +43,7 @@ export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) 
   return success(answer(search, best));
 }
 
-function answer(search: Search, best: Candidate): ClusterPlan {
+export function answer(search: Search, best: Candidate): ClusterPlan {
   const { costs } = search;
   const { samples, sequence } = costs.batch;
   const { stepSeconds, peers } = best.forecast;
@@ -146,7 +146,7 @@ function slowestHop(costs: ClusterCosts, best: Candidate, peer: PlannedPeer): nu
 }
 
 /** The plan that lacked least, in words. */
-function shortage(search: Search): string {
+export function shortage(search: Search): string {
   const { costs } = search;
   const { missingBytes, draft } = search.nearest();
   const drafted = draft && planOf(costs, draft);

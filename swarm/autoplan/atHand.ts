@@ -1,0 +1,64 @@
+/**
+ * The donors at hand as a cluster, CONTRACT §4's shape: each with its measured times over its share of the GPU's time, the
+ * memory that it tried and gives, its traffic caps, and the links between them as the run measured them. A link that
+ * nobody has measured yet is taken for a good one: it is tried, measured, and then known.
+ */
+import type { PeerId } from '../base.ts';
+import type { Limits } from '../limits.ts';
+import type { LinkReport } from '../messages.ts';
+import type { Cluster } from '../planner/cluster.ts';
+import { hasTimes, measuredTimes, type PeerProfile } from './peerProfile.ts';
+
+/** Of a link that was never measured: a good line at home. */
+const UNMEASURED_LINK = { latencySeconds: 0.01, bytesPerSecond: 5e6 };
+
+export interface DonorAtHand {
+  readonly peer: PeerId;
+  readonly profile: PeerProfile;
+  readonly limits: Limits;
+}
+
+/** What each donor last reported of its links. */
+export type LinkReports = ReadonlyMap<PeerId, readonly LinkReport[]>;
+
+export function clusterAtHand(donors: readonly DonorAtHand[], reports: LinkReports): Cluster {
+  const peers = donors.filter(({ profile }) => hasTimes(profile));
+  return {
+    peers: peers.map(({ peer, profile, limits }) => ({
+      id: peer,
+      memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Number.POSITIVE_INFINITY),
+      uploadBytesPerSecond: limits.uploadBytesPerSecond,
+      downloadBytesPerSecond: limits.downloadBytesPerSecond,
+      measured: measuredTimes(profile, limits.speed),
+    })),
+    links: {
+      default: UNMEASURED_LINK,
+      regions: [],
+      pairs: pairsOf(
+        peers.map(({ peer }) => peer),
+        reports,
+      ),
+    },
+  };
+}
+
+/** Links are symmetric in a cluster: what the two ends measured, in the middle. */
+function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links']['pairs'] {
+  const found: Cluster['links']['pairs'] = [];
+  for (const [index, a] of peers.entries())
+    for (const b of peers.slice(index + 1)) {
+      const ends = [reportOf(reports, a, b), reportOf(reports, b, a)].filter((report) => report !== null);
+      const trips = ends.flatMap(({ roundTripMs }) => roundTripMs ?? []);
+      const rates = ends.flatMap(({ bytesPerSecond }) => (bytesPerSecond ? [bytesPerSecond] : []));
+      if (trips.length === 0 && rates.length === 0) continue;
+      const latency = trips.length === 0 ? {} : { latencySeconds: mean(trips) / 2_000 };
+      const rate = rates.length === 0 ? {} : { bytesPerSecond: mean(rates) };
+      found.push({ between: [a, b], ...latency, ...rate });
+    }
+  return found;
+}
+
+const reportOf = (reports: LinkReports, from: PeerId, to: PeerId): LinkReport | null =>
+  reports.get(from)?.find(({ peer }) => peer === to) ?? null;
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -1,0 +1,100 @@
+/**
+ * How long a donor's work took, from the spans of its reports. Its one idea: work waits in the GPU's queue, so a span lasts
+ * from the end of the one before it, not from when it was handed in. Of the same work the newest spans count together: at
+ * a share of the GPU's time the lower quartile, as the donor spaces by it; at full speed the median.
+ */
+import type { PeerId } from '../base.ts';
+import type { ReportMessage } from '../messages.ts';
+import type { Model } from '../model.ts';
+import type { Plan } from '../plan.ts';
+import { type Batch, type PeerProfile, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
+
+const SPANS_KEPT = 24;
+/** The first spans of a plan are those of buffers that warm up. */
+const LEAST_SPANS = 3;
+/** A span that is so many times off the prediction says something about the machine, not about the work. */
+const ODD = 30;
+
+/** Forwards and backwards, as a donor writes them. */
+const WORK = /^(\d{1,6})(F|B)(\d{1,6})$/;
+
+type Span = ReportMessage['spans'][number];
+
+export interface Done extends StageWork {
+  readonly seconds: number;
+}
+
+/** What a report's spans were, under the plan that it is of. */
+export function workDone(plan: Plan, peer: PeerId, spans: readonly Span[]): Done[] {
+  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+  let free = Number.NEGATIVE_INFINITY;
+  return spans
+    .toSorted((a, b) => a.end - b.end)
+    .flatMap(({ action: text, start, end }): Done[] => {
+      const seconds = end - Math.max(start, free);
+      free = Math.max(free, end);
+      const [, stageText, op, batch] = WORK.exec(text) ?? [];
+      if ((op !== 'F' && op !== 'B') || !(seconds > 0)) return [];
+      const stage = Number(stageText);
+      const planned = plan.stages[stage];
+      const samples = sizes.get(Number(batch));
+      if (!planned || samples === undefined) return [];
+      const [from, to] = planned.layers;
+      const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
+      const recomputed = planned.members.find((member) => member.peer === peer)?.recompute.length ?? 0;
+      return [{ op, shape, recomputed, samples, seconds }];
+    });
+}
+
+const kindOf = ({ op, shape, recomputed, samples }: StageWork): string =>
+  `${op} ${samples} ${shape.layers} ${shape.first} ${shape.last} ${recomputed}`;
+
+/** The newest spans of one donor, by what was done. */
+export class SpanWindow {
+  readonly #seconds = new Map<string, { readonly work: StageWork; readonly newest: number[] }>();
+
+  add(done: readonly Done[]): void {
+    for (const { seconds, ...work } of done) {
+      const kind = kindOf(work);
+      const newest: number[] = this.#seconds.get(kind)?.newest ?? [];
+      newest.push(seconds);
+      if (newest.length > SPANS_KEPT) newest.shift();
+      this.#seconds.set(kind, { work, newest });
+    }
+  }
+
+  /** A new plan: other work, and perhaps other neighbours on the machine. */
+  clear(): void {
+    this.#seconds.clear();
+  }
+
+  /** Typical seconds of each kind of work that was done often enough. */
+  typical(isThrottled: boolean): Done[] {
+    return [...this.#seconds.values()].flatMap(({ work, newest }) => {
+      if (newest.length < LEAST_SPANS) return [];
+      const sorted = newest.toSorted((a, b) => a - b);
+      const seconds = sorted[Math.floor((sorted.length - 1) * (isThrottled ? 0.25 : 0.5))] ?? 0;
+      return [{ ...work, seconds }];
+    });
+  }
+}
+
+/** The profile as these times correct it: the head runs in the last stage's forward, its own share taken off. */
+export function corrected(model: Model, batch: Batch, profile: PeerProfile, typical: readonly Done[]): PeerProfile {
+  const admission = workSeconds(model, batch, { ...profile, ratios: [] });
+  let found = profile;
+  const ratios = new Map<string, { readonly work: Done; readonly ratios: number[] }>();
+  for (const work of typical) {
+    const ratio = work.seconds / admission(work);
+    if (!(ratio > 1 / ODD && ratio < ODD)) continue;
+    const key = `${work.op} ${work.samples}`;
+    const same = ratios.get(key) ?? { work, ratios: [] };
+    same.ratios.push(ratio);
+    ratios.set(key, same);
+  }
+  for (const { work, ratios: same } of ratios.values()) {
+    const mean = same.reduce((sum, ratio) => sum + ratio, 0) / same.length;
+    found = withRatio(found, work.op, work.samples, mean);
+  }
+  return found;
+}

@@ -1,0 +1,49 @@
+/**
+ * Whether a better plan is worth the change: hysteresis, so that the swarm does not follow every breath of a measurement.
+ * The gain over the next steps has to pay for getting ready and for the bytes that move, which are those of the hand-over.
+ */
+import type { PeerId } from '../base.ts';
+import { transfers } from '../handover.ts';
+import type { Model } from '../model.ts';
+import type { Plan } from '../plan.ts';
+import type { ClusterCosts } from '../planner/clusterCosts.ts';
+
+const ELEMENT_BYTES = 4;
+export const GAIN_STEPS = 100;
+/** Predictions are no better than that. */
+const LEAST_GAIN = 0.05;
+
+/** Until the slowest peer has sent and received what the hand-over moves. */
+export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, after: Plan): number {
+  const sent = new Map<PeerId, number>();
+  const received = new Map<PeerId, number>();
+  const carried = new Map<string, { readonly from: PeerId; readonly to: PeerId; bytes: number }>();
+  for (const { from, to, range } of transfers(model, before, after)) {
+    if (from === to) continue;
+    const bytes = (range[1] - range[0]) * ELEMENT_BYTES;
+    sent.set(from, (sent.get(from) ?? 0) + bytes);
+    received.set(to, (received.get(to) ?? 0) + bytes);
+    const key = `${from} ${to}`;
+    const link = carried.get(key) ?? { from, to, bytes: 0 };
+    link.bytes += bytes;
+    carried.set(key, link);
+  }
+  let seconds = 0;
+  for (const { from, to, bytes } of carried.values()) {
+    const { latencySeconds, bytesPerSecond } = costs.link(from, to);
+    seconds = Math.max(seconds, latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond));
+  }
+  for (const { id, upload, download } of costs.peers)
+    seconds = Math.max(seconds, (sent.get(id) ?? 0) / upload, (received.get(id) ?? 0) / download);
+  return seconds;
+}
+
+export interface Change {
+  readonly nowSeconds: number;
+  readonly nextSeconds: number;
+  /** Getting ready and moving, in all. */
+  readonly costSeconds: number;
+}
+
+export const isWorth = ({ nowSeconds, nextSeconds, costSeconds }: Change): boolean =>
+  nextSeconds < nowSeconds * (1 - LEAST_GAIN) && (nowSeconds - nextSeconds) * GAIN_STEPS > costSeconds;
