@@ -13,7 +13,7 @@ import { isWorth, movingSeconds } from '../swarm/autoplan/worth.ts';
 import { type PeerId, type Result, success } from '../swarm/base.ts';
 import type { Effect, Proposal } from '../swarm/coordinator/state.ts';
 import type { Limits } from '../swarm/limits.ts';
-import type { LinkReport, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
+import type { LinkReport, PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
 import { type Plan, peers as peersOf } from '../swarm/plan.ts';
 import { clusterCosts } from '../swarm/planner/clusterCosts.ts';
@@ -59,7 +59,8 @@ interface Known {
   profile: PeerProfile;
   limits: Limits;
   readonly spans: SpanWindow;
-  /** What its work takes, as the plan in force was made. */
+  /** As the plan in force was made, or looked at last. */
+  planned: PeerProfile;
   expected: ReturnType<typeof workSeconds> | null;
 }
 
@@ -103,12 +104,21 @@ export class AutoPlanner {
 
   /** Before the coordinator hears of it. `last`: what it measured on an earlier visit. */
   measured(peer: PeerId, profile: Profile, limits: Limits, last: PeerProfile | null): void {
-    const known = { profile: returnedProfile(profile, last), limits, spans: new SpanWindow(), expected: null };
-    this.#donors.set(peer, known);
+    const returned = returnedProfile(profile, last);
+    this.#donors.set(peer, { profile: returned, planned: returned, limits, spans: new SpanWindow(), expected: null });
     this.#atOnce = null;
+    this.consider(`${peer} joins`);
   }
 
-  limited(peer: PeerId, limits: Limits): void {
+  /** Before the coordinator hears of it. */
+  heard(peer: PeerId, message: PeerMessage): void {
+    const { type } = message;
+    if (type === 'limits') this.#limited(peer, message.limits);
+    if (type === 'report') this.#reported(peer, message);
+    if (type === 'pause' || type === 'resume' || type === 'leave') this.consider(`${peer} said ${type}`);
+  }
+
+  #limited(peer: PeerId, limits: Limits): void {
     const known = this.#donors.get(peer);
     if (!known) return;
     known.limits = limits;
@@ -120,10 +130,11 @@ export class AutoPlanner {
     this.#donors.delete(peer);
     this.#links.delete(peer);
     this.#atOnce = null;
+    this.consider(`${peer} is gone`);
   }
 
   /** A report under the plan in force. */
-  reported(peer: PeerId, { epoch, spans, links = [] }: ReportMessage): void {
+  #reported(peer: PeerId, { epoch, spans, links = [] }: ReportMessage): void {
     const known = this.#donors.get(peer);
     const plan = this.#host?.planned().plan;
     this.#links.set(peer, links);
@@ -166,6 +177,11 @@ export class AutoPlanner {
     });
   }
 
+  /** Nothing is judged any more. */
+  close(): void {
+    this.#host = null;
+  }
+
   /** Resolves when nothing is being judged. */
   async settled(): Promise<void> {
     while (this.#judging !== null) await this.#judging;
@@ -182,11 +198,11 @@ export class AutoPlanner {
     return success(found.value.plan);
   }
 
-  #cluster(peers: readonly PeerId[], caps: MemoryCaps = new Map()) {
+  #cluster(peers: readonly PeerId[], caps: MemoryCaps = new Map(), profileOf = (known: Known) => this.#fresh(known)) {
     const donors = peers.flatMap((peer) => {
       const known = this.#donors.get(peer);
       if (!known) return [];
-      const profile = this.#fresh(known);
+      const profile = profileOf(known);
       const memoryBytes = Math.min(profile.memoryBytes, caps.get(peer) ?? Number.POSITIVE_INFINITY);
       return { peer, profile: { ...profile, memoryBytes }, limits: known.limits };
     });
@@ -220,6 +236,7 @@ export class AutoPlanner {
     if (plan === null || cluster.peers.length === 0) return;
     const problem = { model, batch, cluster };
     const found = await planInSlices(problem, now, rest);
+    if (this.#host === null) return;
     const after = host.planned();
     if (after.plan !== plan || after.offer.join() !== offer.join()) {
       this.#reasons.push(reason);
@@ -249,8 +266,8 @@ export class AutoPlanner {
     for (const peer of peersOf(plan)) {
       const known = this.#donors.get(peer);
       if (!known) continue;
-      const profile = this.#fresh(known);
-      known.expected = hasTimes(profile) ? workSeconds(model, batch, profile) : null;
+      known.planned = this.#fresh(known);
+      known.expected = hasTimes(known.planned) ? workSeconds(model, batch, known.planned) : null;
     }
     if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds: seconds, verdict };
   }
@@ -272,10 +289,10 @@ export class AutoPlanner {
   }
 
   /** Null where a member has measured nothing. */
-  #predicted(plan: Plan): number | null {
+  #predicted(plan: Plan, profileOf?: (known: Known) => PeerProfile): number | null {
     const { model, batch } = this.#options;
     const members = peersOf(plan);
-    const cluster = this.#cluster(members);
+    const cluster = this.#cluster(members, new Map(), profileOf);
     if (cluster.peers.length < members.length) return null;
     return forecast(clusterCosts({ model, batch, cluster }), plan).stepSeconds;
   }
@@ -290,8 +307,9 @@ export class AutoPlanner {
     const plan = this.#host?.planned().plan;
     const expected = this.#planning?.predictedSeconds ?? null;
     if (!plan || expected === null) return;
-    const seconds = this.#predicted(plan);
-    if (seconds !== null && isOff(seconds, expected)) this.consider('its links and donors were measured');
+    const seconds = this.#predicted(plan, ({ planned }) => planned);
+    if (seconds !== null && isOff(seconds, expected))
+      this.consider('links are others than those that were planned with');
   }
 }
 

@@ -19,7 +19,10 @@ const MOST_EVALUATIONS = 2_000;
 export type OperatorSource = () => WatchMessage;
 
 /** For the operator: donors are told nothing of the others' ways. */
-export const withLinks = (run: ActiveRun): Snapshot => ({ ...run.snapshot(), links: run.network.links() });
+export function withLinks(run: ActiveRun): Snapshot {
+  const { planning } = run;
+  return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
+}
 
 export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
   let nextStep = 0;

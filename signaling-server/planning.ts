@@ -1,13 +1,16 @@
 /**
  * How the donors of a run are planned for: what a command line decides, as the coordinator asks it. A pure function of
- * the run, the wishes, the donors' order and the memory they give: never of a measurement.
+ * the run, the wishes, the donors' order and the memory they give: never of a measurement. Only where the plan of the
+ * best predicted step time is wished for, measurements decide (autoPlanner.ts).
  */
+import type { Batch } from '../swarm/autoplan/peerProfile.ts';
 import { type PeerId, type Result, refusal, success } from '../swarm/base.ts';
 import type { Model } from '../swarm/model.ts';
 import { type Plan, peers, seated } from '../swarm/plan.ts';
 import { donorCapacity } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../swarm/planner/fit.ts';
 import type { ScheduleName } from '../swarm/schedule/action.ts';
+import { AutoPlanner } from './autoPlanner.ts';
 import type { RunTerms } from './runStart.ts';
 
 export interface PlanWishes {
@@ -17,13 +20,23 @@ export interface PlanWishes {
   readonly schedule?: ScheduleName;
   /** For exactly as many donors as it names, in the order in which it names them; fewer have the equal split. */
   readonly plan?: Plan;
+  /** The plan of the best predicted step time, from what the donors measured: no other wish counts then. */
+  readonly auto?: boolean;
 }
 
-export function planTerms(
-  model: Model,
-  batch: { readonly samples: number; readonly sequence: number },
-  { plan, ...wishes }: PlanWishes,
-): Pick<RunTerms, 'makePlan' | 'capacity'> {
+type Terms = Pick<RunTerms, 'makePlan' | 'capacity' | 'awaitsProposals'> & { readonly planner?: AutoPlanner };
+
+/** Idle donors cost a run nothing: all who come are offered to the planner. */
+const AUTO_CAPACITY = 1_000;
+
+function autoTerms(model: Model, batch: Batch): Terms {
+  const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const planner = new AutoPlanner({ model, batch, now: () => performance.now(), rest });
+  return { planner, makePlan: planner.makePlan, capacity: AUTO_CAPACITY, awaitsProposals: true };
+}
+
+export function planTerms(model: Model, batch: Batch, { plan, auto, ...wishes }: PlanWishes): Terms {
+  if (auto) return autoTerms(model, batch);
   const places = plan === undefined ? null : peers(plan).length;
   const split = plan === undefined ? wishes : { schedule: plan.schedule };
   const makePlan = (donors: readonly PeerId[], caps: MemoryCaps): Result<Plan> => {

@@ -10,11 +10,13 @@ import {
   type CoordinatorConfig,
   type CoordinatorEvent,
   type CoordinatorState,
+  courseOf,
   type Effect,
   nextDeadline,
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
 import { step } from '../swarm/coordinator/step.ts';
+import { offerOf } from '../swarm/coordinator/successor.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
   type HelloMessage,
@@ -26,9 +28,9 @@ import {
   type Snapshot,
 } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
-import type { Plan } from '../swarm/plan.ts';
 import { modelOf } from '../swarm/runFile.ts';
-import { type Manifest, parseManifest, saveCheckpoint, shardBytes } from './checkpointState.ts';
+import type { PlannerHost, Planning } from './autoPlanner.ts';
+import { type Manifest, parseManifest, shardBytes } from './checkpointState.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import { type DonorMemory, mostMemory } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
@@ -36,9 +38,9 @@ import { RunCounts } from './metrics.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
 import { Network } from './network.ts';
 import { audit, RunHistory } from './operatorHistory.ts';
-import { addRollBack } from './rollBacks.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import type { RunOptions } from './runOptions.ts';
+import { keep } from './runRecords.ts';
 import { configOf, startState } from './runStart.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
@@ -74,7 +76,6 @@ export class ActiveRun implements DonorHost {
   #gatherTimer: NodeJS.Timeout | undefined;
   #busy = false;
   #closed = false;
-  #plan: Plan | null = null;
 
   constructor(options: RunOptions) {
     const { store, name } = options;
@@ -89,6 +90,7 @@ export class ActiveRun implements DonorHost {
     this.facts = factsOf(this.document);
     this.#config = configOf(this.document, this.model, options);
     this.#state = begin(this.#config, startState(store, name));
+    options.planner?.attach(this.#plannerHost());
     const { gatherLimitMs } = options;
     if (gatherLimitMs) this.#gatherTimer = setTimeout(() => this.#dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
     this.#metrics = metricsFileOf(options, (steps) => isEvaluationDue(this.document, steps, this.#config.steps));
@@ -111,6 +113,11 @@ export class ActiveRun implements DonorHost {
     const { phase, committedSteps } = this.#state;
     if (phase.name === 'training') return phase.step;
     return phase.name === 'holding' ? committedSteps : null;
+  }
+
+  /** Why the plan in force is as it is; null where nothing measured decides it. */
+  get planning(): Planning | null {
+    return this.#options.planner?.planning ?? null;
   }
 
   snapshot(): Snapshot {
@@ -147,7 +154,11 @@ export class ActiveRun implements DonorHost {
 
   /** Whether the last step waits: a donor that is to compute it is on its way. */
   holdLastStep(held: boolean): void {
-    this.#dispatch({ type: 'lastStepHeld', held });
+    const { planner } = this.#options;
+    const hold = (): void => this.#dispatch({ type: 'lastStepHeld', held });
+    // A newcomer that was waited for may be about to be proposed.
+    if (held || !planner) hold();
+    else void planner.settled().then(hold);
   }
 
   /** Ends at the next step boundary; the next server goes on from there. */
@@ -192,6 +203,7 @@ export class ActiveRun implements DonorHost {
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
     const connection = this.#donors.of(peer);
     if (!connection) return null;
+    this.#options.planner?.heard(peer, message);
     switch (message.type) {
       case 'hello':
         return 'outOfOrder';
@@ -237,6 +249,7 @@ export class ActiveRun implements DonorHost {
   gone(peer: PeerId, detail: string): void {
     this.network.gone(peer);
     if (this.#closed || !this.#donors.leave(peer)) return;
+    this.#options.planner?.gone(peer);
     this.history.gone(peer, detail, this.committedSteps);
     this.#dispatch({ type: 'donorGone', peer, detail });
   }
@@ -277,6 +290,7 @@ export class ActiveRun implements DonorHost {
     this.#closed = true;
     clearTimeout(this.#timer);
     clearTimeout(this.#gatherTimer);
+    this.#options.planner?.close();
     this.#metrics?.append(true);
     this.history.flush();
     this.#donors.close();
@@ -286,7 +300,19 @@ export class ActiveRun implements DonorHost {
   #join(connection: Connection): void {
     this.joined.push(connection.peer);
     this.history.joined(connection, this.committedSteps);
+    const { peer, profile, limits } = connection;
+    if (profile) this.#options.planner?.measured(peer, profile, limits, null);
     this.#tell(connection);
+  }
+
+  #plannerHost(): PlannerHost {
+    const { store, log } = this.#options;
+    return {
+      planned: () => ({ offer: offerOf(this.#state), plan: courseOf(this.#state)?.plan ?? null }),
+      propose: (proposal) => this.#dispatch({ type: 'planProposed', proposal }),
+      record: (detail) => store.addEvent(this.name, 'planned', detail, Date.now(), this.committedSteps),
+      log,
+    };
   }
 
   #tell({ peer, adapter, limits: { memoryBytes } }: Connection): void {
@@ -325,8 +351,12 @@ export class ActiveRun implements DonorHost {
   }
 
   #perform(effect: Effect): void {
-    const { store, log } = this.#options;
+    const { store, blobs, log, planner } = this.#options;
     this.history.performing(effect, this.committedSteps);
+    planner?.performing(effect);
+    if (effect.type === 'storeEpoch') this.network.planned(effect.plan);
+    const { name, counts } = this;
+    if (keep({ store, blobs, name, counts, metrics: this.#metrics }, effect)) return;
     switch (effect.type) {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)
@@ -336,42 +366,8 @@ export class ActiveRun implements DonorHost {
       case 'refuse':
         this.#donors.refuse(effect.peer, effect.reason, effect.detail);
         return;
-      case 'storeCommit':
-        store.commitStep(this.name, effect.record, effect.ledger);
-        this.counts.committed(effect.record);
-        this.#metrics?.append();
-        return;
-      case 'storeEvaluation':
-        store.saveEvaluation(this.name, effect.committedSteps, effect.loss);
-        this.#metrics?.append();
-        return;
-      case 'storeCheckpoint':
-        saveCheckpoint(store, this.#options.blobs, this.name, {
-          step: effect.step,
-          shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
-        });
-        return;
-      case 'rollBack':
-        store.rollBack(this.name, effect.toStep);
-        addRollBack(store, this.name, effect, Date.now());
-        this.counts.rolledBack();
-        this.#metrics?.rewrite();
-        return;
-      case 'storeEpoch':
-        this.#plan = effect.plan;
-        this.network.planned(effect.plan);
-        store.saveEpoch(this.name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
-        return;
-      case 'storePaused':
-        store.setOperatorPaused(this.name, effect.paused);
-        return;
       case 'log':
         log(effect.level, effect.text);
-        return;
-      case 'publish':
-      case 'finished':
-      case 'stopped':
-        return; // every event ends with the listeners being told
     }
   }
 
@@ -385,8 +381,9 @@ export class ActiveRun implements DonorHost {
   }
 
   #recordMemory(peer: PeerId, memoryBytes: number): void {
-    if (this.#plan === null) return;
-    const predicted = predictedBytes(this.model, this.#plan, peer, this.document.file.train.sequenceLength);
+    const current = this.history.plan;
+    if (current === null) return;
+    const predicted = predictedBytes(this.model, current.plan, peer, this.document.file.train.sequenceLength);
     this.memory.set(peer, mostMemory(this.memory.get(peer), { predictedBytes: predicted, peakBytes: memoryBytes }));
   }
 }

@@ -1,4 +1,5 @@
 /** What an active run is given. */
+import type { AutoPlanner } from './autoPlanner.ts';
 import type { BlobStore } from './blobs.ts';
 import type { NetworkOptions } from './network.ts';
 import type { RunTerms } from './runStart.ts';
@@ -11,6 +12,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly log: (level: 'debug' | 'info' | 'warn', text: string) => void;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
+  /** Of `--schedule auto`: makes the run's plans. */
+  readonly planner?: AutoPlanner;
   /** Expected donors that are not there by then are not waited for; null: they are. */
   readonly gatherLimitMs?: number | null;
 }

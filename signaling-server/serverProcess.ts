@@ -36,6 +36,7 @@ const orderSchema = z.discriminatedUnion('type', [
     microBatches: z.int().exactOptional(),
     schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
     plan: (planSchema as z.ZodType<Plan>).exactOptional(),
+    auto: z.boolean().exactOptional(),
   }),
   z.object({ type: z.literal('hold'), held: z.boolean() }),
   z.object({ type: z.literal('stop') }),

@@ -17,12 +17,15 @@ export const wholeNumber =
     return value;
   };
 
-export function schedule(text: string): ScheduleName {
-  const known = SCHEDULE_NAMES.find((name) => name === text);
+/** auto: whatever plan has the best predicted step time. */
+export type ScheduleWish = ScheduleName | 'auto';
+export const SCHEDULE_WISHES: readonly ScheduleWish[] = ['auto', ...SCHEDULE_NAMES];
+
+export function schedule(text: string): ScheduleWish {
+  const known = SCHEDULE_WISHES.find((name) => name === text);
   if (known !== undefined) return known;
-  const names = SCHEDULE_NAMES.join(', ');
-  if (text === 'auto' || LATER_SCHEDULES.includes(text))
-    throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
+  const names = SCHEDULE_WISHES.join(', ');
+  if (LATER_SCHEDULES.includes(text)) throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
 }
 

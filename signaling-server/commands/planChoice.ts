@@ -4,10 +4,10 @@ import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, peers } from '../../swarm/plan.ts';
 import { donorCapacity, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { modelOf, type RunFile } from '../../swarm/runFile.ts';
-import type { ScheduleName } from '../../swarm/schedule/action.ts';
 import { readPlanFile } from '../planFile.ts';
 import type { PlanWishes } from '../planning.ts';
 import { badInput, need } from './failure.ts';
+import type { ScheduleWish } from './options.ts';
 
 export interface PlanOptions {
   readonly donors?: number;
@@ -15,7 +15,7 @@ export interface PlanOptions {
   readonly donor?: readonly DonorSpec[];
   readonly stages?: number;
   readonly microBatches?: number;
-  readonly schedule?: ScheduleName;
+  readonly schedule?: ScheduleWish;
   /** A path. */
   readonly plan?: string;
 }
@@ -30,12 +30,21 @@ const donorsSaid = ({ donor, donors }: PlanOptions): number | undefined => donor
 /** What is wrong without looking into any file. */
 export function checkPlanOptions(options: PlanOptions): void {
   const { stages, plan } = options;
+  checkAuto(options);
   if (options.donor !== undefined && options.donors !== undefined)
     throw badInput('--donor and --donors exclude each other: give one of them');
   if (plan !== undefined) return;
   const donors = donorsSaid(options);
   if (donors === undefined) throw badInput('--donors is missing: how many headless donors train?');
   if ((stages ?? 1) > donors) throw badInput(`--stages must be at most --donors (${donors}), not ${stages}`);
+}
+
+/** What it decides by itself cannot be said beside it. */
+export function checkAuto({ schedule, stages, microBatches, plan }: PlanOptions): void {
+  if (schedule !== 'auto') return;
+  const decided = { '--stages': stages, '--micro-batches': microBatches, '--plan': plan };
+  for (const [name, given] of Object.entries(decided))
+    if (given !== undefined) throw badInput(`--schedule auto decides by itself what ${name} says: give one of them`);
 }
 
 /** `path` is the run file's. */
@@ -51,6 +60,7 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
     return { donors, wishes: { plan: given } };
   }
   const count = said ?? 0;
+  if (schedule === 'auto') return { donors: count, wishes: { auto: true } };
   checkStages(stages, model.layers, path);
   if (count > donorCapacity(model))
     throw badInput(

@@ -80,9 +80,14 @@ describe('bad arguments', () => {
     [['swarm', 'run.json', '--donors', '2', '--stages', '3'], /--stages must be at most --donors \(2\), not 3/],
     [
       ['swarm', 'run.json', '--donors', '2', '--schedule', 'best'],
-      /--schedule "best" is unknown: expected one of gpipe/,
+      /--schedule "best" is unknown: expected one of auto, gpipe/,
     ],
     [['swarm', 'run.json', '--donors', '2', '--schedule', 'chimera'], /comes with a later version.*gpipe/],
+    [
+      ['swarm', 'run.json', '--donors', '2', '--schedule', 'auto', '--stages', '2'],
+      /--schedule auto decides by itself what --stages says/,
+    ],
+    [['serve', '--schedule', 'auto', '--stages', '2'], /--schedule auto decides by itself what --stages says/],
     [['swarm', 'run.json', '--donors', '2', '--chaos', 'kill@3'], /--chaos "kill@3" is not understood: expected kill:/],
     [['swarm', 'run.json', '--donors', '2', '--colour', 'red'], /unknown option '--colour'/],
     [['serve', '--port', 'x'], /--port must be a whole number/],

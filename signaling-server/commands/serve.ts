@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelOf } from '../../swarm/runFile.ts';
-import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
 import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../access.ts';
 import { prepareDefaultRun } from '../corpus.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
@@ -11,14 +10,15 @@ import { readIceServers } from '../iceServers.ts';
 import { aborted, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
 import type { NetworkOptions } from '../network.ts';
+import type { PlanWishes } from '../planning.ts';
 import { fileProgress } from '../progress.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 import type { Log } from '../run.ts';
 import { parseDocument } from '../runDocument.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
 import { badInput, failed, need } from './failure.ts';
-import { schedule, wholeNumber } from './options.ts';
-import { checkStages } from './planChoice.ts';
+import { SCHEDULE_WISHES, type ScheduleWish, schedule, wholeNumber } from './options.ts';
+import { checkAuto, checkStages } from './planChoice.ts';
 
 const HIGHEST_PORT = 65_535;
 /** A longer one would not fit in a greeting. */
@@ -29,7 +29,7 @@ interface ServeOptions {
   readonly port: number;
   readonly dataDir: string;
   readonly donors: number;
-  readonly schedule: ScheduleName;
+  readonly schedule?: ScheduleWish;
   readonly stages?: number;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
@@ -53,7 +53,11 @@ export function addServeCommand(program: Command): void {
     )
     .option('--data-dir <dir>', 'where runs are kept', join(WORK_FOLDER, 'serve'))
     .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
-    .option('--schedule <name>', `order of the work, one of ${SCHEDULE_NAMES.join(', ')}`, schedule, 'gpipe')
+    .option(
+      '--schedule <name>',
+      `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: auto, the plan that is predicted to be fastest; gpipe with --stages)`,
+      schedule,
+    )
     .option(
       '--stages <p>',
       'pipeline stages, over which the donors are shared out; fewer donors have fewer',
@@ -74,6 +78,7 @@ export function addServeCommand(program: Command): void {
 
 async function serve(path: string | undefined, options: ServeOptions): Promise<void> {
   const { donors: headless, stages } = options;
+  checkAuto(options);
   if (headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
   const access = accessOf(options);
@@ -86,7 +91,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const interrupt = onInterrupt();
     const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
     const { host, port } = options;
-    const wishes = { schedule: options.schedule, ...(stages === undefined ? {} : { stages }) };
+    const wishes = wishesOf(options);
     const pages = PAGES_FOLDER;
     const server = need(
       await createServer({ data, runName, host, port, ...wishes, ...network, access, pages, log, onOperatorToken }),
@@ -102,6 +107,12 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   } finally {
     data.close();
   }
+}
+
+function wishesOf({ stages, schedule }: ServeOptions): PlanWishes {
+  const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
+  if (order === 'auto') return { auto: true };
+  return { schedule: order, ...(stages === undefined ? {} : { stages }) };
 }
 
 /** The file's run, else the one that was active last, else the bundled one. */

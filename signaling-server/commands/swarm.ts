@@ -5,7 +5,6 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { Result } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/runFile.ts';
-import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
 import { type ChaosEntry, parseChaosScript } from '../chaosScript.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
 import { exportTarget } from '../exportFolder.ts';
@@ -22,7 +21,7 @@ import { openServerProcess } from '../serverProcess.ts';
 import { type Trained, type Training, trainHeadless } from '../trainHeadless.ts';
 import { openTrainingServer, type RunStatus, type TrainingOptions, type TrainingServer } from '../trainingServer.ts';
 import { badInput, failed, need } from './failure.ts';
-import { browser, donorSpec, schedule, wholeNumber } from './options.ts';
+import { browser, donorSpec, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -53,7 +52,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--export <dir>', 'write the trained weights as a Hugging Face folder')
     .option('--data-dir <dir>', 'keep the run here and go on with it (default: a temporary folder)')
     .option('--stages <p>', 'pipeline stages, over which the donors are shared out', wholeNumber('--stages', 1))
-    .option('--schedule <name>', `order of the work, one of ${SCHEDULE_NAMES.join(', ')} (default: gpipe)`, schedule)
+    .option('--schedule <name>', `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`, schedule)
     .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option('--chaos <script>', 'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,server-kill@STEP')
