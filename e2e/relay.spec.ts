@@ -56,5 +56,6 @@ test('[WP9] between donors that are connected directly no tensor frame passes th
   await operator.untilFurther(4);
   expect(links?.map(({ route }) => route)).toEqual(['direct', 'direct']);
   expect(binaryMessages).toBe(0);
+  await operator.page.getByRole('link', { name: 'Swarm' }).click();
   await operator.page.getByRole('region', { name: 'Links' }).getByText('direct').first().waitFor();
 });

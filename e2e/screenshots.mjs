@@ -40,7 +40,7 @@ try {
     await donor.getByRole('button', { name: 'Donate this GPU', exact: true }).click();
     await donor.waitForFunction(() => document.body.dataset.state === 'computing', undefined, { timeout: 120_000 });
   }
-  await operator.waitForFunction(() => document.querySelectorAll('tbody tr').length >= 2, undefined, {
+  await operator.waitForFunction(() => Number(document.body.dataset.donors) >= 2, undefined, {
     timeout: 60_000,
   });
   await donors[0].waitForFunction(() => /1 of 2|2 of 2/.test(document.body.textContent ?? ''), undefined, {

@@ -58,6 +58,7 @@ const TABLE: readonly Row[] = [
   { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/donor\/(credit|preferences)\.ts$/, may: [/^zod$/] }, // what a browser kept
+  { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//, /^web\/src\/net\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
   { files: /^signaling-server\/cli\.ts$/, may: [/^package\.json$/] },

@@ -12,6 +12,7 @@ function isUrgent(before: OperatorState, after: OperatorState): boolean {
     before.asked !== after.asked ||
     before.answer !== after.answer ||
     before.login !== after.login ||
+    before.section !== after.section ||
     before.snapshot?.phase !== after.snapshot?.phase
   );
 }
@@ -27,8 +28,13 @@ live.shown.subscribe(({ connection, snapshot }) => {
   const { dataset } = document.body;
   dataset.connection = connection;
   dataset.phase = snapshot?.phase ?? '';
+  dataset.donors = String(snapshot?.donors.length ?? 0);
 });
 render(<Page />, document.body.querySelector('#page') ?? document.body);
+
+const choose = (): void => live.dispatch({ type: 'sectionChosen', hash: location.hash });
+addEventListener('hashchange', choose);
+choose();
 
 const token = new URLSearchParams(location.hash.slice(1)).get('token');
 if (token === null) void watch.open();

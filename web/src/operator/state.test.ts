@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
 import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/watch.ts';
-import { thinned } from './curve.tsx';
 import { INITIAL_STATE, isAllowed, mergeCurve, nextState, type OperatorState, secondsLeft } from './state.ts';
 
 const steps = (from: number, to: number, loss = 1): WatchedStep[] =>
@@ -66,13 +65,5 @@ describe('an operator’s state', () => {
     const answered = nextState(asked, { type: 'commandAnswered', ok: true, sentence: 'done' });
     expect([asked.asked, answered.asked, answered.answer?.sentence]).toEqual(['pause', null, 'done']);
     expect(nextState(answered, { type: 'commandAsked', command: 'stop' }).answer).toBeNull();
-  });
-
-  test('a long curve is thinned to means, its newest step kept', () => {
-    const points = thinned(steps(0, 1_000, 3), 300);
-    expect(points.length).toBeLessThanOrEqual(300);
-    expect(points.at(-1)).toEqual({ step: 999, loss: 3 });
-    expect(thinned(steps(0, 7), 300)).toHaveLength(7);
-    expect(thinned([], 300)).toEqual([]);
   });
 });

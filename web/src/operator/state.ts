@@ -1,7 +1,15 @@
 /** What an operator's page knows, and how each event changes it. Pure. */
 import { assertNever } from '../../../swarm/base.ts';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
-import type { OperatorCommand, WatchedStep, WatchMessage } from '../../../swarm/watch.ts';
+import type {
+  OperatorCommand,
+  PeerFacts,
+  PlanInForce,
+  WatchedEvent,
+  WatchedStep,
+  WatchMessage,
+} from '../../../swarm/watch.ts';
+import { type Section, sectionOf } from './sections.ts';
 
 export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'loggedOut';
 
@@ -10,6 +18,14 @@ export interface OperatorState {
   readonly snapshot: Snapshot | null;
   /** Every committed step that this page has been told of, by step. */
   readonly curve: readonly WatchedStep[];
+  /** Held-out losses after so many steps. */
+  readonly evaluations: readonly (readonly [number, number])[];
+  readonly events: readonly WatchedEvent[];
+  readonly peers: readonly PeerFacts[];
+  readonly plan: PlanInForce | null;
+  /** Steps whose spans the server keeps. */
+  readonly traces: readonly [number, number] | null;
+  readonly section: Section;
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
@@ -19,6 +35,9 @@ export interface OperatorState {
 export type OperatorEvent =
   | { readonly type: 'connectionChanged'; readonly connection: OperatorConnection }
   | { readonly type: 'serverSaid'; readonly message: WatchMessage }
+  /** Steps before those that the server tells by itself, spread evenly. */
+  | { readonly type: 'olderStepsRead'; readonly run: string; readonly steps: readonly WatchedStep[] }
+  | { readonly type: 'sectionChosen'; readonly hash: string }
   | { readonly type: 'commandAsked'; readonly command: OperatorCommand }
   | { readonly type: 'commandAnswered'; readonly ok: boolean; readonly sentence: string }
   | { readonly type: 'loginAsked' }
@@ -28,6 +47,12 @@ export const INITIAL_STATE: OperatorState = {
   connection: 'connecting',
   snapshot: null,
   curve: [],
+  evaluations: [],
+  events: [],
+  peers: [],
+  plan: null,
+  traces: null,
+  section: 'run',
   asked: null,
   answer: null,
   login: { busy: false, problem: null },
@@ -35,24 +60,21 @@ export const INITIAL_STATE: OperatorState = {
 
 /** Steps kept to draw; a longer run loses its oldest ones. */
 const CURVE_LIMIT = 20_000;
+const EVENTS_LIMIT = 2_000;
 
 export function nextState(state: OperatorState, event: OperatorEvent): OperatorState {
   switch (event.type) {
     case 'connectionChanged':
       return { ...state, connection: event.connection };
-    case 'serverSaid': {
-      const { snapshot, recent } = event.message;
-      const before = snapshot.run === state.snapshot?.run ? state.curve : [];
-      // That it was told stops being news when it shows; a refusal stays.
-      const isNews = snapshot.phase === state.snapshot?.phase || state.answer?.ok === false;
-      return {
-        ...state,
-        connection: 'open',
-        snapshot,
-        curve: mergeCurve(before, recent, snapshot.committedSteps),
-        answer: isNews ? state.answer : null,
-      };
+    case 'serverSaid':
+      return heard(state, event.message);
+    case 'olderStepsRead': {
+      const first = state.curve[0]?.step ?? 0;
+      const older = event.run === state.snapshot?.run ? event.steps.filter(({ step }) => step < first) : [];
+      return { ...state, curve: [...older, ...state.curve].slice(-CURVE_LIMIT) };
     }
+    case 'sectionChosen':
+      return { ...state, section: sectionOf(event.hash) };
     case 'commandAsked':
       return { ...state, asked: event.command, answer: null };
     case 'commandAnswered':
@@ -66,6 +88,31 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
     default:
       return assertNever(event);
   }
+}
+
+function heard(state: OperatorState, message: WatchMessage): OperatorState {
+  const { snapshot, recent, events } = message;
+  const isSameRun = snapshot.run === state.snapshot?.run;
+  const known = isSameRun ? state : { ...INITIAL_STATE, section: state.section, login: state.login };
+  // That it was told stops being news when it shows; a refusal stays.
+  const isNews = snapshot.phase === state.snapshot?.phase || state.answer?.ok === false;
+  const newest = known.events.at(-1)?.id ?? 0;
+  const fresh = events.filter(({ id }) => id > newest);
+  const isUnmoved = recent.length === 0 && known.curve.length <= snapshot.committedSteps;
+  return {
+    ...known,
+    connection: 'open',
+    asked: state.asked,
+    snapshot,
+    // The same list where nothing came: what is drawn of it is not worked out again.
+    curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),
+    events: fresh.length === 0 ? known.events : [...known.events, ...fresh].slice(-EVENTS_LIMIT),
+    evaluations: message.evaluations ?? known.evaluations,
+    peers: message.peers ?? known.peers,
+    plan: message.plan === undefined ? known.plan : message.plan,
+    traces: message.traces === undefined ? known.traces : message.traces,
+    answer: isNews ? state.answer : null,
+  };
 }
 
 /** The newer word replaces the older; what a roll-back took out again is gone. */

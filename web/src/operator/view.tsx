@@ -1,22 +1,16 @@
-/** The operator's page as a pure function of its state. */
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
+/** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
+import type { Snapshot } from '../../../swarm/messages.ts';
 import type { OperatorCommand } from '../../../swarm/watch.ts';
-import {
-  adapterText,
-  byteRateText,
-  countText,
-  durationText,
-  lossText,
-  millisecondsText,
-  NOTHING,
-  ROUTES,
-  rangeText,
-  rateText,
-  shortId,
-} from '../page/format.ts';
-import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
-import { Curve } from './curve.tsx';
+import { durationText } from '../page/format.ts';
+import { Banner, Chip, StepProgress } from '../page/parts.tsx';
+import { HistorySection } from './historySection.tsx';
+import { Login } from './login.tsx';
+import { PeersSection } from './peersSection.tsx';
+import { RunSection } from './runSection.tsx';
+import { SECTIONS, type Section } from './sections.ts';
+import { CONNECTIONS, PHASES } from './signs.ts';
 import { isAllowed, type OperatorState, secondsLeft } from './state.ts';
+import { SwarmSection } from './swarmSection.tsx';
 
 export interface OperatorActions {
   login(token: string): void;
@@ -28,36 +22,10 @@ interface ViewProps {
   readonly actions: OperatorActions;
 }
 
-interface Sign {
-  readonly tone: string;
-  readonly glyph: string;
-  readonly word: string;
+/** What a part is given. */
+export interface SectionProps extends ViewProps {
+  readonly snapshot: Snapshot;
 }
-
-const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
-  waiting: { tone: 'wait', glyph: '◔', word: 'Waiting' },
-  preparing: { tone: 'wait', glyph: '◔', word: 'Preparing' },
-  training: { tone: 'good', glyph: '●', word: 'Training' },
-  evaluating: { tone: 'good', glyph: '●', word: 'Evaluating' },
-  saving: { tone: 'good', glyph: '●', word: 'Saving' },
-  paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
-  finished: { tone: 'good', glyph: '✓', word: 'Finished' },
-  failed: { tone: 'bad', glyph: '✕', word: 'Failed' },
-};
-
-const CONNECTIONS: Readonly<Record<OperatorState['connection'], Sign>> = {
-  connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
-  open: { tone: 'good', glyph: '●', word: 'Live' },
-  closed: { tone: 'bad', glyph: '↻', word: 'Reconnecting' },
-  loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
-};
-
-const DONOR_STATES: Readonly<Record<Snapshot['donors'][number]['state'], Sign>> = {
-  joining: { tone: 'wait', glyph: '◔', word: 'Joining' },
-  computing: { tone: 'good', glyph: '●', word: 'Computing' },
-  spare: { tone: 'calm', glyph: '○', word: 'Spare' },
-  paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
-};
 
 export function OperatorView({ state, actions }: ViewProps) {
   return (
@@ -66,7 +34,7 @@ export function OperatorView({ state, actions }: ViewProps) {
         <Chip {...CONNECTIONS[state.connection]} announced />
       </Banner>
       {state.connection === 'loggedOut' ? (
-        <Login state={state} actions={actions} />
+        <Login login={state.login} send={(token) => actions.login(token)} />
       ) : (
         <Dashboard state={state} actions={actions} />
       )}
@@ -74,50 +42,8 @@ export function OperatorView({ state, actions }: ViewProps) {
   );
 }
 
-function Login({ state, actions }: ViewProps) {
-  const { busy, problem } = state.login;
-  return (
-    <main class="narrow">
-      <form
-        class="card login"
-        onSubmit={(event) => {
-          event.preventDefault();
-          actions.login(String(new FormData(event.currentTarget).get('token') ?? '').trim());
-        }}
-      >
-        <h1>Log in as operator</h1>
-        <p class="soft">The server printed a one-time token when it started. Using it prints the next one.</p>
-        <label for="token">Operator token</label>
-        <div class="login-row">
-          <input
-            id="token"
-            name="token"
-            type="password"
-            autocomplete="off"
-            spellcheck={false}
-            required
-            aria-describedby="login-problem"
-            aria-invalid={problem !== null}
-          />
-          <button type="submit" class="primary" disabled={busy}>
-            Log in
-          </button>
-        </div>
-        <p id="login-problem" class="answer" role="alert">
-          {problem && (
-            <>
-              <span aria-hidden="true">✕ </span>
-              {problem}
-            </>
-          )}
-        </p>
-      </form>
-    </main>
-  );
-}
-
 function Dashboard({ state, actions }: ViewProps) {
-  const { snapshot, connection, curve } = state;
+  const { snapshot, connection, section } = state;
   if (!snapshot) {
     const sentence =
       connection === 'closed'
@@ -132,41 +58,59 @@ function Dashboard({ state, actions }: ViewProps) {
       </main>
     );
   }
-  const left = secondsLeft(state);
+  const props = { state, actions, snapshot };
   return (
     <main class={connection === 'open' ? 'wide' : 'wide stale'}>
-      <section class="card" aria-labelledby="run">
-        <div class="live-head">
-          <h1 id="run">{snapshot.run}</h1>
-          <Chip {...PHASES[snapshot.phase]} announced />
-        </div>
-        <p class="sentence">
-          {connection === 'open' ? snapshot.sentence : 'The connection is lost; this is how the run was last seen.'}
-        </p>
-        <StepProgress
-          done={snapshot.committedSteps}
-          steps={snapshot.steps}
-          note={left === null || snapshot.phase === 'paused' ? '' : `about ${durationText(left)} left`}
-        />
-        <Commands state={state} actions={actions} snapshot={snapshot} />
-      </section>
-      <section class="card" aria-labelledby="loss">
-        <h2 id="loss">Loss</h2>
-        <dl class="stats four">
-          <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
-          <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note="on unseen text" />
-          <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
-          <Stat
-            label="Donors"
-            value={String(snapshot.donors.filter(({ state: each }) => each === 'computing').length)}
-            note={`of ${snapshot.donors.length} computing`}
-          />
-        </dl>
-        <Curve curve={curve} />
-      </section>
-      <Donors donors={snapshot.donors} />
-      <Links links={snapshot.links ?? []} />
+      <Head {...props} />
+      <Parts section={section} />
+      {part(section, props)}
     </main>
+  );
+}
+
+function part(section: Section, props: SectionProps) {
+  switch (section) {
+    case 'run':
+      return <RunSection {...props} />;
+    case 'swarm':
+      return <SwarmSection {...props} />;
+    case 'peers':
+      return <PeersSection {...props} />;
+    case 'history':
+      return <HistorySection {...props} />;
+  }
+}
+
+function Parts({ section: current }: { section: Section }) {
+  return (
+    <nav class="parts" aria-label="Parts of the dashboard">
+      {SECTIONS.map(([section, name]) => (
+        <a key={section} href={`#${section}`} aria-current={section === current ? 'page' : undefined}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function Head({ state, actions, snapshot }: SectionProps) {
+  const left = secondsLeft(state);
+  return (
+    <section class="card" aria-labelledby="run-name">
+      <div class="live-head">
+        <h1 id="run-name">{snapshot.run}</h1>
+        <Chip {...PHASES[snapshot.phase]} announced />
+      </div>
+      <p class="sentence">
+        {state.connection === 'open' ? snapshot.sentence : 'The connection is lost; this is how the run was last seen.'}
+      </p>
+      <StepProgress
+        done={snapshot.committedSteps}
+        steps={snapshot.steps}
+        note={left === null || snapshot.phase === 'paused' ? '' : `about ${durationText(left)} left`}
+      />
+      <Commands state={state} actions={actions} snapshot={snapshot} />
+    </section>
   );
 }
 
@@ -177,7 +121,7 @@ const BUTTONS: readonly (readonly [OperatorCommand, string])[] = [
   ['stop', 'Stop'],
 ];
 
-function Commands({ state, actions, snapshot }: ViewProps & { snapshot: Snapshot }) {
+function Commands({ state, actions, snapshot }: SectionProps) {
   const { asked, answer, connection } = state;
   return (
     <>
@@ -198,97 +142,5 @@ function Commands({ state, actions, snapshot }: ViewProps & { snapshot: Snapshot
         {answer?.sentence}
       </p>
     </>
-  );
-}
-
-/** Each direction by itself: both ends measure their own way to the other. */
-function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
-  if (links.length === 0) return null;
-  return (
-    <div class="card">
-      <h2 id="links">Links</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-      <section class="table" aria-labelledby="links" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">From</th>
-              <th scope="col">To</th>
-              <th scope="col">Way</th>
-              <th scope="col" class="number">
-                Round trip
-              </th>
-              <th scope="col" class="number">
-                Rate
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {links.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
-              <tr key={`${from} ${peer}`}>
-                <th scope="row" title={from}>
-                  {shortId(from)}
-                </th>
-                <td title={peer}>{shortId(peer)}</td>
-                <td>
-                  <Chip {...ROUTES[route]} />
-                </td>
-                <td class="number">{millisecondsText(roundTripMs)}</td>
-                <td class="number">{byteRateText(bytesPerSecond)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-    </div>
-  );
-}
-
-function Donors({ donors }: { donors: Snapshot['donors'] }) {
-  return (
-    <div class="card">
-      <h2 id="donors">Donors</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-      <section class="table" aria-labelledby="donors" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Donor</th>
-              <th scope="col">State</th>
-              <th scope="col">Stage</th>
-              <th scope="col">Layers</th>
-              <th scope="col" class="number">
-                Tokens
-              </th>
-              <th scope="col">Adapter</th>
-            </tr>
-          </thead>
-          <tbody>
-            {donors.map(({ peer, adapter, state, stages, tokens }) => (
-              <tr key={peer}>
-                <th scope="row" title={peer}>
-                  {shortId(peer)}
-                </th>
-                <td>
-                  <Chip {...DONOR_STATES[state]} />
-                </td>
-                <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
-                <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-                <td class="number">{countText(tokens)}</td>
-                <td class="adapter">
-                  {adapterText(adapter)}
-                  {adapter.software && ' (software)'}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-      {donors.length === 0 && (
-        <p class="soft empty">
-          Nobody is here. Donors open the <a href="/">start page</a> of this server.
-        </p>
-      )}
-    </div>
   );
 }

@@ -1,7 +1,9 @@
 /** The shell around an operator's state: logs in, watches the run, sends commands. The cookie is the browser's affair. */
-import { decodeWatchMessage, type OperatorCommand } from '../../../swarm/watch.ts';
+import { z } from 'zod';
+import { decodeWatchMessage, type OperatorCommand, type WatchMessage } from '../../../swarm/watch.ts';
 import { openWebSocket, RetrySocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
+import { query, read, stepsSchema, tell } from './api.ts';
 import type { OperatorEvent, OperatorState } from './state.ts';
 
 const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
@@ -10,7 +12,6 @@ const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
   resume: 'The server was told to go on.',
   stop: 'The server was told to stop: it finishes the step under way and saves it first.',
 };
-const UNREACHABLE = 'The server does not answer.';
 
 export class Watch {
   readonly #live: Live<OperatorState, OperatorEvent>;
@@ -48,7 +49,7 @@ export class Watch {
       onOpen: () => this.#live.dispatch({ type: 'connectionChanged', connection: 'open' }),
       onText: (text) => {
         const decoded = decodeWatchMessage(text);
-        if (decoded.ok) this.#live.dispatch({ type: 'serverSaid', message: decoded.value });
+        if (decoded.ok) this.#heard(decoded.value);
         else console.warn(`A message of the server was not understood: ${decoded.reason}`);
       },
       onClosed: () => {
@@ -56,6 +57,20 @@ export class Watch {
         void this.#isLoggedOut();
       },
     });
+  }
+
+  #heard(message: WatchMessage): void {
+    const { curve, snapshot } = this.#live.current;
+    const isNew = curve.length === 0 || snapshot?.run !== message.snapshot.run;
+    this.#live.dispatch({ type: 'serverSaid', message });
+    const first = message.recent[0]?.step ?? 0;
+    if (isNew && first > 0) void this.#readOlder(message.snapshot.run, first);
+  }
+
+  /** Of a long run the server tells only the newest steps by itself. */
+  async #readOlder(run: string, until: number): Promise<void> {
+    const answer = await read(query('/api/operator/steps', { run, until }), stepsSchema);
+    if (answer.ok) this.#live.dispatch({ type: 'olderStepsRead', run, steps: answer.value.steps });
   }
 
   /** A browser does not say why a WebSocket was refused, so the same right is asked for over HTTP. */
@@ -73,15 +88,7 @@ export class Watch {
 
   /** Null where it was accepted, else the server's sentence. */
   async #post(path: string, body: unknown): Promise<string | null> {
-    try {
-      const headers = { 'content-type': 'application/json' };
-      const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
-      if (response.ok) return null;
-      const answer: unknown = await response.json().catch(() => null);
-      const sentence = typeof answer === 'object' && answer !== null && 'error' in answer ? answer.error : null;
-      return typeof sentence === 'string' ? `Refused: ${sentence}.` : `Refused by the server (${response.status}).`;
-    } catch {
-      return UNREACHABLE;
-    }
+    const answer = await tell(path, body, z.unknown());
+    return answer.ok ? null : answer.reason;
   }
 }

@@ -1,0 +1,273 @@
+/**
+ * One chart: uPlot on a canvas for the eye, a sentence and a table for everyone else, a file for a spreadsheet. uPlot is
+ * owned here: made once, fed, destroyed with the card. Colours are the page's own, asked for whenever it draws, so that
+ * light and dark need nothing else.
+ */
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import { NOTHING } from '../page/format.ts';
+import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
+import { saveFile } from './file.ts';
+import type { Mark } from './marks.ts';
+import { csv, groupsOf, type StepWindow } from './series.ts';
+
+const HEIGHT = 210;
+const TABLE_ROWS = 30;
+/** Above the plot: the glyphs of the marks. */
+const MARKS_HEIGHT = 14;
+const DASHES: Readonly<Record<Line['pattern'], number[]>> = {
+  solid: [],
+  thin: [],
+  points: [],
+  dashed: [7, 4],
+  dotted: [2, 3],
+};
+
+interface ChartProps {
+  readonly chart: Chart;
+  readonly marks: readonly Mark[];
+  readonly window: StepWindow;
+  readonly onWindow: (window: StepWindow) => void;
+  /** In the name of its file. */
+  readonly run: string;
+}
+
+export function ChartCard({ chart, marks, window, onWindow, run }: ChartProps) {
+  const [place, look] = useState<number | null>(null);
+  const { id, title, note, lines, xs, format } = chart;
+  const isEmpty = xs.length === 0;
+  const save = (): void => {
+    const { columns, rows } = chart.csv();
+    saveFile(`${run}-${id}.csv`, 'text/csv', csv(columns, rows));
+  };
+  return (
+    <section class="card chart" aria-labelledby={`chart-${id}`}>
+      <div class="chart-head">
+        <h3 id={`chart-${id}`}>{title}</h3>
+        <button type="button" class="small" disabled={isEmpty} onClick={save}>
+          CSV<span class="hidden"> of {title}</span>
+        </button>
+      </div>
+      <p class="note">{note}</p>
+      <Plot chart={chart} marks={marks} window={window} onWindow={onWindow} onPlace={look} />
+      <ul class="keys">
+        {lines.map((line) => (
+          <li key={line.label}>
+            <Swatch line={line} />
+            <span>{line.label}</span> <strong>{valueText(line, place, format)}</strong>
+          </li>
+        ))}
+        <li class="at">{place === null ? 'newest' : `step ${xs[place] ?? NOTHING}`}</li>
+      </ul>
+      <Numbers chart={chart} />
+    </section>
+  );
+}
+
+function valueText({ values }: Line, place: number | null, format: Chart['format']): string {
+  const value = place === null ? values.findLast((each) => each !== null) : values[place];
+  return value === null || value === undefined ? NOTHING : format(value);
+}
+
+/** The line's own pattern, as in the plot. */
+function Swatch({ line: { tone, pattern } }: { line: Line }) {
+  return (
+    <svg viewBox="0 0 26 8" class={`swatch ${tone}`} aria-hidden="true">
+      {pattern === 'points' ? (
+        <circle cx="13" cy="4" r="3" />
+      ) : (
+        <path d="M0 4H26" stroke-dasharray={DASHES[pattern].join(' ')} stroke-width={pattern === 'thin' ? 1 : 2.5} />
+      )}
+    </svg>
+  );
+}
+
+function Numbers({ chart }: { chart: Chart }) {
+  const [isOpen, open] = useState(false);
+  const { xs, lines, format, title } = chart;
+  return (
+    <details class="numbers" onToggle={(event) => open(event.currentTarget.open)}>
+      <summary>Numbers</summary>
+      {isOpen && (
+        <div class="table">
+          <table>
+            <caption class="hidden">{title}</caption>
+            <thead>
+              <tr>
+                <th scope="col">Step</th>
+                {lines.map(({ label }) => (
+                  <th key={label} scope="col" class="number">
+                    {label}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {groupsOf(xs.length, TABLE_ROWS)
+                .map(([, to]) => to - 1)
+                .map((place) => (
+                  <tr key={xs[place]}>
+                    <th scope="row">{xs[place]}</th>
+                    {lines.map((line) => (
+                      <td key={line.label} class="number">
+                        {valueText(line, place, format)}
+                      </td>
+                    ))}
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  );
+}
+
+interface PlotProps extends Omit<ChartProps, 'run'> {
+  readonly onPlace: (place: number | null) => void;
+}
+
+/** What uPlot's callbacks read: always the newest. */
+interface Live extends PlotProps {
+  readonly colour: (tone: string) => string;
+}
+
+function Plot(props: PlotProps) {
+  const { chart } = props;
+  const around = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const live = useRef<Live>({ ...props, colour: () => '#888' });
+  live.current = { ...props, colour: live.current.colour };
+  // Another set of lines is another plot.
+  const shape = `${chart.id} ${chart.isLog} ${chart.lines.map(({ label, tone, pattern }) => [label, tone, pattern]).join('|')}`;
+  const data = useMemo(
+    () => [[...chart.xs], ...chart.lines.map(({ values }) => [...values])] as uPlot.AlignedData,
+    [chart],
+  );
+
+  useEffect(() => {
+    const element = around.current;
+    if (element === null) return;
+    const style = getComputedStyle(element);
+    live.current = { ...live.current, colour: (tone) => style.getPropertyValue(`--${tone}`) };
+    const made = new uPlot(optionsOf(live, element.clientWidth), data, element);
+    plot.current = made;
+    const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
+    sized.observe(element);
+    const scheme = matchMedia('(prefers-color-scheme: dark)');
+    const redraw = (): void => made.redraw();
+    scheme.addEventListener('change', redraw);
+    return () => {
+      scheme.removeEventListener('change', redraw);
+      sized.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape]);
+
+  useEffect(() => {
+    plot.current?.setData(data);
+  }, [data, props.marks]);
+
+  return <div ref={around} class="plot" role="img" aria-label={summaryOf(chart)} />;
+}
+
+function optionsOf(live: { readonly current: Live }, width: number): uPlot.Options {
+  const { chart } = live.current;
+  const colour = (tone: string) => (): string => live.current.colour(tone);
+  const axis: uPlot.Axis = {
+    stroke: colour('soft'),
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: colour('line'), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    padding: [MARKS_HEIGHT + 4, 8, 0, 0],
+    cursor: {
+      y: false,
+      points: { size: 7 },
+      drag: { x: true, y: false, setScale: false },
+      bind: {
+        dblclick: () => () => {
+          live.current.onWindow(null);
+          return null;
+        },
+      },
+    },
+    scales: {
+      x: { time: false, range: (_plot, low, high) => xRange(live.current.window, low, high) },
+      y: { distr: chart.isLog ? 3 : 1, ...(chart.fromZero ? { range: rangeFromZero } : {}) },
+    },
+    axes: [
+      {
+        ...axis,
+        size: 30,
+        values: (_plot, splits) => splits.map((at) => (Number.isInteger(at) ? at.toLocaleString('en') : '')),
+      },
+      { ...axis, size: 62, values: (_plot, splits) => splits.map((at) => (at === null ? '' : chart.format(at))) },
+    ],
+    series: [{}, ...chart.lines.map((line) => seriesOf(line, colour))],
+    hooks: {
+      setCursor: [({ cursor: { idx } }) => live.current.onPlace(idx ?? null)],
+      setSelect: [
+        (plot) => {
+          const { left, width: chosen } = plot.select;
+          if (chosen < 4) return;
+          const [from, to] = [plot.posToVal(left, 'x'), plot.posToVal(left + chosen, 'x')];
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          live.current.onWindow([Math.floor(from), Math.max(Math.ceil(to), Math.floor(from) + 2)]);
+        },
+      ],
+      draw: [(plot) => drawMarks(plot, live.current)],
+    },
+  };
+}
+
+function xRange(window: StepWindow, low: number | null, high: number | null): [number, number] {
+  const [from, to] = window ?? [low ?? 0, high ?? 1];
+  return from < to ? [from, to] : [from, from + 1];
+}
+
+const rangeFromZero = (_plot: uPlot, _low: number | null, high: number | null): [number, number] => [
+  0,
+  high === null || high <= 0 ? 1 : high * 1.08,
+];
+
+function seriesOf({ label, tone, pattern }: Line, colour: (tone: Tone) => () => string): uPlot.Series {
+  const isPoints = pattern === 'points';
+  return {
+    label,
+    stroke: colour(tone),
+    width: pattern === 'thin' ? 1 : 2,
+    dash: DASHES[pattern],
+    spanGaps: true,
+    points: { show: isPoints, size: 6, fill: colour(tone) },
+    ...(isPoints ? { dash: [1, 3], width: 1 } : {}),
+  };
+}
+
+function drawMarks(plot: uPlot, { marks, colour }: Live): void {
+  const { ctx, bbox } = plot;
+  const ratio = bbox.width / Math.max(1, plot.over.clientWidth);
+  ctx.save();
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'bottom';
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([2 * ratio, 4 * ratio]);
+  for (const { at, glyph, tone } of marks) {
+    const x = plot.valToPos(at, 'x', true);
+    if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) continue;
+    ctx.strokeStyle = colour(tone);
+    ctx.fillStyle = colour(tone);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(glyph, x, bbox.top - 1);
+  }
+  ctx.restore();
+}

@@ -1,0 +1,121 @@
+/** All charts of a run over one stretch of steps, and the controls that they share. */
+import { useMemo, useState } from 'preact/hooks';
+import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import { ChartCard } from './chart.tsx';
+import { type ComparedRun, chartsOf } from './charts.ts';
+import { EVENT_SIGNS, marksOf } from './marks.ts';
+import { changedWindow, type StepWindow } from './series.ts';
+
+interface ChartPanelProps {
+  readonly run: string;
+  readonly curve: readonly WatchedStep[];
+  readonly evaluations: readonly (readonly [number, number])[];
+  readonly events: readonly WatchedEvent[];
+}
+
+const MARKED: readonly EventKind[] = ['joined', 'left', 'gone', 'plan', 'checkpoint', 'rollBack'];
+const NO_RUNS: readonly ComparedRun[] = [];
+
+export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps) {
+  const [window, show] = useState<StepWindow>(null);
+  const [smoothing, smooth] = useState(0.9);
+  const [isLog, useLog] = useState(false);
+  const [kinds, mark] = useState<ReadonlySet<EventKind>>(new Set(['gone', 'plan', 'rollBack']));
+  const charts = useMemo(
+    () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared: NO_RUNS }),
+    [curve, evaluations, window, smoothing, isLog],
+  );
+  const marks = useMemo(() => marksOf(events, kinds, window), [events, kinds, window]);
+  const extent = [(curve[0]?.step ?? 0) + 1, (curve.at(-1)?.step ?? 0) + 1] as const;
+  return (
+    <>
+      <section class="card chart-controls" aria-labelledby="charts">
+        <h2 id="charts">Charts</h2>
+        <div class="controls">
+          <label>
+            <span>Smoothing</span>
+            <input
+              type="range"
+              min="0"
+              max="0.99"
+              step="0.01"
+              value={smoothing}
+              onInput={(event) => smooth(Number(event.currentTarget.value))}
+            />
+            <output>{smoothing.toFixed(2)}</output>
+          </label>
+          <label class="check">
+            <input type="checkbox" checked={isLog} onChange={(event) => useLog(event.currentTarget.checked)} />
+            <span>Logarithmic loss</span>
+          </label>
+        </div>
+        <WindowControls window={window} extent={extent} show={show} />
+        <fieldset class="checks">
+          <legend>Marks</legend>
+          {MARKED.map((kind) => (
+            <label key={kind} class="check">
+              <input
+                type="checkbox"
+                checked={kinds.has(kind)}
+                onChange={() =>
+                  mark(
+                    kinds.has(kind) ? new Set([...kinds].filter((each) => each !== kind)) : new Set([...kinds, kind]),
+                  )
+                }
+              />
+              <span class={`mark ${EVENT_SIGNS[kind].tone}`} aria-hidden="true">
+                {EVENT_SIGNS[kind].glyph}
+              </span>
+              <span>{EVENT_SIGNS[kind].word}</span>
+            </label>
+          ))}
+        </fieldset>
+      </section>
+      <div class="charts">
+        {charts.map((chart) => (
+          <ChartCard key={chart.id} chart={chart} marks={marks} window={window} onWindow={show} run={run} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+const CHANGES = [
+  ['closer', 'Closer', '+'],
+  ['wider', 'Wider', '−'],
+  ['back', 'Earlier', '←'],
+  ['on', 'Later', '→'],
+] as const;
+
+interface WindowProps {
+  readonly window: StepWindow;
+  readonly extent: readonly [number, number];
+  readonly show: (window: StepWindow) => void;
+}
+
+function WindowControls({ window, extent, show }: WindowProps) {
+  const [from, to] = window ?? extent;
+  return (
+    <div class="buttons window">
+      {CHANGES.map(([change, name, glyph]) => (
+        <button
+          key={change}
+          type="button"
+          class="small"
+          disabled={extent[0] >= extent[1] || (window === null && change !== 'closer')}
+          onClick={() => show(changedWindow(window, extent, change))}
+        >
+          <span aria-hidden="true">{glyph} </span>
+          {name}
+        </button>
+      ))}
+      <button type="button" class="small" disabled={window === null} onClick={() => show(null)}>
+        All steps
+      </button>
+      <span class="soft small">
+        {extent[1] > 1 ? `Steps ${from.toLocaleString('en')} to ${to.toLocaleString('en')}.` : 'No step is done yet.'}{' '}
+        Drag over a chart to look closer.
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,229 @@
+/**
+ * The charts of a run as data: which lines each has, in which unit, and what goes into its file. Pure; chart.tsx draws
+ * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
+ */
+import type { WatchedStep } from '../../../swarm/watch.ts';
+import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
+import { groupsOf, joined, mean, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
+
+/** Points of a line: a pixel shows no more. */
+const MOST_POINTS = 600;
+/** The newest so many steps make the percentiles of a place. */
+const PERCENTILE_STEPS = 50;
+
+export type Tone = 'accent' | 'soft' | 'good' | 'wait' | 'bad';
+
+export interface Line {
+  readonly label: string;
+  readonly tone: Tone;
+  /** Never the colour alone: lines of one chart differ in their pattern too. */
+  readonly pattern: 'solid' | 'dashed' | 'dotted' | 'points' | 'thin';
+  readonly values: readonly (number | null)[];
+}
+
+export interface Chart {
+  readonly id: string;
+  readonly title: string;
+  /** In one sentence. */
+  readonly note: string;
+  readonly xs: readonly number[];
+  readonly lines: readonly Line[];
+  readonly format: (value: number) => string;
+  readonly isLog: boolean;
+  /** Whether 0 is always shown. */
+  readonly fromZero: boolean;
+  readonly csv: () => { readonly columns: readonly string[]; readonly rows: readonly (readonly (number | null)[])[] };
+}
+
+/** Another run's steps, to compare with. */
+export interface ComparedRun {
+  readonly run: string;
+  readonly steps: readonly WatchedStep[];
+  readonly evaluations: readonly (readonly [number, number])[];
+}
+
+export interface ChartInput {
+  readonly steps: readonly WatchedStep[];
+  readonly evaluations: readonly (readonly [number, number])[];
+  readonly window: StepWindow;
+  /** Weight of what was before, 0 to below 1. */
+  readonly smoothing: number;
+  readonly isLog: boolean;
+  readonly compared: readonly ComparedRun[];
+}
+
+interface Field {
+  readonly name: string;
+  readonly of: (step: WatchedStep) => number | null;
+}
+
+const secondsText = (seconds: number): string => `${Number(seconds.toPrecision(3))} s`;
+const exponentText = (value: number): string => (value === 0 ? '0' : value.toExponential(1).replace('e', '·10^'));
+const plainText = (value: number): string => String(Number(value.toPrecision(3)));
+
+export function chartsOf(input: ChartInput): Chart[] {
+  const shown = within(input.steps, input.window);
+  const groups = groupsOf(shown.length, MOST_POINTS);
+  const xs = groups.map(([, to]) => (shown[to - 1]?.step ?? 0) + 1);
+  const means = (of: Field['of']): (number | null)[] =>
+    groups.map(([from, to]) => {
+      const values = shown.slice(from, to).flatMap((step) => of(step) ?? []);
+      return values.length === 0 ? null : mean(values);
+    });
+  const trailing = (of: (step: WatchedStep) => number, share: number): number[] =>
+    groups.map(([, to]) => percentile(shown.slice(Math.max(0, to - PERCENTILE_STEPS), to).map(of), share));
+  const field = (name: keyof WatchedStep): Field => ({ name, of: (step) => step[name] ?? null });
+  const chart = (
+    about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
+    fields: readonly Field[],
+    lines: readonly Line[],
+  ): Chart => ({ xs, lines, isLog: false, fromZero: true, csv: fileOf(shown, fields), ...about });
+  const speed: Field = {
+    name: 'tokensPerSecond',
+    of: ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : null),
+  };
+
+  return [
+    lossChart(input, shown, xs, means),
+    chart(
+      { id: 'speed', title: 'Speed', note: 'Tokens a second.', format: rateText },
+      [speed],
+      [
+        { label: 'each step', tone: 'soft', pattern: 'thin', values: means(speed.of) },
+        {
+          label: `median of ${PERCENTILE_STEPS} steps`,
+          ...{ tone: 'accent', pattern: 'solid' },
+          values: trailing((step) => speed.of(step) ?? 0, 0.5),
+        },
+      ],
+    ),
+    chart(
+      { id: 'time', title: 'Step time', note: 'Seconds from a step’s start to its commit.', format: secondsText },
+      [field('seconds')],
+      [
+        { label: 'each step', tone: 'soft', pattern: 'thin', values: means(({ seconds }) => seconds) },
+        { label: 'median (p50)', tone: 'accent', pattern: 'solid', values: trailing(({ seconds }) => seconds, 0.5) },
+        {
+          label: 'slowest 5 % (p95)',
+          tone: 'wait',
+          pattern: 'dashed',
+          values: trailing(({ seconds }) => seconds, 0.95),
+        },
+      ],
+    ),
+    chart(
+      { id: 'norm', title: 'Gradient norm', note: 'Before clipping.', format: plainText },
+      [field('gradientNorm')],
+      [{ label: 'norm', tone: 'accent', pattern: 'solid', values: means(({ gradientNorm }) => gradientNorm) }],
+    ),
+    chart(
+      { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: exponentText },
+      [field('learningRate')],
+      [{ label: 'rate', tone: 'accent', pattern: 'solid', values: means(({ learningRate }) => learningRate) }],
+    ),
+    chart(
+      { id: 'donors', title: 'Donors', note: 'Who computed each step, in how many stages.', format: countText },
+      [field('donors'), field('stages'), field('microBatches')],
+      [
+        { label: 'donors', tone: 'accent', pattern: 'solid', values: means(({ donors }) => donors) },
+        { label: 'stages', tone: 'good', pattern: 'dashed', values: means(({ stages }) => stages) },
+      ],
+    ),
+    chart(
+      { id: 'traffic', title: 'Traffic', note: 'Tensors that each step sent, by their way.', format: trafficText },
+      [field('bytesDirect'), field('bytesRelayed')],
+      [
+        { label: 'direct', tone: 'good', pattern: 'solid', values: means(({ bytesDirect }) => bytesDirect) },
+        { label: 'relayed', tone: 'wait', pattern: 'dashed', values: means(({ bytesRelayed }) => bytesRelayed) },
+      ],
+    ),
+    chart(
+      {
+        ...{ id: 'idle', title: 'Idle share (bubble)', format: percentText },
+        note: 'Of the donors’ time between the first and the last work of a step; of the newest steps.',
+      },
+      [field('bubble')],
+      [{ label: 'idle', tone: 'accent', pattern: 'solid', values: means(({ bubble }) => bubble ?? null) }],
+    ),
+  ];
+}
+
+const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () => ({
+  columns: ['step', ...fields.map(({ name }) => name)],
+  rows: shown.map((step) => [step.step, ...fields.map(({ of }) => of(step))]),
+});
+
+const COMPARED: readonly Pick<Line, 'tone' | 'pattern'>[] = [
+  { tone: 'bad', pattern: 'dashed' },
+  { tone: 'wait', pattern: 'dotted' },
+  { tone: 'good', pattern: 'dashed' },
+];
+export const MOST_COMPARED = COMPARED.length;
+
+function lossChart(
+  input: ChartInput,
+  shown: readonly WatchedStep[],
+  xs: readonly number[],
+  means: (of: Field['of']) => (number | null)[],
+): Chart {
+  const { evaluations, window, smoothing, isLog, compared } = input;
+  const smooth = smoothedByStep(input.steps, smoothing);
+  const inWindow = ([at]: readonly [number, number]): boolean =>
+    window === null || (at >= window[0] && at <= window[1]);
+  const heldOut = evaluations.filter(inWindow);
+  const tables: (Table & Pick<Line, 'label' | 'tone' | 'pattern'>)[] = [
+    { label: 'each step', tone: 'soft', pattern: 'thin', xs, ys: means(({ loss }) => loss) },
+    { label: 'smoothed', tone: 'accent', pattern: 'solid', xs, ys: means(({ step }) => smooth.get(step) ?? null) },
+    {
+      ...{ label: 'held-out', tone: 'good', pattern: 'points' },
+      ...{ xs: heldOut.map(([at]) => at), ys: heldOut.map(([, loss]) => loss) },
+    },
+    ...compared.slice(0, MOST_COMPARED).map(({ run, steps }, place) => {
+      const own = within(steps, window);
+      const lossesOf = smoothedByStep(steps, smoothing);
+      const groups = groupsOf(own.length, MOST_POINTS).flatMap(([, to]) => own[to - 1] ?? []);
+      return {
+        label: run,
+        ...(COMPARED[place] ?? { tone: 'soft', pattern: 'dashed' }),
+        ...{ xs: groups.map(({ step }) => step + 1), ys: groups.map(({ step }) => lossesOf.get(step) ?? null) },
+      };
+    }),
+  ];
+  const all = joined(tables);
+  return {
+    ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText, isLog },
+    fromZero: false,
+    xs: all.xs,
+    lines: tables.map(({ label, tone, pattern }, index) => ({
+      ...{ label, tone, pattern },
+      values: all.columns[index] ?? [],
+    })),
+    csv: () => {
+      const later = new Map(evaluations);
+      return {
+        columns: ['step', 'loss', 'smoothedLoss', 'heldOutLoss'],
+        rows: shown.map(({ step, loss }) => [step, loss, smooth.get(step) ?? null, later.get(step + 1) ?? null]),
+      };
+    },
+  };
+}
+
+function smoothedByStep(steps: readonly WatchedStep[], weight: number): Map<number, number> {
+  const values = smoothed(
+    steps.map(({ loss }) => loss),
+    weight,
+  );
+  return new Map(steps.map(({ step }, index) => [step, values[index] ?? Number.NaN]));
+}
+
+/** What a chart shows, in one sentence for who does not see it. */
+export function summaryOf({ title, xs, lines, format }: Chart): string {
+  const [first, last] = [xs[0], xs.at(-1)];
+  if (first === undefined || last === undefined) return `${title}: no step is done yet.`;
+  const said = lines.flatMap(({ label, values }) => {
+    const known = values.filter((value) => value !== null);
+    const [begin, end] = [known[0], known.at(-1)];
+    return begin === undefined || end === undefined ? [] : `${label} from ${format(begin)} to ${format(end)}`;
+  });
+  return `${title}, steps ${first} to ${last}: ${said.join('; ') || 'nothing known'}.`;
+}

@@ -1,0 +1,107 @@
+/** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
+import { useState } from 'preact/hooks';
+import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/watch.ts';
+import { shortId } from '../page/format.ts';
+import { Chip } from '../page/parts.tsx';
+import { EVENT_SIGNS } from './marks.ts';
+import type { SectionProps } from './view.tsx';
+
+/** Rows that are shown at once. */
+const PAGE = 100;
+
+export function HistorySection({ state: { events } }: SectionProps) {
+  return (
+    <>
+      <EventTable title="What happened" events={events.filter(({ kind }) => kind !== 'operator')} hasKinds />
+      <EventTable title="What operators did" events={events.filter(({ kind }) => kind === 'operator')} />
+    </>
+  );
+}
+
+interface TableProps {
+  readonly title: string;
+  readonly events: readonly WatchedEvent[];
+  readonly hasKinds?: boolean;
+}
+
+function EventTable({ title, events, hasKinds = false }: TableProps) {
+  const [kind, choose] = useState<EventKind | 'all'>('all');
+  const [shown, show] = useState(PAGE);
+  const fitting = events.filter((event) => kind === 'all' || event.kind === kind).toReversed();
+  const id = title.replaceAll(' ', '-');
+  return (
+    <div class="card">
+      <div class="live-head">
+        <h2 id={id}>{title}</h2>
+        {hasKinds && (
+          <label class="inline">
+            <span>Kind</span>
+            <select value={kind} onChange={(event) => choose(kindOf(event.currentTarget.value))}>
+              <option value="all">all</option>
+              {EVENT_KINDS.filter((each) => each !== 'operator').map((each) => (
+                <option key={each} value={each}>
+                  {EVENT_SIGNS[each].word}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
+      {fitting.length === 0 ? (
+        <p class="soft empty">Nothing yet.</p>
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        <section class="table" aria-labelledby={id} tabIndex={0}>
+          <table class="events">
+            <thead>
+              <tr>
+                <th scope="col">When</th>
+                <th scope="col" class="number">
+                  Step
+                </th>
+                <th scope="col">What</th>
+                <th scope="col">Details</th>
+              </tr>
+            </thead>
+            <tbody>
+              {fitting.slice(0, shown).map((event) => (
+                <EventRow key={event.id} event={event} />
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+      {fitting.length > shown && (
+        <p class="buttons">
+          <button type="button" onClick={() => show(shown + PAGE)}>
+            Show more
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+const kindOf = (text: string): EventKind | 'all' => EVENT_KINDS.find((kind) => kind === text) ?? 'all';
+
+function EventRow({ event: { atMs, step, kind, peer, text } }: { event: WatchedEvent }) {
+  return (
+    <tr>
+      <td>
+        <time dateTime={new Date(atMs).toISOString()}>{whenText(atMs)}</time>
+      </td>
+      <td class="number">{step}</td>
+      <td>
+        <Chip {...EVENT_SIGNS[kind]} />
+      </td>
+      <td class="words">
+        {peer !== null && <span title={peer}>{shortId(peer)}</span>}
+        {peer !== null && text !== '' && ': '}
+        {text}
+      </td>
+    </tr>
+  );
+}
+
+const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+const whenText = (atMs: number): string => WHEN.format(atMs);

@@ -1,0 +1,46 @@
+/** The ways between donors. Each direction by itself: both ends measure their own way to the other. */
+import type { Snapshot } from '../../../swarm/messages.ts';
+import { byteRateText, millisecondsText, ROUTES, shortId } from '../page/format.ts';
+import { Chip } from '../page/parts.tsx';
+
+export function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
+  return (
+    <div class="card">
+      <h2 id="links">Links</h2>
+      {links.length === 0 && <p class="soft empty">No donor sends another one anything.</p>}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
+      <section class="table" aria-labelledby="links" tabIndex={0} hidden={links.length === 0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">From</th>
+              <th scope="col">To</th>
+              <th scope="col">Way</th>
+              <th scope="col" class="number">
+                Round trip
+              </th>
+              <th scope="col" class="number">
+                Rate
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {links.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
+              <tr key={`${from} ${peer}`}>
+                <th scope="row" title={from}>
+                  {shortId(from)}
+                </th>
+                <td title={peer}>{shortId(peer)}</td>
+                <td>
+                  <Chip {...ROUTES[route]} />
+                </td>
+                <td class="number">{millisecondsText(roundTripMs)}</td>
+                <td class="number">{byteRateText(bytesPerSecond)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </div>
+  );
+}

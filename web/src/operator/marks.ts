@@ -1,0 +1,39 @@
+/** The events of a run as marks on its charts: a glyph and a pattern for each kind, never a colour alone. Pure. */
+import type { EventKind, WatchedEvent } from '../../../swarm/watch.ts';
+import type { Tone } from './charts.ts';
+import type { StepWindow } from './series.ts';
+
+export interface EventSign {
+  readonly glyph: string;
+  readonly word: string;
+  readonly tone: Tone;
+}
+
+export const EVENT_SIGNS: Readonly<Record<EventKind, EventSign>> = {
+  joined: { glyph: '▲', word: 'Joined', tone: 'good' },
+  left: { glyph: '▽', word: 'Left', tone: 'soft' },
+  gone: { glyph: '▼', word: 'Lost', tone: 'bad' },
+  plan: { glyph: '◆', word: 'Plan', tone: 'accent' },
+  checkpoint: { glyph: '■', word: 'Checkpoint', tone: 'soft' },
+  rollBack: { glyph: '↩', word: 'Went back', tone: 'bad' },
+  finished: { glyph: '✓', word: 'Finished', tone: 'good' },
+  failed: { glyph: '✕', word: 'Failed', tone: 'bad' },
+  operator: { glyph: '☞', word: 'Operator', tone: 'wait' },
+};
+
+export interface Mark extends EventSign {
+  readonly at: number;
+}
+
+/** More marks than these side by side would be one grey wall. */
+const MOST_MARKS = 120;
+
+/** One mark for each kind and step; the newest ones where there are too many. */
+export function marksOf(events: readonly WatchedEvent[], kinds: ReadonlySet<EventKind>, window: StepWindow): Mark[] {
+  const marks = new Map<string, Mark>();
+  for (const { kind, step } of events) {
+    if (!kinds.has(kind) || (window !== null && (step < window[0] || step > window[1]))) continue;
+    marks.set(`${kind} ${step}`, { at: step, ...EVENT_SIGNS[kind] });
+  }
+  return [...marks.values()].slice(-MOST_MARKS);
+}

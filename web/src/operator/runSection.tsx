@@ -1,0 +1,23 @@
+/** How the run does: its numbers now, and its charts. */
+import { lossText, rateText } from '../page/format.ts';
+import { Stat } from '../page/parts.tsx';
+import { ChartPanel } from './chartPanel.tsx';
+import type { SectionProps } from './view.tsx';
+
+export function RunSection({ state, snapshot }: SectionProps) {
+  const computing = snapshot.donors.filter((donor) => donor.state === 'computing').length;
+  return (
+    <>
+      <section class="card" aria-labelledby="now">
+        <h2 id="now">Now</h2>
+        <dl class="stats four">
+          <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
+          <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note="on unseen text" />
+          <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
+          <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} computing`} />
+        </dl>
+      </section>
+      <ChartPanel run={snapshot.run} curve={state.curve} evaluations={state.evaluations} events={state.events} />
+    </>
+  );
+}

@@ -1,0 +1,11 @@
+/** The parts of the dashboard, each with an address of its own (`/operator#swarm`), so that a reload comes back to it. */
+export const SECTIONS = [
+  ['run', 'Run'],
+  ['swarm', 'Swarm'],
+  ['peers', 'Peers'],
+  ['history', 'History'],
+] as const;
+export type Section = (typeof SECTIONS)[number][0];
+
+/** Of the address's fragment; any other word is the first part. */
+export const sectionOf = (hash: string): Section => SECTIONS.find(([section]) => hash === `#${section}`)?.[0] ?? 'run';

@@ -1,0 +1,89 @@
+/**
+ * What the charts make of committed steps. Pure arithmetic on lists of numbers, each with its formula: whatever is
+ * drawn can be computed again from the table beside it.
+ */
+import type { WatchedStep } from '../../../swarm/watch.ts';
+
+/** Committed steps, half-open; null: all there are. */
+export type StepWindow = readonly [from: number, to: number] | null;
+
+/**
+ * Exponential moving mean, free of the bias of its start: s(t) = w·s(t−1) + (1−w)·x(t), divided by 1 − w^t. Weight 0
+ * is the values themselves.
+ */
+export function smoothed(values: readonly number[], weight: number): number[] {
+  let sum = 0;
+  let whole = 0;
+  return values.map((value) => {
+    sum = weight * sum + (1 - weight) * value;
+    whole = weight * whole + (1 - weight);
+    return whole === 0 ? value : sum / whole;
+  });
+}
+
+/** Of all the values so many (a share of 1) are below it; between two of them along a line. NaN of none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const place = share * (sorted.length - 1);
+  const [low, high] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]];
+  if (low === undefined || high === undefined) return Number.NaN;
+  return low + (high - low) * (place - Math.floor(place));
+}
+
+export const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** Those after which so many steps stood committed that the window shows them. */
+export function within(steps: readonly WatchedStep[], window: StepWindow): readonly WatchedStep[] {
+  if (window === null) return steps;
+  const [from, to] = window;
+  return steps.filter(({ step }) => step + 1 >= from && step + 1 <= to);
+}
+
+/** At most `most` ranges of neighbours, as equal as can be; the last one ends with the list. */
+export function groupsOf(length: number, most: number): (readonly [from: number, to: number])[] {
+  const size = Math.max(1, Math.ceil(length / most));
+  return Array.from({ length: Math.ceil(length / size) }, (_, index) => {
+    const to = length - (Math.ceil(length / size) - 1 - index) * size;
+    return [Math.max(0, to - size), to] as const;
+  });
+}
+
+export interface Table {
+  readonly xs: readonly number[];
+  readonly ys: readonly (number | null)[];
+}
+
+/** Several lines over one list of places, ascending: null where a line has no value. */
+export function joined(tables: readonly Table[]): { xs: number[]; columns: (number | null)[][] } {
+  const xs = [...new Set(tables.flatMap((table) => table.xs))].sort((a, b) => a - b);
+  const columns = tables.map((table) => {
+    const at = new Map(table.xs.map((x, index) => [x, table.ys[index] ?? null]));
+    return xs.map((x) => at.get(x) ?? null);
+  });
+  return { xs, columns };
+}
+
+/** A narrower or wider part around its middle, or one moved along by a share of itself; never beyond what there is. */
+export function changedWindow(
+  window: StepWindow,
+  [first, last]: readonly [number, number],
+  change: 'closer' | 'wider' | 'back' | 'on',
+): StepWindow {
+  const [from, to] = window ?? [first, last];
+  const width = to - from;
+  const middle = (from + to) / 2;
+  const moved = { closer: 0, wider: 0, back: -width / 2, on: width / 2 }[change];
+  const half = Math.max(1, change === 'closer' ? width / 4 : change === 'wider' ? width : width / 2);
+  const low = Math.max(first, Math.min(middle + moved - half, last - 2 * half));
+  const high = Math.min(last, Math.max(low, first) + 2 * half);
+  return low <= first && high >= last ? null : [Math.round(low), Math.round(high)];
+}
+
+/** Lines of a file that spreadsheets read; a text with a comma, a quote or a line's end is quoted. */
+export function csv(columns: readonly string[], rows: readonly (readonly (number | null)[])[]): string {
+  const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  return [columns.map(quoted), ...rows.map((row) => row.map((value) => (value === null ? '' : String(value))))]
+    .map((row) => `${row.join(',')}\n`)
+    .join('');
+}

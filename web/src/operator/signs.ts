@@ -1,0 +1,34 @@
+/** States as glyph, word and tone: never a colour alone. */
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
+import type { OperatorConnection } from './state.ts';
+
+export interface Sign {
+  readonly tone: string;
+  readonly glyph: string;
+  readonly word: string;
+}
+
+export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
+  waiting: { tone: 'wait', glyph: '◔', word: 'Waiting' },
+  preparing: { tone: 'wait', glyph: '◔', word: 'Preparing' },
+  training: { tone: 'good', glyph: '●', word: 'Training' },
+  evaluating: { tone: 'good', glyph: '●', word: 'Evaluating' },
+  saving: { tone: 'good', glyph: '●', word: 'Saving' },
+  paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
+  finished: { tone: 'good', glyph: '✓', word: 'Finished' },
+  failed: { tone: 'bad', glyph: '✕', word: 'Failed' },
+};
+
+export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
+  connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
+  open: { tone: 'good', glyph: '●', word: 'Live' },
+  closed: { tone: 'bad', glyph: '↻', word: 'Reconnecting' },
+  loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
+};
+
+export const DONOR_STATES: Readonly<Record<Snapshot['donors'][number]['state'], Sign>> = {
+  joining: { tone: 'wait', glyph: '◔', word: 'Joining' },
+  computing: { tone: 'good', glyph: '●', word: 'Computing' },
+  spare: { tone: 'calm', glyph: '○', word: 'Spare' },
+  paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
+};
