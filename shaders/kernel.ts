@@ -34,7 +34,9 @@ export interface Variant {
   readonly constants?: Readonly<Record<string, number>>;
   /** True if the code says `enable subgroups;`. */
   readonly subgroups: boolean;
-  /** Workgroups of a dispatch with these dims. */
+  /** The text runs a box of its grid, which `@group(2)` says (parts.ts). */
+  readonly inParts?: boolean;
+  /** Workgroups of a whole launch with these dims: the grid. */
   workgroups(dims: Dims): readonly [number, number, number];
 }
 

@@ -5,9 +5,10 @@
  */
 import { invariant } from '../swarm/base.ts';
 import { type Dims, dimsBytes, type Kernel, packDims, type Variant } from './kernel.ts';
+import { type Grid, MAX_WORKGROUPS_PER_DIMENSION, PART_BYTES, partData, partsOf } from './parts.ts';
 
-/** WebGPU's guaranteed maxComputeWorkgroupsPerDimension. */
-export const MAX_WORKGROUPS_PER_DIMENSION = 65_535;
+/** WebGPU's guaranteed minUniformBufferOffsetAlignment: a launch's dims and its parts' uniforms share one buffer. */
+const UNIFORM_ALIGNMENT_BYTES = 256;
 
 /** The part of a buffer that a slot is bound to; offsets are multiples of 256 bytes. Default: the whole buffer. */
 export interface BufferSlice {
@@ -21,14 +22,25 @@ export interface Launch {
   readonly pipeline: GPUComputePipeline;
   readonly tensors: GPUBindGroup;
   readonly dimsGroup: GPUBindGroup;
+  /** The dims, and behind them where each part of the grid begins. */
   readonly dimsBuffer: GPUBuffer;
-  readonly workgroups: readonly [number, number, number];
+  readonly dispatches: readonly Dispatched[];
+  /** Predicted time of all dispatches; 0: nobody asked (watchdog.ts). */
+  readonly seconds: number;
+}
+
+/** One dispatch of a launch: the whole grid, or a part of it. */
+interface Dispatched {
+  readonly size: Grid;
+  readonly part: GPUBindGroup | null;
 }
 
 interface Layouts {
   readonly tensors: GPUBindGroupLayout;
   readonly dims: GPUBindGroupLayout;
+  readonly part: GPUBindGroupLayout;
   readonly pipeline: GPUPipelineLayout;
+  readonly pipelineInParts: GPUPipelineLayout;
 }
 
 /** Kernels with the same sequence of accesses share layouts. */
@@ -48,12 +60,22 @@ function layouts(device: GPUDevice, kernel: Kernel): Layouts {
       buffer: { type: access === 'read' ? 'read-only-storage' : 'storage' },
     })),
   });
-  const dims = device.createBindGroupLayout({
-    label: 'dims',
-    entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'uniform' } }],
-  });
-  const pipeline = device.createPipelineLayout({ label: `kernel ${key}`, bindGroupLayouts: [tensors, dims] });
-  const made: Layouts = { tensors, dims, pipeline };
+  const uniform = (label: string) =>
+    device.createBindGroupLayout({
+      label,
+      entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'uniform' } }],
+    });
+  const dims = uniform('dims');
+  const part = uniform('part');
+  const pipelineOf = (label: string, ...bindGroupLayouts: GPUBindGroupLayout[]) =>
+    device.createPipelineLayout({ label: `${label} ${key}`, bindGroupLayouts });
+  const made: Layouts = {
+    tensors,
+    dims,
+    part,
+    pipeline: pipelineOf('kernel', tensors, dims),
+    pipelineInParts: pipelineOf('kernel in parts', tensors, dims, part),
+  };
   known.set(key, made);
   return made;
 }
@@ -65,10 +87,11 @@ export async function compileVariant(device: GPUDevice, kernel: Kernel, variant:
   device.pushErrorScope('validation');
   const module = device.createShaderModule({ label, code: variant.code });
   const moduleError = device.popErrorScope();
+  const { pipeline, pipelineInParts } = layouts(device, kernel);
   try {
     return await device.createComputePipelineAsync({
       label,
-      layout: layouts(device, kernel).pipeline,
+      layout: variant.inParts ? pipelineInParts : pipeline,
       compute: {
         module,
         entryPoint: variant.entryPoint,
@@ -121,23 +144,46 @@ export interface LaunchRequest {
   readonly variant: Variant;
   readonly buffers: Readonly<Record<string, BufferSlice>>;
   readonly dims: Dims;
+  /** Dispatches at least, of a variant in parts, and the time they are predicted to take: from `chooseLaunch`. */
+  readonly parts?: number;
+  readonly seconds?: number;
   /** Says which launch it is in labels and messages: `layer.3 qkv`. */
   readonly label?: string;
 }
 
-export function createLaunch({ device, pipeline, kernel, variant, buffers, dims, label }: LaunchRequest): Launch {
+export function createLaunch({
+  device,
+  pipeline,
+  kernel,
+  variant,
+  buffers,
+  dims,
+  parts = 1,
+  seconds = 0,
+  label,
+}: LaunchRequest): Launch {
   const name = label === undefined ? kernel.name : `${kernel.name} (${label})`;
-  const workgroups = variant.workgroups(dims);
-  for (const count of workgroups) {
-    invariant(count >= 1 && count <= MAX_WORKGROUPS_PER_DIMENSION, `${name} wants ${workgroups.join('×')} workgroups`);
+  const grid = variant.workgroups(dims);
+  const boxes = variant.inParts ? partsOf(grid, parts) : [];
+  for (const count of variant.inParts ? [] : grid) {
+    invariant(count >= 1 && count <= MAX_WORKGROUPS_PER_DIMENSION, `${name} wants ${grid.join('×')} workgroups`);
   }
-  const { tensors: tensorsLayout, dims: dimsLayout } = layouts(device, kernel);
+  const { tensors: tensorsLayout, dims: dimsLayout, part: partLayout } = layouts(device, kernel);
+  const dimsSize = dimsBytes(kernel);
+  invariant(dimsSize <= UNIFORM_ALIGNMENT_BYTES, `${name} has ${dimsSize} bytes of dims`);
   const dimsBuffer = device.createBuffer({
     label: `${name} dims`,
-    size: dimsBytes(kernel),
+    size: boxes.length === 0 ? dimsSize : boxes.length * UNIFORM_ALIGNMENT_BYTES + PART_BYTES,
     usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
   });
   device.queue.writeBuffer(dimsBuffer, 0, packDims(kernel, dims));
+  const dispatches = boxes.map((box, index): Dispatched => {
+    const offset = (index + 1) * UNIFORM_ALIGNMENT_BYTES;
+    device.queue.writeBuffer(dimsBuffer, offset, partData(box, grid));
+    const resource = { buffer: dimsBuffer, offset, size: PART_BYTES };
+    const entries = [{ binding: 0, resource }];
+    return { size: box.size, part: device.createBindGroup({ label: `${name} part`, layout: partLayout, entries }) };
+  });
   const tensors = device.createBindGroup({
     label: `${name} tensors`,
     layout: tensorsLayout,
@@ -150,9 +196,18 @@ export function createLaunch({ device, pipeline, kernel, variant, buffers, dims,
   const dimsGroup = device.createBindGroup({
     label: `${name} dims`,
     layout: dimsLayout,
-    entries: [{ binding: 0, resource: { buffer: dimsBuffer } }],
+    entries: [{ binding: 0, resource: { buffer: dimsBuffer, offset: 0, size: dimsSize } }],
   });
-  return { kernel, pipeline, tensors, dimsGroup, dimsBuffer, workgroups };
+  const whole: Dispatched = { size: grid, part: null };
+  return {
+    kernel,
+    pipeline,
+    tensors,
+    dimsGroup,
+    dimsBuffer,
+    dispatches: boxes.length === 0 ? [whole] : dispatches,
+    seconds,
+  };
 }
 
 /** Changes what varies from step to step (a learning rate, a clip scale). The workgroup counts stay as they are. */
@@ -164,5 +219,8 @@ export function encodeLaunch(pass: GPUComputePassEncoder, launch: Launch): void 
   pass.setPipeline(launch.pipeline);
   pass.setBindGroup(0, launch.tensors);
   pass.setBindGroup(1, launch.dimsGroup);
-  pass.dispatchWorkgroups(...launch.workgroups);
+  for (const { size, part } of launch.dispatches) {
+    if (part) pass.setBindGroup(2, part);
+    pass.dispatchWorkgroups(...size);
+  }
 }

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { normal, seededRandom } from '../swarm/base.ts';
 import type { Epilogue, Layout } from './family/product.ts';
 import type { AdapterFamily } from './kernel.ts';
-import { MAX_WORKGROUPS_PER_DIMENSION } from './launch.ts';
 import { gelu, geluSlope, matmul } from './matmul.ts';
+import { MAX_WORKGROUPS_PER_DIMENSION } from './parts.ts';
 import { caseArrays } from './verify.ts';
 
 type Matrix = number[][];

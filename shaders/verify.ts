@@ -6,6 +6,7 @@
 import { invariant, normal, seededRandom } from '../swarm/base.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel } from './kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
+import { inParts } from './parts.ts';
 
 export type MutableArrays = Record<string, Float32Array | Uint32Array>;
 
@@ -34,7 +35,7 @@ function upload(device: GPUDevice, label: string, values: Float32Array | Uint32A
   return buffer;
 }
 
-/** One dispatch; resolves to what the `readWrite` tensors hold afterwards. Validation errors reject. */
+/** One launch, in `parts` dispatches; resolves to what the `readWrite` tensors hold afterwards. Validation errors reject. */
 export async function runKernel(
   device: GPUDevice,
   family: AdapterFamily,
@@ -42,8 +43,9 @@ export async function runKernel(
   dims: Dims,
   arrays: Arrays,
   pipelines: PipelineCache = new PipelineCache(device),
+  parts = 1,
 ): Promise<MutableArrays> {
-  const variant = kernel.variant(family, dims);
+  const variant = inParts(kernel.variant(family, dims), dims, parts);
   const pipeline = await pipelines.get(kernel, variant);
   device.pushErrorScope('validation');
   const owned: GPUBuffer[] = [];
@@ -57,7 +59,7 @@ export async function runKernel(
     // Bound at its exact size, so that a read or write past the end shows in the values.
     buffers[name] = { buffer, offset: 0, size: Math.max(4, values.byteLength) };
   }
-  const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims, label: 'verify' });
+  const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims, parts, label: 'verify' });
   owned.push(launch.dimsBuffer);
   const pass = encoder.beginComputePass({ label: `verify ${kernel.name}` });
   encodeLaunch(pass, launch);

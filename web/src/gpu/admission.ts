@@ -3,6 +3,7 @@
  * micro-batch sizes, and how much GPU memory can really be had. The check is remembered by adapter, model and the
  * kernels' own text, which stands for the build; the times are measured anew at every visit.
  */
+import { learnRates } from '../../../shaders/watchdog.ts';
 import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
 import { predictedBytes } from '../../../swarm/memory.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages.ts';
@@ -74,6 +75,10 @@ async function layerTimes({ gpu, model, train, now }: Applicant): Promise<Profil
   }
   const times: Profile['layers'] = [];
   for (const samples of sizes) times.push(await timeLayer(stage, model, samples, sequence, now));
+  const { forward, backward } = stage.launchesOf(0);
+  const predicted = [...forward, ...backward].reduce((sum, { seconds }) => sum + seconds, 0);
+  const [largest] = times.slice(-1);
+  learnRates(gpu.device, gpu.family, predicted, largest.forwardSeconds + largest.backwardSeconds);
   stage.close();
   return times;
 }

@@ -8,6 +8,7 @@ import { addInto } from '../../../shaders/addInto.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
 import { type Arena, arena, segmentsIn } from '../../../swarm/layout.ts';
@@ -71,9 +72,9 @@ async function createShard(
     ? { buffer: first.gradientsBuffer(work.block), arena: first.arena(work.block) }
     : { buffer: buffers.get(`sum/${key}`), arena: own };
   const launch = async (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims): Promise<Launch> => {
-    const variant = kernel.variant(gpu.family, dims);
-    const pipeline = await gpu.pipelines.get(kernel, variant);
-    return createLaunch({ device: gpu.device, pipeline, kernel, variant, buffers: slices, dims, label: key });
+    const choice = chooseLaunch(gpu.device, gpu.family, kernel, dims);
+    const pipeline = await gpu.pipelines.get(kernel, choice.variant);
+    return createLaunch({ device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key });
   };
   // In place the shard is a whole arena of its stage, so the sum is laid out as the shard's own buffers are.
   const sumFloats = own.floats;

@@ -6,6 +6,7 @@ import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { createLaunch, encodeLaunch, type Launch, type PipelineCache } from '../../../shaders/launch.ts';
 import { rotaryTable } from '../../../shaders/rotary.ts';
 import { sortTokens } from '../../../shaders/sortTokens.ts';
+import { chooseLaunch, submitsOf } from '../../../shaders/watchdog.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
 import { ROTARY, rotaryOf, type StageSize, sharedBuffers, stageBuffers } from '../../../swarm/memory.ts';
@@ -87,15 +88,16 @@ export class GpuStage implements Stage {
       }
     }
     const all = [...works.values()].flatMap((work) => [...work.forward, ...work.evaluation, ...work.backward]);
-    await pipelines.precompile(all.map(({ kernel, dims }) => [kernel, kernel.variant(family, dims)]));
+    const choose = ({ kernel, dims }: Dispatch) => chooseLaunch(device, family, kernel, dims);
+    await pipelines.precompile(all.map((dispatch) => [dispatch.kernel, choose(dispatch).variant]));
     const made = new Map<Dispatch, Launch>();
     const launch = async (dispatch: Dispatch): Promise<Launch> => {
       const known = made.get(dispatch);
       if (known) return known;
       const { kernel, dims, buffers, label } = dispatch;
-      const variant = kernel.variant(family, dims);
-      const pipeline = await pipelines.get(kernel, variant);
-      const launched = createLaunch({ device, pipeline, kernel, variant, buffers, dims, label });
+      const choice = choose(dispatch);
+      const pipeline = await pipelines.get(kernel, choice.variant);
+      const launched = createLaunch({ device, pipeline, kernel, ...choice, buffers, dims, label });
       made.set(dispatch, launched);
       return launched;
     };
@@ -208,12 +210,15 @@ export class GpuStage implements Stage {
     this.#buffers.close();
   }
 
+  /** One submit, or as few as a watchdog allows. */
   #submit(label: string, launches: readonly Launch[]): void {
-    const encoder = this.#gpu.device.createCommandEncoder({ label });
-    const pass = encoder.beginComputePass({ label });
-    for (const launch of launches) encodeLaunch(pass, launch);
-    pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    for (const part of submitsOf(launches)) {
+      const encoder = this.#gpu.device.createCommandEncoder({ label });
+      const pass = encoder.beginComputePass({ label });
+      for (const launch of part) encodeLaunch(pass, launch);
+      pass.end();
+      this.#gpu.device.queue.submit([encoder.finish()]);
+    }
   }
 
   /** The table of the rotary positions never changes. */

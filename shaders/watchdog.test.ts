@@ -1,0 +1,58 @@
+/** What is predicted of a launch and what is cut for it: without a GPU. */
+import { expect, test } from 'vitest';
+import { invariant } from '../swarm/base.ts';
+import { matmul } from './matmul.ts';
+import { partsOf } from './parts.ts';
+import {
+  chooseLaunch,
+  LONGEST_DISPATCH_SECONDS,
+  LONGEST_SUBMIT_SECONDS,
+  learnRates,
+  ratesOf,
+  submitsOf,
+} from './watchdog.ts';
+
+const product = matmul({ layout: 'NN' });
+const device = (): GPUDevice => ({}) as GPUDevice; // a key, no more
+/** 2·M·N·K = 1 GFLOP. */
+const dims = { M: 1000, N: 1000, K: 500 };
+
+test('[AD5] a device is taken to be slow until a layer was measured; then its rates follow the measurement', () => {
+  const one = device();
+  const before = ratesOf(one, 'gpu');
+  // A layer predicted to take a second took 10 ms: a hundred times as fast.
+  learnRates(one, 'gpu', 1, 0.01);
+  expect(ratesOf(one, 'gpu').flopsPerSecond).toBeCloseTo(100 * before.flopsPerSecond, -3);
+  expect(ratesOf(one, 'gpu').bytesPerSecond).toBeCloseTo(100 * before.bytesPerSecond, -3);
+  expect(ratesOf(device(), 'gpu')).toEqual(before);
+  learnRates(one, 'gpu', 0, 0.01); // nothing was predicted: nothing is learned
+  expect(ratesOf(one, 'gpu').flopsPerSecond).toBeCloseTo(100 * before.flopsPerSecond, -3);
+});
+
+test.each([2e9, 1e10, 3e11, 1e13])(
+  '[AD5] at %d FLOP/s no dispatch of a product is to take longer than 100 ms',
+  (flops) => {
+    const one = device();
+    const assumed = ratesOf(one, 'gpu').flopsPerSecond;
+    learnRates(one, 'gpu', 1, assumed / flops);
+    const { variant, parts, seconds } = chooseLaunch(one, 'gpu', product, dims);
+    expect(seconds).toBeCloseTo(1e9 / flops, 6);
+    const boxes = partsOf(variant.workgroups(dims), parts);
+    const [x, y, z] = variant.workgroups(dims);
+    for (const { size } of boxes) {
+      const share = (size[0] * size[1] * size[2]) / (x * y * z);
+      expect(seconds * share).toBeLessThanOrEqual(LONGEST_DISPATCH_SECONDS);
+    }
+    expect(variant.inParts ?? false).toBe(boxes.length > 1);
+    invariant(flops < 1e12 || boxes.length === 1, 'a fast device cuts nothing');
+  },
+);
+
+test('[AD5] a pass is cut into submits of 200 ms, in order; a short one is one submit', () => {
+  const launches = (...milliseconds: number[]) => milliseconds.map((ms, id) => ({ id, seconds: ms / 1000 }));
+  const ids = (...milliseconds: number[]) =>
+    submitsOf(launches(...milliseconds)).map((submit) => submit.map(({ id }) => id));
+  expect(ids(10, 20, 30)).toEqual([[0, 1, 2]]);
+  expect(ids(150, 60, 60, 60, 500, 1)).toEqual([[0], [1, 2, 3], [4], [5]]);
+  expect(LONGEST_SUBMIT_SECONDS).toBe(0.2);
+});

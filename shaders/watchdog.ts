@@ -1,0 +1,76 @@
+/**
+ * How long a dispatch may take. Windows resets a GPU after two seconds, browsers end the GPU's process, and a page shares
+ * the GPU with whatever draws the screen: so no dispatch is to take longer than 100 ms and no submit much longer than 200.
+ * The one idea: time is predicted from the kernel's `cost` and two rates of the device, which are assumed low until the
+ * admission has measured a layer; only the number of parts follows from it, and parts never change a bit (parts.ts).
+ */
+import type { AdapterFamily, Dims, Kernel, Variant } from './kernel.ts';
+import { inParts } from './parts.ts';
+
+export const LONGEST_DISPATCH_SECONDS = 0.1;
+export const LONGEST_SUBMIT_SECONDS = 0.2;
+/** Of a layer's mean rate the slowest kernels (attention, sums down the columns) reach a third. */
+const SLOWEST_SHARE = 1 / 3;
+
+export interface DispatchRates {
+  readonly flopsPerSecond: number;
+  readonly bytesPerSecond: number;
+}
+
+/** A weak phone's GPU; SwiftShader on two cores, whose admission comes before anything large. */
+const ASSUMED: Readonly<Record<AdapterFamily, DispatchRates>> = {
+  gpu: { flopsPerSecond: 2e10, bytesPerSecond: 4e9 },
+  software: { flopsPerSecond: 1e10, bytesPerSecond: 4e9 },
+};
+
+const measured = new WeakMap<GPUDevice, DispatchRates>();
+
+/** What this device is taken to do on average over a layer. */
+export const ratesOf = (device: GPUDevice, family: AdapterFamily): DispatchRates =>
+  measured.get(device) ?? ASSUMED[family];
+
+/** A layer that was predicted to take `predictedSeconds` took `seconds`. */
+export function learnRates(device: GPUDevice, family: AdapterFamily, predictedSeconds: number, seconds: number): void {
+  if (!(predictedSeconds > 0 && seconds > 0)) return;
+  const { flopsPerSecond, bytesPerSecond } = ratesOf(device, family);
+  const factor = predictedSeconds / seconds;
+  measured.set(device, { flopsPerSecond: flopsPerSecond * factor, bytesPerSecond: bytesPerSecond * factor });
+}
+
+/** Mean time of a whole launch at these rates: bound by arithmetic or by memory. */
+export function predictedSeconds(kernel: Kernel, dims: Dims, rates: DispatchRates): number {
+  const { flops, bytes } = kernel.cost(dims);
+  return Math.max(flops / rates.flopsPerSecond, bytes / rates.bytesPerSecond);
+}
+
+/** How a launch is compiled and cut on this device. */
+export interface LaunchChoice {
+  readonly variant: Variant;
+  /** Dispatches, at least; more where the grid is larger than WebGPU allows. */
+  readonly parts: number;
+  /** Predicted time of all of them. */
+  readonly seconds: number;
+}
+
+export function chooseLaunch(device: GPUDevice, family: AdapterFamily, kernel: Kernel, dims: Dims): LaunchChoice {
+  const seconds = predictedSeconds(kernel, dims, ratesOf(device, family));
+  const parts = Math.max(1, Math.ceil(seconds / SLOWEST_SHARE / LONGEST_DISPATCH_SECONDS));
+  return { variant: inParts(kernel.variant(family, dims), dims, parts), parts, seconds };
+}
+
+/** Launches, in order, for each submit of a pass. */
+export function submitsOf<T extends { readonly seconds: number }>(launches: readonly T[]): readonly (readonly T[])[] {
+  const submits: T[][] = [[]];
+  let seconds = 0;
+  for (const launch of launches) {
+    const last = submits[submits.length - 1];
+    if (last.length > 0 && seconds + launch.seconds > LONGEST_SUBMIT_SECONDS) {
+      submits.push([launch]);
+      seconds = launch.seconds;
+    } else {
+      last.push(launch);
+      seconds += launch.seconds;
+    }
+  }
+  return submits;
+}
