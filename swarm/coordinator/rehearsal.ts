@@ -204,6 +204,10 @@ export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Ef
   const before = run.state;
   if (event.type === 'donorJoined') run.connected.add(event.peer);
   if (event.type === 'donorGone') disconnect(run, event.peer);
+  if (event.type === 'sentBack' && event.toStep < run.store.commits.length) {
+    run.store.checkpoint = event.toStep;
+    run.ended = null;
+  }
   if (event.type === 'donorSaid' && event.message.type === 'ready' && event.message.epoch === run.store.epoch) {
     run.ready.add(event.peer);
     const members = run.store.plan === null ? [] : peers(run.store.plan);
@@ -261,7 +265,11 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
         toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep,
         'back to a checkpoint',
       );
-      invariant(atStep - toStep <= unsavedLimit(config) + run.departures, 'no more is lost than may be unsaved');
+      const isWanted = event.type === 'sentBack';
+      invariant(
+        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures,
+        'no more is lost than may be unsaved',
+      );
       const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
       invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
       store.commits.length = toStep;

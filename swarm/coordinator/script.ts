@@ -27,6 +27,8 @@ export interface Script {
   gone(name: string): void;
   say(name: string, message: DonorMessage): void;
   operator(command: OperatorCommand): void;
+  /** `earned`: by this donor alone, with each step that is given up. */
+  sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
   holdLastStep(held: boolean): void;
   gatheringEnded(): void;
   propose(proposal: Proposal | null): void;
@@ -87,6 +89,11 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     joinGiving: (memoryBytes, name) =>
       event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, memoryBytes }),
     gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
+    sendBack: (toStep, { name, tokens }) => {
+      const steps = run.store.commits.slice(toStep);
+      const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
+      event({ type: 'sentBack', toStep, earned });
+    },
     holdLastStep: (held) => event({ type: 'lastStepHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
     propose: (proposal) => event({ type: 'planProposed', proposal }),

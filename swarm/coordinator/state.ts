@@ -75,6 +75,12 @@ export type CoordinatorEvent =
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage }
   | { readonly type: 'operatorSaid'; readonly command: OperatorCommand }
+  /** The operator sent the run back to a checkpoint that is kept; `earned`: every step from there on, with its ledger. */
+  | {
+      readonly type: 'sentBack';
+      readonly toStep: number;
+      readonly earned: CoordinatorState['unsaved'];
+    }
   /** A donor is about to come that is to compute the last step at least; with `held` false it is here, or never comes. */
   | { readonly type: 'lastStepHeld'; readonly held: boolean }
   /** Expected donors that are not here by now are not waited for any more. */

@@ -36,6 +36,8 @@ function handle(turn: Turn, event: CoordinatorEvent) {
       return hear(turn, event.peer, event.message);
     case 'operatorSaid':
       return obey(turn, event.command);
+    case 'sentBack':
+      return sentBack(turn, event);
     case 'lastStepHeld':
       change(turn, { lastStepHeld: event.held });
       if (turn.state.phase.name === 'holding') boundary(turn);
@@ -99,6 +101,16 @@ function obey(turn: Turn, command: OperatorCommand) {
   if (!idle) return considerInterruption(turn);
   forgive(turn);
   planAnew(turn, `the operator said ${command}`);
+}
+
+function sentBack(turn: Turn, { toStep, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>) {
+  const { phase, committedSteps } = turn.state;
+  if (toStep >= committedSteps) return;
+  change(turn, { newestCheckpointStep: toStep, unsaved: earned });
+  // One that is over begins again with whoever is still there.
+  if (phase.name === 'finished') change(turn, { phase: { name: 'paused' } });
+  forgive(turn);
+  planAnew(turn, `the operator sent the run back to checkpoint ${toStep}`);
 }
 
 function expire(turn: Turn) {
