@@ -10,14 +10,16 @@ import { Drift, isOff } from '../swarm/autoplan/drift.ts';
 import { type Batch, hasTimes, type PeerProfile, returnedProfile, workSeconds } from '../swarm/autoplan/peerProfile.ts';
 import { corrected, SpanWindow, workDone } from '../swarm/autoplan/spans.ts';
 import { isWorth, movingSeconds } from '../swarm/autoplan/worth.ts';
-import { type PeerId, type Result, success } from '../swarm/base.ts';
+import { type PeerId, peerId, type Result, success } from '../swarm/base.ts';
 import type { Effect, Proposal } from '../swarm/coordinator/state.ts';
 import type { Limits } from '../swarm/limits.ts';
+import { predictedBytes } from '../swarm/memory.ts';
 import type { LinkReport, PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
 import { type Plan, peers as peersOf } from '../swarm/plan.ts';
-import { clusterCosts } from '../swarm/planner/clusterCosts.ts';
+import { type ClusterCosts, clusterCosts } from '../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../swarm/planner/clusterPlan.ts';
+import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps } from '../swarm/planner/fit.ts';
 import { forecast } from '../swarm/planner/forecast.ts';
 import { planAtOnce, planInSlices } from './planSearch.ts';
@@ -27,6 +29,8 @@ const PREPARE_SECONDS = 3;
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
 const STEPS_KEPT = 32;
+/** Every GPU that passes the admission has so much. */
+const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
 
 export interface AutoPlannerOptions {
   readonly model: Model;
@@ -35,6 +39,8 @@ export interface AutoPlannerOptions {
   readonly now: () => number;
   /** Resolves when everything that was waiting has had its turn. */
   readonly rest: () => Promise<void>;
+  /** It keeps profiles and predicts, but changes no plan. */
+  readonly onlyPredicts?: boolean;
 }
 
 /** The run, as far as its planner sees it. */
@@ -81,8 +87,15 @@ export class AutoPlanner {
   #prepareSeconds = PREPARE_SECONDS;
   #steps: number[] = [];
 
+  /** What the admission tries at most: the whole model on one donor. */
+  readonly #wholeBytes: number;
+
   constructor(options: AutoPlannerOptions) {
     this.#options = options;
+    const { model, batch } = options;
+    const alone = peerId('alone');
+    const whole = equalSplit(model, batch.samples, [alone]);
+    this.#wholeBytes = predictedBytes(model, whole, alone, batch.sequence);
   }
 
   attach(host: PlannerHost): void {
@@ -104,7 +117,7 @@ export class AutoPlanner {
 
   /** Before the coordinator hears of it. `last`: what it measured on an earlier visit. */
   measured(peer: PeerId, profile: Profile, limits: Limits, last: PeerProfile | null): void {
-    const returned = returnedProfile(profile, last);
+    const returned = returnedProfile({ ...profile, memoryBytes: this.#memory(profile, limits) }, last);
     this.#donors.set(peer, { profile: returned, planned: returned, limits, spans: new SpanWindow(), expected: null });
     this.#atOnce = null;
     this.consider(`${peer} joins`);
@@ -171,6 +184,7 @@ export class AutoPlanner {
 
   /** Soon, beside everything else. */
   consider(reason: string): void {
+    if (this.#options.onlyPredicts) return;
     this.#reasons.push(reason);
     this.#judging ??= this.#judgeAll().finally(() => {
       this.#judging = null;
@@ -207,6 +221,12 @@ export class AutoPlanner {
       return { peer, profile: { ...profile, memoryBytes }, limits: known.limits };
     });
     return clusterAtHand(donors, this.#links);
+  }
+
+  /** What it tried is all it has only where it could not have it: the whole model may need less than any GPU has. */
+  #memory({ memoryBytes }: Profile, { memoryBytes: cap }: Limits): number {
+    const wanted = Math.min(this.#wholeBytes, cap ?? Number.POSITIVE_INFINITY);
+    return memoryBytes >= wanted ? Math.max(memoryBytes, LEAST_MEMORY_BYTES) : memoryBytes;
   }
 
   /** With what its newest spans say. */
@@ -280,7 +300,7 @@ export class AutoPlanner {
     this.#atOnce = null;
     this.#steps = [];
     this.#begunMs = this.#options.now();
-    const predictedSeconds = this.#predicted(plan);
+    const predictedSeconds = this.predicted(plan);
     const { reasons = [], idle = [] } = this.#answers.get(plan) ?? {};
     const words = [...reasons, ...idle.map((one) => `${one.peer} is left idle: ${one.reason}.`)];
     this.#planning = { epoch, reason, predictedSeconds, measuredSeconds: null, reasons: words, verdict: null };
@@ -288,13 +308,17 @@ export class AutoPlanner {
     this.#host?.record(JSON.stringify({ epoch, schedule: plan.schedule, predictedSeconds, reasons: words }));
   }
 
-  /** Null where a member has measured nothing. */
-  #predicted(plan: Plan, profileOf?: (known: Known) => PeerProfile): number | null {
-    const { model, batch } = this.#options;
+  /** Seconds of a step, by what is known now; null where a member has measured nothing. */
+  predicted(plan: Plan, profileOf?: (known: Known) => PeerProfile): number | null {
     const members = peersOf(plan);
-    const cluster = this.#cluster(members, new Map(), profileOf);
-    if (cluster.peers.length < members.length) return null;
-    return forecast(clusterCosts({ model, batch, cluster }), plan).stepSeconds;
+    const costs = this.costs(members, profileOf);
+    return costs.peers.length < members.length ? null : forecast(costs, plan).stepSeconds;
+  }
+
+  /** Of those among them who have measured anything. */
+  costs(peers: readonly PeerId[], profileOf?: (known: Known) => PeerProfile): ClusterCosts {
+    const { model, batch } = this.#options;
+    return clusterCosts({ model, batch, cluster: this.#cluster(peers, new Map(), profileOf) });
   }
 
   #started(): void {
@@ -307,7 +331,7 @@ export class AutoPlanner {
     const plan = this.#host?.planned().plan;
     const expected = this.#planning?.predictedSeconds ?? null;
     if (!plan || expected === null) return;
-    const seconds = this.#predicted(plan, ({ planned }) => planned);
+    const seconds = this.predicted(plan, ({ planned }) => planned);
     if (seconds !== null && isOff(seconds, expected))
       this.consider('links are others than those that were planned with');
   }

@@ -24,18 +24,20 @@ export interface PlanWishes {
   readonly auto?: boolean;
 }
 
-type Terms = Pick<RunTerms, 'makePlan' | 'capacity' | 'awaitsProposals'> & { readonly planner?: AutoPlanner };
+export type PlanTerms = Pick<RunTerms, 'makePlan' | 'capacity' | 'awaitsProposals'> & {
+  readonly planner?: AutoPlanner;
+};
 
 /** Idle donors cost a run nothing: all who come are offered to the planner. */
 const AUTO_CAPACITY = 1_000;
 
-function autoTerms(model: Model, batch: Batch): Terms {
+function autoTerms(model: Model, batch: Batch): PlanTerms {
   const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const planner = new AutoPlanner({ model, batch, now: () => performance.now(), rest });
   return { planner, makePlan: planner.makePlan, capacity: AUTO_CAPACITY, awaitsProposals: true };
 }
 
-export function planTerms(model: Model, batch: Batch, { plan, auto, ...wishes }: PlanWishes): Terms {
+export function planTerms(model: Model, batch: Batch, { plan, auto, ...wishes }: PlanWishes): PlanTerms {
   if (auto) return autoTerms(model, batch);
   const places = plan === undefined ? null : peers(plan).length;
   const split = plan === undefined ? wishes : { schedule: plan.schedule };

@@ -25,7 +25,7 @@ import type { NetworkOptions } from './network.ts';
 import { addOperatorApi, throttled } from './operatorApi.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { withLinks } from './operatorSource.ts';
-import { type PlanWishes, planTerms } from './planning.ts';
+import { type PlanTerms, type PlanWishes, planTerms } from './planning.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
 
@@ -50,6 +50,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly data: DataDirectory;
   readonly runName: string;
   readonly log: Log;
+  /** In place of wishes: who makes the plans. */
+  readonly terms?: PlanTerms;
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
   readonly host?: string;
@@ -153,7 +155,8 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     blobs: data.blobs,
     name: runName,
     log,
-    ...planTerms(model, { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength }, options),
+    ...(options.terms ??
+      planTerms(model, { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength }, options)),
     expectedDonors: options.expectedDonors ?? null,
   });
 }

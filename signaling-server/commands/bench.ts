@@ -10,6 +10,7 @@ import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '..
 import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { openDawn } from './benchDawn.ts';
+import { addPlanBench } from './benchPlan.ts';
 import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -69,6 +70,7 @@ export function addBenchCommand(program: Command): void {
     .option('--json', 'one JSON document on standard output')
     .action(kernels);
   addTransportBench(bench);
+  addPlanBench(bench);
   bench
     .command('server')
     .description('donors that one server holds, how fast they join, messages it passes on')

@@ -19,7 +19,7 @@ interface Run {
 export class Drift {
   readonly #runs = new Map<PeerId, Run>();
 
-  /** A step's work of one donor; true when it has drifted with it. */
+  /** A step's work of one donor; true when it has drifted with it, once until `clear`. */
   step(peer: PeerId, measured: number, expected: number): boolean {
     if (!isOff(measured, expected)) {
       this.#runs.delete(peer);
@@ -29,7 +29,7 @@ export class Drift {
     const run = this.#runs.get(peer);
     const steps = run?.slower === slower ? run.steps + 1 : 1;
     this.#runs.set(peer, { slower, steps });
-    return steps >= DRIFT_STEPS;
+    return steps === DRIFT_STEPS;
   }
 
   /** Profiles and plan are looked at anew. */
