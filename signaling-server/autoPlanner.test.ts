@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
+import type { PeerProfile } from '../swarm/autoplan/peerProfile.ts';
 import { type PeerId, peerId } from '../swarm/base.ts';
 import type { Effect, Proposal } from '../swarm/coordinator/state.ts';
 import { modelFromConfig } from '../swarm/families.ts';
-import { type Limits, NO_LIMITS } from '../swarm/limits.ts';
+import { NO_LIMITS } from '../swarm/limits.ts';
 import type { LinkReport, Profile, ReportMessage } from '../swarm/messages.ts';
 import { type Plan, peers, problems } from '../swarm/plan.ts';
-import { AutoPlanner } from './autoPlanner.ts';
+import { AutoPlanner, type KeptProfiles } from './autoPlanner.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
@@ -27,14 +28,16 @@ const profile = (seconds: number): Profile => ({
 
 /** A run that takes every proposal at once. */
 class Rehearsal {
-  readonly planner = new AutoPlanner({ model, batch, now: () => performance.now(), rest: async () => {} });
+  readonly planner: AutoPlanner;
   readonly offer: PeerId[] = [];
   readonly proposals: (Proposal | null)[] = [];
   readonly records: string[] = [];
   plan: Plan | null = null;
   epoch = 0;
 
-  constructor() {
+  constructor(kept?: KeptProfiles) {
+    const options = { model, batch, now: () => performance.now(), rest: async () => {} };
+    this.planner = new AutoPlanner({ ...options, ...(kept && { kept }) });
     this.planner.attach({
       planned: () => ({ offer: [...this.offer], plan: this.plan }),
       propose: (proposal) => {
@@ -46,9 +49,9 @@ class Rehearsal {
     });
   }
 
-  async joins(peer: PeerId, measured: Profile, limits: Limits = NO_LIMITS): Promise<void> {
+  async joins(peer: PeerId, measured: Profile, limits = NO_LIMITS, donor: string | null = null): Promise<void> {
     this.offer.push(peer);
-    this.planner.measured(peer, measured, limits, null);
+    this.planner.measured(peer, measured, limits, donor);
     if (this.plan === null) this.makePlan();
     await this.planner.settled();
   }
@@ -166,6 +169,24 @@ test('[AP4] links are taken for good until they are measured; slow ones leave a 
   for (let step = 0; step < 10; step++) run.step(step, () => 0.002, [slow(A), slow(B)]);
   await run.planner.settled();
   expect(peers(run.plan as Plan)).toHaveLength(1);
+});
+
+test('[AP6] a donor that is remembered starts from its last numbers, and they are kept when it goes', async () => {
+  const saved = new Map<string, PeerProfile>();
+  const kept = {
+    profile: (donor: string) => saved.get(donor) ?? null,
+    save: (donor: string, last: PeerProfile) => void saved.set(donor, last),
+  };
+  const first = new Rehearsal(kept);
+  await first.joins(A, profile(0.01), NO_LIMITS, 'key of a');
+  await first.joins(B, profile(0.01));
+  for (let step = 0; step < 6; step++) first.step(step, (peer) => (peer === A ? 0.05 : 0.01));
+  first.planner.gone(A);
+  expect([...saved.keys()]).toEqual(['key of a']);
+  const again = new Rehearsal(kept);
+  await again.joins(C, profile(0.01), NO_LIMITS, 'key of a');
+  await again.joins(B, profile(0.01));
+  expect(samplesOf(again.plan, B)).toBeGreaterThan(2 * samplesOf(again.plan, C));
 });
 
 test('[AP1] donors of whom nobody measured anything are taken for equals', async () => {

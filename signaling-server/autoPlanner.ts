@@ -39,8 +39,15 @@ export interface AutoPlannerOptions {
   readonly now: () => number;
   /** Resolves when everything that was waiting has had its turn. */
   readonly rest: () => Promise<void>;
+  /** What donors measured on their last visits. */
+  readonly kept?: KeptProfiles;
   /** It keeps profiles and predicts, but changes no plan. */
   readonly onlyPredicts?: boolean;
+}
+
+export interface KeptProfiles {
+  profile(donor: string): PeerProfile | null;
+  save(donor: string, profile: PeerProfile): void;
 }
 
 /** The run, as far as its planner sees it. */
@@ -62,6 +69,8 @@ export interface PlannerHost {
 export type Planning = NonNullable<Snapshot['planning']>;
 
 interface Known {
+  /** By which it is remembered. */
+  readonly donor: string | null;
   profile: PeerProfile;
   limits: Limits;
   readonly spans: SpanWindow;
@@ -109,16 +118,24 @@ export class AutoPlanner {
     return { ...this.#planning, measuredSeconds: sorted[Math.floor((sorted.length - 1) / 2)] ?? null };
   }
 
-  /** As it is known by now, to be kept for its next visit. */
+  /** As it is known by now. */
   profile(peer: PeerId): PeerProfile | null {
     const known = this.#donors.get(peer);
     return known ? this.#fresh(known) : null;
   }
 
-  /** Before the coordinator hears of it. `last`: what it measured on an earlier visit. */
-  measured(peer: PeerId, profile: Profile, limits: Limits, last: PeerProfile | null): void {
+  /** Before the coordinator hears of it. A donor that is remembered starts from its last numbers. */
+  measured(peer: PeerId, profile: Profile, limits: Limits, donor: string | null): void {
+    const last = (donor !== null && this.#options.kept?.profile(donor)) || null;
     const returned = returnedProfile({ ...profile, memoryBytes: this.#memory(profile, limits) }, last);
-    this.#donors.set(peer, { profile: returned, planned: returned, limits, spans: new SpanWindow(), expected: null });
+    this.#donors.set(peer, {
+      donor,
+      profile: returned,
+      planned: returned,
+      limits,
+      spans: new SpanWindow(),
+      expected: null,
+    });
     this.#atOnce = null;
     this.consider(`${peer} joins`);
   }
@@ -140,6 +157,7 @@ export class AutoPlanner {
   }
 
   gone(peer: PeerId): void {
+    this.#keep(this.#donors.get(peer));
     this.#donors.delete(peer);
     this.#links.delete(peer);
     this.#atOnce = null;
@@ -168,6 +186,7 @@ export class AutoPlanner {
   performing(effect: Effect): void {
     if (effect.type === 'storeEpoch') this.#began(effect.epoch, effect.plan, effect.reason);
     if (effect.type === 'send' && effect.message.type === 'start') this.#started();
+    if (effect.type === 'storeCheckpoint') for (const known of this.#donors.values()) this.#keep(known);
     if (effect.type !== 'storeCommit') return;
     this.#steps = [...this.#steps, effect.record.seconds].slice(-STEPS_KEPT);
     if ((effect.record.step + 1) % LOOK_EVERY_STEPS === 0) this.#lookAtLinks();
@@ -193,7 +212,15 @@ export class AutoPlanner {
 
   /** Nothing is judged any more. */
   close(): void {
+    for (const known of this.#donors.values()) this.#keep(known);
     this.#host = null;
+  }
+
+  /** For its next visit: what its spans said. */
+  #keep(known: Known | undefined): void {
+    if (!known || known.donor === null) return;
+    const profile = this.#fresh(known);
+    if (profile.ratios.length > 0) this.#options.kept?.save(known.donor, profile);
   }
 
   /** Resolves when nothing is being judged. */

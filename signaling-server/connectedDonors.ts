@@ -7,6 +7,7 @@ import { type PeerId, peerId } from '../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../swarm/limits.ts';
 import type { AdapterProfile, HelloMessage, Profile, RefusalReason, ServerMessage } from '../swarm/messages.ts';
 import type { DonorLink } from './donorSocket.ts';
+import { donorHash } from './profileStore.ts';
 
 export interface Connection {
   readonly peer: PeerId;
@@ -14,6 +15,8 @@ export interface Connection {
   /** Bearer of its HTTP calls. */
   readonly token: string;
   readonly adapter: AdapterProfile;
+  /** By which its last measurements are kept; null: it is remembered by nothing. */
+  readonly donor: string | null;
   limits: Limits;
   /** Null until its GPU is checked and measured: nobody plans with it before. */
   profile: Profile | null;
@@ -29,10 +32,11 @@ export class ConnectedDonors {
   }
 
   /** A new name and a new token, on each connection. */
-  enter({ adapter, limits = NO_LIMITS }: HelloMessage, link: DonorLink): Connection {
+  enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink): Connection {
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
-    const connection: Connection = { peer, link, token, adapter, limits, profile: null, uploadBytes: 0 };
+    const donor = key === undefined ? null : donorHash(key, adapter);
+    const connection: Connection = { peer, link, token, adapter, donor, limits, profile: null, uploadBytes: 0 };
     this.#connections.set(peer, connection);
     return connection;
   }

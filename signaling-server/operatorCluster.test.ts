@@ -22,6 +22,7 @@ function donor(id: string, speed: number, layers = [layer(1, 0.01), layer(4, 0.0
     } as unknown as Connection['link'],
     token: '',
     adapter: SCRIPTED_ADAPTER,
+    donor: null,
     limits: { ...NO_LIMITS, speed, uploadBytesPerSecond: 2e6 },
     profile: { layers, memoryBytes: 1e9, checkedKernels: 0 },
     uploadBytes: 0,

@@ -300,8 +300,8 @@ export class ActiveRun implements DonorHost {
   #join(connection: Connection): void {
     this.joined.push(connection.peer);
     this.history.joined(connection, this.committedSteps);
-    const { peer, profile, limits } = connection;
-    if (profile) this.#options.planner?.measured(peer, profile, limits, null);
+    const { peer, profile, limits, donor } = connection;
+    if (profile) this.#options.planner?.measured(peer, profile, limits, donor);
     this.#tell(connection);
   }
 

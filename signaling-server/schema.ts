@@ -83,6 +83,18 @@ export const MIGRATIONS: readonly string[] = [
   -- kept: the operator wants it beyond the newest ones
   ALTER TABLE checkpoint ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;
   `,
+  // 2 to 3: what returning donors measured last (profileStore.ts)
+  `
+  CREATE TABLE profile (
+    run TEXT NOT NULL REFERENCES run(name),
+    -- SHA-256 of the key that the donor's browser remembers, and of its adapter
+    donor TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    savedAtMs INTEGER NOT NULL,
+    PRIMARY KEY (run, donor)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX profileByAge ON profile (run, savedAtMs);
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

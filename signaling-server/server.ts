@@ -16,6 +16,7 @@ import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import { type Access, isSameOrigin } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
+import type { KeptProfiles } from './autoPlanner.ts';
 import { parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
@@ -149,14 +150,18 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
   data.store.setActive(runName);
   const { file } = parseDocument(row.document);
   const model = modelOf(file);
+  const batch = { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength };
+  const kept: KeptProfiles = {
+    profile: (donor) => data.store.profile(runName, donor),
+    save: (donor, profile) => data.store.saveProfile(runName, donor, profile, Date.now()),
+  };
   return new ActiveRun({
     ...options,
     store: data.store,
     blobs: data.blobs,
     name: runName,
     log,
-    ...(options.terms ??
-      planTerms(model, { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength }, options)),
+    ...(options.terms ?? planTerms(model, batch, options, kept)),
     expectedDonors: options.expectedDonors ?? null,
   });
 }

@@ -126,6 +126,11 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     adapter: adapterSchema,
     invite: z.string().max(200).optional(),
     limits: limitsSchema.optional(),
+    /** A random name that this browser remembers for this server: its measurements are found again by it. */
+    key: z
+      .string()
+      .regex(/^[\w-]{16,64}$/)
+      .optional(),
   }),
   /** The kernels' check is passed: this donor may be planned for. Once, after `welcome`. */
   z.object({ type: z.literal('measured'), profile: profileSchema }),

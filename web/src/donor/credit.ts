@@ -1,6 +1,6 @@
 /**
  * What this browser gave, run by run, kept on this computer alone. Pure. Only tokens that the server has counted, those
- * of committed steps, are in it; the server knows connections, not people, so that this record is all there is.
+ * of committed steps, are in it; the server keeps no credit of a browser, so that this record is all there is.
  */
 import { z } from 'zod';
 

@@ -12,6 +12,7 @@ import { Mesh } from '../net/mesh.ts';
 import { Signaling, type SignalingState } from '../net/signaling.ts';
 import { openWebSocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
+import { donorKey } from './keeper.ts';
 import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
 import { type DonorEvent, type DonorState, due, isBarred, isMember, mayDonate } from './state.ts';
@@ -197,6 +198,7 @@ export class Donor implements DonorPage {
     this.#signaling = new Signaling({
       adapter,
       invite: this.#invite,
+      key: donorKey(),
       limits: () => this.#live.current.limits,
       open: () => openWebSocket(SOCKET_PATH),
       wait: (milliseconds) => this.#wait(milliseconds),

@@ -9,6 +9,7 @@ import { contributedTokens, type DonorState } from './state.ts';
 const SETTINGS = 'shoal.settings';
 const CREDIT = 'shoal.credit';
 const TRAFFIC = 'shoal.minuteBytes';
+const KEY = 'shoal.key';
 
 function read(key: string): string | null {
   try {
@@ -25,6 +26,15 @@ function write(key: string, value: string | null): void {
   } catch {
     // as above
   }
+}
+
+/**
+ * A random name of this browser, by which the server finds what it measured on its last visit. It says nothing of the
+ * person, goes to this server alone, and is forgotten with the rest of what the browser keeps; null: it keeps nothing.
+ */
+export function donorKey(): string | null {
+  if (read(KEY) === null) write(KEY, crypto.randomUUID());
+  return read(KEY);
 }
 
 export class Keeper {

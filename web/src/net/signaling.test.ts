@@ -75,6 +75,7 @@ function conversation(invite: string | null = null) {
   const signaling = new Signaling({
     adapter: ADAPTER,
     invite,
+    key: null,
     limits: () => NO_LIMITS,
     open: () => {
       const socket = new FakeSocket();

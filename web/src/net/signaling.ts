@@ -26,6 +26,8 @@ export interface SignalingOptions {
   readonly adapter: AdapterProfile;
   /** From the link that was opened, where the run is by invitation. */
   readonly invite: string | null;
+  /** By which the server finds what this browser measured last; null: it remembers nothing. */
+  readonly key: string | null;
   /** What this donor gives, asked at each greeting. */
   limits(): Limits;
   open(): DonorWebSocket;
@@ -85,13 +87,14 @@ export class Signaling {
   }
 
   #greet(): void {
-    const { adapter, invite, limits } = this.#options;
+    const { adapter, invite, key, limits } = this.#options;
     const hello: PeerMessage = {
       type: 'hello',
       protocol: PROTOCOL_VERSION,
       adapter,
       limits: limits(),
       ...(invite ? { invite } : {}),
+      ...(key ? { key } : {}),
     };
     this.#socket.send(JSON.stringify(hello));
   }
