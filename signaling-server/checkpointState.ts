@@ -3,6 +3,7 @@
  * values, first moments and second moments of its range one after the other, float32 little-endian; the initial state
  * has values alone, its moments are zero. Any range of any block can be read, however the shards were cut.
  */
+import { statSync } from 'node:fs';
 import { invariant, overlap, type Range, type Result, refusal, success } from '../swarm/base.ts';
 import type { StoredShard } from '../swarm/coordinator/state.ts';
 import type { BlockName, Model } from '../swarm/model.ts';
@@ -49,6 +50,14 @@ export async function stateProblem(blobs: BlobStore, manifest: Manifest): Promis
 /** Bytes of a shard's blob. */
 export const shardBytes = ([from, to]: Range, moments: boolean): number =>
   (to - from) * FLOAT_BYTES * (moments ? STATE_KINDS.length : 1);
+
+/** Bytes of a whole state with its moments. */
+export const stateSize = ({ blocks }: Model): number =>
+  blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements], true), 0);
+
+/** Whether a shard that a donor says it uploaded is here, whole. */
+export const isStored = (blobs: BlobStore, { hash, range }: Pick<StoredShard, 'hash' | 'range'>): boolean =>
+  statSync(blobs.path(hash), { throwIfNoEntry: false })?.size === shardBytes(range, true);
 
 /** Makes this state the newest one, and forgets the blobs that only superseded ones had. */
 export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): void {

@@ -31,6 +31,8 @@ export const SOCKET_BYTES_LIMIT = 4 * MESSAGE_BYTES_LIMIT;
 
 /** The way to a donor, as the run sees it. */
 export interface DonorLink extends RelayPort {
+  /** Of the network, as far as the server sees it. */
+  readonly address: string;
   send(message: ServerMessage): void;
   refuse(reason: RefusalReason, detail: string): void;
   close(): void;
@@ -50,7 +52,8 @@ export interface DonorHost {
 
 type Problem = readonly [reason: RefusalReason, detail: string];
 
-export class DonorSocket {
+export class DonorSocket implements DonorLink {
+  readonly address: string;
   readonly #socket: WebSocket;
   readonly #host: DonorHost;
   readonly #helloTimer: NodeJS.Timeout;
@@ -59,7 +62,8 @@ export class DonorSocket {
   #allowance = MESSAGE_BURST;
   #lastHeardMs: number;
 
-  constructor(socket: WebSocket, host: DonorHost, nowMs: number) {
+  constructor(socket: WebSocket, host: DonorHost, nowMs: number, address = '') {
+    this.address = address;
     this.#socket = socket;
     this.#host = host;
     this.#lastHeardMs = nowMs;

@@ -47,6 +47,11 @@ export class Network {
     this.#plan = plan;
   }
 
+  /** As each donor last told it. */
+  get reports(): ReadonlyMap<PeerId, readonly LinkReport[]> {
+    return this.#reports;
+  }
+
   reported(from: PeerId, links: readonly LinkReport[]): void {
     this.#reports.set(from, links);
   }

@@ -2,13 +2,13 @@
  * What the dashboard calls: a login with the one-time token, the run's snapshot once or as a stream, and the four
  * commands. Everything but the login wants the session cookie, and every change also a page of this very origin.
  */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { OPERATOR_COMMANDS } from '../swarm/watch.ts';
-import { type Access, isSameOrigin } from './access.ts';
-import type { DataDirectory } from './dataDirectory.ts';
-import type { OperatorSession } from './operatorSession.ts';
+import { isSameOrigin } from './access.ts';
+import { addOperatorControls } from './operatorControls.ts';
+import { type OperatorDesk, perMinute, problem } from './operatorDesk.ts';
 import { type OperatorSource, operatorSource, stepTimeline } from './operatorSource.ts';
 import type { ActiveRun } from './run.ts';
 
@@ -25,19 +25,6 @@ const loginBody = z.object({ token: z.string().max(200) });
 const stepQuery = z.object({ step: z.coerce.number().int().min(0) });
 const stepsQuery = z.object({ run: z.string().max(1_000), until: z.coerce.number().int().min(0).optional() });
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
-
-/** What every call of the dashboard works on. */
-export interface OperatorDesk {
-  readonly run: ActiveRun;
-  readonly data: DataDirectory;
-  readonly session: OperatorSession;
-  readonly access: Access;
-}
-
-export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
-  reply.code(status).send({ error: sentence });
-
-export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
 
 export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
   const { run, data, session, access } = desk;
@@ -68,6 +55,7 @@ export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
       return { ok: true };
     });
     api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => operatorSource(run, store)());
+    addOperatorControls(api, desk);
     api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, operatorSource(run, store)));
     api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
       const query = stepQuery.safeParse(request.query);

@@ -1,88 +1,27 @@
 /** What the dashboard is told, through a real server with donors that answer by a script. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decodeWatchMessage, stepTimelineSchema, type WatchMessage } from '../swarm/watch.ts';
-import { addRun, openDataDirectory } from './dataDirectory.ts';
+import { stepTimelineSchema } from '../swarm/watch.ts';
+import { OperatedServer, OPERATED_STEPS as STEPS } from './operatedServer.ts';
 import { eventOf } from './operatorHistory.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
-import { createServer, type Server } from './server.ts';
 
-const STEPS = 40;
-const RUN = {
-  name: 'tiny',
-  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    steps: STEPS,
-    globalBatchSize: 4,
-    sequenceLength: 8,
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-  checkpoint: { everySteps: 10 },
-};
-
-let directory: string;
-const toClose: { close(): unknown }[] = [];
+let operated: OperatedServer;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'shoal-operator-'));
-  mkdirSync(join(directory, 'files'));
-  writeFileSync(join(directory, 'files', 'corpus.txt'), 'Call me Ishmael. Some years ago. '.repeat(9));
-  writeFileSync(join(directory, 'files', 'run.json'), JSON.stringify(RUN));
+  operated = new OperatedServer();
 });
-afterEach(async () => {
-  for (const thing of toClose.splice(0).reverse()) await thing.close();
-  rmSync(directory, { recursive: true, force: true });
-});
-
-async function serve(expectedDonors: number): Promise<Server> {
-  const data = await openDataDirectory(join(directory, 'data'));
-  if (!data.ok) throw new Error(data.reason);
-  toClose.push(data.value);
-  const name = await addRun(data.value, join(directory, 'files', 'run.json'));
-  if (!name.ok) throw new Error(name.reason);
-  const server = await createServer({
-    ...{ data: data.value, runName: name.value, port: 0, log: () => {} },
-    expectedDonors,
-  });
-  if (!server.ok) throw new Error(server.reason);
-  toClose.push(server.value);
-  return server.value;
-}
-
-/** The dashboard's calls with the cookie of a session. */
-async function loggedIn({ url, operatorToken }: Server) {
-  const headers = { 'content-type': 'application/json', origin: url };
-  const login = await fetch(`${url}/api/operator/login`, {
-    ...{ method: 'POST', headers, body: JSON.stringify({ token: operatorToken() }) },
-  });
-  const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
-  return {
-    get: (path: string) => fetch(`${url}${path}`, { headers: { cookie } }),
-    post: (path: string, body: unknown) =>
-      fetch(`${url}${path}`, { method: 'POST', headers: { ...headers, cookie }, body: JSON.stringify(body) }),
-  };
-}
-
-async function shown(get: (path: string) => Promise<Response>): Promise<WatchMessage> {
-  const decoded = decodeWatchMessage(await (await get('/api/snapshot')).text());
-  if (!decoded.ok) throw new Error(decoded.reason);
-  return decoded.value;
-}
+afterEach(() => operated.close());
 
 describe('the dashboard', () => {
   it('[OP1] has every join, plan, checkpoint, departure and operator’s word in order, with their steps', async () => {
-    const server = await serve(2);
-    const { get, post } = await loggedIn(server);
+    const server = await operated.serve(2);
+    const { post } = await operated.logIn();
     const first = new ScriptedDonor(server.url);
     const second = new ScriptedDonor(server.url);
     await second.hears('committed', ({ step }) => step === 20);
     second.vanish();
     await first.hears('standby', ({ state }) => state === 'finished');
     await post('/api/operator/command', { command: 'stop' });
-    const { events, snapshot } = await shown(get);
+    const { events, snapshot } = await operated.shown();
     expect(snapshot.run).toBe('tiny');
     const kinds = events.map(({ kind }) => kind);
     expect(kinds.slice(0, 4)).toEqual(['joined', 'joined', 'plan', 'checkpoint']);
@@ -95,11 +34,11 @@ describe('the dashboard', () => {
   });
 
   it('[OP2] has the measured spans of a step on one clock, and the share that was idle', async () => {
-    const server = await serve(2);
-    const { get } = await loggedIn(server);
+    const server = await operated.serve(2);
+    const { get } = await operated.logIn();
     const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
     await donors[0]?.hears('standby', ({ state }) => state === 'finished');
-    const { traces, recent, plan, peers } = await shown(get);
+    const { traces, recent, plan, peers } = await operated.shown();
     expect(traces).toEqual([0, STEPS - 1]);
     expect(peers?.map(({ peer, faults }) => [peer, faults])).toEqual(donors.map(({ welcome }) => [welcome.peer, 0]));
     expect(plan?.stages.map(({ members }) => members[0]?.peer)).toEqual(donors.map(({ welcome }) => welcome.peer));
@@ -115,14 +54,14 @@ describe('the dashboard', () => {
   });
 
   it('tells nothing to who has no session, or one of another server', async () => {
-    const server = await serve(1);
+    const server = await operated.serve(1);
     const forged = 'shoal_operator=eyJhbGciOiJub25lIn0.eyJyb2xlIjoib3BlcmF0b3IifQ.';
     for (const path of ['/api/snapshot', '/api/operator/timeline?step=0', '/api/operator/steps?run=tiny'])
       for (const cookie of ['', forged]) {
         const { status } = await fetch(`${server.url}${path}`, { headers: { cookie } });
         expect([path, status]).toEqual([path, 401]);
       }
-    const { get } = await loggedIn(server);
+    const { get } = await operated.logIn();
     expect((await get('/api/operator/steps?run=nobody')).status).toBe(404);
   });
 

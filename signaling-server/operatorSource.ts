@@ -3,11 +3,9 @@
  * told already: steps and events go out once, the rest when it has become another.
  */
 import type { Snapshot } from '../swarm/messages.ts';
-import { modelOf } from '../swarm/runFile.ts';
 import type { PeerFacts, PlanInForce, StepTimeline, WatchedStep, WatchMessage } from '../swarm/watch.ts';
-import { clusterAtHand } from './operatorCluster.ts';
 import { eventOf } from './operatorHistory.ts';
-import { predictedSpans } from './operatorPrediction.ts';
+import { clusterOf, predictedSpans } from './operatorPlan.ts';
 import type { ActiveRun } from './run.ts';
 import type { Store } from './store.ts';
 
@@ -20,7 +18,7 @@ export type OperatorSource = () => WatchMessage;
 
 /** For the operator: donors are told nothing of the others' ways. */
 export function withLinks(run: ActiveRun): Snapshot {
-  const { planning } = run;
+  const planning = run.planner?.planning ?? null;
   return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
 }
 
@@ -98,14 +96,8 @@ export function stepTimeline(run: ActiveRun, store: Store, step: number): StepTi
   const measured = JSON.parse(trace.spans) as StepTimeline['measured']; // the store's own words
   const { epoch, bubble } = trace;
   const stored = store.epoch(run.name, epoch);
-  const cluster = clusterAtHand(run.donors(), run.network.links());
   const { globalBatchSize: samples, sequenceLength: sequence } = run.document.file.train;
-  const predicted =
-    stored === null || !cluster.ok
-      ? []
-      : predictedSpans(
-          { model: modelOf(run.document.file), batch: { samples, sequence }, cluster: cluster.value },
-          stored.plan,
-        );
+  const problem = { model: run.model, batch: { samples, sequence }, cluster: clusterOf(run) };
+  const predicted = stored === null ? [] : predictedSpans(problem, stored.plan);
   return { step: trace.step, epoch, bubble, measured, predicted };
 }

@@ -3,7 +3,9 @@
  * checkpoints are to stay. Its one idea: everything here is bounded when it is written, so that a run of a year takes
  * no more room than one of a day.
  */
+import { peerId } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { LedgerEntry } from '../swarm/ledger.ts';
 import type { Queries, Row } from './store.ts';
 
 /** Events of a run that are kept; what operators did is kept apart from what donors did, so that no crowd pushes it out. */
@@ -13,6 +15,8 @@ const ACTIONS_KEPT = 2_000;
 const PRUNE_EVERY = 64;
 /** Steps whose spans are kept. */
 const TRACES_KEPT = 256;
+/** Checkpoints of which samples are kept. */
+const SAMPLED_CHECKPOINTS = 200;
 
 /** What an operator did: the audit. */
 export const OPERATOR_EVENT = 'operator';
@@ -40,6 +44,19 @@ export interface CheckpointRow {
   readonly kept: boolean;
 }
 
+export interface BlockRow {
+  /** A keyed hash: no address is kept. */
+  readonly address: string;
+  readonly atMs: number;
+  readonly note: string;
+}
+
+export interface SampleRow {
+  readonly committedSteps: number;
+  readonly prompt: string;
+  readonly text: string;
+}
+
 export interface OperatorStore {
   addEvent(name: string, kind: string, detail: string, nowMs: number, step?: number): void;
   /** The newest `limit` events after the one of the number `after`, oldest first. */
@@ -58,6 +75,15 @@ export interface OperatorStore {
   /** The plan of an epoch as JSON, and why it was made. */
   epoch(name: string, epoch: number): { readonly plan: string; readonly reason: string } | null;
   createdAtMs(name: string): number;
+  /** What each donor earned with the steps from `from` on. */
+  ledgerFrom(name: string, from: number): LedgerEntry[];
+  block(address: string, note: string, nowMs: number): void;
+  unblock(address: string): void;
+  blocks(): BlockRow[];
+  isBlocked(address: string): boolean;
+  /** The newest ones of so many checkpoints are kept. */
+  saveSample(name: string, sample: SampleRow): void;
+  samples(name: string): SampleRow[];
 }
 
 const eventRow = (row: Row): EventRow => ({
@@ -139,6 +165,37 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
       const row = one('SELECT plan, reason FROM epoch WHERE run = ? AND epoch = ?', name, epoch);
       return row && { plan: String(row.plan), reason: String(row.reason) };
     },
+    ledgerFrom: (name, from) =>
+      many(
+        'SELECT donor, sum(tokens) AS tokens FROM ledger WHERE run = ? AND step >= ? GROUP BY donor',
+        name,
+        from,
+      ).map((row) => ({ peer: peerId(String(row.donor)), tokens: Number(row.tokens) })),
+    block: (address, note, nowMs) => run('INSERT OR REPLACE INTO block VALUES (?, ?, ?)', address, nowMs, note),
+    unblock: (address) => run('DELETE FROM block WHERE address = ?', address),
+    blocks: () =>
+      many('SELECT address, atMs, note FROM block ORDER BY atMs DESC LIMIT 1000').map((row) => ({
+        address: String(row.address),
+        atMs: Number(row.atMs),
+        note: String(row.note),
+      })),
+    isBlocked: (address) => one('SELECT 1 FROM block WHERE address = ?', address) !== null,
+    saveSample: (name, { committedSteps, prompt, text }) =>
+      atomically(() => {
+        run('INSERT OR REPLACE INTO sample VALUES (?, ?, ?, ?)', name, committedSteps, prompt, text);
+        run(
+          'DELETE FROM sample WHERE run = ? AND committedSteps NOT IN (SELECT DISTINCT committedSteps FROM sample WHERE run = ? ORDER BY committedSteps DESC LIMIT ?)',
+          ...[name, name, SAMPLED_CHECKPOINTS],
+        );
+      }),
+    samples: (name) =>
+      many('SELECT committedSteps, prompt, text FROM sample WHERE run = ? ORDER BY committedSteps, prompt', name).map(
+        (row) => ({
+          committedSteps: Number(row.committedSteps),
+          prompt: String(row.prompt),
+          text: String(row.text),
+        }),
+      ),
     createdAtMs: (name) => Number(one('SELECT createdAtMs FROM run WHERE name = ?', name)?.createdAtMs ?? 0),
   };
 }

@@ -2,7 +2,6 @@
  * The shell around the coordinator for one run: it feeds events in and performs the effects that come out, each done
  * before the next. It decides nothing. Connections, the store, the metrics file and two timers are all it owns.
  */
-import { statSync } from 'node:fs';
 import { invariant, type PeerId } from '../swarm/base.ts';
 import { snapshot } from '../swarm/coordinator/snapshot.ts';
 import {
@@ -29,8 +28,8 @@ import {
 } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
 import { modelOf } from '../swarm/runFile.ts';
-import type { PlannerHost, Planning } from './autoPlanner.ts';
-import { type Manifest, parseManifest, shardBytes } from './checkpointState.ts';
+import type { AutoPlanner, PlannerHost } from './autoPlanner.ts';
+import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import { type DonorMemory, mostMemory } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
@@ -115,9 +114,9 @@ export class ActiveRun implements DonorHost {
     return phase.name === 'holding' ? committedSteps : null;
   }
 
-  /** Why the plan in force is as it is; null where nothing measured decides it. */
-  get planning(): Planning | null {
-    return this.#options.planner?.planning ?? null;
+  /** What decides the plans; null where nothing measured does. */
+  get planner(): AutoPlanner | null {
+    return this.#options.planner ?? null;
   }
 
   snapshot(): Snapshot {
@@ -166,6 +165,19 @@ export class ActiveRun implements DonorHost {
     this.#dispatch({ type: 'operatorSaid', command: 'stop' });
   }
 
+  /** Back to a checkpoint that the store keeps. */
+  sendBack(toStep: number): void {
+    if (this.phase === 'stopped') this.#beginAgain();
+    const ledger = this.#options.store.ledgerFrom(this.name, toStep);
+    this.#dispatch({ type: 'sentBack', toStep, earned: [{ step: toStep, ledger }] });
+  }
+
+  /** Lets a donor go as its own button would: nothing is lost. At once: its connection ends, and what it held with it. */
+  letGo(peer: PeerId, reason: 'letGo' | 'blocked' | null): void {
+    if (reason === null) this.#dispatch({ type: 'donorSaid', peer, message: { type: 'leave' } });
+    else this.#donors.of(peer)?.link.refuse(reason, 'the operator said so');
+  }
+
   /** Those whose GPU is checked, in the order in which they connected. */
   donors(): readonly Connection[] {
     return this.#donors.measured();
@@ -178,6 +190,7 @@ export class ActiveRun implements DonorHost {
 
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
     if (!this.network.isInvited(hello.invite)) return 'notInvited';
+    if (this.#options.isBlocked?.(link.address)) return 'blocked';
     if (this.#closed) return 'serverFull';
     if (this.phase === 'finished') return 'runFinished';
     if (this.#donors.count >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
@@ -230,8 +243,7 @@ export class ActiveRun implements DonorHost {
         this.history.faulted(peer);
         break;
       case 'uploaded':
-        if (!message.shards.every((shard) => this.#isStored(shard.hash, shardBytes(shard.range, true))))
-          return 'malformed';
+        if (!message.shards.every((shard) => isStored(this.#options.blobs, shard))) return 'malformed';
         break;
       case 'ready':
         this.#recordMemory(peer, message.memoryBytes);
@@ -360,7 +372,7 @@ export class ActiveRun implements DonorHost {
     switch (effect.type) {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)
-          this.#donors.grantUpload(effect.to, UPLOADS * this.#stateBytes());
+          this.#donors.grantUpload(effect.to, UPLOADS * stateSize(this.model));
         this.#donors.send(effect.to, effect.message);
         return;
       case 'refuse':
@@ -369,15 +381,6 @@ export class ActiveRun implements DonorHost {
       case 'log':
         log(effect.level, effect.text);
     }
-  }
-
-  #stateBytes(): number {
-    return this.model.blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements], true), 0);
-  }
-
-  #isStored(hash: string, bytes: number): boolean {
-    const found = statSync(this.#options.blobs.path(hash), { throwIfNoEntry: false });
-    return found?.size === bytes;
   }
 
   #recordMemory(peer: PeerId, memoryBytes: number): void {

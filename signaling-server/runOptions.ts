@@ -12,6 +12,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly log: (level: 'debug' | 'info' | 'warn', text: string) => void;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
+  /** Whether nobody of this network address may join. */
+  readonly isBlocked?: (address: string) => boolean;
   /** Of `--schedule auto`: makes the run's plans. */
   readonly planner?: AutoPlanner;
   /** Expected donors that are not there by then are not waited for; null: they are. */

@@ -95,6 +95,17 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX profileByAge ON profile (run, savedAtMs);
   `,
+  // 2 to 3: addresses that may not join (as keyed hashes), text samples of checkpoints
+  `
+  CREATE TABLE block (address TEXT PRIMARY KEY, atMs INTEGER NOT NULL, note TEXT NOT NULL) STRICT;
+  CREATE TABLE sample (
+    run TEXT NOT NULL REFERENCES run(name),
+    committedSteps INTEGER NOT NULL,
+    prompt TEXT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (run, committedSteps, prompt)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

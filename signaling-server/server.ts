@@ -24,6 +24,7 @@ import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
 import { METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
 import { addOperatorApi, throttled } from './operatorApi.ts';
+import { addressKey } from './operatorControls.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { withLinks } from './operatorSource.ts';
 import { type PlanTerms, type PlanWishes, planTerms } from './planning.ts';
@@ -66,6 +67,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly donorsPerAddress?: number;
   readonly connectionsPerAddress?: number;
   readonly gatherLimitMs?: number | null;
+  /** The operator chose another run of the data directory; absent: this server is for one run alone. */
+  readonly onActivate?: (run: string) => void;
   /** Told every operator token: the first one, and one after each login. */
   readonly onOperatorToken?: (token: string) => void;
 }
@@ -92,7 +95,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   );
   await addPlugins(app, options.pages);
   addDonorApi(app, run, data.blobs);
-  addOperatorApi(app, { run, data, session, access });
+  addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
   addMonitoring(app, run);
   if (access.trustProxy === undefined)
@@ -163,6 +166,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     log,
     ...(options.terms ?? planTerms(model, batch, options, kept)),
     expectedDonors: options.expectedDonors ?? null,
+    isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });
 }
 
@@ -232,7 +236,7 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);
-      const donor = new DonorSocket(socket, run, Date.now());
+      const donor = new DonorSocket(socket, run, Date.now(), ip);
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
     });

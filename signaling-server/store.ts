@@ -206,6 +206,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
         run('DELETE FROM evaluation WHERE run = ? AND committedSteps > ?', name, toStep);
         run('DELETE FROM checkpoint WHERE run = ? AND committedSteps > ?', name, toStep);
         run('DELETE FROM trace WHERE run = ? AND step >= ?', name, toStep);
+        run('DELETE FROM sample WHERE run = ? AND committedSteps > ?', name, toStep);
       }),
     saveEvaluation: (name, committedSteps, loss) =>
       run('INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?)', name, committedSteps, loss),

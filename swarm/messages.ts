@@ -31,6 +31,8 @@ export const REFUSAL_REASONS = [
   'runFinished',
   'tooLate',
   'faulty',
+  'letGo',
+  'blocked',
 ] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
@@ -45,6 +47,8 @@ export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   noGpu: 'This browser offers no GPU that can compute.',
   runFinished: 'The run is finished: there is nothing left to compute.',
   tooLate: 'This page did not answer in time: reload it to take part again.',
+  letGo: 'Whoever runs this server has let this donor go. Reload the page to take part again.',
+  blocked: 'Whoever runs this server has closed it to your network address.',
   faulty: 'This page could not do its part of the work: reload it to take part again.',
 };
 

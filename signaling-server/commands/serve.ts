@@ -93,17 +93,25 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const { host, port } = options;
     const wishes = wishesOf(options);
     const pages = PAGES_FOLDER;
-    const server = need(
-      await createServer({ data, runName, host, port, ...wishes, ...network, access, pages, log, onOperatorToken }),
-      failed,
-    );
+    const opened = { data, host, ...wishes, ...network, access, pages, log, onOperatorToken };
+    let next = chosenRun();
+    let server = need(await createServer({ ...opened, runName, port, onActivate: next.choose }), failed);
     announce(server, access, options);
     const donors = await headlessDonors(server, options, log);
-    await aborted(interrupt.signal);
-    log('info', 'stopping at the next step boundary; a second Ctrl-C stops at once');
-    await server.stop();
+    for (;;) {
+      const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
+      log('info', 'stopping at the next step boundary; a second Ctrl-C stops at once');
+      await server.stop();
+      log('info', `${server.run.name} stopped after ${server.run.committedSteps} steps`);
+      if (chosen === null || interrupt.signal.aborted) break;
+      next = chosenRun();
+      // The same address: tabs and dashboards come back to it by themselves.
+      const again = { ...opened, port: Number(new URL(server.url).port), onActivate: next.choose };
+      const changed = await createServer({ ...again, runName: chosen });
+      if (!changed.ok) log('warn', `the run stays ${server.run.name}: ${changed.reason}`);
+      server = changed.ok ? changed.value : need(await createServer({ ...again, runName: server.run.name }), failed);
+    }
     await closeAll(donors);
-    log('info', `stopped after ${server.run.committedSteps} steps`);
   } finally {
     data.close();
   }
@@ -113,6 +121,15 @@ function wishesOf({ stages, schedule }: ServeOptions): PlanWishes {
   const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
   if (order === 'auto') return { auto: true };
   return { schedule: order, ...(stages === undefined ? {} : { stages }) };
+}
+
+/** The run that the operator changes to, when that is said. */
+function chosenRun(): { readonly chosen: Promise<string>; readonly choose: (run: string) => void } {
+  let choose: (run: string) => void = () => {};
+  const chosen = new Promise<string>((resolve) => {
+    choose = resolve;
+  });
+  return { chosen, choose };
 }
 
 /** The file's run, else the one that was active last, else the bundled one. */
