@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { peerId } from '../base.ts';
+import { NO_LIMITS } from '../limits.ts';
+import type { LinkReport } from '../messages.ts';
+import { parseCluster } from '../planner/cluster.ts';
+import { outlineModel } from '../randomPlan.ts';
+import { clusterAtHand } from './atHand.ts';
+import { admittedProfile, measuredTimes, type PeerProfile, withRatio, workSeconds } from './peerProfile.ts';
+
+const profile = (...times: [samples: number, forward: number, backward: number][]): PeerProfile =>
+  admittedProfile({
+    layers: times.map(([samples, forwardSeconds, backwardSeconds]) => ({ samples, forwardSeconds, backwardSeconds })),
+    memoryBytes: 1e9,
+    checkedKernels: 0,
+  });
+
+describe('a donor’s times', () => {
+  it('[AP1] lie on a line between two measured sizes, and past them', () => {
+    const { forwardSecondsPerLayer, backwardSecondsPerLayer } = measuredTimes(profile([4, 5, 9], [1, 2, 3]), 1);
+    expect(forwardSecondsPerLayer).toEqual([2, 3, 4, 5, 6]);
+    expect(backwardSecondsPerLayer).toEqual([3, 5, 7, 9, 11]);
+  });
+
+  it('[AP1] are in proportion where one size was measured', () => {
+    expect(measuredTimes(profile([2, 3, 5]), 1).forwardSecondsPerLayer).toEqual([1.5, 3, 4.5]);
+  });
+
+  it('[AP1] do not stand still past two sizes that took as long by chance', () => {
+    expect(measuredTimes(profile([1, 2, 2], [2, 2, 1.9]), 1)).toEqual({
+      forwardSecondsPerLayer: [2, 2, 2.25],
+      backwardSecondsPerLayer: [2, 1.9, 1.9 * 1.125],
+    });
+  });
+
+  it('[AP1] are longer by the share of the GPU time', () => {
+    expect(measuredTimes(profile([1, 2, 4], [2, 3, 6]), 0.5).forwardSecondsPerLayer).toEqual([4, 6, 8]);
+  });
+
+  it('[AP1] follow the spans of the size nearest by', () => {
+    const corrected = withRatio(withRatio(profile([1, 2, 4], [2, 3, 6]), 'F', 4, 3), 'B', 1, 2);
+    const { forwardSecondsPerLayer, backwardSecondsPerLayer } = measuredTimes(corrected, 1);
+    expect(forwardSecondsPerLayer).toEqual([6, 9, 12, 15, 18]);
+    expect(backwardSecondsPerLayer).toEqual([8, 12, 16, 20, 24]);
+    expect(withRatio(corrected, 'F', 4, 1).ratios).toHaveLength(2);
+  });
+
+  it('[CL4] are a stage’s by its layers, and those computed again', () => {
+    const seconds = workSeconds(outlineModel(4, false), { samples: 4, sequence: 4 }, profile([1, 2, 4], [2, 3, 6]));
+    const shape = { first: false, last: false, layers: 3 };
+    expect(seconds({ op: 'F', shape, recomputed: 0, samples: 2 })).toBe(9);
+    expect(seconds({ op: 'B', shape, recomputed: 2, samples: 2 })).toBe(3 * 6 + 2 * 3);
+  });
+});
+
+describe('the donors at hand', () => {
+  const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
+  const way = (peer: typeof a, roundTripMs: number | null, bytesPerSecond: number | null): LinkReport => ({
+    ...{ peer, route: 'direct', roundTripMs, bytesPerSecond },
+  });
+
+  it('[AP1] [AP4] are a cluster file: times over speed, memory, caps, and what both ends measured of a link', () => {
+    const limits = { speed: 0.5, memoryBytes: 5e8, uploadBytesPerSecond: 1e6, downloadBytesPerSecond: null };
+    const cluster = clusterAtHand(
+      [
+        { peer: a, profile: profile([1, 2, 4], [2, 3, 6]), limits },
+        { peer: b, profile: profile([1, 1, 2]), limits: NO_LIMITS },
+        { peer: c, profile: profile(), limits: NO_LIMITS },
+      ],
+      new Map([
+        [a, [way(b, 20, 1e6), way(c, 1, 1)]],
+        [b, [way(a, 40, null)]],
+      ]),
+    );
+    expect(cluster.peers.map(({ id }) => id)).toEqual(['a', 'b']);
+    expect(cluster.peers[0]).toMatchObject({
+      ...{ memoryBytes: 5e8, uploadBytesPerSecond: 1e6, downloadBytesPerSecond: null },
+      measured: { forwardSecondsPerLayer: [4, 6, 8], backwardSecondsPerLayer: [8, 12, 16] },
+    });
+    expect(cluster.links.pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.015, bytesPerSecond: 1e6 }]);
+    expect(parseCluster(JSON.parse(JSON.stringify(cluster)), 'c').ok).toBe(true);
+  });
+
+  it('[AP4] have good links until one is measured', () => {
+    const donors = [a, b].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
+    const { links } = clusterAtHand(donors, new Map([[a, [way(b, null, null)]]]));
+    expect(links).toEqual({ default: { latencySeconds: 0.01, bytesPerSecond: 5e6 }, regions: [], pairs: [] });
+  });
+});

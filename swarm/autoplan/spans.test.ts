@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { peerId } from '../base.ts';
+import type { Plan } from '../plan.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import { outlineModel } from '../randomPlan.ts';
+import { admittedProfile, type PeerProfile } from './peerProfile.ts';
+import { corrected, type Done, SpanWindow, workDone } from './spans.ts';
+
+const model = outlineModel(4, false);
+const batch = { samples: 4, sequence: 4 };
+const [A, B] = [peerId('a'), peerId('b')];
+const plan: Plan = equalSplit(model, 4, [A, B], { microBatches: 2 });
+const span = (action: string, start: number, end: number) => ({ action, start, end });
+const inner = { first: false, last: false, layers: 2 };
+
+const done = (seconds: number, samples = 2): Done => ({ op: 'F', shape: inner, recomputed: 0, samples, seconds });
+
+describe('spans of a report', () => {
+  it('[AP1] last from the end of the one before, as they wait in the GPU’s queue', () => {
+    const spans = [span('0F0', 10, 13), span('0F1', 10.5, 15), span('0B0', 20, 21)];
+    const shape = { first: true, last: false, layers: 2 };
+    expect(workDone(plan, A, spans)).toEqual([
+      { op: 'F', shape, recomputed: 0, samples: 2, seconds: 3 },
+      { op: 'F', shape, recomputed: 0, samples: 2, seconds: 2 },
+      { op: 'B', shape, recomputed: 0, samples: 2, seconds: 1 },
+    ]);
+  });
+
+  it('[AP1] that are of no work of the plan are passed over', () => {
+    const odd = ['9F0', '0F9', '0R0', '0SEND_F0', '1REDUCE', 'F', '', '0F0 '].map((action) => span(action, 0, 1));
+    expect(workDone(plan, A, [...odd, span('1F0', 5, 5), span('1F0', 9, 8)])).toEqual([]);
+  });
+});
+
+describe('typical times', () => {
+  it('[AP1] are the lower quartile at a share of the GPU time, the median at full speed, of three spans at least', () => {
+    const spans = new SpanWindow();
+    spans.add([done(5), done(1)]);
+    expect(spans.typical(false)).toEqual([]);
+    spans.add([done(4), done(2), done(3)]);
+    expect(spans.typical(true)).toEqual([done(2)]);
+    expect(spans.typical(false)).toEqual([done(3)]);
+    spans.clear();
+    expect(spans.typical(false)).toEqual([]);
+  });
+
+  it('[AP1] follow the newest spans', () => {
+    const spans = new SpanWindow();
+    spans.add(Array.from({ length: 100 }, () => done(1)));
+    spans.add(Array.from({ length: 24 }, () => done(2)));
+    expect(spans.typical(true)).toEqual([done(2)]);
+  });
+});
+
+describe('a profile that spans correct', () => {
+  const profile: PeerProfile = admittedProfile({
+    layers: [{ samples: 1, forwardSeconds: 1, backwardSeconds: 2 }],
+    memoryBytes: 1e9,
+    checkedKernels: 0,
+  });
+
+  it('[AP1] has the ratio of measured to admitted, by direction and size, in place of an older one', () => {
+    const first = corrected(model, batch, profile, [done(6), done(4, 4)]);
+    expect(first.ratios).toEqual([
+      { op: 'F', samples: 2, ratio: 1.5 },
+      { op: 'F', samples: 4, ratio: 0.5 },
+    ]);
+    const again = corrected(model, batch, first, [done(8)]);
+    expect(again.ratios).toContainEqual({ op: 'F', samples: 2, ratio: 2 });
+    expect(again.ratios).toHaveLength(2);
+  });
+
+  it('[AP1] learns nothing from what is absurd', () => {
+    expect(corrected(model, batch, profile, [done(4_000), done(0.001, 4)]).ratios).toEqual([]);
+  });
+});

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { peerId } from '../base.ts';
+import { modelFromConfig } from '../families.ts';
+import { parseCluster } from '../planner/cluster.ts';
+import { clusterCosts } from '../planner/clusterCosts.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import { Drift, isOff } from './drift.ts';
+import { isWorth, movingSeconds } from './worth.ts';
+
+const A = peerId('a');
+const B = peerId('b');
+
+describe('a change of plan', () => {
+  it('[AP2] pays within a hundred steps, and gains five per cent', () => {
+    expect(isWorth({ nowSeconds: 1, nextSeconds: 0.8, costSeconds: 19 })).toBe(true);
+    expect(isWorth({ nowSeconds: 1, nextSeconds: 0.8, costSeconds: 21 })).toBe(false);
+    expect(isWorth({ nowSeconds: 1, nextSeconds: 0.96, costSeconds: 0 })).toBe(false);
+    expect(isWorth({ nowSeconds: 1, nextSeconds: 1.2, costSeconds: 0 })).toBe(false);
+  });
+
+  it('[AP2] [HO1] moves values and moments over the slowest link, or through the narrowest cap', () => {
+    const model = modelFromConfig({
+      model_type: 'gpt2',
+      n_layer: 2,
+      n_head: 1,
+      n_embd: 8,
+      n_positions: 8,
+      vocab_size: 16,
+    });
+    if (!model.ok) throw new Error(model.reason);
+    const [alone, both] = [[A], [A, B]].map((peers) => equalSplit(model.value, 2, peers));
+    if (!alone || !both) throw new Error('no plans');
+    const costs = (upload: number | null) => {
+      const peer = (id: string) => ({ id, memoryBytes: 1e9, flopsPerSecond: 1e9, uploadBytesPerSecond: upload });
+      const links = { default: { latencySeconds: 0.5, bytesPerSecond: 1_000 } };
+      const cluster = parseCluster({ peers: [peer('a'), peer('b')], links }, 'c');
+      if (!cluster.ok) throw new Error(cluster.reason);
+      return clusterCosts({ model: model.value, batch: { samples: 2, sequence: 8 }, cluster: cluster.value });
+    };
+    // The second layer and the head with their moments, and the tied table's values.
+    const elements = (name: string): number => model.value.blocks.find((block) => block.name === name)?.elements ?? 0;
+    const bytes = 4 * (3 * (elements('layer.1') + elements('head')) + 16 * 8);
+    expect(movingSeconds(model.value, costs(null), alone, both)).toBeCloseTo(0.5 + bytes / 1_000, 9);
+    expect(movingSeconds(model.value, costs(100), alone, both)).toBeCloseTo(bytes / 100, 9);
+    expect(movingSeconds(model.value, costs(null), both, both)).toBe(0);
+  });
+});
+
+describe('drift', () => {
+  it('[AP3] is ten steps in a row more than a fifth off in one direction, once', () => {
+    const drift = new Drift();
+    const steps = (measured: number, count: number) => Array.from({ length: count }, () => drift.step(A, measured, 1));
+    expect(steps(1.3, 9)).not.toContain(true);
+    expect(steps(1.1, 1)).not.toContain(true);
+    expect(steps(1.3, 9)).not.toContain(true);
+    expect(steps(0.7, 9)).not.toContain(true);
+    expect(drift.step(B, 2, 1)).toBe(false);
+    expect(steps(0.7, 1)).toEqual([true]);
+    expect(steps(0.7, 10)).not.toContain(true);
+    drift.clear();
+    expect(steps(0.7, 10).indexOf(true)).toBe(9);
+  });
+
+  it('[AP3] needs something to compare with', () => {
+    expect([isOff(1.2, 1), isOff(1.21, 1), isOff(0.8, 1), isOff(0.79, 1), isOff(5, 0)]).toEqual([
+      ...[false, true, false, true, false],
+    ]);
+  });
+});
