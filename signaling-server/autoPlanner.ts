@@ -86,6 +86,8 @@ export class AutoPlanner {
   readonly #drift = new Drift();
   /** Why each plan that came out of a search is as it is. */
   readonly #answers = new WeakMap<Plan, ClusterPlan>();
+  /** Plans that were searched for at length. */
+  readonly #judged = new WeakSet<Plan>();
   #host: PlannerHost | null = null;
   /** The answer of a search at once holds until the donors, or what is known of them, are others. */
   #atOnce: { readonly key: string; readonly plan: Result<Plan> } | null = null;
@@ -280,7 +282,9 @@ export class AutoPlanner {
     this.#atOnce = null;
     const { offer, plan } = host.planned();
     const cluster = this.#cluster(offer);
-    if (plan === null || cluster.peers.length === 0) return;
+    // Where a member goes, the next plan is made at once, and judged when it has begun.
+    const isLeft = plan === null || peersOf(plan).some((peer) => !offer.includes(peer));
+    if (plan === null || isLeft || cluster.peers.length === 0) return;
     const problem = { model, batch, cluster };
     const found = await planInSlices(problem, now, rest);
     if (this.#host === null) return;
@@ -302,6 +306,7 @@ export class AutoPlanner {
       : `${reason}: the plan stays, with the best other one ${numbers}`;
     host.log('info', `${verdict}.`);
     this.#answers.set(next.plan, next);
+    this.#judged.add(next.plan);
     this.#rebase(plan, nowSeconds, verdict);
     host.propose(worth ? { plan: next.plan, reason: verdict } : null);
   }
@@ -332,6 +337,7 @@ export class AutoPlanner {
     const words = [...reasons, ...idle.map((one) => `${one.peer} is left idle: ${one.reason}.`)];
     this.#planning = { epoch, reason, predictedSeconds, measuredSeconds: null, reasons: words, verdict: null };
     this.#rebase(plan, predictedSeconds, reason);
+    if (!this.#judged.has(plan)) this.consider('a plan was needed at once');
     this.#host?.record(JSON.stringify({ epoch, schedule: plan.schedule, predictedSeconds, reasons: words }));
   }
 

@@ -1,32 +1,52 @@
 /**
  * The search for a plan as a server can afford it: for a short while at once, or for longer in slices between which
- * everything else goes on.
+ * everything else goes on. It ends early when nothing better has come for long: a handful of donors is soon searched.
  */
 import { type Result, refusal, success } from '../swarm/base.ts';
 import type { ClusterProblem } from '../swarm/planner/clusterCosts.ts';
 import { answer, type ClusterPlan, shortage } from '../swarm/planner/clusterPlan.ts';
-import { type Candidate, searchPlan } from '../swarm/planner/search.ts';
+import { type Candidate, type Progress, type Search, searchPlan } from '../swarm/planner/search.ts';
 
 /** Where a plan is needed at once: at least until there is one. */
 const AT_ONCE_MS = 120;
 /** In all, and at a time. */
 const IN_SLICES_MS = 800;
 const SLICE_MS = 10;
-/** About so many simulated actions find no better plan for a handful of donors. */
-const MOST_WORK = 400_000;
+/** Simulated actions, about: so many at least, and so many times those that the best plan took. */
+const LEAST_WORK = 60_000;
+const FRUITLESS = 5;
 
 /** Milliseconds that only go forward. */
 export type Stopwatch = () => number;
 
+/** The best plan so far, and whether it is worth looking on. */
+class Outcome {
+  readonly #search: Search;
+  #best: Candidate | null = null;
+  #foundAt = 0;
+
+  constructor(search: Search) {
+    this.#search = search;
+  }
+
+  /** Whether this is enough: there is a plan, and time or patience are over. */
+  take({ best, work }: Progress, isLate: boolean): boolean {
+    if (best !== this.#best) this.#foundAt = work;
+    this.#best = best;
+    return best !== null && (isLate || work > Math.max(LEAST_WORK, FRUITLESS * this.#foundAt));
+  }
+
+  result(): Result<ClusterPlan> {
+    return this.#best === null ? refusal(shortage(this.#search)) : success(answer(this.#search, this.#best));
+  }
+}
+
 export function planAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
   const search = searchPlan(problem);
+  const outcome = new Outcome(search);
   const end = now() + AT_ONCE_MS;
-  let best: Candidate | null = null;
-  for (const progress of search.progress) {
-    best = progress.best;
-    if (best !== null && (now() >= end || progress.work > MOST_WORK)) break;
-  }
-  return best === null ? refusal(shortage(search)) : success(answer(search, best));
+  for (const progress of search.progress) if (outcome.take(progress, now() >= end)) break;
+  return outcome.result();
 }
 
 /** `rest` resolves when everything that was waiting has had its turn. */
@@ -36,17 +56,16 @@ export async function planInSlices(
   rest: () => Promise<void>,
 ): Promise<Result<ClusterPlan>> {
   const search = searchPlan(problem);
+  const outcome = new Outcome(search);
   let spent = 0;
   let begun = now();
-  let best: Candidate | null = null;
   for (const progress of search.progress) {
-    best = progress.best;
     const slice = now() - begun;
-    if (best !== null && (spent + slice >= IN_SLICES_MS || progress.work > MOST_WORK)) break;
+    if (outcome.take(progress, spent + slice >= IN_SLICES_MS)) break;
     if (slice < SLICE_MS) continue;
     spent += slice;
     await rest();
     begun = now();
   }
-  return best === null ? refusal(shortage(search)) : success(answer(search, best));
+  return outcome.result();
 }

@@ -39,7 +39,7 @@ const RUN = {
   data: { files: ['text.txt'], tokenizer: 'bytes' },
   init: { seed: 1 },
   train: {
-    ...{ steps: 10_000, globalBatchSize: 24, sequenceLength: 128 },
+    ...{ steps: 10_000, globalBatchSize: 16, sequenceLength: 128 },
     optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
   },
   checkpoint: { everySteps: 1_000 },
@@ -51,6 +51,7 @@ interface BenchPlanOptions {
   readonly donor?: readonly DonorSpec[];
   readonly plans?: string;
   readonly alone?: boolean;
+  readonly once?: boolean;
   readonly json?: boolean;
 }
 
@@ -75,6 +76,7 @@ export function addPlanBench(bench: Command): void {
     .option('--steps <n>', 'timed steps of each plan', wholeNumber('--steps', 1), 8)
     .option('--donor <spec>', `a donor in place of speeds ${SPEEDS.join(', ')}; repeatable`, donorSpec)
     .option('--plans <names>', 'only these plans, by name, separated by commas')
+    .option('--once', 'repeat no plan where this machine became faster or slower')
     .option('--alone', 'each donor alone too: what their speeds add up to')
     .option('--json', 'one JSON document on standard output')
     .action(planBench);
@@ -143,7 +145,7 @@ class PlanBench {
     this.terms = { planner, makePlan, capacity: donors, awaitsProposals: true };
   }
 
-  async all(server: Server, data: DataDirectory, { steps, plans, alone }: BenchPlanOptions): Promise<Measured[]> {
+  async all(server: Server, data: DataDirectory, { steps, plans, alone, once }: BenchPlanOptions): Promise<Measured[]> {
     const donors = server.run.joined;
     const wanted = plans?.split(',');
     const asAdmitted = productMs();
@@ -152,7 +154,7 @@ class PlanBench {
     if (alone) names.push(...donors.map((_, index) => `alone ${index}`));
     for (const name of names) {
       if (wanted && !wanted.includes(name)) continue;
-      results.push(await this.#measured(server, data, { name, steps, asAdmitted }));
+      results.push(await this.#measured(server, data, { name, steps, asAdmitted, attempts: once ? 1 : ATTEMPTS }));
       process.stderr.write(`${line(results.at(-1))}\n`);
     }
     return results;
@@ -170,7 +172,7 @@ class PlanBench {
   }
 
   async #measured(server: Server, { store }: DataDirectory, trial: Trial): Promise<Measured> {
-    const { name, steps, asAdmitted } = trial;
+    const { name, steps, asAdmitted, attempts: most } = trial;
     const { run } = server;
     for (let attempts = 1; ; attempts++) {
       const plan = this.#plan(name, run.joined);
@@ -191,7 +193,7 @@ class PlanBench {
           .map(({ seconds }) => seconds),
       );
       const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
-      if (!steady && attempts < ATTEMPTS) continue;
+      if (!steady && attempts < most) continue;
       return {
         ...{ name, plan: planText(plan, run.joined), predictedSeconds, medianSeconds },
         ...{ ratio: predictedSeconds / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
@@ -205,6 +207,8 @@ interface Trial {
   readonly name: string;
   readonly steps: number;
   readonly asAdmitted: number;
+  /** At most so often. */
+  readonly attempts: number;
 }
 
 const planNamed = (plans: readonly NamedPlan[], name: string): Plan | null =>

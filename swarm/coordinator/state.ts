@@ -31,7 +31,10 @@ export interface CoordinatorConfig {
   readonly checkpointEverySteps: number;
   /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
   readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
-  /** Peers in the order they joined, and the bytes that some of them give at most. Where it refuses, fewer are tried. */
+  /**
+   * Peers in the order they joined, and the bytes that some of them give at most. Where it refuses, fewer are tried. With
+   * `awaitsProposals` it answers for what is known of the peers when it is asked.
+   */
   readonly makePlan: (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
   /** The most donors a plan can hold; the layers of the model, for now. */
   readonly capacity: number;
