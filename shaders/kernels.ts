@@ -16,6 +16,8 @@ import { layerNormBackward } from './layerNormBackward.ts';
 import { layerNormBackwardWeights } from './layerNormBackwardWeights.ts';
 import { layerNormForward } from './layerNormForward.ts';
 import { matmul } from './matmul.ts';
+import { packF16 } from './packF16.ts';
+import { packInt8, packInt8Feedback } from './packInt8.ts';
 import { rmsNormBackward } from './rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from './rmsNormBackwardWeights.ts';
 import { rmsNormForward } from './rmsNormForward.ts';
@@ -23,6 +25,8 @@ import { rotary } from './rotary.ts';
 import { sumSquares } from './sumSquares.ts';
 import { swiGluBackward } from './swiGluBackward.ts';
 import { swiGluForward } from './swiGluForward.ts';
+import { unpackF16 } from './unpackF16.ts';
+import { unpackInt8 } from './unpackInt8.ts';
 
 /** The forms of the matrix product that the models are made of: forward, weight gradients, input gradients, tied head. */
 const products: readonly Kernel[] = [
@@ -62,4 +66,9 @@ export const kernels: readonly Kernel[] = [
   addInto,
   sumSquares,
   adamw,
+  packF16,
+  unpackF16,
+  packInt8,
+  packInt8Feedback,
+  unpackInt8,
 ];

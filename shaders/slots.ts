@@ -2,6 +2,10 @@
 import type { DimSlot, TensorSlot } from './kernel.ts';
 
 export const read = (name: string, type: TensorSlot['type'] = 'f32'): TensorSlot => ({ name, access: 'read', type });
-export const readWrite = (name: string): TensorSlot => ({ name, access: 'readWrite', type: 'f32' });
+export const readWrite = (name: string, type: TensorSlot['type'] = 'f32'): TensorSlot => ({
+  name,
+  access: 'readWrite',
+  type,
+});
 export const u32 = (name: string): DimSlot => ({ name, type: 'u32' });
 export const f32 = (name: string): DimSlot => ({ name, type: 'f32' });

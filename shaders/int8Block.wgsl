@@ -1,0 +1,55 @@
+// A block of BLOCK elements (the last one may be shorter) as one scale and codes from -127 to 127, four a word.
+//
+// The scale is the least number of three bits of mantissa of which 127 are as large as the block's largest magnitude. Its
+// reciprocal stands in a table of eight, so that no division's rounding decides on a code: every adapter makes the same
+// bits.
+override BLOCK: u32;
+
+const MOST_BITS = 0x7f000000u; // 2^127: as good as infinite
+const NAN_BITS = 0x7fc00000u;
+const LEAST_BITS = 0x0d800000u; // 2^-100: a block below it is zero
+const RECIPROCALS = array<f32, 8>(1, 1 / 1.125, 1 / 1.25, 1 / 1.375, 1 / 1.5, 1 / 1.625, 1 / 1.75, 1 / 1.875);
+
+struct Scale { value: f32, bits: u32, reciprocal: f32 }
+
+// `largest`: the bits of the largest magnitude. Bits of magnitudes order as their values do, NaN above all.
+fn scale_of(largest: u32) -> Scale {
+  if (largest < LEAST_BITS) { return Scale(0, 0u, 0); }
+  if (largest >= MOST_BITS) { return Scale(0, NAN_BITS, 0); }
+  var bits = (largest + 0xfffffu) & 0xfff00000u; // of 128 scales
+  if (bitcast<f32>(largest) > bitcast<f32>(bits) * (127.0 / 128.0)) { bits += 0x100000u; }
+  bits -= 7u << 23u;
+  let exponent = bits >> 23u;
+  let power = bitcast<f32>((254u - exponent) << 23u);
+  return Scale(bitcast<f32>(bits), bits, RECIPROCALS[(bits >> 20u) & 7u] * power);
+}
+
+fn code_of(value: f32, scale: Scale) -> i32 {
+  if (scale.reciprocal == 0) { return 0; }
+  return i32(round(value * scale.reciprocal));
+}
+
+// One invocation a block. `value_at` and `leave` say what an element is, and what becomes of what its code misses.
+@compute @workgroup_size(GROUP)
+fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let block = id.y * groups.x * GROUP + id.x;
+  let first = block * BLOCK;
+  if (first >= dims.n) { return; }
+  let end = min(first + BLOCK, dims.n);
+  var largest = 0u;
+  for (var i = first; i < end; i++) { largest = max(largest, bitcast<u32>(value_at(i)) & 0x7fffffffu); }
+  let scale = scale_of(largest);
+  var word = block * (1u + BLOCK / 4u);
+  packed[word] = scale.bits;
+  for (var i = first; i < end; i += 4u) {
+    var codes = 0u;
+    for (var j = 0u; j < min(4u, end - i); j++) {
+      let value = value_at(i + j);
+      let code = code_of(value, scale);
+      codes |= (bitcast<u32>(code) & 255u) << (8u * j);
+      leave(i + j, value - f32(code) * scale.value);
+    }
+    word++;
+    packed[word] = codes;
+  }
+}
