@@ -1,38 +1,14 @@
 /** The whole stage, on Dawn, against the float64 trainer: loss and gradient norm of every step, then every weight. */
-import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../shaders/dawn.ts';
 import { invariant, type Range } from '../swarm/base.ts';
-import { block, type Model } from '../swarm/model.ts';
+import { block } from '../swarm/model.ts';
 import { LOGITS_BYTES } from '../swarm/program.ts';
-import { modelOf, parseRunFile, type RunFile } from '../swarm/runFile.ts';
-import type { MicroTokens } from '../web/src/executor/engine.ts';
 import { Solo } from '../web/src/executor/solo.ts';
 import { gpuEngine, gpuOf } from '../web/src/gpu/engine.ts';
 import { GpuStage } from '../web/src/gpu/stage.ts';
-import { openWeights, type Weights } from './weights.ts';
-
-const folder = (name: string) => new URL(`../e2e/golden/${name}/`, import.meta.url);
-
-async function openRun(name: string): Promise<{ run: RunFile; model: Model; weights: Weights; text: Uint8Array }> {
-  const parsed = parseRunFile(JSON.parse(await readFile(new URL('run.json', folder(name)), 'utf8')), name);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const model = modelOf(parsed.value);
-  const weights = await openWeights(new URL('init.safetensors', folder(name)).pathname, model);
-  if (!weights.ok) throw new Error(weights.reason);
-  const text = await readFile(new URL('corpus.txt', folder(name)));
-  return { run: parsed.value, model, weights: weights.value, text };
-}
-
-/** Sample i of step s is window (s·B + i) mod n: written again, from the contract. */
-function microTokens(run: RunFile, text: Uint8Array, step: number, [from, to]: Range): MicroTokens {
-  const { sequenceLength: T, globalBatchSize: B } = run.train;
-  const windows = Math.floor((text.length - 1) / T);
-  const starts = Array.from({ length: to - from }, (_, i) => ((step * B + from + i) % windows) * T);
-  const rows = (shift: number) =>
-    Uint32Array.from(starts.flatMap((at) => [...text.subarray(at + shift, at + shift + T)]));
-  return { ids: rows(0), targets: rows(1) };
-}
+import { goldenFolder, openGoldenCase } from './goldenCase.ts';
+import { openWeights } from './weights.ts';
 
 /** So little that logits are made 64 rows at a time. */
 const FEW_BYTES = 1;
@@ -67,11 +43,7 @@ describe('a stage trains as the float64 trainer does', () => {
     async (name, microBatches, recompute, logitsBytes) => {
       if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
       const device: DawnDevice = dawn.value;
-      const { run, model, weights, text } = await openRun(name);
-      const expected = (await readFile(new URL('expected.jsonl', folder(name)), 'utf8'))
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line) as { loss: number; gradientNorm: number });
+      const { run, model, weights, expected, readState: read, tokens } = await openGoldenCase(name);
       const engine = gpuEngine(gpuOf(device), model, run.train);
       const solo = await Solo.open({
         engine: { ...engine, stage: (size, ...rest) => engine.stage({ ...size, logitsBytes }, ...rest) },
@@ -79,9 +51,8 @@ describe('a stage trains as the float64 trainer does', () => {
         train: run.train,
         microBatches,
         recompute,
-        read: (name, kind, [from, to]) =>
-          kind === 'value' ? weights.readBlock(name, from, to) : Promise.resolve(new Float32Array(to - from)),
-        tokens: (step, samples) => microTokens(run, text, step, samples),
+        read,
+        tokens,
       });
       for (const [step, wanted] of expected.entries()) {
         const { loss, gradientNorm } = await solo.step(step);
@@ -90,7 +61,7 @@ describe('a stage trains as the float64 trainer does', () => {
       }
       const rows = Math.ceil(run.train.globalBatchSize / microBatches) * run.train.sequenceLength;
       expect(lossesOf(solo)).toBe(logitsBytes === FEW_BYTES ? Math.ceil(rows / FEW_ROWS) : 1);
-      const final = await openWeights(new URL('final.safetensors', folder(name)).pathname, model);
+      const final = await openWeights(new URL('final.safetensors', goldenFolder(name)).pathname, model);
       if (!final.ok) throw new Error(final.reason);
       for (const { name: blockName, elements } of model.blocks) {
         const wanted = await final.value.readBlock(blockName, 0, elements);

@@ -386,7 +386,8 @@ export class ActiveRun implements DonorHost {
   #recordMemory(peer: PeerId, memoryBytes: number): void {
     const current = this.history.plan;
     if (current === null) return;
-    const predicted = predictedBytes(this.model, current.plan, peer, this.document.file.train.sequenceLength);
+    const { train, precision } = this.document.file;
+    const predicted = predictedBytes(this.model, current.plan, peer, train.sequenceLength, precision.wire);
     this.memory.set(peer, mostMemory(this.memory.get(peer), { predictedBytes: predicted, peakBytes: memoryBytes }));
   }
 }

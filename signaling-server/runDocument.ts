@@ -29,6 +29,7 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
   data,
   order: orderOf(file),
   evaluation,
+  wire: file.precision.wire,
 });
 
 /** How often, and over how many windows, the held-out loss is taken. */

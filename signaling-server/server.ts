@@ -153,7 +153,8 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
   data.store.setActive(runName);
   const { file } = parseDocument(row.document);
   const model = modelOf(file);
-  const batch = { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength };
+  const { globalBatchSize: samples, sequenceLength: sequence } = file.train;
+  const batch = { samples, sequence, wire: file.precision.wire };
   const kept: KeptProfiles = {
     profile: (donor) => data.store.profile(runName, donor),
     save: (donor, profile) => data.store.saveProfile(runName, donor, profile, Date.now()),

@@ -3,10 +3,11 @@
  * one or more frames of at most `FRAME_BYTES`; every frame names its tensor whole, so order does not matter, a repeated
  * frame is recognised, and one of another epoch is dropped and counted. Rules WP in SPEC.md.
  *
- * Header, little-endian: version u8 · kind u8 · stage u16 · epoch u32 · step u32 · index u32 (micro-batch or block) ·
- * from u32 · to u32 (elements) · offset u32 (bytes into the tensor) · payload length u32.
+ * Header, little-endian: version u8 · kind and encoding u8 (low and high half) · stage u16 · epoch u32 · step u32 ·
+ * index u32 (micro-batch or block) · from u32 · to u32 (elements) · offset u32 (bytes into the tensor) · payload length u32.
  */
 import { type Range, type Result, refusal, success } from './base.ts';
+import { packedBytes, WIRE_ENCODINGS, type WireEncoding } from './wire.ts';
 
 export const FRAME_VERSION = 1;
 /** A whole message: 64 KiB is what every browser's data channel carries unasked. */
@@ -19,6 +20,8 @@ export const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 /** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. */
 export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state'] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
+/** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */
+const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut'];
 
 /**
  * What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving
@@ -36,18 +39,25 @@ export interface TensorKey {
   readonly index: number;
   /** Elements of the block; for activations and gradients `[0, elements)`. */
   readonly range: Range;
+  /** How the elements are written; absent: f32. */
+  readonly encoding?: WireEncoding;
 }
 
 export interface Frame extends TensorKey {
+  readonly encoding: WireEncoding;
   /** Bytes into the tensor. */
   readonly offset: number;
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-export const keyText = ({ kind, epoch, step, stage, index, range }: TensorKey): string =>
-  `${kind}/${epoch}/${step}/${stage}/${index}/${range[0]}-${range[1]}`;
+export const keyText = ({ kind, epoch, step, stage, index, range, encoding = 'f32' }: TensorKey): string =>
+  `${kind}/${epoch}/${step}/${stage}/${index}/${range[0]}-${range[1]}/${encoding}`;
 
-/** Cuts a tensor into whole messages. The values are copied once, into the messages. */
+/** Of all its frames' payloads. */
+export const tensorBytes = ({ range, encoding = 'f32' }: Pick<TensorKey, 'range' | 'encoding'>): number =>
+  packedBytes(encoding, range[1] - range[0]);
+
+/** Cuts a tensor (of an encoding other than f32: its words) into whole messages. They are copied once, into the messages. */
 export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[] {
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const messages: ArrayBuffer[] = [];
@@ -56,7 +66,7 @@ export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[
     const message = new ArrayBuffer(HEADER_BYTES + payload.length);
     const view = new DataView(message);
     view.setUint8(0, FRAME_VERSION);
-    view.setUint8(1, FRAME_KINDS.indexOf(key.kind));
+    view.setUint8(1, FRAME_KINDS.indexOf(key.kind) | (WIRE_ENCODINGS.indexOf(key.encoding ?? 'f32') << 4));
     view.setUint16(2, key.stage, true);
     view.setUint32(4, key.epoch, true);
     view.setUint32(8, key.step, true);
@@ -79,16 +89,19 @@ export function decodeFrame(message: ArrayBuffer): Result<Frame> {
   const view = new DataView(message);
   const version = view.getUint8(0);
   if (version !== FRAME_VERSION) return refusal(`frame version ${version}, expected ${FRAME_VERSION}`);
-  const kind = FRAME_KINDS[view.getUint8(1)];
-  if (kind === undefined) return refusal(`unknown frame kind ${view.getUint8(1)}`);
+  const kind = FRAME_KINDS[view.getUint8(1) & 15];
+  if (kind === undefined) return refusal(`unknown frame kind ${view.getUint8(1) & 15}`);
+  const encoding = WIRE_ENCODINGS[view.getUint8(1) >> 4];
+  if (encoding === undefined) return refusal(`unknown encoding ${view.getUint8(1) >> 4}`);
+  if (encoding !== 'f32' && !STREAM_KINDS.includes(kind))
+    return refusal(`a tensor of kind ${kind} is never ${encoding}`);
   const range: Range = [view.getUint32(16, true), view.getUint32(20, true)];
   const offset = view.getUint32(24, true);
   const length = view.getUint32(28, true);
-  const tensorBytes = (range[1] - range[0]) * 4;
-  if (tensorBytes <= 0 || tensorBytes > TENSOR_BYTES_LIMIT)
-    return refusal(`a tensor of ${tensorBytes} bytes is out of bounds`);
+  const bytes = tensorBytes({ range, encoding });
+  if (bytes <= 0 || bytes > TENSOR_BYTES_LIMIT) return refusal(`a tensor of ${bytes} bytes is out of bounds`);
   if (length !== message.byteLength - HEADER_BYTES) return refusal('the payload length differs from the message');
-  if (offset % PAYLOAD_BYTES !== 0 || length !== Math.min(PAYLOAD_BYTES, tensorBytes - offset)) {
+  if (offset % PAYLOAD_BYTES !== 0 || length !== Math.min(PAYLOAD_BYTES, bytes - offset)) {
     return refusal('the payload is no chunk of its tensor');
   }
   return success({
@@ -98,6 +111,7 @@ export function decodeFrame(message: ArrayBuffer): Result<Frame> {
     step: view.getUint32(8, true),
     index: view.getUint32(12, true),
     range,
+    encoding,
     offset,
     payload: new Uint8Array(message, HEADER_BYTES),
   });

@@ -9,6 +9,7 @@ import { type Holder, holders, type Plan } from './plan.ts';
 import { isAgain, type Program, program, type Step } from './program.ts';
 import { slots as slotsOf } from './schedule/check.ts';
 import { stepSchedule } from './schedule/lower.ts';
+import { packedWords, type WireEncoding } from './wire.ts';
 
 export interface BufferSpec {
   readonly name: string;
@@ -22,6 +23,9 @@ export const PARTIALS = 256;
 export const SCALARS = 8;
 /** Mapped buffers per stage for activations and gradients on their way out. */
 const READBACKS = 3;
+
+export const WIRE = 'wire';
+export const WIRE_RESIDUAL = 'wire.residual';
 
 const storage = (name: string, floats: number): BufferSpec => ({
   name,
@@ -39,6 +43,8 @@ export interface StageSize {
   readonly slots: number;
   /** Layers whose activations are computed again in the backward; absent: none. */
   readonly recompute?: readonly number[];
+  /** How the stream goes to and comes from other peers; absent: f32. */
+  readonly wire?: WireEncoding;
   /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
   readonly logitsBytes?: number;
 }
@@ -58,7 +64,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
     }
   }
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows));
-  specs.push(...sharedBuffers(work, samples, sequence));
+  specs.push(...sharedBuffers(work, samples, sequence), ...wireBuffers(work, rows * model.width, size.wire));
   const outgoing = Math.max(rows * model.width, largestSlice);
   for (let i = 0; i < READBACKS; i++) {
     specs.push(readback(`readback/${i}`, outgoing));
@@ -79,6 +85,13 @@ function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
     specs.push(storage(`${slot}/targets`, rows), storage(`${slot}/loss`, rows));
   }
   return specs;
+}
+
+/** The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over. */
+function wireBuffers({ first, last }: Program, elements: number, wire: WireEncoding = 'f32'): BufferSpec[] {
+  if (wire === 'f32' || (first && last)) return [];
+  const packed = storage(WIRE, packedWords(wire, elements));
+  return wire === 'int8' && !first ? [packed, storage(WIRE_RESIDUAL, elements)] : [packed];
 }
 
 /** What a row's forward leaves for its backward beside its output. */
@@ -178,7 +191,12 @@ export function shardBuffers(model: Model, plan: Plan, peer: PeerId): BufferSpec
 export const shardKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
 
 /** The stages this peer has work in, with what each must hold. */
-export function stagesOfPeer(plan: Plan, peer: PeerId, sequence: number): Map<number, StageSize> {
+export function stagesOfPeer(
+  plan: Plan,
+  peer: PeerId,
+  sequence: number,
+  wire: WireEncoding = 'f32',
+): Map<number, StageSize> {
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
   const inFlight = slotsOf(stepSchedule(plan));
   const found = new Map<number, StageSize>();
@@ -191,13 +209,20 @@ export function stagesOfPeer(plan: Plan, peer: PeerId, sequence: number): Map<nu
       sequence,
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
       recompute: member.recompute,
+      wire,
     });
   });
   return found;
 }
 
 /** Bytes that a peer will allocate on its GPU for this plan. */
-export function predictedBytes(model: Model, plan: Plan, peer: PeerId, sequence: number): number {
-  const specs = [...stagesOfPeer(plan, peer, sequence).values()].flatMap((size) => stageBuffers(model, size));
+export function predictedBytes(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  sequence: number,
+  wire: WireEncoding = 'f32',
+): number {
+  const specs = [...stagesOfPeer(plan, peer, sequence, wire).values()].flatMap((size) => stageBuffers(model, size));
   return [...specs, ...shardBuffers(model, plan, peer)].reduce((sum, { bytes }) => sum + bytes, 0);
 }

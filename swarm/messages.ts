@@ -10,6 +10,7 @@ import type { Order, TokenList } from './data.ts';
 import { limitsSchema } from './limits.ts';
 import { type Plan, planSchema } from './plan.ts';
 import { trainSchema } from './runFile.ts';
+import { WIRE_ENCODINGS } from './wire.ts';
 
 export const PROTOCOL_VERSION = 1;
 /** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
@@ -215,6 +216,8 @@ export const runFactsSchema = z.object({
   data: tokenListSchema,
   order: orderSchema,
   evaluation: tokenListSchema.nullable(),
+  /** How the stream goes from peer to peer. */
+  wire: z.enum(WIRE_ENCODINGS),
 });
 export type RunFacts = z.infer<typeof runFactsSchema>;
 

@@ -22,6 +22,7 @@ import {
   text,
 } from './inputFields.ts';
 import type { Model } from './model.ts';
+import { WIRE_ENCODINGS } from './wire.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
 export type Train = z.output<typeof trainSchema>;
@@ -129,7 +130,7 @@ const RUN_FILE = fields({
     .default(null),
   precision: fields({
     compute: only('f32', ['f16']).default('f32'),
-    wire: only('f32', ['f16', 'int8']).default('f32'),
+    wire: z.enum(WIRE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).default('f32'),
   }).default({ compute: 'f32', wire: 'f32' }),
 });
 

@@ -45,8 +45,9 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const { globalBatchSize: samples, sequenceLength: sequence } = run.train;
+  const batch = { samples, sequence, wire: run.precision.wire };
   const planned = (of: Cluster): ClusterPlan =>
-    need(planCluster({ model: modelOf(run), batch: { samples, sequence }, cluster: of }, patience(seconds)), (reason) =>
+    need(planCluster({ model: modelOf(run), batch, cluster: of }, patience(seconds)), (reason) =>
       badInput(`${clusterPath}: ${reason}`),
     );
   const answer = planned(cluster);

@@ -6,11 +6,10 @@
 import { invariant, type PeerId, peerId } from '../base.ts';
 import { stageBuffers } from '../memory.ts';
 import type { Model, Operation } from '../model.ts';
+import { packedBytes, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linksOf } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 
-/** A float32. */
-const ELEMENT_BYTES = 4;
 /** With a peak rate alone: a gradient of the input and one of the weights. */
 const BACKWARD_FORWARDS = 2;
 /** AdamW reads and writes its state: about so many FLOPs an element. */
@@ -20,7 +19,7 @@ const UPDATE_FLOPS = 16;
 export interface ClusterProblem {
   readonly model: Model;
   /** B samples of T positions. */
-  readonly batch: { readonly samples: number; readonly sequence: number };
+  readonly batch: { readonly samples: number; readonly sequence: number; readonly wire?: WireEncoding };
   readonly cluster: Cluster;
 }
 
@@ -69,13 +68,13 @@ const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
 export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
-  const { sequence } = batch;
+  const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
   const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops));
   const link = linksOf(cluster);
-  const memory = stageMemory(model, sequence);
+  const memory = stageMemory(model, sequence, wire);
   const recorded = new Map<string, ClusterLink>();
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
@@ -90,7 +89,7 @@ export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
     peers,
     memory,
     /** Bytes of an activation, or its gradient, of one sample on its way. */
-    sampleBytes: sequence * model.width * ELEMENT_BYTES,
+    sampleBytes: packedBytes(wire, sequence * model.width),
     forwardSeconds,
     backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
       time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
@@ -136,7 +135,7 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number): PlannedPeer {
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
  * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
  */
-function stageMemory(model: Model, sequence: number) {
+function stageMemory(model: Model, sequence: number, wire: WireEncoding) {
   interface Size {
     readonly fixed: number;
     readonly slot: number;
@@ -147,7 +146,7 @@ function stageMemory(model: Model, sequence: number) {
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
     const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
     const bytes = (slots: number) =>
-      stageBuffers(model, { layers: [from, from + layers], samples, sequence, slots, recompute }).reduce(
+      stageBuffers(model, { layers: [from, from + layers], samples, sequence, slots, recompute, wire }).reduce(
         (sum, buffer) => sum + buffer.bytes,
         0,
       );

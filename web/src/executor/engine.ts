@@ -5,8 +5,9 @@
 import type { Range } from '../../../swarm/base.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
 import type { BlockName } from '../../../swarm/model.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 
-/** Values on their way back from the GPU; `take` lends them for the length of the call. */
+/** Values (or the words of a packed tensor) on their way back from the GPU; `take` lends them for the length of the call. */
 export interface Reading {
   take<T>(use: (values: Float32Array<ArrayBuffer>) => T | Promise<T>): Promise<T>;
 }
@@ -17,16 +18,22 @@ export interface MicroTokens {
   readonly targets: Uint32Array;
 }
 
+/** Rows of the stream that a stage is given: floats, or the words of a tensor that another peer packed. */
+export interface Stream {
+  readonly encoding: WireEncoding;
+  readonly words: Float32Array<ArrayBuffer>;
+}
+
 export interface Stage {
-  /** Clears the gradients: a new step begins. */
+  /** Clears the gradients, and what their packing left over: a new step begins. */
   begin(): void;
   /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
   forward(work: ForwardWork): void;
   /** `gradient` [N, C] of the stage's output where it is not the last. */
-  backward(microBatch: number, gradient: Float32Array | null): void;
-  /** Resolves when the copy stands in the GPU's queue. */
-  readOutput(microBatch: number): Promise<Reading>;
-  readInputGradient(microBatch: number): Promise<Reading>;
+  backward(microBatch: number, gradient: Stream | null): void;
+  /** Resolves when the copy stands in the GPU's queue. An encoding other than f32 is the one that the stage was made for. */
+  readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading>;
+  readInputGradient(microBatch: number, encoding: WireEncoding): Promise<Reading>;
   /** Cross-entropy (nats) of each row of a micro-batch of the last stage. */
   readLoss(microBatch: number): Promise<Reading>;
   /** A range of this stage's gradient sum of a block, without gaps. */
@@ -42,7 +49,7 @@ export interface Stage {
 export interface ForwardWork {
   readonly microBatch: number;
   readonly samples: number;
-  readonly input: Float32Array | null;
+  readonly input: Stream | null;
   readonly tokens: MicroTokens | null;
   readonly evaluation: boolean;
 }

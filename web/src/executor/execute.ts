@@ -3,8 +3,8 @@
  * queue in list order; receives are awaited; sends run beside it and never hold it up. Everything a step waits for ends
  * with its AbortSignal.
  */
-import { assertNever, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { TensorKey } from '../../../swarm/frame.ts';
+import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
+import { type TensorKey, tensorBytes } from '../../../swarm/frame.ts';
 import { slices } from '../../../swarm/layout.ts';
 import type { ShardWork } from '../../../swarm/memory.ts';
 import {
@@ -17,8 +17,9 @@ import {
 import { type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { owner, type Plan } from '../../../swarm/plan.ts';
 import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Pace } from './dutyCycle.ts';
-import type { MicroTokens, Reading, ShardNorm, Shards, Stage, UpdateScalars } from './engine.ts';
+import type { MicroTokens, Reading, ShardNorm, Shards, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { StageWork } from './forecast.ts';
 import { blockIndex, gatherValues, sendValues, valueParts } from './values.ts';
 
@@ -30,6 +31,8 @@ export interface Role {
   readonly epoch: number;
   /** T: positions of a sample. */
   readonly sequence: number;
+  /** How the stream goes from peer to peer. */
+  readonly wire: WireEncoding;
   readonly stages: ReadonlyMap<number, Stage>;
   readonly shards: Shards;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
@@ -68,7 +71,7 @@ export class StepRun {
   readonly #step: number;
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
-  readonly #handoffs = new Map<string, Promise<Float32Array<ArrayBuffer>>>();
+  readonly #handoffs = new Map<string, Promise<Stream>>();
   readonly #spans: Span[] = [];
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
@@ -157,7 +160,7 @@ export class StepRun {
       sum.catch(() => undefined); // awaited with the report
       this.#losses.push(sum);
     } else if (this.#owner(index + 1, microBatch) === this.#role.peer) {
-      this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch));
+      this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch, 'f32'));
     }
   }
 
@@ -167,25 +170,25 @@ export class StepRun {
     const gradient = last ? null : await this.#input('B', index, microBatch);
     await this.#compute({ op: 'B', stage: index, microBatch }, stage, () => stage.backward(microBatch, gradient));
     if (index > 0 && this.#owner(index - 1, microBatch) === this.#role.peer) {
-      this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch));
+      this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch, 'f32'));
     }
   }
 
   /** Begins to wait for what a neighbour sends; the action that needs it takes it from the same place as a hand-over. */
   async #expect(op: 'F' | 'B', stage: number, microBatch: number, sender: number): Promise<void> {
     const key = this.#boundaryKey(op === 'F' ? 'activation' : 'gradient', stage, microBatch);
-    const values = await this.#around.receive(key, this.#owner(sender, microBatch));
-    this.#handoffs.set(`${op}${stage}/${microBatch}`, Promise.resolve(values));
+    const words = await this.#around.receive(key, this.#owner(sender, microBatch));
+    this.#handoffs.set(`${op}${stage}/${microBatch}`, Promise.resolve({ encoding: this.#role.wire, words }));
   }
 
   #handOver(op: 'F' | 'B', stage: number, microBatch: number, reading: Reading): void {
     this.#handoffs.set(
       `${op}${stage}/${microBatch}`,
-      reading.take((values) => values.slice()),
+      reading.take((values) => ({ encoding: 'f32', words: values.slice() })),
     );
   }
 
-  async #input(op: 'F' | 'B', stage: number, microBatch: number): Promise<Float32Array<ArrayBuffer>> {
+  async #input(op: 'F' | 'B', stage: number, microBatch: number): Promise<Stream> {
     const values = this.#handoffs.get(`${op}${stage}/${microBatch}`);
     invariant(values, `nothing was received for ${stage}${op}${microBatch}`);
     this.#handoffs.delete(`${op}${stage}/${microBatch}`);
@@ -194,7 +197,10 @@ export class StepRun {
 
   async #dispatch(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
     const stage = this.#stage(from);
-    const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
+    const { wire } = this.#role;
+    const reading = await (kind === 'activation'
+      ? stage.readOutput(microBatch, wire)
+      : stage.readInputGradient(microBatch, wire));
     this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
   }
 
@@ -217,7 +223,8 @@ export class StepRun {
   async #reduceAndReport(): Promise<void> {
     const { model, peer, kept, shards, stages, uses, epoch } = this.#role;
     // What the commit will let out belongs to this step too.
-    for (const { holder, part } of valueParts(this.#role)) if (holder.peer !== peer) this.#count(holder.peer, part);
+    for (const { holder, part } of valueParts(this.#role))
+      if (holder.peer !== peer) this.#count(holder.peer, { range: part });
     for (const { block, range, holders } of kept) {
       for (const holder of holders) {
         const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
@@ -293,12 +300,12 @@ export class StepRun {
     const sent = reading.take((values) => this.#around.send(to, key, values));
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
-    if (key.kind !== 'values') this.#count(to, key.range); // values were counted with the report
+    if (key.kind !== 'values') this.#count(to, key); // values were counted with the report
   }
 
-  #count(to: PeerId, [from, until]: Range): void {
+  #count(to: PeerId, tensor: Pick<TensorKey, 'range' | 'encoding'>): void {
     const route = this.#around.links.find(({ peer }) => peer === to)?.route ?? 'direct';
-    this.#bytesSent[route] += (until - from) * 4;
+    this.#bytesSent[route] += tensorBytes(tensor);
   }
 
   /** Work of one action, in its place on the donor's schedule. */
@@ -344,11 +351,12 @@ export class StepRun {
   }
 
   #boundaryKey(kind: 'activation' | 'gradient', stage: number, microBatch: number): TensorKey {
-    const { model, epoch, sequence } = this.#role;
+    const { model, epoch, sequence, wire: encoding } = this.#role;
     const elements = this.#samples(microBatch) * sequence * model.width;
     const range = [0, elements] as const;
-    if (this.#round === null) return { kind, epoch, step: this.#step, stage, index: microBatch, range };
-    return { kind: 'heldOut', epoch, step: this.#step, stage, index: this.#round * 65_536 + microBatch, range };
+    if (this.#round === null) return { kind, epoch, step: this.#step, stage, index: microBatch, range, encoding };
+    const index = this.#round * 65_536 + microBatch;
+    return { kind: 'heldOut', epoch, step: this.#step, stage, index, range, encoding };
   }
 
   #blockKey(kind: 'slice' | 'values', stage: number, index: number, range: readonly [number, number]): TensorKey {

@@ -5,7 +5,7 @@
  * Rules WP in SPEC.md.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
-import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey } from '../../../swarm/frame.ts';
+import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey, tensorBytes } from '../../../swarm/frame.ts';
 
 /** Bytes of one peer's tensors that may wait here. One that sends more than this ahead of its plan is at fault. */
 export const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
@@ -91,7 +91,10 @@ export class Inbox {
     if (tensor.missing.size === 0) this.#deliver(key, tensor);
   }
 
-  /** The tensor of this key from this peer, now or when its last frame is in; rejects when the work is aborted. */
+  /**
+   * The tensor of this key from this peer (packed: its words), now or when its last frame is in; rejects when the work is
+   * aborted.
+   */
   receive(tensorKey: TensorKey, from: PeerId, signal: AbortSignal): Promise<Float32Array<ArrayBuffer>> {
     const key = tensorKeyText(tensorKey, from);
     invariant(!this.#waiters.has(key) && !this.#taken.has(key), `${key} is awaited twice`);
@@ -107,7 +110,7 @@ export class Inbox {
   }
 
   #begin(key: string, frame: Frame, from: PeerId): Tensor | null {
-    const bytes = (frame.range[1] - frame.range[0]) * 4;
+    const bytes = tensorBytes(frame);
     if (this.#taken.has(key)) {
       this.dropped.repeated++;
       return null;

@@ -9,10 +9,13 @@ import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.
 import { holders, owner, type Plan, peers } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
 import type { Role } from './execute.ts';
 
 export interface Engine {
+  /** How the run's stream goes from peer to peer. */
+  readonly wire: WireEncoding;
   /** `slotOf` numbers the places for micro-batches in flight; `sizes` are the micro-batch sizes that occur. */
   stage(size: StageSize, slotOf: ReadonlyMap<number, number>, sizes: readonly number[]): Promise<Stage>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
@@ -29,14 +32,15 @@ export async function buildRole(
   epoch: number,
 ): Promise<Role> {
   const sequence = train.sequenceLength;
+  const { wire } = engine;
   const stages = new Map<number, Stage>();
   try {
-    for (const [index, size] of stagesOfPeer(plan, peer, sequence)) {
+    for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire)) {
       stages.set(index, await engine.stage(size, slotsOf(plan, peer, index), sizesOf(plan, peer, index)));
     }
     const shards = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
-    return { model, plan, peer, epoch, sequence, stages, shards, uses, kept: shardsOf(model, plan, peer) };
+    return { model, plan, peer, epoch, sequence, wire, stages, shards, uses, kept: shardsOf(model, plan, peer) };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     throw cause;

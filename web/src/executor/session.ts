@@ -14,6 +14,7 @@ import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { DonorPage } from '../gpu/protocol.ts';
 import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
@@ -38,7 +39,7 @@ export interface RunFiles {
 
 export interface SessionParts {
   readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'showStatus'>;
-  readonly engine: (model: Model, train: Train) => Engine;
+  readonly engine: (model: Model, train: Train, wire: WireEncoding) => Engine;
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */
   readonly now: () => number;
@@ -172,7 +173,7 @@ export class Session {
       peer,
       facts,
       model: model.value,
-      engine: this.#parts.engine(model.value, facts.train),
+      engine: this.#parts.engine(model.value, facts.train, facts.wire),
       files,
       tokens: source(facts.data, facts.order),
       evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,

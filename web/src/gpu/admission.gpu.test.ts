@@ -55,7 +55,8 @@ test.each(['gpt2', 'llama'] as const)(
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const kept = new Map<string, string>();
     const model = modelOf(family);
-    const applicant = { adapter: ADAPTER, model, train, memoryBytes: 2 ** 20, memory: memoryIn(kept), now };
+    const wire = 'f32' as const;
+    const applicant = { adapter: ADAPTER, model, train, wire, memoryBytes: 2 ** 20, memory: memoryIn(kept), now };
     const first = await admit({ ...applicant, gpu: gpuOf(dawn.value) });
     if (!first.ok) throw new Error(first.reason);
     expect(first.value.checkedKernels).toBeGreaterThan(15);
@@ -75,8 +76,8 @@ test.each(['gpt2', 'llama'] as const)(
 test('[AD2] a kernel whose results differ from its reference refuses the GPU by name', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
-  const cases = kernelCases(gpu, modelOf('gpt2'), train.sequenceLength);
-  for (const broken of ['attention.forward', 'adamw', 'layerNorm.backward']) {
+  const cases = kernelCases(gpu, modelOf('gpt2'), train.sequenceLength, 'int8');
+  for (const broken of ['attention.forward', 'adamw', 'layerNorm.backward', 'packInt8.feedback']) {
     expect(
       cases.some(({ kernel }) => kernel.name === broken),
       broken,

@@ -10,6 +10,8 @@ import type { AdapterProfile, Profile } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/runFile.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { Stream } from '../executor/engine.ts';
 import { checkKernels, type KernelCase, kernelCases } from './kernelCheck.ts';
 import { createStage, type Gpu, type GpuStage } from './stage.ts';
 
@@ -24,6 +26,7 @@ export interface Applicant {
   readonly adapter: AdapterProfile;
   readonly model: Model;
   readonly train: Train;
+  readonly wire: WireEncoding;
   /** The most that the donor gives; null: no cap. */
   readonly memoryBytes: number | null;
   readonly memory: Memory;
@@ -39,8 +42,8 @@ const MOST_PROBED_BYTES = 8 * 2 ** 30;
 
 /** The measured profile, or the sentence that says what is wrong with this GPU. */
 export async function admit(applicant: Applicant): Promise<Result<Profile>> {
-  const { gpu, model, train, memory, now } = applicant;
-  const cases = kernelCases(gpu, model, train.sequenceLength);
+  const { gpu, model, train, wire, memory, now } = applicant;
+  const cases = kernelCases(gpu, model, train.sequenceLength, wire);
   const key = `checked ${await fingerprint(applicant, cases)}`;
   const isKnown = (await memory.recall(key)) !== null;
   const checked = isKnown ? success(0) : await checkKernels(gpu, cases, now);
@@ -92,7 +95,8 @@ async function timeLayer(
 ): Promise<Profile['layers'][number]> {
   const random = seededRandom(samples);
   const rows = samples * sequence;
-  const stream = Float32Array.from({ length: rows * width }, () => random() - 0.5);
+  const words = Float32Array.from({ length: rows * width }, () => random() - 0.5);
+  const stream: Stream = { encoding: 'f32', words };
   const ids = new Uint32Array(rows);
   const gradient = layers === 1 ? null : stream; // the last stage makes its own
   const timed = async (work: () => void): Promise<number> => {

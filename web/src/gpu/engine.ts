@@ -2,6 +2,7 @@
 import { PipelineCache } from '../../../shaders/launch.ts';
 import type { Model } from '../../../swarm/model.ts';
 import type { Train } from '../../../swarm/runFile.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
 import type { OpenDevice } from './device.ts';
 import { createShards } from './shards.ts';
@@ -14,7 +15,8 @@ export const gpuOf = ({ device, family }: Pick<OpenDevice, 'device' | 'family'>)
   pipelines: new PipelineCache(device),
 });
 
-export const gpuEngine = (gpu: Gpu, model: Model, train: Train): Engine => ({
+export const gpuEngine = (gpu: Gpu, model: Model, train: Train, wire: WireEncoding = 'f32'): Engine => ({
+  wire,
   stage: (size, slotOf, sizes) => createStage(gpu, model, { size, slotOf, sizes, globalBatch: train.globalBatchSize }),
   shards: (plan, peer, stages) => createShards(gpu, model, train, plan, peer, stages),
 });

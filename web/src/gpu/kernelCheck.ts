@@ -12,7 +12,9 @@ import { compareKernel } from '../../../shaders/verify.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model.ts';
 import { program } from '../../../swarm/program.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import { backward, type Dispatch, forward, type Places } from './operations.ts';
+import { packingOf } from './packing.ts';
 import type { Gpu } from './stage.ts';
 
 export interface KernelCase {
@@ -29,7 +31,7 @@ const LARGEST_FLOPS = 60_000_000;
 const BUDGET_SECONDS = 3.5;
 
 /** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
-export function kernelCases({ device }: Gpu, model: Model, sequence: number): KernelCase[] {
+export function kernelCases({ device }: Gpu, model: Model, sequence: number, wire: WireEncoding): KernelCase[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const positions = Math.min(sequence, POSITIONS);
   const places: Places = {
@@ -50,9 +52,10 @@ export function kernelCases({ device }: Gpu, model: Model, sequence: number): Ke
       ...backward(step, places),
     ]),
   );
+  const packing = ends.flatMap((end) => Object.values<readonly Dispatch[]>({ ...packingOf(end, places, wire) }).flat());
   none.destroy();
   const found = new Map<string, KernelCase>();
-  for (const { kernel, dims } of [...dispatches, ...[adamw, addInto, sumSquares].map(ownCase)]) {
+  for (const { kernel, dims } of [...dispatches, ...packing, ...[adamw, addInto, sumSquares].map(ownCase)]) {
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);
     found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, fitting);
   }

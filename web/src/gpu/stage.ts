@@ -9,12 +9,22 @@ import { sortTokens } from '../../../shaders/sortTokens.ts';
 import { chooseLaunch, submitsOf } from '../../../shaders/watchdog.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
-import { ROTARY, rotaryOf, type StageSize, sharedBuffers, stageBuffers } from '../../../swarm/memory.ts';
+import {
+  ROTARY,
+  rotaryOf,
+  type StageSize,
+  sharedBuffers,
+  stageBuffers,
+  WIRE,
+  WIRE_RESIDUAL,
+} from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
-import type { ForwardWork, Reading, Stage } from '../executor/engine.ts';
+import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
+import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
 import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
 import type { Dispatch, Places } from './operations.ts';
+import { type Packing, packingOf } from './packing.ts';
 import { type Work, workOf } from './work.ts';
 
 export interface Gpu {
@@ -33,11 +43,8 @@ export interface StagePlan {
 }
 
 /** What runs for one micro-batch size in one slot. */
-interface Launches {
-  readonly forward: readonly Launch[];
-  readonly evaluation: readonly Launch[];
-  readonly backward: readonly Launch[];
-}
+type AllWork = Work & Packing;
+type Launches = { readonly [Part in keyof AllWork]: readonly Launch[] };
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
   const stage = new GpuStage(gpu, model, plan);
@@ -81,13 +88,15 @@ export class GpuStage implements Stage {
   /** Compiles every pipeline in parallel, then makes all bind groups. */
   async compile(): Promise<void> {
     const { device, family, pipelines } = this.#gpu;
-    const works = new Map<string, Work>();
+    const works = new Map<string, AllWork>();
     for (const samples of this.#plan.sizes) {
       for (let slot = 0; slot < this.#plan.size.slots; slot++) {
-        works.set(`${samples}/${slot}`, workOf(this.#program, this.#places(samples, slot)));
+        const places = this.#places(samples, slot);
+        const packing = packingOf(this.#program, places, this.#plan.size.wire ?? 'f32');
+        works.set(`${samples}/${slot}`, { ...workOf(this.#program, places), ...packing });
       }
     }
-    const all = [...works.values()].flatMap((work) => [...work.forward, ...work.evaluation, ...work.backward]);
+    const all = [...works.values()].flatMap((work) => Object.values<readonly Dispatch[]>({ ...work }).flat());
     const choose = ({ kernel, dims }: Dispatch) => chooseLaunch(device, family, kernel, dims);
     await pipelines.precompile(all.map((dispatch) => [dispatch.kernel, choose(dispatch).variant]));
     const made = new Map<Dispatch, Launch>();
@@ -106,6 +115,10 @@ export class GpuStage implements Stage {
         forward: await inOrder(work.forward, launch),
         evaluation: await inOrder(work.evaluation, launch),
         backward: await inOrder(work.backward, launch),
+        packOutput: await inOrder(work.packOutput, launch),
+        unpackInput: await inOrder(work.unpackInput, launch),
+        packGradient: await inOrder(work.packGradient, launch),
+        unpackGradient: await inOrder(work.unpackGradient, launch),
       });
     }
   }
@@ -113,6 +126,7 @@ export class GpuStage implements Stage {
   begin(): void {
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'clear gradients' });
     for (const block of this.#arenas.keys()) encoder.clearBuffer(this.#buffers.get(`gradients/${block}`));
+    for (const residual of this.#buffers.startingWith(WIRE_RESIDUAL)) encoder.clearBuffer(residual);
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
@@ -120,6 +134,8 @@ export class GpuStage implements Stage {
     const { queue } = this.#gpu.device;
     const slot = this.#slot(microBatch);
     this.#samples.set(microBatch, samples);
+    const launches = this.#launched(microBatch);
+    let run = evaluation ? launches.evaluation : launches.forward;
     const write = (name: string, values: Float32Array | Uint32Array) =>
       queue.writeBuffer(this.#buffers.get(`${slot}/${name}`), 0, values as Float32Array<ArrayBuffer>);
     if (this.#program.first) {
@@ -132,30 +148,34 @@ export class GpuStage implements Stage {
       }
     } else {
       invariant(input, 'a later stage needs the stream');
-      write(INPUT, input);
+      if (input.encoding === 'f32') write(INPUT, input.words);
+      else run = [...this.#arrived(input, launches.unpackInput), ...run];
     }
     if (this.#program.last) {
       invariant(tokens, 'the last stage needs targets');
       write('targets', tokens.targets);
     }
+    this.#submit(`F${microBatch}`, run);
+  }
+
+  backward(microBatch: number, gradient: Stream | null): void {
     const launches = this.#launched(microBatch);
-    this.#submit(`F${microBatch}`, evaluation ? launches.evaluation : launches.forward);
-  }
-
-  backward(microBatch: number, gradient: Float32Array | null): void {
-    if (gradient) {
+    let run = launches.backward;
+    if (gradient?.encoding === 'f32') {
       const stream = this.#buffers.get(`${this.#slot(microBatch)}/${STREAM}`);
-      this.#gpu.device.queue.writeBuffer(stream, 0, gradient as Float32Array<ArrayBuffer>);
-    }
-    this.#submit(`B${microBatch}`, this.#launched(microBatch).backward);
+      this.#gpu.device.queue.writeBuffer(stream, 0, gradient.words);
+    } else if (gradient) run = [...this.#arrived(gradient, launches.unpackGradient), ...run];
+    this.#submit(`B${microBatch}`, run);
   }
 
-  readOutput(microBatch: number): Promise<Reading> {
-    return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)]);
+  readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading> {
+    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)]);
+    return this.#readbacks.read([this.#packed(microBatch)], this.#launched(microBatch).packOutput);
   }
 
-  readInputGradient(microBatch: number): Promise<Reading> {
-    return this.#readbacks.read([this.#streamOf(microBatch, STREAM)]);
+  readInputGradient(microBatch: number, encoding: WireEncoding): Promise<Reading> {
+    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, STREAM)]);
+    return this.#readbacks.read([this.#packed(microBatch)], this.#launched(microBatch).packGradient);
   }
 
   readLoss(microBatch: number): Promise<Reading> {
@@ -203,8 +223,8 @@ export class GpuStage implements Stage {
   }
 
   close(): void {
-    for (const { forward, evaluation, backward } of this.#launches.values()) {
-      for (const launch of [...forward, ...evaluation, ...backward]) launch.dimsBuffer.destroy();
+    for (const launches of this.#launches.values()) {
+      for (const launch of Object.values<readonly Launch[]>({ ...launches }).flat()) launch.dimsBuffer.destroy();
     }
     this.#launches.clear();
     this.#buffers.close();
@@ -231,7 +251,8 @@ export class GpuStage implements Stage {
 
   #places(samples: number, slot: number): Places {
     const { size, globalBatch } = this.#plan;
-    const names = new Set(sharedBuffers(this.#program, samples, size.sequence).map(({ name }) => name));
+    const shared = sharedBuffers(this.#program, samples, size.sequence).map(({ name }) => name);
+    const names = new Set([...shared, WIRE, WIRE_RESIDUAL]);
     const tensor =
       (kind: 'values' | 'gradients') =>
       (...joined: readonly string[]) => {
@@ -261,6 +282,19 @@ export class GpuStage implements Stage {
   #streamOf(microBatch: number, name: string): Run {
     const source = this.#buffers.get(`${this.#slot(microBatch)}/${name}`);
     return { source, at: 0, length: this.#rows(microBatch) * this.#model.width };
+  }
+
+  /** Where a stream is packed, and how far. */
+  #packed(microBatch: number): Run {
+    const elements = this.#rows(microBatch) * this.#model.width;
+    return { source: this.#buffers.get(WIRE), at: 0, length: packedWords(this.#plan.size.wire ?? 'f32', elements) };
+  }
+
+  /** Puts what another peer packed where `unpack` reads it, in this order of the queue. */
+  #arrived({ encoding, words }: Stream, unpack: readonly Launch[]): readonly Launch[] {
+    invariant(encoding === this.#plan.size.wire, `this stage is not made for ${encoding}`);
+    this.#gpu.device.queue.writeBuffer(this.#buffers.get(WIRE), 0, words);
+    return unpack;
   }
 
   #rows(microBatch: number): number {

@@ -9,6 +9,7 @@ import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { HEARTBEAT_MS, type LinkReport, type ServerMessage } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import type { Train } from '../../../swarm/runFile.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
 import { admit } from './admission.ts';
@@ -56,7 +57,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       connect: (peers, epoch) => page.connect([...peers], epoch),
       showStatus: throttled((status) => void page.showStatus(status)),
     },
-    engine: (model: Model, train: Train) => gpuEngine(gpu, model, train),
+    engine: (model: Model, train: Train, wire: WireEncoding) => gpuEngine(gpu, model, train, wire),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
     now: () => performance.now() / 1000,
     wait,
@@ -71,7 +72,8 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     };
     const { memoryBytes } = limits;
     const now = () => performance.now() / 1000;
-    const applicant = { gpu, adapter: profile, model: model.value, train: run.train, memoryBytes, memory, now };
+    const { train, wire } = run;
+    const applicant = { gpu, adapter: profile, model: model.value, train, wire, memoryBytes, memory, now };
     const admitted = await admit(applicant);
     if (admitted.ok) session?.measured(admitted.value);
     else await page.fail('wrongGpu', admitted.reason);

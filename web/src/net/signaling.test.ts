@@ -22,6 +22,7 @@ const WELCOME = {
     },
     data: { tokens: 1, shardTokens: 1, bytesPerToken: 2, shards: [] },
     order: { type: 'sequential' },
+    wire: 'f32',
     evaluation: null,
   },
   iceServers: [],

@@ -1,0 +1,169 @@
+/**
+ * Two peers, a stage each, in one process: real stages on Dawn, real frames, nothing between them but a function call.
+ * What a packed wire leaves of the golden curve, and what it saves.
+ */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { dawnDevice } from '../shaders/dawn.ts';
+import { invariant, type PeerId, peerId } from '../swarm/base.ts';
+import { encodeTensor } from '../swarm/frame.ts';
+import { learningRate } from '../swarm/learningRate.ts';
+import { predictedBytes } from '../swarm/memory.ts';
+import type { ReportMessage } from '../swarm/messages.ts';
+import { equalSplit } from '../swarm/planner/equalSplit.ts';
+import { stepSchedule } from '../swarm/schedule/lower.ts';
+import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
+import { FULL_SPEED } from '../web/src/executor/dutyCycle.ts';
+import type { UpdateScalars } from '../web/src/executor/engine.ts';
+import { type Role, StepRun } from '../web/src/executor/execute.ts';
+import { Inbox } from '../web/src/executor/inbox.ts';
+import { buildRole, closeRole, loadRole, roleBytes } from '../web/src/executor/role.ts';
+import { gpuEngine, gpuOf } from '../web/src/gpu/engine.ts';
+import type { Gpu } from '../web/src/gpu/stage.ts';
+import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
+
+const PEERS = [peerId('a'), peerId('b')] as const;
+const EPOCH = 1;
+
+interface DoneStep {
+  readonly loss: number;
+  readonly gradientNorm: number;
+  readonly bytes: number;
+}
+
+/** Two roles and their inboxes: a swarm that commits its own steps. */
+class Pair {
+  readonly roles: readonly Role[];
+  readonly #golden: GoldenCase;
+  readonly #inboxes = new Map<PeerId, Inbox>(PEERS.map((peer) => [peer, new Inbox()]));
+
+  private constructor(roles: readonly Role[], golden: GoldenCase) {
+    this.roles = roles;
+    this.#golden = golden;
+  }
+
+  static async open(golden: GoldenCase, wire: WireEncoding, microBatches: number): Promise<Pair> {
+    invariant(gpu, 'a device');
+    const { model, run, readState } = golden;
+    const engine = gpuEngine(gpu, model, run.train, wire);
+    const plan = equalSplit(model, run.train.globalBatchSize, PEERS, { microBatches });
+    const roles: Role[] = [];
+    for (const peer of PEERS) roles.push(await buildRole(engine, model, run.train, plan, peer, EPOCH));
+    for (const role of roles) await loadRole(role, readState);
+    return new Pair(roles, golden);
+  }
+
+  async step(step: number): Promise<DoneStep> {
+    const { train } = this.#golden.run;
+    for (const inbox of this.#inboxes.values()) inbox.advance(EPOCH, step);
+    const reports: ReportMessage[] = [];
+    let commit: (scalars: UpdateScalars) => void = () => {};
+    const committed = new Promise<UpdateScalars>((resolve) => {
+      commit = resolve;
+    });
+    const report = (message: ReportMessage): void => {
+      reports.push(message);
+      if (reports.length < PEERS.length) return;
+      const clipScale = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (normOf(reports) + 1e-6));
+      commit({ learningRate: learningRate(train, step), clipScale, time: step + 1 });
+    };
+    await Promise.all(this.roles.map((role) => this.#run(role, step, report, committed)));
+    const sum = reports.flatMap(({ losses }) => losses).reduce((total, { lossSum }) => total + (lossSum ?? NaN), 0);
+    return {
+      loss: sum / (train.globalBatchSize * train.sequenceLength),
+      gradientNorm: normOf(reports),
+      bytes: reports.reduce((total, { bytesDirect }) => total + bytesDirect, 0),
+    };
+  }
+
+  #run(
+    role: Role,
+    step: number,
+    report: (message: ReportMessage) => void,
+    committed: Promise<UpdateScalars>,
+  ): Promise<void> {
+    const { signal } = new AbortController();
+    const own = this.#inboxes.get(role.peer);
+    invariant(own, 'every peer has an inbox');
+    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
+    const around = {
+      signal,
+      now: () => performance.now() / 1000,
+      pace: FULL_SPEED,
+      links: [],
+      send: async (to: PeerId, key: Parameters<typeof encodeTensor>[0], values: Float32Array) => {
+        for (const message of encodeTensor(key, values)) this.#inboxes.get(to)?.accept(role.peer, message);
+      },
+      receive: (key: Parameters<typeof encodeTensor>[0], from: PeerId) => own.receive(key, from, signal),
+      tokens: async (microBatch: number) => this.#golden.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
+      report: (message: { readonly type: string }) => {
+        invariant(message.type === 'report', 'a step ends with a report');
+        report(message as ReportMessage);
+      },
+      committed: () => committed,
+    };
+    return new StepRun(role, around, step).train(stepSchedule(role.plan).get(role.peer) ?? []);
+  }
+
+  close(): void {
+    for (const role of this.roles) closeRole(role);
+  }
+}
+
+const normOf = (reports: readonly ReportMessage[]): number =>
+  Math.sqrt(reports.flatMap(({ shards }) => shards).reduce((sum, { sumSquares }) => sum + Number(sumSquares), 0));
+
+async function trained(golden: GoldenCase, wire: WireEncoding, steps: number): Promise<DoneStep[]> {
+  const pair = await Pair.open(golden, wire, Math.min(4, golden.run.train.globalBatchSize));
+  const done: DoneStep[] = [];
+  for (let step = 0; step < steps; step++) done.push(await pair.step(step));
+  pair.close();
+  return done;
+}
+
+let dawn: Awaited<ReturnType<typeof dawnDevice>>;
+let gpu: Gpu | null = null;
+beforeAll(async () => {
+  dawn = await dawnDevice();
+  if (dawn.ok) gpu = gpuOf(dawn.value);
+});
+
+/** Largest relative distance of the losses from the golden ones. */
+const farthest = (done: readonly DoneStep[], { expected }: GoldenCase): number =>
+  Math.max(...done.map(({ loss }, step) => Math.abs(loss / (expected[step]?.loss ?? Number.NaN) - 1)));
+
+describe('a packed wire', () => {
+  test.each([
+    ['odd-gpt2', 'f16'],
+    ['odd-llama', 'int8'],
+  ] as const)('[WI1] %s, %s: the golden curve within 1e-2, the same bits twice', async (name, wire) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase(name);
+    const steps = golden.expected.length;
+    const first = await trained(golden, wire, steps);
+    expect(farthest(first, golden)).toBeLessThan(1e-2);
+    expect(await trained(golden, wire, Math.min(5, steps))).toEqual(first.slice(0, 5));
+    await golden.weights.close();
+  });
+
+  test('[WI1] f32 is what it was: the golden curve within 2e-6', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    expect(farthest(await trained(golden, 'f32', 5), golden)).toBeLessThan(2e-6);
+    await golden.weights.close();
+  });
+
+  test('[WI7] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('untied-gpt2');
+    const { model, run } = golden;
+    const { globalBatchSize: B, sequenceLength: T } = run.train;
+    for (const wire of ['f32', 'f16', 'int8'] as const) {
+      const pair = await Pair.open(golden, wire, B);
+      // B micro-batches of one sample, there and back; an untied model's state stays where it is.
+      expect((await pair.step(0)).bytes).toBe(2 * B * packedBytes(wire, T * model.width));
+      for (const role of pair.roles) expect(roleBytes(role)).toBe(predictedBytes(model, role.plan, role.peer, T, wire));
+      pair.close();
+    }
+    await golden.weights.close();
+  });
+});

@@ -1,0 +1,52 @@
+/**
+ * The stream on its way out of and into a stage, as dispatches: what another peer is to get is packed into the stage's
+ * one `wire` buffer right before the readback copies it, what another peer sent lies there until it is unpacked at the
+ * start of the pass that reads it. The queue's order keeps the two apart. Nothing of it in a run whose wire is f32.
+ */
+import { packF16 } from '../../../shaders/packF16.ts';
+import { packInt8, packInt8Feedback } from '../../../shaders/packInt8.ts';
+import { unpackF16 } from '../../../shaders/unpackF16.ts';
+import { unpackInt8 } from '../../../shaders/unpackInt8.ts';
+import { WIRE, WIRE_RESIDUAL } from '../../../swarm/memory.ts';
+import { INPUT, type Program, STREAM } from '../../../swarm/program.ts';
+import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
+import type { Dispatch, Places } from './operations.ts';
+
+/** For one micro-batch size in one slot; none where there is no neighbour. */
+export interface Packing {
+  readonly packOutput: readonly Dispatch[];
+  readonly unpackInput: readonly Dispatch[];
+  readonly packGradient: readonly Dispatch[];
+  readonly unpackGradient: readonly Dispatch[];
+}
+
+const NONE: Packing = { packOutput: [], unpackInput: [], packGradient: [], unpackGradient: [] };
+
+export function packingOf({ first, last, output }: Program, places: Places, wire: WireEncoding): Packing {
+  if (wire === 'f32') return NONE;
+  const packed = places.buffer(WIRE);
+  const n = places.samples * places.sequence * places.width;
+  const gain = gradientGain(1 / places.lossScale);
+  const half = wire === 'f16';
+  const pack = (label: string, name: string, isGradient: boolean): Dispatch => {
+    const buffers = { x: places.buffer(name), packed };
+    if (half) return { kernel: packF16, buffers, dims: { n, gain: isGradient ? gain : 1 }, label };
+    if (!isGradient) return { kernel: packInt8, buffers, dims: { n }, label };
+    return {
+      kernel: packInt8Feedback,
+      buffers: { ...buffers, residual: places.buffer(WIRE_RESIDUAL) },
+      dims: { n },
+      label,
+    };
+  };
+  const unpack = (label: string, name: string, isGradient: boolean): Dispatch => {
+    const dims = half ? { n, gain: isGradient ? 1 / gain : 1 } : { n };
+    return { kernel: half ? unpackF16 : unpackInt8, buffers: { packed, x: places.buffer(name) }, dims, label };
+  };
+  return {
+    packOutput: last ? [] : [pack('pack output', output, false)],
+    unpackInput: first ? [] : [unpack('unpack input', INPUT, false)],
+    packGradient: first ? [] : [pack('pack gradient', STREAM, true)],
+    unpackGradient: last ? [] : [unpack('unpack gradient', STREAM, true)],
+  };
+}
