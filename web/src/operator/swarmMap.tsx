@@ -1,0 +1,127 @@
+/** Stages over peers: who computes what, how busy each was, and the ways between them. */
+import type { PlanInForce } from '../../../swarm/watch.ts';
+import { byteRateText, layersText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
+import { type Link, linksBehind, longestWait, paceOf, type StageLink, type StepWork } from './swarmShape.ts';
+
+/** Of one gap between stages; the others are in the table of links. */
+const MOST_NAMED = 4;
+const BAND_HEIGHT = 30;
+
+interface MapProps {
+  readonly plan: PlanInForce;
+  readonly links: readonly Link[];
+  readonly work: StepWork | null;
+}
+
+export function SwarmMap({ plan, links, work }: MapProps) {
+  const most = Math.max(1, ...plan.stages.map(({ members }) => members.length));
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+    <section class="map" aria-label="Stages and their donors" tabIndex={0}>
+      <ol style={{ minWidth: `${most * 6.5}rem` }}>
+        {plan.stages.map(({ layers, members }, stage) => (
+          <li key={layers[0]}>
+            <h3>
+              Stage {stage + 1} <span class="soft plain">{layersText(layers)}</span>
+            </h3>
+            <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
+              {members.map(({ peer, samples, recompute }) => (
+                <Cell key={peer} peer={peer} samples={samples} recomputed={recompute.length} work={work} />
+              ))}
+            </ul>
+            <Band
+              links={linksBehind(plan, stage, links)}
+              above={members.length}
+              below={plan.stages[stage + 1]?.members.length ?? 0}
+            />
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+interface CellProps {
+  readonly peer: string;
+  readonly samples: number;
+  readonly recomputed: number;
+  readonly work: StepWork | null;
+}
+
+function Cell({ peer, samples, recomputed, work }: CellProps) {
+  const own = work?.peers.find((each) => each.peer === peer);
+  const share = own && work && work.seconds > 0 ? own.busySeconds / work.seconds : null;
+  const wait = own ? longestWait(own) : null;
+  return (
+    <li class="cell">
+      <strong title={peer}>{shortId(peer)}</strong>
+      <span class="note">
+        {samples} {samples === 1 ? 'sample' : 'samples'}
+        {recomputed > 0 && `, ${recomputed} recomputed`}
+      </span>
+      <meter min={0} max={1} value={share ?? 0} aria-label={`${shortId(peer)} at work`} />
+      <span class="note">at work {share === null ? NOTHING : percentText(share)}</span>
+      <span class="note">{wait === null ? '\u00a0' : `waits for ${shortId(wait.whom)}`}</span>
+    </li>
+  );
+}
+
+interface BandProps {
+  readonly links: readonly StageLink[];
+  readonly above: number;
+  readonly below: number;
+}
+
+function Band({ links, above, below }: BandProps) {
+  if (below === 0) return null;
+  return (
+    <div class="band">
+      <svg viewBox={`0 0 100 ${BAND_HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+        {links.map(({ from, to, fromPlace, toPlace, route, bytesPerSecond }) => (
+          <line
+            key={`${from} ${to}`}
+            class={`link ${paceOf(bytesPerSecond)} ${route}`}
+            x1={((fromPlace + 0.5) / above) * 100}
+            x2={((toPlace + 0.5) / below) * 100}
+            y1={0}
+            y2={BAND_HEIGHT}
+          />
+        ))}
+      </svg>
+      <ul class="soft small">
+        {links.slice(0, MOST_NAMED).map(({ from, to, route, bytesPerSecond }) => (
+          <li key={`${from} ${to}`}>
+            {shortId(from)} ↔ {shortId(to)}: {byteRateText(bytesPerSecond)}{' '}
+            <span class={`mark ${ROUTES[route].tone}`}>
+              <span aria-hidden="true">{ROUTES[route].glyph}</span> {ROUTES[route].word}
+            </span>
+          </li>
+        ))}
+        {links.length > MOST_NAMED && <li>and {links.length - MOST_NAMED} faster ones</li>}
+        {links.length === 0 && <li>no way measured yet</li>}
+      </ul>
+    </div>
+  );
+}
+
+/** What the lines mean; the same words stand beside each. */
+export function MapLegend() {
+  return (
+    <p class="legend note">
+      {(['slow', 'fair', 'fast'] as const).map((pace) => (
+        <span key={pace}>
+          <svg viewBox="0 0 26 8" class="swatch" aria-hidden="true">
+            <line class={`link ${pace} direct`} x1="0" x2="26" y1="4" y2="4" />
+          </svg>
+          {{ slow: 'below 1 MB/s', fair: '1 to 10 MB/s', fast: '10 MB/s and more' }[pace]}
+        </span>
+      ))}
+      <span>
+        <svg viewBox="0 0 26 8" class="swatch" aria-hidden="true">
+          <line class="link fair relayed" x1="0" x2="26" y1="4" y2="4" />
+        </svg>
+        relayed through the server
+      </span>
+    </p>
+  );
+}

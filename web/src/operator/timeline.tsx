@@ -1,0 +1,176 @@
+/** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
+import { useMemo, useState } from 'preact/hooks';
+import type { StepTimeline } from '../../../swarm/watch.ts';
+import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
+import type { WireSpan } from './swarmShape.ts';
+
+/** Rows that are drawn unasked. */
+const MOST_ROWS = 24;
+const WIDTH = 1_000;
+const LEAST_WIDTH = 1.5;
+
+interface TimelineProps {
+  readonly timeline: StepTimeline;
+  /** In the order of the stages. */
+  readonly peers: readonly string[];
+}
+
+export const millisText = (seconds: number): string =>
+  seconds < 10 ? `${(seconds * 1000).toFixed(seconds < 0.1 ? 1 : 0)} ms` : durationText(seconds);
+
+const spanOf = (spans: readonly WireSpan[]): number => spans.reduce((latest, [, , , end]) => Math.max(latest, end), 0);
+
+/** Measured beside predicted, in one sentence. */
+export function timelineText({ step, measured, predicted, bubble }: StepTimeline): string {
+  const [took, should] = [spanOf(measured), spanOf(predicted)];
+  const idle = `Of the donors’ time ${percentText(bubble)} was idle.`;
+  if (predicted.length === 0)
+    return `Step ${step + 1} took ${millisText(took)} from its first to its last work. ${idle}`;
+  const off = took / should - 1;
+  const compared = `${percentText(Math.abs(off))} ${off >= 0 ? 'more' : 'less'} than the ${millisText(should)} predicted`;
+  return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
+}
+
+export function Timeline({ timeline, peers }: TimelineProps) {
+  const [followed, follow] = useState<string>('');
+  const [isWhole, whole] = useState(false);
+  const { measured, predicted } = timeline;
+  const batches = useMemo(
+    () =>
+      [...new Set(measured.map(([, action]) => /\d+$/.exec(action)?.[0] ?? ''))].sort((a, b) => Number(a) - Number(b)),
+    [measured],
+  );
+  const known = [...peers, ...measured.map(([peer]) => peer).filter((peer) => !peers.includes(peer))];
+  const rows = [...new Set(known)];
+  const shown = isWhole ? rows : rows.slice(0, MOST_ROWS);
+  const seconds = Math.max(spanOf(measured), spanOf(predicted), 1e-6);
+  return (
+    <figure class="spans">
+      <div class="controls">
+        <label>
+          <span>Follow micro-batch</span>
+          <select class="small" value={followed} onChange={(event) => follow(event.currentTarget.value)}>
+            <option value="">all</option>
+            {batches.map((id) => (
+              <option key={id} value={id}>
+                {Number(id) + 1}
+              </option>
+            ))}
+          </select>
+        </label>
+        <span class="legend note">
+          <span>
+            <span class="patch forward" aria-hidden="true" /> forward
+          </span>
+          <span>
+            <span class="patch backward" aria-hidden="true" /> backward
+          </span>
+          <span>
+            <span class="patch again" aria-hidden="true" /> recomputed
+          </span>
+          <span>thin: predicted</span>
+        </span>
+      </div>
+      <div aria-hidden="true">
+        {shown.map((peer) => (
+          <div class="span-row" key={peer}>
+            <span class="soft small">{shortId(peer)}</span>
+            <div>
+              <Bars spans={measured} peer={peer} seconds={seconds} followed={followed} kind="measured" />
+              {predicted.length > 0 && (
+                <Bars spans={predicted} peer={peer} seconds={seconds} followed={followed} kind="predicted" />
+              )}
+            </div>
+          </div>
+        ))}
+        <div class="span-row">
+          <span />
+          <span class="trace-scale soft small">
+            <span>0</span>
+            <span>{millisText(seconds)}</span>
+          </span>
+        </div>
+      </div>
+      {rows.length > MOST_ROWS && (
+        <button type="button" class="small" onClick={() => whole(!isWhole)}>
+          {isWhole ? 'Fewer donors' : `All ${rows.length} donors`}
+        </button>
+      )}
+      {followed !== '' && <Path spans={measured} followed={followed} />}
+    </figure>
+  );
+}
+
+interface BarsProps {
+  readonly spans: readonly WireSpan[];
+  readonly peer: string;
+  readonly seconds: number;
+  readonly followed: string;
+  readonly kind: 'measured' | 'predicted';
+}
+
+const CLASSES: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'again' };
+
+function Bars({ spans, peer, seconds, followed, kind }: BarsProps) {
+  const scale = WIDTH / seconds;
+  return (
+    <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
+      {spans.flatMap(([own, action, start, end]) => {
+        const [, op = 'F', id = ''] = /^\d+([A-Z]+)[^\d]*(\d*)$/.exec(action) ?? [];
+        if (own !== peer) return [];
+        const isFaint = followed !== '' && id !== followed;
+        return (
+          <rect
+            key={`${action} ${start}`}
+            class={`${CLASSES[op] ?? 'forward'}${isFaint ? ' faint' : ''}`}
+            x={start * scale}
+            y={0}
+            height={1}
+            width={Math.max((end - start) * scale, LEAST_WIDTH)}
+          />
+        );
+      })}
+    </svg>
+  );
+}
+
+/** The way of one micro-batch through the peers, in words. */
+function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: string }) {
+  const own = spans.filter(([, action]) => /\d+$/.exec(action)?.[0] === followed).toSorted((a, b) => a[2] - b[2]);
+  return (
+    <div class="table">
+      <table>
+        <caption class="hidden">Micro-batch {Number(followed) + 1}</caption>
+        <thead>
+          <tr>
+            <th scope="col">Work</th>
+            <th scope="col">Donor</th>
+            <th scope="col" class="number">
+              From
+            </th>
+            <th scope="col" class="number">
+              To
+            </th>
+            <th scope="col" class="number">
+              After a pause of
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {own.map(([peer, action, start, end], place) => {
+            const pause = start - (own[place - 1]?.[3] ?? start);
+            return (
+              <tr key={action}>
+                <th scope="row">{action}</th>
+                <td title={peer}>{shortId(peer)}</td>
+                <td class="number">{millisText(start)}</td>
+                <td class="number">{millisText(end)}</td>
+                <td class="number">{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
