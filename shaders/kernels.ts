@@ -5,6 +5,7 @@ import { attentionBackwardKeyValue } from './attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from './attentionBackwardQuery.ts';
 import { attentionForward } from './attentionForward.ts';
 import { columnSum } from './columnSum.ts';
+import { countPass } from './countPass.ts';
 import { crossEntropy } from './crossEntropy.ts';
 import { crossEntropyLoss } from './crossEntropyLoss.ts';
 import { embedBackwardPosition } from './embedBackwardPosition.ts';
@@ -66,6 +67,7 @@ export const kernels: readonly Kernel[] = [
   addInto,
   sumSquares,
   adamw,
+  countPass,
   packF16,
   unpackF16,
   packInt8,

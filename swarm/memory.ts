@@ -21,6 +21,8 @@ export interface BufferSpec {
 export const PARTIALS = 256;
 /** Learning rate, clip scale and what else AdamW reads, as floats. */
 export const SCALARS = 8;
+/** Name of the counter of a stage's passes, which is read back behind the values that they made. */
+export const PASSES = 'passes';
 /** Mapped buffers per stage for activations and gradients on their way out. */
 const READBACKS = 3;
 
@@ -65,10 +67,11 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   }
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows));
   specs.push(...sharedBuffers(work, samples, sequence), ...wireBuffers(work, rows * model.width, size.wire));
+  specs.push(storage(PASSES, 1));
   const outgoing = Math.max(rows * model.width, largestSlice);
   for (let i = 0; i < READBACKS; i++) {
-    specs.push(readback(`readback/${i}`, outgoing));
-    if (work.last) specs.push(readback(`lossReadback/${i}`, rows));
+    specs.push(readback(`readback/${i}`, outgoing + 1));
+    if (work.last) specs.push(readback(`lossReadback/${i}`, rows + 1));
   }
   return specs;
 }

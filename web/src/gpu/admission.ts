@@ -70,10 +70,11 @@ async function layerTimes({ gpu, model, train, now }: Applicant): Promise<Profil
   const first = model.layers > 2 ? 1 : 0;
   const size = { layers: [first, first + 1] as const, samples: Math.max(...sizes), sequence, slots: 1 };
   const slotOf = new Map([[0, 0]]);
-  gpu.device.pushErrorScope('out-of-memory');
-  const stage = await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes });
-  if ((await gpu.device.popErrorScope()) !== null) {
-    stage.close();
+  let stage: GpuStage;
+  try {
+    stage = await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes });
+  } catch (error) {
+    if (!(error instanceof Error && error.cause instanceof GPUOutOfMemoryError)) throw error;
     return []; // not even one layer fits: the plan's own memory check says the rest
   }
   const times: Profile['layers'] = [];

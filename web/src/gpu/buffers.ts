@@ -47,6 +47,33 @@ export interface Run {
   readonly length: number;
 }
 
+/** One word behind the values of a reading, which must be what it is expected to be when the copy is submitted. */
+export interface Proof {
+  readonly source: GPUBuffer;
+  readonly expected: () => number;
+}
+
+/**
+ * Makes GPU objects; what WebGPU would say later and elsewhere, no memory or a wrong descriptor, rejects here by name.
+ * `make` returns at once: error scopes are a stack, and nothing else may come between.
+ */
+export async function created<T>(device: GPUDevice, what: string, make: () => T): Promise<T> {
+  device.pushErrorScope('out-of-memory');
+  device.pushErrorScope('validation');
+  const scopes = (): Promise<(GPUError | null)[]> => Promise.all([device.popErrorScope(), device.popErrorScope()]);
+  let made: T;
+  try {
+    made = make();
+  } catch (cause) {
+    await scopes();
+    throw cause;
+  }
+  const [invalid, memory] = await scopes();
+  if (memory) throw new Error(`no GPU memory for ${what}: ${memory.message}`, { cause: memory });
+  if (invalid) throw new Error(`invalid GPU objects for ${what}: ${invalid.message}`, { cause: invalid });
+  return made;
+}
+
 /** Mapped buffers that go round: a reading waits, first come first served, until one is free. */
 export class ReadbackPool {
   readonly #device: GPUDevice;
@@ -62,7 +89,7 @@ export class ReadbackPool {
    * Resolves when the copy stands in the queue: what is submitted later may overwrite the sources. `before` runs right
    * before the copy, once there is a buffer for it.
    */
-  async read(runs: readonly Run[], before: readonly Launch[] = []): Promise<Reading> {
+  async read(runs: readonly Run[], proof?: Proof, before: readonly Launch[] = []): Promise<Reading> {
     const buffer = this.#free.pop() ?? (await new Promise<GPUBuffer>((resolve) => this.#waiting.push(resolve)));
     const encoder = this.#device.createCommandEncoder({ label: 'readback' });
     if (before.length > 0) {
@@ -75,14 +102,23 @@ export class ReadbackPool {
       encoder.copyBufferToBuffer(source, at * 4, buffer, floats * 4, length * 4);
       floats += length;
     }
+    if (proof) encoder.copyBufferToBuffer(proof.source, 0, buffer, floats * 4, 4);
+    const expected = proof?.expected();
     this.#device.queue.submit([encoder.finish()]);
-    const mapped = buffer.mapAsync(GPUMapMode.READ, 0, floats * 4);
+    const sizeBytes = (floats + (proof ? 1 : 0)) * 4;
+    const mapped = buffer.mapAsync(GPUMapMode.READ, 0, sizeBytes);
     mapped.catch(() => undefined); // seen by whoever takes the values; a closed stage takes none
     return {
       take: async (use) => {
         try {
           await mapped;
-          return use(new Float32Array(buffer.getMappedRange(0, floats * 4)));
+          const bytes = buffer.getMappedRange(0, sizeBytes);
+          if (expected !== undefined) {
+            const [found] = new Uint32Array(bytes, floats * 4, 1);
+            if (found !== expected)
+              throw new Error(`the GPU did ${found} of ${expected} passes: it drops work silently`);
+          }
+          return use(new Float32Array(bytes, 0, floats));
         } finally {
           if (buffer.mapState === 'mapped') buffer.unmap();
           this.#release(buffer);

@@ -17,7 +17,7 @@ import { type BlockName, block, type Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
-import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
+import { BufferSet, created, ReadbackPool, type Run } from './buffers.ts';
 import { type Gpu, GpuStage, writeRange } from './stage.ts';
 
 interface Shard {
@@ -38,7 +38,8 @@ export async function createShards(
   peer: PeerId,
   stages: ReadonlyMap<number, Stage>,
 ): Promise<GpuShards> {
-  const buffers = new BufferSet(gpu.device, 'shards', shardBuffers(model, plan, peer));
+  const specs = shardBuffers(model, plan, peer);
+  const buffers = await created(gpu.device, 'shards', () => new BufferSet(gpu.device, 'shards', specs));
   try {
     const shards: Shard[] = [];
     for (const work of shardsOf(model, plan, peer)) shards.push(await createShard(gpu, model, buffers, work, stages));

@@ -2,6 +2,7 @@
  * One pipeline stage on a GPU: buffers, bind groups and pipelines are made once for a plan; a micro-batch is one compute
  * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
  */
+import { countPass } from '../../../shaders/countPass.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { createLaunch, encodeLaunch, type Launch, type PipelineCache } from '../../../shaders/launch.ts';
 import { rotaryTable } from '../../../shaders/rotary.ts';
@@ -10,6 +11,7 @@ import { chooseLaunch, submitsOf } from '../../../shaders/watchdog.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
 import {
+  PASSES,
   ROTARY,
   rotaryOf,
   type StageSize,
@@ -22,7 +24,7 @@ import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
-import { BufferSet, ReadbackPool, type Run } from './buffers.ts';
+import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
 import type { Dispatch, Places } from './operations.ts';
 import { type Packing, packingOf } from './packing.ts';
 import { type Work, workOf } from './work.ts';
@@ -47,7 +49,7 @@ type AllWork = Work & Packing;
 type Launches = { readonly [Part in keyof AllWork]: readonly Launch[] };
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
-  const stage = new GpuStage(gpu, model, plan);
+  const stage = await created(gpu.device, `layers ${plan.size.layers.join('-')}`, () => new GpuStage(gpu, model, plan));
   try {
     await stage.compile();
     return stage;
@@ -68,6 +70,10 @@ export class GpuStage implements Stage {
   readonly #readbacks: ReadbackPool;
   readonly #lossReadbacks: ReadbackPool;
   readonly #launches = new Map<string, Launches>();
+  /** Passes submitted, and the launch that ends each of them. */
+  #passes = 0;
+  #count: Launch | null = null;
+  readonly #proof: Proof;
   /** Samples of each micro-batch in flight. */
   readonly #samples = new Map<number, number>();
 
@@ -81,6 +87,7 @@ export class GpuStage implements Stage {
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
     this.#writeRotary();
+    this.#proof = { source: this.#buffers.get(PASSES), expected: () => this.#passes };
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
   }
@@ -96,29 +103,40 @@ export class GpuStage implements Stage {
         works.set(`${samples}/${slot}`, { ...workOf(this.#program, places), ...packing });
       }
     }
-    const all = [...works.values()].flatMap((work) => Object.values<readonly Dispatch[]>({ ...work }).flat());
-    const choose = ({ kernel, dims }: Dispatch) => chooseLaunch(device, family, kernel, dims);
-    await pipelines.precompile(all.map((dispatch) => [dispatch.kernel, choose(dispatch).variant]));
-    const made = new Map<Dispatch, Launch>();
-    const launch = async (dispatch: Dispatch): Promise<Launch> => {
-      const known = made.get(dispatch);
-      if (known) return known;
-      const { kernel, dims, buffers, label } = dispatch;
-      const choice = choose(dispatch);
-      const pipeline = await pipelines.get(kernel, choice.variant);
-      const launched = createLaunch({ device, pipeline, kernel, ...choice, buffers, dims, label });
-      made.set(dispatch, launched);
-      return launched;
-    };
+    const passes = { buffer: this.#buffers.get(PASSES) };
+    const count: Dispatch = { kernel: countPass, buffers: { passes }, dims: {}, label: 'pass' };
+    const all = new Set([count]);
+    for (const work of works.values())
+      for (const dispatch of Object.values<readonly Dispatch[]>({ ...work }).flat()) all.add(dispatch);
+    const compiled = await Promise.all(
+      Array.from(all, async (dispatch) => {
+        const choice = chooseLaunch(device, family, dispatch.kernel, dispatch.dims);
+        return { dispatch, choice, pipeline: await pipelines.get(dispatch.kernel, choice.variant) };
+      }),
+    );
+    const made = await created(device, 'bind groups', () => {
+      const launch = ({ dispatch, choice, pipeline }: (typeof compiled)[number]): [Dispatch, Launch] => [
+        dispatch,
+        createLaunch({ device, pipeline, ...choice, ...dispatch }),
+      ];
+      return new Map(compiled.map(launch));
+    });
+    const launched = (dispatches: readonly Dispatch[]): Launch[] =>
+      dispatches.map((dispatch) => {
+        const launch = made.get(dispatch);
+        invariant(launch, `${dispatch.label} was not compiled`);
+        return launch;
+      });
+    [this.#count = null] = launched([count]);
     for (const [key, work] of works) {
       this.#launches.set(key, {
-        forward: await inOrder(work.forward, launch),
-        evaluation: await inOrder(work.evaluation, launch),
-        backward: await inOrder(work.backward, launch),
-        packOutput: await inOrder(work.packOutput, launch),
-        unpackInput: await inOrder(work.unpackInput, launch),
-        packGradient: await inOrder(work.packGradient, launch),
-        unpackGradient: await inOrder(work.unpackGradient, launch),
+        forward: launched(work.forward),
+        evaluation: launched(work.evaluation),
+        backward: launched(work.backward),
+        packOutput: launched(work.packOutput),
+        unpackInput: launched(work.unpackInput),
+        packGradient: launched(work.packGradient),
+        unpackGradient: launched(work.unpackGradient),
       });
     }
   }
@@ -169,19 +187,19 @@ export class GpuStage implements Stage {
   }
 
   readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)]);
-    return this.#readbacks.read([this.#packed(microBatch)], this.#launched(microBatch).packOutput);
+    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)], this.#proof);
+    return this.#readbacks.read([this.#packed(microBatch)], this.#proof, this.#launched(microBatch).packOutput);
   }
 
   readInputGradient(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, STREAM)]);
-    return this.#readbacks.read([this.#packed(microBatch)], this.#launched(microBatch).packGradient);
+    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, STREAM)], this.#proof);
+    return this.#readbacks.read([this.#packed(microBatch)], this.#proof, this.#launched(microBatch).packGradient);
   }
 
   readLoss(microBatch: number): Promise<Reading> {
     const rows = this.#rows(microBatch);
     const source = this.#buffers.get(`${this.#slot(microBatch)}/loss`);
-    return this.#lossReadbacks.read([{ source, at: 0, length: rows }]);
+    return this.#lossReadbacks.read([{ source, at: 0, length: rows }], this.#proof);
   }
 
   readGradient(block: BlockName, range: Range): Promise<Reading> {
@@ -226,13 +244,16 @@ export class GpuStage implements Stage {
     for (const launches of this.#launches.values()) {
       for (const launch of Object.values<readonly Launch[]>({ ...launches }).flat()) launch.dimsBuffer.destroy();
     }
+    this.#count?.dimsBuffer.destroy();
     this.#launches.clear();
     this.#buffers.close();
   }
 
   /** One submit, or as few as a watchdog allows. */
   #submit(label: string, launches: readonly Launch[]): void {
-    for (const part of submitsOf(launches)) {
+    invariant(this.#count, 'a stage is compiled before it works');
+    this.#passes++;
+    for (const part of submitsOf([...launches, this.#count])) {
       const encoder = this.#gpu.device.createCommandEncoder({ label });
       const pass = encoder.beginComputePass({ label });
       for (const launch of part) encodeLaunch(pass, launch);
@@ -332,10 +353,4 @@ export function writeRange(
     const part = values.subarray(from - range[0], from - range[0] + length) as Float32Array<ArrayBuffer>;
     device.queue.writeBuffer(buffer, at * 4, part);
   }
-}
-
-async function inOrder<T, U>(items: readonly T[], make: (item: T) => Promise<U>): Promise<U[]> {
-  const made: U[] = [];
-  for (const item of items) made.push(await make(item));
-  return made;
 }

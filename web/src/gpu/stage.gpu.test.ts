@@ -1,0 +1,96 @@
+/** A stage on Dawn whose driver drops work, whose objects cannot be made, and whose launches are cut. */
+import { beforeAll, expect, test } from 'vitest';
+import { type DawnDevice, dawnDevice } from '../../../shaders/dawn.ts';
+import { learnRates } from '../../../shaders/watchdog.ts';
+import { invariant, seededRandom } from '../../../swarm/base.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
+import { created } from './buffers.ts';
+import { gpuOf } from './engine.ts';
+import { createStage, type GpuStage } from './stage.ts';
+
+const parsed = modelFromConfig({
+  ...{ model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 32, vocab_size: 40 },
+});
+invariant(parsed.ok, 'a valid model');
+const model = parsed.value;
+const SAMPLES = 2;
+const ids = Uint32Array.from({ length: SAMPLES * 32 }, (_, index) => (index * 7) % 40);
+const work = { microBatch: 0, samples: SAMPLES, input: null, tokens: { ids, targets: ids }, evaluation: false };
+
+let dawn: Awaited<ReturnType<typeof dawnDevice>>;
+beforeAll(async () => {
+  dawn = await dawnDevice();
+});
+
+async function stageOn({ device, family }: DawnDevice): Promise<GpuStage> {
+  const size = { layers: [0, 1] as const, samples: SAMPLES, sequence: 32, slots: 1 };
+  const plan = { size, globalBatch: SAMPLES, slotOf: new Map([[0, 0]]), sizes: [SAMPLES] };
+  const stage = await createStage(gpuOf({ device, family }), model, plan);
+  const random = seededRandom(1);
+  for (const { name, elements } of model.blocks) {
+    stage.writeValues(
+      name,
+      [0, elements],
+      Float32Array.from({ length: elements }, () => random() - 0.5),
+    );
+  }
+  return stage;
+}
+
+const lossOf = async (stage: GpuStage): Promise<Float32Array> =>
+  (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());
+
+test('[ST5] a GPU that drops a pass silently is found at the next reading', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const { device } = dawn.value;
+  const stage = await stageOn(dawn.value);
+  stage.begin();
+  stage.forward(work);
+  expect((await lossOf(stage)).every((loss) => loss > 0)).toBe(true);
+  const submit = device.queue.submit.bind(device.queue);
+  device.queue.submit = () => undefined;
+  stage.backward(0, null);
+  device.queue.submit = submit;
+  // The loss of the forward before still lies there.
+  await expect(lossOf(stage)).rejects.toThrow('the GPU did 1 of 2 passes');
+  stage.close();
+});
+
+test('[AD5] a stage whose launches and submits are cut for a slow device makes the same bits', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const run = async (stage: GpuStage): Promise<Float32Array[]> => {
+    stage.begin();
+    stage.forward(work);
+    const loss = await lossOf(stage);
+    stage.backward(0, null);
+    const all = model.blocks.map(async ({ name, elements }) =>
+      (await stage.readGradient(name, [0, elements])).take((values: Float32Array) => values.slice()),
+    );
+    const made = [loss, ...(await Promise.all(all))];
+    stage.close();
+    return made;
+  };
+  const whole = await stageOn(dawn.value);
+  const expected = await run(whole);
+  // A second for each ten thousand operations.
+  learnRates(dawn.value.device, dawn.value.family, 1, 1e6);
+  const cut = await stageOn(dawn.value);
+  cut.forward(work); // whose size says which launches are meant
+  const { forward, backward } = cut.launchesOf(0);
+  expect([...forward, ...backward].filter(({ dispatches }) => dispatches.length > 1).length).toBeGreaterThan(3);
+  expect(await run(cut)).toEqual(expected);
+  learnRates(dawn.value.device, dawn.value.family, 1e6, 1);
+});
+
+test('what WebGPU refuses to make rejects by name', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const { device } = dawn.value;
+  const usage = GPUBufferUsage.STORAGE;
+  const tooLarge = created(device, 'a table', () => device.createBuffer({ size: 2 ** 50, usage }));
+  await expect(tooLarge).rejects.toThrow('invalid GPU objects for a table');
+  const failing = created(device, 'nothing', () => {
+    throw new Error('our own');
+  });
+  await expect(failing).rejects.toThrow('our own');
+  await expect(created(device, 'a row', () => device.createBuffer({ size: 16, usage }).size)).resolves.toBe(16);
+});
