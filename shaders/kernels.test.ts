@@ -144,7 +144,7 @@ describe('backward references against finite differences', () => {
   });
 
   test('bias: the sum down the columns', () => {
-    const dims = { N: 4, K: 3 };
+    const dims = { N: 4, C: 3 };
     const { dy, dbias } = float64Arrays(columnSum, dims);
     const bias = new Float64Array(3) as unknown as Float32Array;
     const loss = () => dy.reduce((sum, value, i) => sum + value * bias[i % 3], 0);

@@ -3,6 +3,8 @@
  * floats. One kernel text serves both: it is written in `Lane`s, and one of two preludes says what a lane is. (On a
  * software adapter four floats loaded at once cost 47 ns, four single loads 76; on a GPU it is one transaction for four.)
  */
+
+import columns from './columns.wgsl?raw';
 import type { AdapterFamily, Dims, Variant } from './kernel.ts';
 import narrow from './narrow.wgsl?raw';
 import wide from './wide.wgsl?raw';
@@ -44,12 +46,11 @@ interface VariantRequest {
 }
 
 /** One invocation of entry `main` for each of `count` lanes. */
-export function laneVariant({ name, code, lanes, constants }: VariantRequest, count: (dims: Dims) => number): Variant {
+export function laneVariant({ name, code, lanes }: VariantRequest, count: (dims: Dims) => number): Variant {
   return {
     key: `${name}.${lanes.name}`,
     code: lanes.prelude + code,
     entryPoint: 'main',
-    ...(constants ? { constants } : {}),
     subgroups: false,
     workgroups: (dims) => spreadItems(count(dims) / lanes.width),
   };
@@ -69,18 +70,18 @@ export function rowVariant(request: VariantRequest, family: AdapterFamily, rows:
   };
 }
 
-// Lanes of the row that one workgroup sums: COLUMNS in columnSum.wgsl and layerNormBackwardWeights.wgsl.
-const COLUMNS = 8;
+// Lanes of the row that one workgroup sums: COLUMNS in columns.wgsl.
+const COLUMNS = 4;
 
-/** Sums down the columns: by one invocation a lane (`columns`), or by COLUMNS lanes a workgroup (`column_groups`). */
-export function columnVariant(request: VariantRequest, family: AdapterFamily, width: (dims: Dims) => number): Variant {
+/** Sums down the columns (columns.wgsl): by one invocation a lane, or by a workgroup for COLUMNS lanes. */
+export function columnVariant(request: VariantRequest, family: AdapterFamily): Variant {
   const shared = family === 'gpu';
   const entryPoint = shared ? 'column_groups' : 'columns';
   return {
     key: `${request.name}.${request.lanes.name}.${entryPoint}`,
-    code: request.lanes.prelude + request.code,
+    code: request.lanes.prelude + request.code + columns,
     entryPoint,
     subgroups: false,
-    workgroups: (dims) => [Math.ceil(width(dims) / request.lanes.width / (shared ? COLUMNS : ROWS)), 1, 1],
+    workgroups: ({ C }) => [Math.ceil(C / request.lanes.width / (shared ? COLUMNS : ROWS)), 1, 1],
   };
 }

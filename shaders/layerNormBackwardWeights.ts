@@ -13,8 +13,7 @@ export const layerNormBackwardWeights: Kernel = {
   tensors: [read('x'), read('stat'), read('dy'), readWrite('dweight'), readWrite('dbias')],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C }) => ({ x: N * C, stat: N * 2, dy: N * C, dweight: C, dbias: C }),
-  variant: (family, { C }) =>
-    columnVariant({ name: 'layerNorm.backwardWeights', code, lanes: lanesOf(C) }, family, (dims) => dims.C),
+  variant: (family, { C }) => columnVariant({ name: 'layerNorm.backwardWeights', code, lanes: lanesOf(C) }, family),
   cpu: layerNormBackwardWeightsCpu,
   cases: [
     { N: 1, C: 1 },

@@ -7,50 +7,20 @@ struct Dims { N: u32, C: u32 }
 @group(0) @binding(4) var<storage, read_write> dbias: array<Lane>;
 @group(1) @binding(0) var<uniform> dims: Dims;
 
-struct Sums { weight: Lane, bias: Lane }
-
-// Rows `first`, first + step, … of lane c.
-fn sums_of(c: u32, first: u32, step: u32) -> Sums {
+struct Sum { weight: Lane, bias: Lane }
+fn sum_of(c: u32, first: u32, step: u32) -> Sum {
   let chunks = dims.C / WIDTH;
-  var sums = Sums();
+  var sum = Sum();
   for (var n = first; n < dims.N; n += step) {
     let s = stat[n];
     let g = dy[n * chunks + c];
-    sums.weight += g * ((x[n * chunks + c] - s.x) * s.y);
-    sums.bias += g;
+    sum.weight += g * ((x[n * chunks + c] - s.x) * s.y);
+    sum.bias += g;
   }
-  return sums;
+  return sum;
 }
-
-// One invocation a lane of the row.
-@compute @workgroup_size(ROWS)
-fn columns(@builtin(global_invocation_id) id: vec3u) {
-  if (id.x >= dims.C / WIDTH) { return; }
-  let sums = sums_of(id.x, 0u, 1u);
-  dweight[id.x] += sums.weight;
-  dbias[id.x] += sums.bias;
-}
-
-// One workgroup for COLUMNS lanes of the row; the rows are dealt to its PARTS, whose sums are then added in order.
-const COLUMNS = 8u;
-const PARTS = GROUP / COLUMNS;
-var<workgroup> parts: array<Sums, GROUP>;
-
-@compute @workgroup_size(COLUMNS, PARTS)
-fn column_groups(
-  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u,
-  @builtin(local_invocation_index) index: u32,
-) {
-  let c = group.x * COLUMNS + local.x;
-  let inside = c < dims.C / WIDTH;
-  if (inside) { parts[index] = sums_of(c, local.y, PARTS); }
-  workgroupBarrier();
-  if (!inside || local.y != 0u) { return; }
-  var sums = Sums();
-  for (var part = 0u; part < PARTS; part++) {
-    sums.weight += parts[part * COLUMNS + local.x].weight;
-    sums.bias += parts[part * COLUMNS + local.x].bias;
-  }
-  dweight[c] += sums.weight;
-  dbias[c] += sums.bias;
+fn plus(a: Sum, b: Sum) -> Sum { return Sum(a.weight + b.weight, a.bias + b.bias); }
+fn add_to(c: u32, sum: Sum) {
+  dweight[c] += sum.weight;
+  dbias[c] += sum.bias;
 }

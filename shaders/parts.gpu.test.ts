@@ -50,7 +50,7 @@ const CUT: readonly { readonly kernel: string; readonly family: AdapterFamily; r
   { kernel: 'matmul.NN', family: 'gpu', dims: { M: 70, N: 40, K: 4 } },
   { kernel: 'attention.forward', family: 'software', dims: { B: 3, T: 37, H: 5, K: 5, D: 4 } },
   { kernel: 'layerNorm.forward', family: 'gpu', dims: { N: 37, C: 60, epsilon: 1e-5 } },
-  { kernel: 'columnSum', family: 'gpu', dims: { N: 37, K: 60 } },
+  { kernel: 'columnSum', family: 'gpu', dims: { N: 37, C: 60 } },
   { kernel: 'swiGlu.forward', family: 'gpu', dims: { N: 37, I: 200 } },
 ];
 

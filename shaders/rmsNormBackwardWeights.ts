@@ -10,8 +10,7 @@ export const rmsNormBackwardWeights: Kernel = {
   tensors: [read('x'), read('stat'), read('dy'), readWrite('dweight')],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C }) => ({ x: N * C, stat: N, dy: N * C, dweight: C }),
-  variant: (family, { C }) =>
-    columnVariant({ name: 'rmsNorm.backwardWeights', code, lanes: lanesOf(C) }, family, (dims) => dims.C),
+  variant: (family, { C }) => columnVariant({ name: 'rmsNorm.backwardWeights', code, lanes: lanesOf(C) }, family),
   cpu: rmsNormBackwardWeightsCpu,
   cases: [
     { N: 1, C: 1 },

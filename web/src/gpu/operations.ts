@@ -288,7 +288,7 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
   ];
   if (row.bias !== null && !biasBeside) {
     const buffers = { dy, dbias: gradient(row.bias) };
-    dispatches.push({ kernel: columnSum, buffers, dims: { N: rows, K: row.outWidth }, label: `${label} bias` });
+    dispatches.push({ kernel: columnSum, buffers, dims: { N: rows, C: row.outWidth }, label: `${label} bias` });
   }
   const pre = step.xBeforeGelu;
   dispatches.push({
