@@ -46,11 +46,12 @@ interface VariantRequest {
 }
 
 /** One invocation of entry `main` for each of `count` lanes. */
-export function laneVariant({ name, code, lanes }: VariantRequest, count: (dims: Dims) => number): Variant {
+export function laneVariant({ name, code, lanes, constants }: VariantRequest, count: (dims: Dims) => number): Variant {
   return {
     key: `${name}.${lanes.name}`,
     code: lanes.prelude + code,
     entryPoint: 'main',
+    ...(constants ? { constants } : {}),
     subgroups: false,
     workgroups: (dims) => spreadItems(count(dims) / lanes.width),
   };
