@@ -9,6 +9,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
+import { requiredLimits } from './deviceLimits.ts';
 import { adapterFamily } from './family/adapterFamily.ts';
 import type { AdapterFamily } from './kernel.ts';
 
@@ -66,12 +67,12 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
   if (!adapter) {
     return refusal('Vulkan finds no adapter: install libvulkan1, or set LD_LIBRARY_PATH to Chromium’s own folder');
   }
-  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  const limits = requiredLimits(adapter.limits);
+  if (!limits.ok) return limits;
   const device = await adapter.requestDevice({
     label: 'Dawn for Node',
     requiredFeatures: OPTIONAL_FEATURES.filter((name) => adapter.features.has(name)),
-    // Only sizes are raised: kernels must do with the default numbers of bindings and invocations.
-    requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
+    requiredLimits: limits.value,
   });
   const { info } = adapter;
   return success({

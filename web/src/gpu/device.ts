@@ -1,5 +1,6 @@
 /** Opens the GPU: the adapter, the device with the limits and features that the kernels want, and what to call it. */
 
+import { requiredLimits } from '../../../shaders/deviceLimits.ts';
 import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
@@ -13,8 +14,6 @@ export interface OpenDevice {
 
 /** Asked for where the adapter has them; no kernel needs one to be right. */
 const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query'];
-/** An embedding table or a block's gradients are one binding: ask for what the adapter has, beyond the default 128 MiB. */
-const WANTED_LIMITS = ['maxStorageBufferBindingSize', 'maxBufferSize'] as const;
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i;
 
 export async function openDevice(gpu: GPU | undefined, browser: string): Promise<Result<OpenDevice>> {
@@ -23,11 +22,12 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
   if (!adapter) {
     return refusal('The browser offers no GPU adapter: look at chrome://gpu, and whether hardware acceleration is on.');
   }
-  const requiredLimits = Object.fromEntries(WANTED_LIMITS.map((name) => [name, adapter.limits[name]]));
+  const limits = requiredLimits(adapter.limits);
+  if (!limits.ok) return limits;
   const device = await adapter.requestDevice({
     label: 'shoal',
     requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
-    requiredLimits,
+    requiredLimits: limits.value,
   });
   return success({
     device,

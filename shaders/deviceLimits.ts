@@ -1,0 +1,33 @@
+/** What a device is asked for beyond WebGPU's word, or by name though it is the default: each limit with its reason. */
+import { type Result, refusal, success } from '../swarm/base.ts';
+
+interface LimitRow {
+  readonly name: keyof GPUSupportedLimits & string;
+  /** A number: kernels are written for it. `most`: whatever the adapter has. */
+  readonly want: number | 'most';
+  readonly why: string;
+}
+
+const LIMITS: readonly LimitRow[] = [
+  { name: 'maxBufferSize', want: 'most', why: 'an embedding table is one buffer; the default is 256 MiB' },
+  { name: 'maxStorageBufferBindingSize', want: 'most', why: 'and one binding; the default is 128 MiB' },
+  { name: 'maxStorageBuffersPerShaderStage', want: 8, why: 'a kernel has at most eight tensors' },
+  { name: 'maxBindGroups', want: 3, why: 'tensors, dims, part' },
+  { name: 'maxComputeWorkgroupsPerDimension', want: 65_535, why: 'larger grids are cut (parts.ts)' },
+  { name: 'maxComputeInvocationsPerWorkgroup', want: 256, why: 'a product’s 64×64 tile, 16 elements each' },
+  { name: 'maxComputeWorkgroupSizeX', want: 256, why: 'the same tile' },
+  { name: 'maxComputeWorkgroupStorageSize', want: 16_384, why: 'a product’s strips of A and B: 2·16·66 floats' },
+];
+
+/** What `requestDevice` is given; a refusal where the adapter has less. */
+export function requiredLimits(adapter: GPUSupportedLimits): Result<Record<string, number>> {
+  const limits: Record<string, number> = {};
+  for (const { name, want, why } of LIMITS) {
+    const has = Number(adapter[name]);
+    if (want !== 'most' && has < want) {
+      return refusal(`This GPU’s ${name} is ${has}, and at least ${want} is needed: ${why}.`);
+    }
+    limits[name] = want === 'most' ? has : want;
+  }
+  return success(limits);
+}
