@@ -269,7 +269,7 @@ export class AutoPlanner {
   async #judgeAll(): Promise<void> {
     await this.#options.rest();
     while (this.#reasons.length > 0) {
-      const reason = this.#reasons.join('; ');
+      const reason = [...new Set(this.#reasons)].join('; ');
       this.#reasons = [];
       await this.#judge(reason);
     }

@@ -32,6 +32,14 @@ type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: T
 export const scriptedLoss = (step: number): number => 5 - step / 10;
 export const scriptedEvaluation = (committedSteps: number): number => 4 - committedSteps / 10;
 
+export interface ScriptedOptions {
+  /** It says hello by itself. */
+  readonly greets?: boolean;
+  readonly invite?: string | undefined;
+  readonly key?: string | undefined;
+  readonly profile?: Profile;
+}
+
 export class ScriptedDonor {
   readonly heard: ServerMessage[] = [];
   /** Binary messages: what other donors had relayed. */
@@ -41,22 +49,23 @@ export class ScriptedDonor {
   obedient = true;
   readonly #url: string;
   readonly #greets: boolean;
+  readonly #profile: Profile;
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
   #welcome: Said<'welcome'> | null = null;
   #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
 
-  /** `greets`: it says hello by itself. */
-  constructor(url: string, { greets = true, invite }: { greets?: boolean; invite?: string | undefined } = {}) {
+  constructor(url: string, { greets = true, invite, key, profile = SCRIPTED_PROFILE }: ScriptedOptions = {}) {
     this.#url = url;
     this.#greets = greets;
+    this.#profile = profile;
     this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
     this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
     this.#socket.on('error', () => {}); // the close that follows says it
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
       this.#socket.on('open', () => {
-        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite });
+        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key });
         resolve();
       });
     });
@@ -124,7 +133,7 @@ export class ScriptedDonor {
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
     if (message.value.type === 'welcome') {
       this.#welcome = message.value;
-      if (this.#greets) this.say({ type: 'measured', profile: SCRIPTED_PROFILE });
+      if (this.#greets) this.say({ type: 'measured', profile: this.#profile });
     }
     if (this.obedient) void this.#obey(message.value);
     this.heard.push(message.value);
@@ -163,12 +172,15 @@ export class ScriptedDonor {
   #report(epoch: number, step: number): void {
     const plan = this.#planOf(epoch);
     if (plan === null) return;
-    const samples = plan.microBatches.map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
+    const own = plan.stages.at(-1)?.members.find(({ peer }) => peer === this.welcome.peer)?.microBatches ?? [];
+    const samples = plan.microBatches
+      .filter(({ id }) => own.includes(id))
+      .map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
     this.say({
       type: 'report',
       epoch,
       step,
-      losses: this.#isLast(plan) ? this.#losses(scriptedLoss(step), samples) : [],
+      losses: this.#losses(scriptedLoss(step), samples),
       shards: this.#shards(plan).map((shard) => ({ ...shard, sumSquares: 0.25, digest: null })),
       bytesDirect: 100,
       bytesRelayed: 0,
