@@ -3,7 +3,6 @@
  * floats. One kernel text serves both: it is written in `Lane`s, and one of two preludes says what a lane is. (On a
  * software adapter four floats loaded at once cost 47 ns, four single loads 76; on a GPU it is one transaction for four.)
  */
-
 import columns from './columns.wgsl?raw';
 import type { AdapterFamily, Dims, Variant } from './kernel.ts';
 import narrow from './narrow.wgsl?raw';
