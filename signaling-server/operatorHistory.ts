@@ -165,7 +165,9 @@ const planDetail = z.object({
 });
 const rollBackDetail = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
 const operatorDetail = z.object({ what: z.string(), session: z.string() });
-const joinedDetail = z.object({ adapter: z.object({ description: z.string(), vendor: z.string() }) });
+const joinedDetail = z.object({
+  adapter: z.object({ description: z.string(), vendor: z.string(), architecture: z.string() }),
+});
 
 const isKind = (text: string): text is EventKind => EVENT_KINDS.some((kind) => kind === text);
 
@@ -181,7 +183,7 @@ function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: 
     case 'joined': {
       const [peer = '', ...rest] = detail.split(' ');
       const adapter = parsed(joinedDetail, rest.join(' '))?.adapter;
-      return { peer, text: adapter?.description || adapter?.vendor || '' };
+      return { peer, text: adapter?.description || [adapter?.vendor, adapter?.architecture].filter(Boolean).join(' ') };
     }
     case 'gone': {
       const [peer = '', ...rest] = detail.split(': ');

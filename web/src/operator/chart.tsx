@@ -207,7 +207,7 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
         size: 30,
         values: (_plot, splits) => splits.map((at) => (Number.isInteger(at) ? at.toLocaleString('en') : '')),
       },
-      { ...axis, size: 62, values: (_plot, splits) => splits.map((at) => (at === null ? '' : chart.format(at))) },
+      { ...axis, size: 62, values: (_plot, splits) => labels(splits, chart.format) },
     ],
     series: [{}, ...chart.lines.map((line) => seriesOf(line, colour))],
     hooks: {
@@ -224,6 +224,12 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
       draw: [(plot) => drawMarks(plot, live.current)],
     },
   };
+}
+
+/** Where two of them read alike, one is enough. */
+function labels(splits: readonly (number | null)[], format: Chart['format']): string[] {
+  const texts = splits.map((at) => (at === null ? '' : format(at)));
+  return texts.map((text, place) => (text === texts[place - 1] ? '' : text));
 }
 
 function xRange(window: StepWindow, low: number | null, high: number | null): [number, number] {

@@ -1,9 +1,11 @@
 /** All charts of a run over one stretch of steps, and the controls that they share. */
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import { query, read, stepsSchema } from './api.ts';
 import { ChartCard } from './chart.tsx';
-import { type ComparedRun, chartsOf } from './charts.ts';
+import { type ComparedRun, chartsOf, MOST_COMPARED } from './charts.ts';
 import { EVENT_SIGNS, marksOf } from './marks.ts';
+import { useRuns } from './runList.ts';
 import { changedWindow, type StepWindow } from './series.ts';
 
 interface ChartPanelProps {
@@ -14,16 +16,32 @@ interface ChartPanelProps {
 }
 
 const MARKED: readonly EventKind[] = ['joined', 'left', 'gone', 'plan', 'checkpoint', 'rollBack'];
-const NO_RUNS: readonly ComparedRun[] = [];
+
+/** Other runs' steps, read when they are chosen. */
+function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
+  const [known, learn] = useState<ReadonlyMap<string, ComparedRun>>(new Map());
+  useEffect(() => {
+    for (const run of chosen) {
+      if (known.has(run)) continue;
+      void read(query('/api/operator/steps', { run }), stepsSchema).then((answer) => {
+        if (answer.ok) learn((before) => new Map(before).set(run, { run, ...answer.value }));
+      });
+    }
+  }, [chosen]);
+  return useMemo(() => chosen.flatMap((run) => known.get(run) ?? []), [chosen, known]);
+}
 
 export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps) {
   const [window, show] = useState<StepWindow>(null);
   const [smoothing, smooth] = useState(0.9);
   const [isLog, useLog] = useState(false);
   const [kinds, mark] = useState<ReadonlySet<EventKind>>(new Set(['gone', 'plan', 'rollBack']));
+  const [chosen, choose] = useState<readonly string[]>([]);
+  const compared = useCompared(chosen);
+  const [{ runs }] = useRuns(run);
   const charts = useMemo(
-    () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared: NO_RUNS }),
-    [curve, evaluations, window, smoothing, isLog],
+    () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared }),
+    [curve, evaluations, window, smoothing, isLog, compared],
   );
   const marks = useMemo(() => marksOf(events, kinds, window), [events, kinds, window]);
   const extent = [(curve[0]?.step ?? 0) + 1, (curve.at(-1)?.step ?? 0) + 1] as const;
@@ -70,6 +88,26 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
             </label>
           ))}
         </fieldset>
+        {runs.length > 1 && (
+          <fieldset class="checks">
+            <legend>Compare the loss with</legend>
+            {runs
+              .filter(({ name, committedSteps }) => name !== run && committedSteps > 0)
+              .map(({ name }) => (
+                <label key={name} class="check">
+                  <input
+                    type="checkbox"
+                    checked={chosen.includes(name)}
+                    disabled={!chosen.includes(name) && chosen.length >= MOST_COMPARED}
+                    onChange={() =>
+                      choose(chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name])
+                    }
+                  />
+                  <span>{name}</span>
+                </label>
+              ))}
+          </fieldset>
+        )}
       </section>
       <div class="charts">
         {charts.map((chart) => (

@@ -58,8 +58,7 @@ interface Field {
 }
 
 const secondsText = (seconds: number): string => `${Number(seconds.toPrecision(3))} s`;
-const exponentText = (value: number): string => (value === 0 ? '0' : value.toExponential(1).replace('e', '·10^'));
-const plainText = (value: number): string => String(Number(value.toPrecision(3)));
+const plainText = (value: number): string => String(Number(value.toPrecision(3))).replace('e-', '·10^−');
 
 export function chartsOf(input: ChartInput): Chart[] {
   const shown = within(input.steps, input.window);
@@ -117,7 +116,7 @@ export function chartsOf(input: ChartInput): Chart[] {
       [{ label: 'norm', tone: 'accent', pattern: 'solid', values: means(({ gradientNorm }) => gradientNorm) }],
     ),
     chart(
-      { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: exponentText },
+      { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: plainText },
       [field('learningRate')],
       [{ label: 'rate', tone: 'accent', pattern: 'solid', values: means(({ learningRate }) => learningRate) }],
     ),

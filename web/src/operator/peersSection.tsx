@@ -1,54 +1,146 @@
-/** Who is here. */
-import { adapterText, countText, NOTHING, rangeText, shortId } from '../page/format.ts';
+/** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
+import { useMemo, useState } from 'preact/hooks';
+import { bytesText, countText, NOTHING, rangeText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { Blocks } from './blocks.tsx';
+import { PeerCard } from './peerCard.tsx';
+import { type Column, type Order, type PeerRow, peerRows, reachability, sorted } from './peerRows.ts';
 import { DONOR_STATES } from './signs.ts';
+import { millisText } from './timeline.tsx';
 import type { SectionProps } from './view.tsx';
+import { WhatIf } from './whatIf.tsx';
 
-export function PeersSection({ snapshot: { donors } }: SectionProps) {
+const MOST_ROWS = 100;
+
+export function PeersSection({ state, snapshot }: SectionProps) {
+  const { donors, planning } = snapshot;
+  const [order, sortBy] = useState<Order | null>(null);
+  const [chosen, choose] = useState<string | null>(null);
+  const [isWhole, whole] = useState(false);
+  const rows = useMemo(
+    () => peerRows(donors, state.peers, state.plan, planning?.reasons ?? []),
+    [donors, state.peers, state.plan, planning],
+  );
+  const all = order === null ? rows : sorted(rows, order);
+  const shown = isWhole ? all : all.slice(0, MOST_ROWS);
+  const row = rows.find(({ peer }) => peer === chosen);
   return (
-    <div class="card">
-      <h2 id="donors">Donors</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-      <section class="table" aria-labelledby="donors" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Donor</th>
-              <th scope="col">State</th>
-              <th scope="col">Stage</th>
-              <th scope="col">Layers</th>
-              <th scope="col" class="number">
-                Tokens
-              </th>
-              <th scope="col">Adapter</th>
-            </tr>
-          </thead>
-          <tbody>
-            {donors.map(({ peer, adapter, state, stages, tokens }) => (
-              <tr key={peer}>
-                <th scope="row" title={peer}>
-                  {shortId(peer)}
+    <>
+      <div class="card">
+        <h2 id="donors">Donors</h2>
+        <Reach links={snapshot.links ?? []} />
+        {donors.length === 0 ? (
+          <p class="soft empty">
+            Nobody is here. Donors open the <a href="/">start page</a> of this server.
+          </p>
+        ) : (
+          <PeerTable rows={shown} order={order} sortBy={sortBy} chosen={chosen} choose={choose} />
+        )}
+        {all.length > shown.length && (
+          <p class="buttons">
+            <button type="button" onClick={() => whole(true)}>
+              All {all.length} donors
+            </button>
+          </p>
+        )}
+      </div>
+      {row && <PeerCard key={row.peer} row={row} links={snapshot.links ?? []} close={() => choose(null)} />}
+      <WhatIf rows={rows} />
+      <Blocks version={state.events.at(-1)?.id ?? 0} />
+    </>
+  );
+}
+
+function Reach({ links }: { links: NonNullable<SectionProps['snapshot']['links']> }) {
+  const { direct, relayed } = reachability(links);
+  if (direct + relayed === 0) return <p class="soft small">No two donors are connected.</p>;
+  return (
+    <p class="soft small">
+      Pairs of donors: {direct} direct, {relayed} relayed through the server
+      {relayed > 0 && ' (no direct way was found in 15 seconds, or one of the two hides its address)'}.
+    </p>
+  );
+}
+
+const HEADS: readonly (readonly [Column | null, string, boolean])[] = [
+  ['peer', 'Donor', false],
+  ['state', 'State', false],
+  [null, 'Stage', false],
+  [null, 'Layers', false],
+  ['samples', 'Samples', true],
+  ['layerSeconds', 'Layer and sample', true],
+  ['memory', 'Memory', true],
+  ['tokens', 'Tokens', true],
+  ['faults', 'Faults', true],
+];
+
+interface TableProps {
+  readonly rows: readonly PeerRow[];
+  readonly order: Order | null;
+  readonly sortBy: (order: Order) => void;
+  readonly chosen: string | null;
+  readonly choose: (peer: string | null) => void;
+}
+
+function PeerTable({ rows, order, sortBy, chosen, choose }: TableProps) {
+  const press = (by: Column): void =>
+    sortBy({ by, isDescending: order?.by === by ? !order.isDescending : by !== 'peer' && by !== 'state' });
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+    <section class="table" aria-labelledby="donors" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {HEADS.map(([by, name, isNumber]) => {
+              const isSorted = by !== null && order?.by === by;
+              const sort = isSorted ? (order.isDescending ? 'descending' : 'ascending') : undefined;
+              return (
+                <th key={name} scope="col" class={isNumber ? 'number' : undefined} aria-sort={sort}>
+                  {by === null ? (
+                    name
+                  ) : (
+                    <button type="button" class="sort" onClick={() => press(by)}>
+                      {name} <span aria-hidden="true">{isSorted ? (order.isDescending ? '▼' : '▲') : '↕'}</span>
+                    </button>
+                  )}
                 </th>
-                <td>
-                  <Chip {...DONOR_STATES[state]} />
-                </td>
-                <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
-                <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-                <td class="number">{countText(tokens)}</td>
-                <td class="adapter">
-                  {adapterText(adapter)}
-                  {adapter.software && ' (software)'}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-      {donors.length === 0 && (
-        <p class="soft empty">
-          Nobody is here. Donors open the <a href="/">start page</a> of this server.
-        </p>
-      )}
-    </div>
+              );
+            })}
+            <th scope="col">
+              <span class="hidden">More</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ peer, state, stages, samples, layerSeconds, facts, tokens }) => (
+            <tr key={peer}>
+              <th scope="row" title={peer}>
+                {shortId(peer)}
+              </th>
+              <td>
+                <Chip {...DONOR_STATES[state]} />
+              </td>
+              <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
+              <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
+              <td class="number">{samples}</td>
+              <td class="number">{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
+              <td class="number">{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
+              <td class="number">{countText(tokens)}</td>
+              <td class="number">{facts?.faults ?? 0}</td>
+              <td>
+                <button
+                  type="button"
+                  class="small"
+                  aria-expanded={chosen === peer}
+                  onClick={() => choose(chosen === peer ? null : peer)}
+                >
+                  More<span class="hidden"> of {shortId(peer)}</span>
+                </button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }

@@ -3,6 +3,7 @@ export const SECTIONS = [
   ['run', 'Run'],
   ['swarm', 'Swarm'],
   ['peers', 'Peers'],
+  ['runs', 'Runs'],
   ['history', 'History'],
 ] as const;
 export type Section = (typeof SECTIONS)[number][0];

@@ -7,6 +7,7 @@ import { HistorySection } from './historySection.tsx';
 import { Login } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
 import { RunSection } from './runSection.tsx';
+import { RunsSection } from './runsSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
 import { CONNECTIONS, PHASES } from './signs.ts';
 import { isAllowed, type OperatorState, secondsLeft } from './state.ts';
@@ -76,6 +77,8 @@ function part(section: Section, props: SectionProps) {
       return <SwarmSection {...props} />;
     case 'peers':
       return <PeersSection {...props} />;
+    case 'runs':
+      return <RunsSection {...props} />;
     case 'history':
       return <HistorySection {...props} />;
   }

@@ -1,0 +1,80 @@
+/** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
+import { useState } from 'preact/hooks';
+import type { Result } from '../../../swarm/base.ts';
+
+export interface Act {
+  readonly busy: boolean;
+  readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
+  run(work: () => Promise<Result<unknown>>, done: string): Promise<boolean>;
+}
+
+export function useAct(): Act {
+  const [busy, setBusy] = useState(false);
+  const [answer, say] = useState<Act['answer']>(null);
+  return {
+    busy,
+    answer,
+    run: async (work, done) => {
+      setBusy(true);
+      say(null);
+      const result = await work();
+      setBusy(false);
+      say(result.ok ? { ok: true, sentence: done } : { ok: false, sentence: result.reason });
+      return result.ok;
+    },
+  };
+}
+
+/** The line stays where there is no answer: nothing moves when one comes. */
+export function Answer({ answer }: Pick<Act, 'answer'>) {
+  return (
+    <p class={answer?.ok === false ? 'answer' : 'answer soft'} role="status">
+      {answer && !answer.ok && <span aria-hidden="true">✕ </span>}
+      {answer?.sentence}
+    </p>
+  );
+}
+
+interface ConfirmProps {
+  readonly label: string;
+  /** What it does, once more. */
+  readonly question: string;
+  /** For a screen reader: which of several rows it is about. */
+  readonly about?: string;
+  readonly disabled?: boolean;
+  readonly onSure: () => void;
+}
+
+export function Confirm({ label, question, about = '', disabled = false, onSure }: ConfirmProps) {
+  const [isAsking, ask] = useState(false);
+  const hidden = about !== '' && <span class="hidden"> {about}</span>;
+  if (!isAsking)
+    return (
+      <button type="button" class="small" disabled={disabled} onClick={() => ask(true)}>
+        {label}
+        {hidden}
+      </button>
+    );
+  return (
+    <fieldset class="confirm" aria-label={question}>
+      <span class="small">{question}</span>
+      <button
+        type="button"
+        class="small primary"
+        disabled={disabled}
+        // biome-ignore lint/a11y/noAutofocus: the button that was pressed is gone, and this one takes its place
+        autofocus
+        onClick={() => {
+          ask(false);
+          onSure();
+        }}
+      >
+        Yes, {label.toLowerCase()}
+        {hidden}
+      </button>
+      <button type="button" class="small" onClick={() => ask(false)}>
+        No
+      </button>
+    </fieldset>
+  );
+}

@@ -1,0 +1,181 @@
+/** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
+import { useState } from 'preact/hooks';
+import { z } from 'zod';
+import {
+  type DryRun,
+  dryRunSchema,
+  type ListedRun,
+  MODEL_PRESETS,
+  type RunDraft,
+  runDraftSchema,
+} from '../../../swarm/runDraft.ts';
+import { Answer, useAct } from './act.tsx';
+import { tell } from './api.ts';
+import { DryRunWords } from './dryRunWords.tsx';
+
+interface FormProps {
+  readonly initial: RunDraft;
+  readonly runs: readonly ListedRun[];
+  readonly onClose: () => void;
+  readonly onCreated: () => void;
+}
+
+type NumberField = {
+  [Key in keyof RunDraft]: RunDraft[Key] extends number ? Key : never;
+}[keyof RunDraft];
+
+const NUMBERS: readonly (readonly [NumberField, string, string, number])[] = [
+  ['steps', 'Steps', '', 1],
+  ['globalBatchSize', 'Samples a step', '', 1],
+  ['sequenceLength', 'Tokens a sample', '', 1],
+  ['learningRate', 'Learning rate', '', 0],
+  ['warmupSteps', 'Warm-up', 'steps', 0],
+  ['checkpointEvery', 'Checkpoint every', 'steps', 1],
+  ['seed', 'Seed', 'of weights and order', 0],
+];
+
+export function DraftForm({ initial, runs, onClose, onCreated }: FormProps) {
+  const [draft, write] = useState(initial);
+  const [cluster, describe] = useState('');
+  const [plan, show] = useState<DryRun | null>(null);
+  const act = useAct();
+  const set = (part: Partial<RunDraft>): void => {
+    write({ ...draft, ...part });
+    show(null);
+  };
+  const check = async (): Promise<void> => {
+    const question = { draft, cluster: cluster.trim() === '' ? null : cluster, whatIf: null };
+    await act.run(async () => {
+      const answer = await tell('/api/operator/plan', question, dryRunSchema);
+      show(answer.ok ? answer.value : null);
+      return answer;
+    }, 'It can be carried: see below.');
+  };
+  const create = async (): Promise<void> => {
+    await act.run(
+      () => tell('/api/operator/runs', draft, z.unknown()),
+      `${draft.name} is made. Make it active in the list above.`,
+    );
+    onCreated();
+  };
+  const isWhole = runDraftSchema.safeParse(draft).success;
+  return (
+    <form
+      class="card"
+      aria-labelledby="draft"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void create();
+      }}
+    >
+      <h2 id="draft">New run</h2>
+      <div class="fields">
+        <label>
+          <span>Name</span>
+          <input
+            required
+            maxLength={100}
+            value={draft.name}
+            onInput={(event) => set({ name: event.currentTarget.value })}
+          />
+        </label>
+        <label>
+          <span>Text of run</span>
+          <select
+            value={draft.source}
+            onChange={(event) => set({ source: event.currentTarget.value, checkpoint: null })}
+          >
+            {runs.map(({ name }) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Model</span>
+          <select value={draft.model} onChange={(event) => set(modelOf(event.currentTarget.value, draft))}>
+            <option value="same">the same as {draft.source}</option>
+            {Object.entries(MODEL_PRESETS).map(([name, { n_layer, n_embd }]) => (
+              <option key={name} value={name}>
+                {name}: {n_layer} layers of {n_embd}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Weights</span>
+          <select
+            value={draft.checkpoint === null ? '' : String(draft.checkpoint)}
+            onChange={(event) => set(weightsOf(event.currentTarget.value, draft))}
+          >
+            <option value="">new, from the seed</option>
+            {runs
+              .find(({ name }) => name === draft.source)
+              ?.checkpoints.map(({ committedSteps }) => (
+                <option key={committedSteps} value={committedSteps}>
+                  {draft.source} after {committedSteps} steps
+                </option>
+              ))}
+          </select>
+        </label>
+        {NUMBERS.map(([field, label, unit, least]) => (
+          <label key={field}>
+            <span>
+              {label} <span class="note">{unit}</span>
+            </span>
+            <input
+              type="number"
+              required
+              min={least}
+              step="any"
+              value={draft[field]}
+              onInput={(event) => set({ [field]: event.currentTarget.valueAsNumber })}
+            />
+          </label>
+        ))}
+        <label>
+          <span>Rate over the steps</span>
+          <select
+            value={draft.schedule}
+            onChange={(event) => set({ schedule: event.currentTarget.value === 'constant' ? 'constant' : 'cosine' })}
+          >
+            <option value="cosine">cosine</option>
+            <option value="constant">constant</option>
+          </select>
+        </label>
+      </div>
+      <details>
+        <summary>Plan for other donors than those at hand</summary>
+        <label class="block">
+          <span>Cluster file (peers and links, as for shoal plan)</span>
+          <textarea
+            rows={6}
+            spellcheck={false}
+            value={cluster}
+            onInput={(event) => describe(event.currentTarget.value)}
+          />
+        </label>
+      </details>
+      <div class="buttons">
+        <button type="button" disabled={act.busy || !isWhole} onClick={() => void check()}>
+          Can it be carried?
+        </button>
+        <button type="submit" class="primary" disabled={act.busy || !isWhole}>
+          Create
+        </button>
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+      <Answer answer={act.answer} />
+      {plan && <DryRunWords plan={plan} steps={draft.steps} />}
+    </form>
+  );
+}
+
+function modelOf(text: string, { checkpoint }: RunDraft): Partial<RunDraft> {
+  const model = runDraftSchema.shape.model.safeParse(text).data ?? 'same';
+  return { model, checkpoint: model === 'same' ? checkpoint : null };
+}
+
+const weightsOf = (text: string, { model }: RunDraft): Partial<RunDraft> =>
+  text === '' ? { checkpoint: null } : { checkpoint: Number(text), model: model === 'same' ? model : 'same' };

@@ -1,0 +1,119 @@
+/** One donor: what it is, what it gives, why its part has its size, and how to let it go. */
+import { z } from 'zod';
+import {
+  adapterText,
+  byteRateText,
+  bytesText,
+  millisecondsText,
+  NOTHING,
+  percentText,
+  ROUTES,
+  shortId,
+} from '../page/format.ts';
+import { Answer, Confirm, useAct } from './act.tsx';
+import { tell } from './api.ts';
+import type { PeerRow } from './peerRows.ts';
+import type { Link } from './swarmShape.ts';
+import { millisText } from './timeline.tsx';
+
+interface CardProps {
+  readonly row: PeerRow;
+  readonly links: readonly Link[];
+  readonly close: () => void;
+}
+
+export function PeerCard({ row, links, close }: CardProps) {
+  const { peer, adapter } = row;
+  const act = useAct();
+  const letGo = (how: string, done: string): void =>
+    void act.run(() => tell('/api/operator/let-go', { peer, how }, z.unknown()), done);
+  return (
+    <section class="card" aria-labelledby="donor">
+      <div class="live-head">
+        <h2 id="donor">Donor {shortId(peer)}</h2>
+        <button type="button" class="small" onClick={close}>
+          Close
+        </button>
+      </div>
+      <dl class="facts">
+        {factsOf(row, links).map(([name, text]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>Machine</dt>
+          <dd class="words">
+            {adapterText(adapter)}
+            {adapter.software && ' (software)'}, {adapter.browser}
+          </dd>
+        </div>
+      </dl>
+      <div class="buttons">
+        <button
+          type="button"
+          class="small"
+          disabled={act.busy}
+          onClick={() => letGo('atBoundary', 'It goes at the next step boundary, and hands its part over.')}
+        >
+          Let go after this step
+        </button>
+        <Confirm
+          label="Let go now"
+          question="What it holds is lost: the run goes back to the newest checkpoint."
+          disabled={act.busy}
+          onSure={() => letGo('atOnce', 'It was let go.')}
+        />
+        <Confirm
+          label="Block its address"
+          question="Everyone behind the same network address is let go now, and cannot come back."
+          disabled={act.busy}
+          onSure={() => letGo('block', 'Its address is blocked.')}
+        />
+      </div>
+      <Answer answer={act.answer} />
+    </section>
+  );
+}
+
+function factsOf({ peer, facts, why, samples }: PeerRow, links: readonly Link[]): [string, string][] {
+  const limits = facts?.limits;
+  const profile = facts?.profile;
+  const rate = (bytesPerSecond: number | null | undefined): string =>
+    bytesPerSecond ? byteRateText(bytesPerSecond) : 'no limit';
+  return [
+    ['Its part', samples === 0 ? why : `${why}.`],
+    [
+      'Measured',
+      profile?.layers
+        .map(
+          (layer) =>
+            `${layer.samples} ${layer.samples === 1 ? 'sample' : 'samples'}: ${millisText(layer.forwardSeconds)} forward, ${millisText(layer.backwardSeconds)} backward a layer`,
+        )
+        .join('; ') || NOTHING,
+    ],
+    [
+      'Gives',
+      limits
+        ? `${percentText(limits.speed)} of its GPU’s time, memory ${limits.memoryBytes === null ? 'as needed' : bytesText(limits.memoryBytes)}, upload ${rate(limits.uploadBytesPerSecond)}, download ${rate(limits.downloadBytesPerSecond)}`
+        : NOTHING,
+    ],
+    [
+      'Memory',
+      facts?.peakBytes == null
+        ? NOTHING
+        : `${bytesText(facts.peakBytes)} used, ${bytesText(facts.predictedBytes ?? 0)} predicted, ${bytesText(profile?.memoryBytes ?? 0)} found`,
+    ],
+    [
+      'Ways',
+      links
+        .filter(({ from }) => from === peer)
+        .map(
+          (link) =>
+            `to ${shortId(link.peer)} ${ROUTES[link.route].word}, ${millisecondsText(link.roundTripMs)}, ${byteRateText(link.bytesPerSecond)}`,
+        )
+        .join('; ') || 'it sends nobody anything',
+    ],
+  ];
+}

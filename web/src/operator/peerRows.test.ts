@@ -1,0 +1,70 @@
+import { describe, expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
+import { NO_LIMITS } from '../../../swarm/limits.ts';
+import type { Snapshot } from '../../../swarm/messages.ts';
+import type { PeerFacts } from '../../../swarm/watch.ts';
+import { peerRows, reachability, sorted } from './peerRows.ts';
+
+const adapter = { vendor: 'v', architecture: '', description: '<b>x</b>', software: false, browser: '' };
+const donor = (peer: string, tokens = 0): Snapshot['donors'][number] => ({
+  ...{ peer: peerId(peer), adapter, state: 'computing', stages: [], tokens },
+});
+const facts = (peer: string, seconds: number, speed = 1): PeerFacts => ({
+  peer,
+  limits: { ...NO_LIMITS, speed },
+  profile: {
+    layers: [{ samples: 2, forwardSeconds: seconds, backwardSeconds: seconds }],
+    ...{ memoryBytes: 1e9, checkedKernels: 0 },
+  },
+  ...{ faults: 0, predictedBytes: null, peakBytes: null },
+});
+const PLAN = {
+  microBatches: [0, 1, 2].map((id) => ({ id, samples: [2 * id, 2 * id + 2] as [number, number] })),
+  stages: [
+    {
+      layers: [0, 2] as [number, number],
+      members: [
+        { peer: 'a', microBatches: [0, 1], samples: 4, recompute: [] },
+        { peer: 'b', microBatches: [2], samples: 2, recompute: [] },
+      ],
+    },
+  ],
+};
+
+describe('rows of donors', () => {
+  test('say why each has its size: its speed beside the fastest, or the planner’s own words', () => {
+    const rows = peerRows([donor('a'), donor('b'), donor('c')], [facts('a', 0.1), facts('b', 0.1, 0.5)], PLAN, [
+      'c is left idle: with it a step takes longer',
+    ]);
+    expect(rows.map(({ layerSeconds }) => layerSeconds)).toEqual([0.1, 0.2, null]);
+    expect(rows.map(({ why }) => why)).toEqual([
+      '4 of 6 samples: as fast as the fastest',
+      '2 of 6 samples: 50 % of the speed of the fastest',
+      'is left idle: with it a step takes longer',
+    ]);
+  });
+
+  test('are sorted by any column, equal ones in the order of joining', () => {
+    const rows = peerRows([donor('c', 5), donor('a', 9), donor('b', 5)], [], null, []);
+    const order = (by: 'peer' | 'tokens', isDescending: boolean) =>
+      sorted(rows, { by, isDescending }).map(({ peer }) => String(peer));
+    expect(order('peer', false)).toEqual(['a', 'b', 'c']);
+    expect(order('tokens', true)).toEqual(['a', 'c', 'b']);
+    expect(order('tokens', false)).toEqual(['c', 'b', 'a']);
+  });
+
+  test('a pair is relayed where one of its directions is', () => {
+    const link = (from: string, peer: string, route: 'direct' | 'relayed') => ({
+      ...{ from: peerId(from), peer: peerId(peer), route },
+      ...{ roundTripMs: null, bytesPerSecond: null },
+    });
+    expect(
+      reachability([
+        link('a', 'b', 'direct'),
+        link('b', 'a', 'relayed'),
+        link('a', 'c', 'direct'),
+        link('c', 'a', 'direct'),
+      ]),
+    ).toEqual({ direct: 1, relayed: 1 });
+  });
+});

@@ -1,0 +1,107 @@
+/** Everything that is known of each donor as rows of one table, and how they are sorted. Pure. */
+import type { Snapshot } from '../../../swarm/messages.ts';
+import type { PeerFacts, PlanInForce } from '../../../swarm/watch.ts';
+
+type Donor = Snapshot['donors'][number];
+
+export interface PeerRow extends Donor {
+  readonly facts: PeerFacts | null;
+  /** Of a sample through a layer, there and back, at the share of its GPU that it gives; null: not measured. */
+  readonly layerSeconds: number | null;
+  readonly samples: number;
+  readonly why: string;
+}
+
+export const COLUMNS = ['peer', 'state', 'samples', 'layerSeconds', 'memory', 'tokens', 'faults'] as const;
+export type Column = (typeof COLUMNS)[number];
+export interface Order {
+  readonly by: Column;
+  readonly isDescending: boolean;
+}
+
+export function peerRows(
+  donors: readonly Donor[],
+  facts: readonly PeerFacts[],
+  plan: Pick<PlanInForce, 'stages' | 'microBatches'> | null,
+  reasons: readonly string[],
+): PeerRow[] {
+  const known = new Map(facts.map((each) => [each.peer, each]));
+  const rows = donors.map((donor) => {
+    const own = known.get(donor.peer) ?? null;
+    const members = plan?.stages.flatMap((stage) => stage.members.filter(({ peer }) => peer === donor.peer)) ?? [];
+    const samples = Math.max(0, ...members.map((member) => member.samples));
+    return { ...donor, facts: own, layerSeconds: layerSeconds(own), samples, why: '' };
+  });
+  const all = plan?.microBatches.reduce((sum, { samples: [from, to] }) => sum + to - from, 0) ?? 0;
+  const fastest = Math.min(...rows.flatMap((row) => row.layerSeconds ?? []));
+  return rows.map((row) => ({ ...row, why: whyText(row, all, fastest, reasons) }));
+}
+
+/** One layer of the smallest micro-batch that was measured, a sample of it. */
+function layerSeconds(facts: PeerFacts | null): number | null {
+  const [first] = facts?.profile?.layers.toSorted((a, b) => a.samples - b.samples) ?? [];
+  if (!facts || !first) return null;
+  return (first.forwardSeconds + first.backwardSeconds) / first.samples / facts.limits.speed;
+}
+
+/** Why its part has the size that it has, in one sentence. */
+function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, reasons: readonly string[]): string {
+  const planned = reasons.find(
+    (words) => words.startsWith(`${row.peer}: `) || words.startsWith(`${row.peer} is left idle`),
+  );
+  if (planned !== undefined) return planned.slice(row.peer.length).replace(/^: /, '').trim();
+  const speed =
+    row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;
+  if (row.samples === 0) return row.state === 'spare' ? 'no plan has a place for it' : 'not in the plan';
+  return `${row.samples} of ${all} samples${speed}`;
+}
+
+function speedText(share: number): string {
+  if (share > 0.95) return 'as fast as the fastest';
+  return `${Math.round(share * 100)} % of the speed of the fastest`;
+}
+
+const sortValue = (row: PeerRow, by: Column): number | string => {
+  switch (by) {
+    case 'peer':
+      return row.peer;
+    case 'state':
+      return row.state;
+    case 'samples':
+      return row.samples;
+    case 'layerSeconds':
+      return row.layerSeconds ?? Number.POSITIVE_INFINITY;
+    case 'memory':
+      return row.facts?.peakBytes ?? 0;
+    case 'tokens':
+      return row.tokens;
+    case 'faults':
+      return row.facts?.faults ?? 0;
+  }
+};
+
+/** Equal ones stay in the order in which they joined. */
+export function sorted(rows: readonly PeerRow[], { by, isDescending }: Order): PeerRow[] {
+  const sign = isDescending ? -1 : 1;
+  return rows.toSorted((a, b) => {
+    const [left, right] = [sortValue(a, by), sortValue(b, by)];
+    return left === right ? 0 : sign * (left < right ? -1 : 1);
+  });
+}
+
+/** Pairs of donors by their way; one direction relayed makes the pair relayed. */
+export function reachability(links: NonNullable<Snapshot['links']>): {
+  readonly direct: number;
+  readonly relayed: number;
+} {
+  const pairs = new Map<string, 'direct' | 'relayed'>();
+  for (const { from, peer, route } of links) {
+    const key = [from, peer].sort().join(' ');
+    if (route === 'relayed' || !pairs.has(key)) pairs.set(key, route);
+  }
+  const routes = [...pairs.values()];
+  return {
+    direct: routes.filter((route) => route === 'direct').length,
+    relayed: routes.filter((route) => route === 'relayed').length,
+  };
+}

@@ -1,0 +1,178 @@
+/** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
+import { useState } from 'preact/hooks';
+import { z } from 'zod';
+import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/runDraft.ts';
+import { countText, lossText } from '../page/format.ts';
+import { Chip } from '../page/parts.tsx';
+import { Answer, Confirm, useAct } from './act.tsx';
+import { query, tell } from './api.ts';
+import { DraftForm } from './draftForm.tsx';
+import { useRuns } from './runList.ts';
+import type { SectionProps } from './view.tsx';
+
+const anything = z.unknown();
+
+/** The active run's own numbers are the snapshot's: the list is asked again when its checkpoints change. */
+export function RunsSection({ state, snapshot }: SectionProps) {
+  const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
+  const [list, refresh] = useRuns(`${snapshot.run} ${saved}`);
+  const [draft, write] = useState<RunDraft | null>(null);
+  const act = useAct();
+  const tellServer = async (path: string, body: unknown, done: string): Promise<void> => {
+    await act.run(() => tell(path, body, anything), done);
+    refresh();
+  };
+  const clone = (run: ListedRun, checkpoint: number | null): void => {
+    write({
+      ...INITIAL_DRAFT,
+      ...{ source: run.name, checkpoint, name: `${run.name.slice(0, 90)}-${checkpoint ?? 'new'}`, steps: run.steps },
+      ...{ globalBatchSize: run.globalBatchSize, sequenceLength: run.sequenceLength, learningRate: run.learningRate },
+    });
+  };
+  const [first] = list.runs;
+  return (
+    <>
+      <section class="card" aria-labelledby="runs">
+        <div class="live-head">
+          <h2 id="runs">Runs of this server</h2>
+          <button type="button" disabled={!first} onClick={() => first && clone(activeOf(list) ?? first, null)}>
+            New run
+          </button>
+        </div>
+        <Answer answer={act.answer} />
+        <ul class="rows">
+          {list.runs.map((run) => (
+            <RunRow
+              key={run.name}
+              run={run.isActive ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss } : run}
+              canActivate={list.canActivate}
+              busy={act.busy}
+              tellServer={tellServer}
+              clone={clone}
+            />
+          ))}
+        </ul>
+      </section>
+      {draft !== null && (
+        <DraftForm
+          key={`${draft.source} ${draft.checkpoint}`}
+          initial={draft}
+          runs={list.runs}
+          onClose={() => write(null)}
+          onCreated={refresh}
+        />
+      )}
+    </>
+  );
+}
+
+const activeOf = ({ runs }: RunList): ListedRun | undefined => runs.find(({ isActive }) => isActive);
+
+interface RowProps {
+  readonly run: ListedRun;
+  readonly canActivate: boolean;
+  readonly busy: boolean;
+  readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
+  readonly clone: (run: ListedRun, checkpoint: number | null) => void;
+}
+
+function signOf({ isActive, committedSteps, steps }: ListedRun) {
+  if (isActive) return { tone: 'good', glyph: '●', word: 'Active' };
+  return committedSteps >= steps
+    ? { tone: 'calm', glyph: '✓', word: 'Finished' }
+    : { tone: 'calm', glyph: '○', word: 'At rest' };
+}
+
+function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
+  const { name, model, checkpoints } = run;
+  return (
+    <li class="row">
+      <div class="live-head">
+        <h3>{name}</h3>
+        <Chip {...signOf(run)} />
+      </div>
+      <p class="soft small">
+        {countText(run.committedSteps)} of {countText(run.steps)} steps, loss {lossText(run.loss)}, held-out{' '}
+        {lossText(run.heldOutLoss)}. {model.family} with {model.layers} layers of {model.width}:{' '}
+        {countText(model.parameters)} parameters. {run.globalBatchSize} samples of {run.sequenceLength} tokens a step,
+        from {countText(run.dataTokens)} tokens of text.
+      </p>
+      <div class="buttons">
+        {canActivate && !run.isActive && (
+          <Confirm
+            label="Make active"
+            about={name}
+            question="The active run stops at its next step boundary, and donors change over."
+            disabled={busy}
+            onSure={() => void tellServer('/api/operator/activate', { run: name }, `The server changes to ${name}.`)}
+          />
+        )}
+        <button type="button" class="small" onClick={() => clone(run, null)}>
+          Draft another with its text<span class="hidden"> of {name}</span>
+        </button>
+      </div>
+      <details>
+        <summary>
+          Checkpoints<span class="hidden"> of {name}</span>: {checkpoints.map((each) => each.committedSteps).join(', ')}
+        </summary>
+        <ul class="rows">
+          {checkpoints.map(({ committedSteps: step, kept }) => (
+            <li key={step} class="checkpoint">
+              <span>
+                After {countText(step)} {step === 1 ? 'step' : 'steps'}
+              </span>
+              <span class="buttons">
+                <label class="check">
+                  <input
+                    type="checkbox"
+                    checked={kept}
+                    disabled={busy}
+                    onChange={() =>
+                      void tellServer(
+                        '/api/operator/keep',
+                        { run: name, step, kept: !kept },
+                        kept ? 'Newer checkpoints may take its place again.' : `Checkpoint ${step} stays.`,
+                      )
+                    }
+                  />
+                  <span>
+                    Keep
+                    <span class="hidden">
+                      {' '}
+                      checkpoint {step} of {name}
+                    </span>
+                  </span>
+                </label>
+                {run.isActive && step < run.committedSteps && (
+                  <Confirm
+                    label="Go back"
+                    about={`to checkpoint ${step} of ${name}`}
+                    question={`Steps after ${step} are done again, their tokens are taken back.`}
+                    disabled={busy}
+                    onSure={() =>
+                      void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
+                    }
+                  />
+                )}
+                <button type="button" class="small" onClick={() => clone(run, step)}>
+                  Clone
+                  <span class="hidden">
+                    {' '}
+                    checkpoint {step} of {name}
+                  </span>
+                </button>
+                <a href={query('/api/operator/export', { run: name, step })} download>
+                  Export
+                  <span class="hidden">
+                    {' '}
+                    checkpoint {step} of {name}
+                  </span>
+                </a>
+              </span>
+            </li>
+          ))}
+        </ul>
+      </details>
+    </li>
+  );
+}

@@ -1,0 +1,132 @@
+/** Another swarm than the one at hand, for the same run: the planner's answer beside that for the swarm as it is. */
+import { useState } from 'preact/hooks';
+import { type DryRun, dryRunSchema } from '../../../swarm/runDraft.ts';
+import { shortId } from '../page/format.ts';
+import { Answer, useAct } from './act.tsx';
+import { tell } from './api.ts';
+import { DryRunWords } from './dryRunWords.tsx';
+import type { PeerRow } from './peerRows.ts';
+
+const FACTORS = [
+  ['uploadBytesPerSecond', 'Upload'],
+  ['downloadBytesPerSecond', 'Download'],
+  ['bytesPerSecond', 'Rate of links'],
+  ['latencySeconds', 'Delay of links'],
+  ['memoryBytes', 'Memory'],
+] as const;
+type Factors = Readonly<Record<(typeof FACTORS)[number][0], number>>;
+const UNCHANGED: Factors = {
+  ...{ uploadBytesPerSecond: 1, downloadBytesPerSecond: 1, bytesPerSecond: 1, latencySeconds: 1, memoryBytes: 1 },
+};
+
+interface Change {
+  readonly added: number;
+  readonly like: string;
+  readonly removed: string;
+  readonly factors: Factors;
+}
+
+/** In the planner's words; empty: no change. */
+export function changeWords({ added, like, removed, factors }: Change): string {
+  return [
+    ...(added > 0 && like !== '' ? [`add ${added} like ${like}`] : []),
+    ...(removed === '' ? [] : [`remove ${removed}`]),
+    ...FACTORS.flatMap(([field]) => (factors[field] === 1 ? [] : [`${field} x${factors[field]}`])),
+  ].join('; ');
+}
+
+export function WhatIf({ rows }: { rows: readonly PeerRow[] }) {
+  const [change, edit] = useState<Change>({ added: 0, like: '', removed: '', factors: UNCHANGED });
+  const [plan, show] = useState<DryRun | null>(null);
+  const act = useAct();
+  const like = change.like || rows[0]?.peer || '';
+  const words = changeWords({ ...change, like });
+  const ask = (): void => {
+    void act.run(async () => {
+      const question = { draft: null, cluster: null, whatIf: words === '' ? null : words };
+      const answer = await tell('/api/operator/plan', question, dryRunSchema);
+      show(answer.ok ? answer.value : null);
+      return answer;
+    }, 'Predicted; nothing was done.');
+  };
+  const set = (part: Partial<Change>): void => edit({ ...change, ...part });
+  return (
+    <form
+      class="card"
+      aria-labelledby="what-if"
+      onSubmit={(event) => {
+        event.preventDefault();
+        ask();
+      }}
+    >
+      <h2 id="what-if">What if</h2>
+      <p class="soft small">The planner’s answer for another swarm. Nothing is done.</p>
+      <div class="fields">
+        <label>
+          <span>More donors</span>
+          <input
+            type="number"
+            min={0}
+            max={200}
+            value={change.added}
+            onInput={(event) => set({ added: Math.max(0, Math.floor(event.currentTarget.valueAsNumber || 0)) })}
+          />
+        </label>
+        <PeerChoice label="like" value={like} rows={rows} choose={(peer) => set({ like: peer })} />
+        <PeerChoice
+          label="Without"
+          none="nobody"
+          value={change.removed}
+          rows={rows}
+          choose={(removed) => set({ removed })}
+        />
+        {FACTORS.map(([field, label]) => (
+          <label key={field}>
+            <span>{label}</span>
+            <select
+              value={String(change.factors[field])}
+              onChange={(event) => set({ factors: { ...change.factors, [field]: Number(event.currentTarget.value) } })}
+            >
+              {[0.1, 0.25, 0.5, 1, 2, 4, 10].map((factor) => (
+                <option key={factor} value={factor}>
+                  {factor === 1 ? 'as it is' : `× ${factor}`}
+                </option>
+              ))}
+            </select>
+          </label>
+        ))}
+      </div>
+      <div class="buttons">
+        <button type="submit" disabled={act.busy || rows.length === 0}>
+          Predict
+        </button>
+      </div>
+      <Answer answer={act.answer} />
+      {plan && <DryRunWords plan={plan} steps={null} />}
+    </form>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly none?: string;
+  readonly value: string;
+  readonly rows: readonly PeerRow[];
+  readonly choose: (peer: string) => void;
+}
+
+function PeerChoice({ label, none, value, rows, choose }: ChoiceProps) {
+  return (
+    <label>
+      <span>{label}</span>
+      <select value={value} onChange={(event) => choose(event.currentTarget.value)}>
+        {none !== undefined && <option value="">{none}</option>}
+        {rows.map(({ peer }) => (
+          <option key={peer} value={peer}>
+            {shortId(peer)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
