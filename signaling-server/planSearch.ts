@@ -7,12 +7,18 @@ import type { ClusterProblem } from '../swarm/planner/clusterCosts.ts';
 import { answer, type ClusterPlan, shortage } from '../swarm/planner/clusterPlan.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from '../swarm/planner/search.ts';
 
-/** Where a plan is needed at once: at least until there is one. */
-const AT_ONCE_MS = 120;
-/** In all, and at a time. */
+/**
+ * Work is the number of simulated actions, about; a tenth of a second where the machine is free has some ten thousand.
+ * Where a plan is needed at once: until so much was tried, or so long.
+ */
+const AT_ONCE_WORK = 12_000;
+const AT_ONCE_MS = 800;
+/** In all (on a busy machine until so much was tried), and at a time. */
 const IN_SLICES_MS = 800;
+const IN_SLICES_WORK = 30_000;
+const IN_SLICES_MOST_MS = 3_000;
 const SLICE_MS = 10;
-/** Simulated actions, about: so many at least, and so many times those that the best plan took. */
+/** So much is tried in slices at least, and so many times the work that the best plan took: then nothing better comes. */
 const LEAST_WORK = 60_000;
 const FRUITLESS = 5;
 
@@ -44,8 +50,10 @@ class Outcome {
 export function planAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
   const search = searchPlan(problem);
   const outcome = new Outcome(search);
-  const end = now() + AT_ONCE_MS;
-  for (const progress of search.progress) if (outcome.take(progress, now() >= end)) break;
+  const begun = now();
+  for (const progress of search.progress) {
+    if (outcome.take(progress, progress.work >= AT_ONCE_WORK || now() - begun >= AT_ONCE_MS)) break;
+  }
   return outcome.result();
 }
 
@@ -61,7 +69,9 @@ export async function planInSlices(
   let begun = now();
   for (const progress of search.progress) {
     const slice = now() - begun;
-    if (outcome.take(progress, spent + slice >= IN_SLICES_MS)) break;
+    const ms = spent + slice;
+    const isLate = ms >= IN_SLICES_MOST_MS || (ms >= IN_SLICES_MS && progress.work >= IN_SLICES_WORK);
+    if (outcome.take(progress, isLate)) break;
     if (slice < SLICE_MS) continue;
     spent += slice;
     await rest();
