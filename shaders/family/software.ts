@@ -18,8 +18,11 @@ import { geluText, type Product } from './product.ts';
 
 /** Four columns for each lane. */
 const VECTOR_COLUMNS = 4 * LANES;
-/** Deeper panels read and write C less often; compile time grows with the depth. */
+/** Deeper panels read and write C less often; compile time grows faster than the depth. */
 const DEEPEST_PANEL = 128;
+/** A product of so few weights is done sooner than a deeper panel is compiled. */
+const FEW_WEIGHTS = 128 * 128;
+const SHALLOW_PANEL = 64;
 
 export interface SoftwareTile {
   /** Steps of K in a panel. */
@@ -54,15 +57,21 @@ function softwareWidths(product: Product): Widths {
   return product.layout === 'TN' ? { ...width, a: 1 } : width;
 }
 
+/** Elements of the matrix that does not vary with the micro-batch. */
+function weights({ m, n, k }: Product): number {
+  const rows = k === 'runtime' ? m : k;
+  return rows === 'runtime' ? Number.POSITIVE_INFINITY : rows * n;
+}
+
 /** `k` is the actual K. For TN, where it is a run-time dim, there are two texts: the deep one where it wastes nothing. */
 export function softwareTile(product: Product, k: number): SoftwareTile {
   const vectors = product.n <= VECTOR_COLUMNS ? 1 : 2;
+  const deepest = weights(product) <= FEW_WEIGHTS ? SHALLOW_PANEL : DEEPEST_PANEL;
   if (product.k === 'runtime') {
-    const half = DEEPEST_PANEL / 2;
-    return { depth: Math.ceil(k / half) % 2 === 0 ? DEEPEST_PANEL : half, vectors };
+    return { depth: Math.ceil(k / SHALLOW_PANEL) % 2 === 0 ? deepest : SHALLOW_PANEL, vectors };
   }
   const step = LANES * softwareWidths(product).a;
-  const panels = Math.ceil(k / DEEPEST_PANEL);
+  const panels = Math.ceil(k / deepest);
   return { depth: Math.ceil(k / panels / step) * step, vectors };
 }
 
