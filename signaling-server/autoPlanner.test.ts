@@ -7,6 +7,7 @@ import { NO_LIMITS } from '../swarm/limits.ts';
 import type { LinkReport, Profile, ReportMessage } from '../swarm/messages.ts';
 import { type Plan, peers, problems } from '../swarm/plan.ts';
 import { AutoPlanner, type KeptProfiles } from './autoPlanner.ts';
+import { searchInSlices } from './planThread.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
@@ -36,7 +37,7 @@ class Rehearsal {
   epoch = 0;
 
   constructor(kept?: KeptProfiles) {
-    const options = { model, batch, now: () => performance.now(), rest: async () => {} };
+    const options = { model, batch, now: () => performance.now(), search: searchInSlices };
     this.planner = new AutoPlanner({ ...options, ...(kept && { kept }) });
     this.planner.attach({
       planned: () => ({ offer: [...this.offer], plan: this.plan }),

@@ -22,7 +22,8 @@ import type { ClusterPlan } from '../swarm/planner/clusterPlan.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps } from '../swarm/planner/fit.ts';
 import { forecast } from '../swarm/planner/forecast.ts';
-import { planAtOnce, planInSlices } from './planSearch.ts';
+import { planAtOnce } from './planSearch.ts';
+import type { PlanSearch } from './planThread.ts';
 
 /** Getting ready, until it was measured: kernels compile, links open. */
 const PREPARE_SECONDS = 3;
@@ -37,8 +38,10 @@ export interface AutoPlannerOptions {
   readonly batch: Batch;
   /** Milliseconds. */
   readonly now: () => number;
-  /** Resolves when everything that was waiting has had its turn. */
-  readonly rest: () => Promise<void>;
+  /** At length, beside everything else. */
+  readonly search: PlanSearch;
+  /** What the search holds is not needed any more. */
+  readonly release?: () => void;
   /** What donors measured on their last visits. */
   readonly kept?: KeptProfiles;
   /** It keeps profiles and predicts, but changes no plan. */
@@ -216,6 +219,7 @@ export class AutoPlanner {
   close(): void {
     for (const known of this.#donors.values()) this.#keep(known);
     this.#host = null;
+    this.#options.release?.();
   }
 
   /** For its next visit: what its spans said. */
@@ -267,7 +271,7 @@ export class AutoPlanner {
   }
 
   async #judgeAll(): Promise<void> {
-    await this.#options.rest();
+    await Promise.resolve();
     while (this.#reasons.length > 0) {
       const reason = [...new Set(this.#reasons)].join('; ');
       this.#reasons = [];
@@ -278,7 +282,7 @@ export class AutoPlanner {
   async #judge(reason: string): Promise<void> {
     const host = this.#host;
     if (!host) return;
-    const { model, batch, now, rest } = this.#options;
+    const { model, batch, search } = this.#options;
     this.#atOnce = null;
     const { offer, plan } = host.planned();
     const cluster = this.#cluster(offer);
@@ -286,7 +290,7 @@ export class AutoPlanner {
     const isLeft = plan === null || peersOf(plan).some((peer) => !offer.includes(peer));
     if (plan === null || isLeft || cluster.peers.length === 0) return;
     const problem = { model, batch, cluster };
-    const found = await planInSlices(problem, now, rest);
+    const found = await search(problem);
     if (this.#host === null) return;
     const after = host.planned();
     if (after.plan !== plan || after.offer.join() !== offer.join()) {

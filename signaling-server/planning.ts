@@ -10,7 +10,8 @@ import { type Plan, peers, seated } from '../swarm/plan.ts';
 import { donorCapacity } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../swarm/planner/fit.ts';
 import type { ScheduleName } from '../swarm/schedule/action.ts';
-import { AutoPlanner, type KeptProfiles } from './autoPlanner.ts';
+import { AutoPlanner, type AutoPlannerOptions } from './autoPlanner.ts';
+import { searchInSlices } from './planThread.ts';
 import type { RunTerms } from './runStart.ts';
 
 export interface PlanWishes {
@@ -31,9 +32,11 @@ export type PlanTerms = Pick<RunTerms, 'makePlan' | 'capacity' | 'awaitsProposal
 /** Idle donors cost a run nothing: all who come are offered to the planner. */
 const AUTO_CAPACITY = 1_000;
 
-function autoTerms(model: Model, batch: Batch, kept: KeptProfiles | undefined): PlanTerms {
-  const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-  const planner = new AutoPlanner({ model, batch, now: () => performance.now(), rest, ...(kept && { kept }) });
+/** What planning by measurement takes beside the run itself. */
+export type AutoParts = Pick<AutoPlannerOptions, 'search' | 'release' | 'kept'>;
+
+function autoTerms(model: Model, batch: Batch, parts: Partial<AutoParts>): PlanTerms {
+  const planner = new AutoPlanner({ model, batch, now: () => performance.now(), search: searchInSlices, ...parts });
   return { planner, makePlan: planner.makePlan, capacity: AUTO_CAPACITY, awaitsProposals: true };
 }
 
@@ -41,9 +44,9 @@ export function planTerms(
   model: Model,
   batch: Batch,
   { plan, auto, ...wishes }: PlanWishes,
-  kept?: KeptProfiles,
+  parts: Partial<AutoParts> = {},
 ): PlanTerms {
-  if (auto) return autoTerms(model, batch, kept);
+  if (auto) return autoTerms(model, batch, parts);
   const places = plan === undefined ? null : peers(plan).length;
   const split = plan === undefined ? wishes : { schedule: plan.schedule };
   const makePlan = (donors: readonly PeerId[], caps: MemoryCaps): Result<Plan> => {

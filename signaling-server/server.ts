@@ -28,6 +28,7 @@ import { addressKey } from './operatorControls.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { withLinks } from './operatorSource.ts';
 import { type PlanTerms, type PlanWishes, planTerms } from './planning.ts';
+import { planSearch } from './planThread.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
 
@@ -165,7 +166,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     blobs: data.blobs,
     name: runName,
     log,
-    ...(options.terms ?? planTerms(model, batch, options, kept)),
+    ...(options.terms ?? planTerms(model, batch, options, { ...planSearch(file.model), kept })),
     expectedDonors: options.expectedDonors ?? null,
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });

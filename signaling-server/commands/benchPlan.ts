@@ -17,6 +17,7 @@ import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless.ts';
 import { terminalLog } from '../log.ts';
 import type { PlanTerms } from '../planning.ts';
+import { searchInSlices } from '../planThread.ts';
 import { PAGES_FOLDER } from '../projectRoot.ts';
 import { createServer, type Server } from '../server.ts';
 import { alonePlan, type NamedPlan, namedPlans, planText } from './benchPlanCases.ts';
@@ -138,8 +139,8 @@ class PlanBench {
   constructor(donors: number) {
     const model = need(modelFromConfig(RUN.model), failed);
     const batch = { samples: SAMPLES, sequence: SEQUENCE };
-    const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-    const planner = new AutoPlanner({ model, batch, now: () => performance.now(), rest, onlyPredicts: true });
+    const options = { model, batch, now: () => performance.now(), search: searchInSlices };
+    const planner = new AutoPlanner({ ...options, onlyPredicts: true });
     this.#planner = planner;
     const makePlan = () => (this.#current === null ? refusal('no plan is measured now') : success(this.#current));
     this.terms = { planner, makePlan, capacity: donors, awaitsProposals: true };

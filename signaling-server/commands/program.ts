@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   assign: async () => (await import('./assign.ts')).addAssignCommand,
   simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
   plan: async () => (await import('./plan.ts')).addPlanCommand,
+  'plan-thread': async () => (await import('../planThread.ts')).addPlanThreadCommand,
   'server-process': async () => (await import('../serverProcess.ts')).addServerProcessCommand,
 };
 
