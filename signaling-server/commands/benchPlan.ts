@@ -36,11 +36,12 @@ const PRODUCTS = 5;
 
 const RUN = {
   name: 'bench-plan',
-  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
+  // Few weights and many tokens: four tabs of one machine share what carries their links.
+  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 32, n_positions: 256, vocab_size: 256 },
   data: { files: ['text.txt'], tokenizer: 'bytes' },
   init: { seed: 1 },
   train: {
-    ...{ steps: 10_000, globalBatchSize: 16, sequenceLength: 128 },
+    ...{ steps: 10_000, globalBatchSize: 16, sequenceLength: 256 },
     optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
   },
   checkpoint: { everySteps: 1_000 },
