@@ -150,28 +150,35 @@ const within = (range: Range, ranges: readonly Range[]): boolean =>
 const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
   more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
 
-export function shardsOf(model: Model, plan: Plan, peer: PeerId): ShardWork[] {
+/** Who computes with a block, in order; known already to whoever asks for many peers. */
+export type HoldersOf = (name: BlockName) => readonly Holder[];
+
+export function shardsOf(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  holdersOf: HoldersOf = (name) => holders(model, plan, name),
+): ShardWork[] {
   return plan.state.flatMap(({ block: name, shards }) => {
-    const order = holders(model, plan, name);
-    return shards
-      .filter((shard) => shard.peer === peer)
-      .map(({ range }): ShardWork => {
-        const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
-        const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
-        return {
-          block: name,
-          range,
-          valuesStage: own?.stage ?? null,
-          holders: concerned,
-          sumInPlace: own !== undefined && own === concerned[0] && isAll(range, own.ranges),
-        };
-      });
+    const kept = shards.filter((shard) => shard.peer === peer);
+    const order = kept.length === 0 ? [] : holdersOf(name);
+    return kept.map(({ range }): ShardWork => {
+      const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
+      const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
+      return {
+        block: name,
+        range,
+        valuesStage: own?.stage ?? null,
+        holders: concerned,
+        sumInPlace: own !== undefined && own === concerned[0] && isAll(range, own.ranges),
+      };
+    });
   });
 }
 
 /** Everything a peer keeps as the primary of shards: moments, sums of others' slices, its own values where it holds none. */
-export function shardBuffers(model: Model, plan: Plan, peer: PeerId): BufferSpec[] {
-  const work = shardsOf(model, plan, peer);
+export function shardBuffers(model: Model, plan: Plan, peer: PeerId, holdersOf?: HoldersOf): BufferSpec[] {
+  const work = shardsOf(model, plan, peer, holdersOf);
   if (work.length === 0) return [];
   const specs = work.flatMap(({ block: name, range, valuesStage, holders: order, sumInPlace }) => {
     const { floats } = arena(block(model, name), [range]);

@@ -140,6 +140,25 @@ export function holders(model: Model, plan: Plan, block: BlockName): Holder[] {
   });
 }
 
+/** `holders` of every block at once, for whoever asks for all of them. */
+export function holdersOfAll(model: Model, plan: Plan): ReadonlyMap<BlockName, readonly Holder[]> {
+  const found = new Map<BlockName, Holder[]>();
+  for (const [stage, { layers, members }] of plan.stages.entries()) {
+    const order = members
+      .map(({ peer, microBatches }) => ({
+        peer,
+        lowestMicroBatch: microBatches.reduce((least, id) => Math.min(least, id), Number.POSITIVE_INFINITY),
+      }))
+      .sort((a, b) => a.lowestMicroBatch - b.lowestMicroBatch);
+    for (const { block, ranges } of blocksOfStage(model, layers)) {
+      const own = found.get(block) ?? [];
+      for (const holder of order) own.push({ stage, ranges, ...holder });
+      found.set(block, own);
+    }
+  }
+  return found;
+}
+
 /** A broken rule of SPEC.md, and one sentence that names the place. */
 export interface Problem {
   readonly rule: `${'PL' | 'SC'}${number}`;

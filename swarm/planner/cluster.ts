@@ -127,20 +127,38 @@ export interface ClusterLink {
   readonly streams: number;
 }
 
-/** The link between two peers of the cluster; the caps of its ends are not in it. */
-export function linksOf({ peers, links }: Cluster): (a: PeerId, b: PeerId) => ClusterLink {
+/** The link between two peers by their places in the cluster's list; the caps of its ends are not in it. */
+export function linkTable({ peers, links }: Cluster): (a: number, b: number) => ClusterLink {
   const base = links.default;
-  const regionOf = new Map(peers.map(({ id, region }) => [peerId(id), region]));
-  const byKey = (rules: Cluster['links']['pairs']) =>
-    new Map(rules.map((rule) => [linkKey(rule.between[0], rule.between[1]), linkOf({ ...base, ...defined(rule) })]));
-  const [pairs, regions] = [byKey(links.pairs), byKey(links.regions)];
   const fallback = linkOf(base);
+  const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
+  const numberOf = new Map([...new Set(peers.flatMap(({ region }) => region ?? []))].map((name, at) => [name, at]));
+  const regionOf = Int32Array.from(peers, ({ region }) => (region === undefined ? -1 : (numberOf.get(region) ?? -1)));
+  const [peerCount, regionCount] = [peers.length, numberOf.size];
+  // Looked up for millions of pairs: one number names a pair, either way round.
+  const byKey = (rules: Cluster['links']['pairs'], numbers: ReadonlyMap<string, number>, count: number) =>
+    new Map(
+      rules.flatMap((rule) => {
+        const [a, b] = [numbers.get(rule.between[0]) ?? 0, numbers.get(rule.between[1]) ?? 0];
+        const link = linkOf({ ...base, ...defined(rule) });
+        return [[a * count + b, link] as const, [b * count + a, link] as const];
+      }),
+    );
+  const pairs = byKey(links.pairs, placeOf, peerCount);
+  const regions = byKey(links.regions, numberOf, regionCount);
   return (a, b) => {
-    const [from, to] = [regionOf.get(a), regionOf.get(b)];
-    const pair = pairs.size === 0 ? undefined : pairs.get(linkKey(a, b));
-    const region = from === undefined || to === undefined ? undefined : regions.get(linkKey(from, to));
-    return pair ?? region ?? fallback;
+    const pair = pairs.size === 0 ? undefined : pairs.get(a * peerCount + b);
+    if (pair !== undefined) return pair;
+    const [from, to] = [regionOf[a] ?? -1, regionOf[b] ?? -1];
+    return (from < 0 || to < 0 ? undefined : regions.get(from * regionCount + to)) ?? fallback;
   };
+}
+
+/** The same, by the peers' ids. */
+export function linksOf(cluster: Cluster): (a: PeerId, b: PeerId) => ClusterLink {
+  const placeOf = new Map(cluster.peers.map(({ id }, place) => [peerId(id), place]));
+  const link = linkTable(cluster);
+  return (a, b) => link(placeOf.get(a) ?? -1, placeOf.get(b) ?? -1);
 }
 
 const defined = ({ latencySeconds, bytesPerSecond, windowBytes }: LinkRule): LinkRule => ({

@@ -7,7 +7,7 @@ import { invariant, type PeerId, peerId } from '../base.ts';
 import { stageBuffers } from '../memory.ts';
 import type { Model, Operation } from '../model.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
-import { type Cluster, type ClusterLink, type ClusterPeer, linksOf } from './cluster.ts';
+import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 
 /** With a peak rate alone: a gradient of the input and one of the weights. */
@@ -73,9 +73,9 @@ export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
   const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops));
-  const link = linksOf(cluster);
+  const linkAt = linkTable(cluster);
+  const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const memory = stageMemory(model, sequence, wire);
-  const recorded = new Map<string, ClusterLink>();
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
   const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
@@ -88,22 +88,28 @@ export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
     batch,
     peers,
     memory,
+    /** Layers a second there and back, a sample at a time; of each peer by its place. */
+    speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
     /** Bytes of an activation, or its gradient, of one sample on its way. */
     sampleBytes: packedBytes(wire, sequence * model.width),
     forwardSeconds,
     backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
       time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
     layerSeconds: (peer: PlannedPeer, samples: number): number => time(peer.forward, samples),
+    /** Forward and backward of a stage take as long as so many layers take there and back. */
+    stageLayers: ({ first, last, layers }: StageShape): number =>
+      layers + (first ? embeddingLayers : 0) + (last ? headLayers : 0),
+    /** A layer there and back. */
+    passSeconds: (peer: PlannedPeer, samples: number): number =>
+      time(peer.forward, samples) + time(peer.backward, samples),
     updateSeconds: (peer: PlannedPeer, elements: number): number =>
       (UPDATE_FLOPS * elements * time(peer.forward, 1)) / layerFlops,
     /** A sample through a whole layer, there and back. */
     slowness: (peer: PlannedPeer): number => time(peer.forward, 1) + time(peer.backward, 1),
-    link(a: PeerId, b: PeerId): ClusterLink {
-      const key = `${a} ${b}`;
-      const known = recorded.get(key) ?? link(a, b);
-      recorded.set(key, known);
-      return known;
-    },
+    placeOf: (id: PeerId): number => placeOf.get(id) ?? -1,
+    /** Between two peers by their places. */
+    linkAt,
+    link: (a: PeerId, b: PeerId): ClusterLink => linkAt(placeOf.get(a) ?? -1, placeOf.get(b) ?? -1),
     /** Bytes that a peer says its activations take beyond what the stage allocates for them. */
     extraBytes: (peer: PlannedPeer, layers: number, samples: number, slots: number): number =>
       peer.activation === null
@@ -174,14 +180,25 @@ function stageMemory(model: Model, sequence: number, wire: WireEncoding) {
       shape.layers - 2,
     );
   };
+  // Asked for with every number of layers, thousands of times: by number, not by text.
+  const recomputedLines = new Map<number, readonly [Size, Size]>();
+  const recomputedSize = (shape: StageShape, samples: number): Size => {
+    if (shape.layers <= 1 || (shape.first && shape.last)) return size(shape, samples, shape.layers);
+    const key = 4 * samples + (shape.first ? 1 : 0) + (shape.last ? 2 : 0);
+    const found =
+      recomputedLines.get(key) ??
+      ([size({ ...shape, layers: 1 }, samples, 1), size({ ...shape, layers: 2 }, samples, 2)] as const);
+    recomputedLines.set(key, found);
+    return line(found[1], found[0], found[1], shape.layers - 2);
+  };
   /** `start` and so many times what `b` has more than `a`. */
   const line = (start: Size, a: Size, b: Size, times: number): Size => ({
     fixed: start.fixed + times * (b.fixed - a.fixed),
     slot: start.slot + times * (b.slot - a.slot),
   });
   return {
-    /** For whoever asks for many numbers of slots. */
-    stageSize: size,
+    /** With all its layers recomputed. */
+    recomputedSize,
     stageBytes(shape: StageShape, samples: number, slots: number, recomputed: number): number {
       const { fixed, slot } = size(shape, samples, recomputed);
       return fixed + slots * slot;

@@ -6,8 +6,17 @@
  */
 import { evenRanges, type PeerId, type Range } from '../base.ts';
 import { shardBuffers, type stagesOfPeer } from '../memory.ts';
-import { homeStage, type Member, type MicroBatch, type Plan, type PlanStage, peers as peersOf } from '../plan.ts';
-import type { ScheduleName } from '../schedule/action.ts';
+import {
+  type BlockState,
+  holdersOfAll,
+  homeStage,
+  type Member,
+  type MicroBatch,
+  type Plan,
+  type PlanStage,
+  peers as peersOf,
+} from '../plan.ts';
+import type { Schedule, ScheduleName } from '../schedule/action.ts';
 import { slots as slotsOf } from '../schedule/check.ts';
 import { build } from '../schedule/lower.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
@@ -33,13 +42,16 @@ export interface Draft {
 /** The plan, and how many bytes its peers lack for it; null where the draft is none. */
 export interface Drafted {
   readonly plan: Plan;
+  /** As its builder writes it. */
+  readonly schedule: Schedule;
   readonly missingBytes: number;
 }
 
 export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const compute = computePlan(costs, draft);
   if (compute === null) return null;
-  const inFlight = slotsOf(build(compute));
+  const schedule = build(compute);
+  const inFlight = slotsOf(schedule);
   let missing = 0;
   const shares: number[][] = [];
   const stages = compute.stages.map((stage, index): PlanStage => {
@@ -49,7 +61,7 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
     return { ...stage, members: fitted.members };
   });
   const plan = { ...compute, stages };
-  return { plan: { ...plan, state: stateOf(costs, plan, shares) }, missingBytes: missing };
+  return { plan: { ...plan, state: stateOf(costs, plan, shares) }, schedule, missingBytes: missing };
 }
 
 function computePlan(costs: ClusterCosts, { groups, layers, microBatches, schedule }: Draft): Plan | null {
@@ -86,18 +98,23 @@ function deal(
   shape: StageShape,
   batches: readonly MicroBatch[],
 ): Member[] {
-  const hands = peers.map((peer) => ({ peer, ids: [] as number[], samples: 0, seconds: 0 }));
-  const seconds = new Map<string, number>();
+  const hands = peers.map((peer) => ({
+    peer,
+    ids: [] as number[],
+    samples: 0,
+    seconds: 0,
+    of: new Map<number, number>(),
+  }));
   for (const { id, samples: range } of batches) {
     const samples = range[1] - range[0];
     let best: (typeof hands)[number] | null = null;
     let end = Number.POSITIVE_INFINITY;
     for (const hand of hands) {
-      const key = `${hand.peer.id} ${samples}`;
-      const own =
-        seconds.get(key) ??
-        costs.forwardSeconds(hand.peer, shape, samples) + costs.backwardSeconds(hand.peer, shape, samples);
-      seconds.set(key, own);
+      let own = hand.of.get(samples);
+      if (own === undefined) {
+        own = costs.forwardSeconds(hand.peer, shape, samples) + costs.backwardSeconds(hand.peer, shape, samples);
+        hand.of.set(samples, own);
+      }
       if (best !== null && hand.seconds + own >= end) continue;
       best = hand;
       end = hand.seconds + own;
@@ -126,22 +143,22 @@ function fitStage(costs: ClusterCosts, plan: Plan, index: number, slots: Slots):
   const { members, layers } = plan.stages[index] ?? { members: [], layers: [0, 0] };
   const shape = shapeOf(plan, index);
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  const state = stateBytes(costs, index, plan);
-  const byId = new Map(costs.peers.map((peer) => [peer.id, peer]));
+  const blocks = blocksAtHome(costs, index, plan);
+  const state = stateBytes(blocks);
   const recomputed = members.map(() => 0);
   const room = (at: number): number => {
     const member = members[at];
-    const peer = member && byId.get(member.peer);
+    const peer = member && costs.peers[costs.placeOf(member.peer)];
     if (!member || !peer) return 0;
     const largest = Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0));
     const inFlight = slots.get(peer.id)?.get(index) ?? member.microBatches.length;
     const again = recomputed[at] ?? 0;
     const bytes = costs.memory.stageBytes(shape, largest, inFlight, again);
     const beyond = costs.extraBytes(peer, shape.layers - again, largest, inFlight);
-    return peer.memoryBytes - bytes - beyond - SHARD_BYTES * state.blocks;
+    return peer.memoryBytes - bytes - beyond - SHARD_BYTES * blocks.length;
   };
   const rooms = members.map((_, at) => room(at));
-  const lacks = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state.bytes;
+  const lacks = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state;
   for (let more = 1; more <= shape.layers; more++) {
     const short = lacks();
     for (const at of members.keys()) {
@@ -158,23 +175,39 @@ function fitStage(costs: ClusterCosts, plan: Plan, index: number, slots: Slots):
       ...member,
       recompute: Array.from({ length: recomputed[at] ?? 0 }, (_, layer) => layers[0] + layer),
     })),
-    shares: levelShares(free, state.bytes),
-    missingBytes: Math.ceil(under + Math.max(0, state.bytes - placed)),
+    shares: levelShares(free, state),
+    missingBytes: Math.ceil(under + Math.max(0, state - placed)),
   };
 }
 
-/** Moments, and where there are several holders the sums: what all shards of a stage's blocks take. */
-function stateBytes({ model }: ClusterCosts, index: number, plan: Plan) {
-  const own = model.blocks.filter(({ name }) => homeStage(plan, name) === index);
-  const alone = plan.stages[index]?.members.length === 1;
+interface OwnBlocks {
+  readonly elements: number;
+  readonly count: number;
+  /** Several peers compute with them. */
+  readonly shared: boolean;
+}
+
+/** What all shards of a stage's blocks take: moments, where there are several holders the sums, and the way out. */
+export function stateBytes(blocks: readonly OwnBlocks[]): number {
   let bytes = 0;
   let largest = 0;
-  for (const { name, elements } of own) {
-    const shared = !alone || (name === 'embedding' && model.tied && plan.stages.length > 1);
-    bytes += elements * (shared ? 16 : 8);
+  for (const { elements, count, shared } of blocks) {
+    if (count === 0) continue;
+    bytes += elements * count * (shared ? 16 : 8);
     largest = Math.max(largest, elements);
   }
-  return { bytes: bytes + 12 * largest, blocks: own.length };
+  return bytes + 12 * largest;
+}
+
+function blocksAtHome({ model }: ClusterCosts, index: number, plan: Plan): OwnBlocks[] {
+  const alone = plan.stages[index]?.members.length === 1;
+  return model.blocks
+    .filter(({ name }) => homeStage(plan, name) === index)
+    .map(({ name, elements }) => ({
+      elements,
+      count: 1,
+      shared: !alone || (name === 'embedding' && model.tied && plan.stages.length > 1),
+    }));
 }
 
 function stateOf({ model }: ClusterCosts, plan: Plan, shares: readonly (readonly number[])[]): Plan['state'] {
@@ -200,21 +233,42 @@ function stateOf({ model }: ClusterCosts, plan: Plan, shares: readonly (readonly
 }
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */
-export function memoryOf(costs: ClusterCosts, plan: Plan): Map<PeerId, number> {
-  const byId = new Map(costs.peers.map((peer) => [peer.id, peer]));
-  const inFlight = slotsOf(build(plan));
+export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = build(plan)): Map<PeerId, number> {
+  const inFlight = slotsOf(schedule);
+  const holders = holdersOfAll(costs.model, plan);
+  const kept = stateByPeer(plan);
   return new Map(
     peersOf(plan).map((id) => {
-      let bytes = shardBuffers(costs.model, plan, id).reduce((sum, buffer) => sum + buffer.bytes, 0);
+      let bytes = shardBuffers(
+        costs.model,
+        { ...plan, state: kept.get(id) ?? [] },
+        id,
+        (name) => holders.get(name) ?? [],
+      ).reduce((sum, buffer) => sum + buffer.bytes, 0);
       for (const [stage, { samples, slots, recompute = [] }] of sizesOf(plan, id, costs.batch.sequence, inFlight)) {
         const shape = shapeOf(plan, stage);
         bytes += costs.memory.stageBytes(shape, samples, slots, recompute.length);
-        const peer = byId.get(id);
+        const peer = costs.peers[costs.placeOf(id)];
         if (peer) bytes += costs.extraBytes(peer, shape.layers - recompute.length, samples, slots);
       }
       return [id, bytes];
     }),
   );
+}
+
+/** The state as each primary sees it: its own shards alone. */
+function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
+  const found = new Map<PeerId, BlockState[]>();
+  for (const { block, shards } of plan.state) {
+    for (const shard of shards) {
+      const own = found.get(shard.peer) ?? [];
+      const latest = own.at(-1);
+      if (latest?.block === block) own[own.length - 1] = { block, shards: [...latest.shards, shard] };
+      else own.push({ block, shards: [shard] });
+      found.set(shard.peer, own);
+    }
+  }
+  return found;
 }
 
 /** As `stagesOfPeer`, with the schedule built once for all peers. */

@@ -1,18 +1,18 @@
 /**
- * A guess at a draft's step without simulating it, and with it the layers of each stage: Alpa's formula, a stage of
- * several peers being as fast as all of them together. What does not fit the peers' memory, with every layer recomputed,
- * takes forever.
+ * A guess at a draft's step without simulating it, and with it the layers of each stage: for thousands of drafts in the
+ * time in which one is simulated. Its one idea: a layer takes a peer the same time in whichever stage, so a stage is a
+ * line in its layers, and a step is
+ *   one micro-batch through all stages and links + the rest of them at whatever is slowest + the exchange of state,
+ * the slowest being a stage, a link, or under 1F1B the round trip that a full pipeline waits for. What does not fit the
+ * peers' memory, with every layer recomputed, takes forever.
  */
 import type { ScheduleName } from '../schedule/action.ts';
-import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
-import type { Draft } from './draft.ts';
+import type { ClusterCosts, StageShape } from './clusterCosts.ts';
+import { type Draft, stateBytes } from './draft.ts';
 import type { Groups } from './grouping.ts';
-import { layerCut } from './layerCut.ts';
-
-const ELEMENT_BYTES = 4;
-/** Moments and sums of an element whose state is shared, moments alone where it is not. */
-const SHARED_STATE_BYTES = 16;
-const OWN_STATE_BYTES = 8;
+import { emptyTimes, type LayerCut, layerCut, type StageTimes } from './layerCut.ts';
+import { exchangeSeconds, hopBetween, tiedExchangeSeconds } from './linkGuess.ts';
+import { type Lanes, lanesOf, shortOf } from './stageGuess.ts';
 
 export interface Estimated {
   readonly draft: Draft;
@@ -21,140 +21,201 @@ export interface Estimated {
   readonly missingBytes: number;
 }
 
+/** `layers` of each stage where they are settled; else they are cut here. */
 export function estimate(
   costs: ClusterCosts,
   groups: Groups,
   microBatches: number | 'sized',
   schedule: ScheduleName,
+  layers?: readonly number[],
 ): Estimated | null {
-  const stages = groups.map((group) => group.flatMap((place) => costs.peers[place] ?? []));
-  const batches = microBatches === 'sized' ? costs.batch.samples : microBatches;
-  const samples = Math.ceil(costs.batch.samples / batches);
-  if (stages.some((members) => members.length > batches || members.length === 0)) return null;
-  const shape = (stage: number, layers: number): StageShape => ({
-    first: stage === 0,
-    last: stage === stages.length - 1,
-    layers,
-  });
-  const exchange = groups.map((group) => exchangeOf(costs, group));
-  const elements = (stage: number, layers: number): number => stageElements(costs, shape(stage, layers));
-  const compute = (stage: number, layers: number): number =>
-    togetherSeconds(costs, stages[stage] ?? [], shape(stage, layers), samples) +
-    (elements(stage, layers) * (exchange[stage] ?? 0)) / batches;
-  const missing = (stage: number, layers: number): number => {
-    const pipeline = { schedule, batches, after: stages.length - stage };
-    return missingBytes(costs, stages[stage] ?? [], shape(stage, layers), samples, pipeline);
-  };
-  const { layers } = costs.model;
-  const fitting = layerCut(stages.length, layers, batches, (stage, count) =>
-    missing(stage, count) > 0 ? Number.POSITIVE_INFINITY : compute(stage, count),
+  const count = microBatches === 'sized' ? costs.batch.samples : microBatches;
+  const most = costs.model.layers - groups.length + 1;
+  if (most < 1 || groups.some((group) => group.length > count || group.length === 0)) return null;
+  const samples = Math.ceil(costs.batch.samples / count);
+  const lanes = groups.map((group) => lanesOf(costs, group, count, samples));
+  const hops = hopsOf(costs, groups, lanes, count, schedule);
+  const stages = groups.map((group, stage) =>
+    stageOf(costs, group, lanes[stage], { groups, stage, count, samples, schedule }),
   );
-  const cut = fitting ?? layerCut(stages.length, layers, 1, missing);
-  if (cut === null) return null;
+  const cut = layers
+    ? settled(layers, stages, hops.rest)
+    : layerCut(stages.length, costs.model.layers, timesOf(stages, most), hops.rest);
+  if (cut === null) {
+    const nearest = layers ?? nearestCut(stages, costs.model.layers, most);
+    const missingBytes = nearest.reduce((sum, own, stage) => sum + (stages[stage]?.missing(own) ?? 0), 0);
+    const draft: Draft = { groups, layers: nearest, microBatches, schedule };
+    return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes: Math.max(1, missingBytes) };
+  }
+  const wait = schedule === '1f1b' ? roundTripRest(stages, cut.layers, lanes, hops.each, count) : 0;
+  const slowest = wait === 0 ? 0 : restOf(stages, cut.layers, hops.rest);
+  const tied =
+    stages.length > 1 && costs.model.tied ? tiedExchangeSeconds(costs, groups[0] ?? [], groups.at(-1) ?? []) : 0;
   const draft: Draft = { groups, layers: cut.layers, microBatches, schedule };
-  if (fitting === null) return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes: cut.seconds };
-  const slowest = Math.max(...cut.layers.map((count, stage) => compute(stage, count)));
-  const hops = stages.slice(1).map((members, stage) => hopSeconds(costs, stages[stage] ?? [], members, samples));
-  const through = hops.reduce((sum, hop) => sum + 2 * hop.latency + 2 * hop.seconds, 0);
-  const wire = Math.max(slowest, ...hops.map(({ seconds }) => seconds));
-  return { draft, seconds: cut.seconds + through + (batches - 1) * (wire - slowest), missingBytes: 0 };
+  return { draft, seconds: cut.seconds + hops.through + tied + Math.max(0, wait - slowest), missingBytes: 0 };
 }
 
-function togetherSeconds(
+/** Lines in the layers: seconds of the first one and of each more. */
+interface Stage {
+  readonly through: number;
+  readonly throughLayer: number;
+  readonly rest: number;
+  readonly restLayer: number;
+  /** Layers that its peers hold at most. */
+  readonly most: number;
+  readonly missing: (layers: number) => number;
+}
+
+interface Place {
+  readonly groups: Groups;
+  readonly stage: number;
+  readonly count: number;
+  readonly samples: number;
+  readonly schedule: ScheduleName;
+}
+
+function stageOf(
   costs: ClusterCosts,
-  members: readonly PlannedPeer[],
-  shape: StageShape,
-  samples: number,
-): number {
-  const speed = members.reduce((sum, peer) => {
-    const seconds = costs.forwardSeconds(peer, shape, samples) + costs.backwardSeconds(peer, shape, samples);
-    return sum + 1 / Math.max(1e-12, seconds);
-  }, 0);
-  return 1 / speed;
+  group: readonly number[],
+  lanes: Lanes = NO_LANES,
+  { groups, stage, count, samples, schedule }: Place,
+): Stage {
+  const [first, last] = [stage === 0, stage === groups.length - 1];
+  const blocks = blockElements(costs);
+  const inFlight = schedule === '1f1b' ? groups.length - stage : count;
+  const missing = (layers: number): number => {
+    const shape: StageShape = { first, last, layers };
+    return shortOf(costs, group, shape, stateOf(blocks, shape, group.length === 1), { samples, count, inFlight });
+  };
+  const one: StageShape = { first, last, layers: 1 };
+  const exchange = exchangeSeconds(costs, group);
+  const through = costs.stageLayers(one) * lanes.through;
+  return {
+    through,
+    throughLayer: lanes.through,
+    rest: costs.stageLayers(one) * lanes.whole - through + elementsOf(blocks, one) * exchange,
+    restLayer: lanes.whole - lanes.through + blocks.layer * exchange,
+    most: mostHeld(costs.model.layers - groups.length + 1, missing),
+    missing,
+  };
 }
 
-function stageElements({ model }: ClusterCosts, { first, last, layers }: StageShape): number {
-  const of = (name: string): number => model.blocks.find((block) => block.name === name)?.elements ?? 0;
-  return layers * of('layer.0') + (first ? of('embedding') : 0) + (last ? of('head') : 0);
+const NO_LANES: Lanes = { count: 1, through: 0, whole: 0, shares: [1] };
+
+function mostHeld(most: number, missing: (layers: number) => number): number {
+  let [low, high] = [0, most];
+  if (missing(most) === 0) return most;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (missing(middle) === 0) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }
 
-/** Of each group asked for so far: every size and schedule asks again. */
-const known = new WeakMap<ClusterCosts, WeakMap<readonly number[], number>>();
-
-function exchangeOf(costs: ClusterCosts, group: readonly number[]): number {
-  const own = known.get(costs) ?? new WeakMap<readonly number[], number>();
-  known.set(costs, own);
-  const found =
-    own.get(group) ??
-    exchangeSecondsPerElement(
-      costs,
-      group.flatMap((place) => costs.peers[place] ?? []),
-    );
-  own.set(group, found);
-  return found;
-}
-
-/** Slices and values of an element, spread over members as equals. */
-function exchangeSecondsPerElement(costs: ClusterCosts, members: readonly PlannedPeer[]): number {
-  const share = 1 / members.length;
-  const elsewhere = (1 - share) * 2 * ELEMENT_BYTES;
-  let most = 0;
-  for (const peer of members) {
-    most = Math.max(most, elsewhere / peer.upload, elsewhere / peer.download);
-    for (const other of members) {
-      const rate = other === peer ? null : costs.link(peer.id, other.id).bytesPerSecond;
-      if (rate !== null) most = Math.max(most, (2 * share * ELEMENT_BYTES) / rate);
+function timesOf(stages: readonly Stage[], most: number): StageTimes {
+  const times = emptyTimes(stages.length, stages.length + most - 1);
+  for (const [index, { through, throughLayer, rest, restLayer, most: held }] of stages.entries()) {
+    const row = index * (most + 1);
+    for (let count = 1; count <= held; count++) {
+      times.through[row + count] = through + (count - 1) * throughLayer;
+      times.rest[row + count] = rest + (count - 1) * restLayer;
     }
+  }
+  return times;
+}
+
+/** The cut that lacks least. */
+function nearestCut(stages: readonly Stage[], layers: number, most: number): readonly number[] {
+  const times = emptyTimes(stages.length, layers);
+  for (const [index, { missing }] of stages.entries())
+    for (let count = 1; count <= most; count++) {
+      times.through[index * (most + 1) + count] = missing(count);
+      times.rest[index * (most + 1) + count] = 0;
+    }
+  return layerCut(stages.length, layers, times)?.layers ?? [];
+}
+
+function settled(layers: readonly number[], stages: readonly Stage[], leastRest: number): LayerCut | null {
+  let seconds = restOf(stages, layers, leastRest);
+  for (const [index, own] of layers.entries()) {
+    const stage = stages[index];
+    if (!stage || own > stage.most) return null;
+    seconds += stage.through + (own - 1) * stage.throughLayer;
+  }
+  return { layers, seconds };
+}
+
+const restOf = (stages: readonly Stage[], layers: readonly number[], leastRest: number): number =>
+  stages.reduce(
+    (most, { rest, restLayer }, index) => Math.max(most, rest + ((layers[index] ?? 1) - 1) * restLayer),
+    leastRest,
+  );
+
+/** One micro-batch over all hops there and back, and how much longer the slowest hop takes for all of them. */
+function hopsOf(costs: ClusterCosts, groups: Groups, lanes: readonly Lanes[], count: number, schedule: ScheduleName) {
+  const each: number[] = [];
+  let rest = 0;
+  for (let stage = 1; stage < groups.length; stage++) {
+    const hop = hopBetween(costs, groups, lanes, stage, count);
+    each.push(hop.through);
+    // Under gpipe activations and gradients take turns; under 1F1B they travel side by side.
+    const whole = schedule === '1f1b' ? Math.max(hop.forward, hop.backward) : hop.forward + hop.backward;
+    rest = Math.max(rest, whole - hop.through);
+  }
+  return { each, rest, through: each.reduce((sum, hop) => sum + hop, 0) };
+}
+
+/** A stage of 1F1B starts a micro-batch for each that comes back: it cannot be faster than the way there and back lets it. */
+function roundTripRest(
+  stages: readonly Stage[],
+  layers: readonly number[],
+  lanes: readonly Lanes[],
+  hops: readonly number[],
+  count: number,
+): number {
+  let most = 0;
+  let roundTrip = 0;
+  for (let stage = stages.length - 1; stage >= 0; stage--) {
+    const own = stages[stage];
+    roundTrip += (own?.through ?? 0) + ((layers[stage] ?? 1) - 1) * (own?.throughLayer ?? 0) + (hops[stage] ?? 0);
+    const inFlight = (lanes[stage]?.count ?? 1) * (stages.length - stage);
+    most = Math.max(most, (count / inFlight - 1) * roundTrip);
   }
   return most;
 }
 
-/** A micro-batch from one group to the next, its lanes side by side. */
-function hopSeconds(
-  costs: ClusterCosts,
-  from: readonly PlannedPeer[],
-  to: readonly PlannedPeer[],
-  samples: number,
-): { readonly latency: number; readonly seconds: number } {
-  let latency = 0;
-  let rate = 0;
-  for (const [index, peer] of from.entries()) {
-    const other = to[index % to.length];
-    if (!other) continue;
-    const link = costs.link(peer.id, other.id);
-    latency = Math.max(latency, link.latencySeconds);
-    rate += Math.min(link.bytesPerSecond ?? Number.POSITIVE_INFINITY, peer.upload, other.download);
-  }
-  return { latency, seconds: (samples * costs.sampleBytes) / rate };
+interface BlockElements {
+  readonly layer: number;
+  readonly embedding: number;
+  readonly head: number;
+  readonly tied: boolean;
 }
 
-interface Pipeline {
-  readonly schedule: ScheduleName;
-  readonly batches: number;
-  /** Stages from this one to the last. */
-  readonly after: number;
+const known = new WeakMap<ClusterCosts, BlockElements>();
+
+function blockElements(costs: ClusterCosts): BlockElements {
+  const of = (name: string): number => costs.model.blocks.find((block) => block.name === name)?.elements ?? 0;
+  const found = known.get(costs) ?? {
+    layer: of('layer.0'),
+    embedding: of('embedding'),
+    head: of('head'),
+    tied: costs.model.tied,
+  };
+  known.set(costs, found);
+  return found;
 }
 
-/** What members lack for a stage with all layers recomputed, and all of them together for its state. */
-function missingBytes(
-  costs: ClusterCosts,
-  members: readonly PlannedPeer[],
-  shape: StageShape,
-  samples: number,
-  { schedule, batches, after }: Pipeline,
-): number {
-  const speeds = members.map((peer) => 1 / Math.max(1e-12, costs.slowness(peer)));
-  const whole = speeds.reduce((sum, speed) => sum + speed, 0);
-  const size = costs.memory.stageSize(shape, samples, shape.layers);
-  let missing = 0;
-  let room = 0;
-  for (const [index, peer] of members.entries()) {
-    const carried = Math.max(1, Math.ceil((batches * (speeds[index] ?? 0)) / whole));
-    const slots = schedule === '1f1b' ? Math.min(carried, after) : carried;
-    const left = peer.memoryBytes - size.fixed - slots * size.slot;
-    if (left < 0) missing -= left;
-    else room += left;
-  }
-  const state = stageElements(costs, shape) * (members.length > 1 ? SHARED_STATE_BYTES : OWN_STATE_BYTES);
-  return missing + Math.max(0, state - room);
-}
+const stateOf = (
+  { layer, embedding, head, tied }: BlockElements,
+  { first, last, layers }: StageShape,
+  alone: boolean,
+): number =>
+  stateBytes([
+    { elements: layer, count: layers, shared: !alone },
+    { elements: embedding, count: first ? 1 : 0, shared: !alone || (tied && !last) },
+    { elements: head, count: last ? 1 : 0, shared: !alone },
+  ]);
+
+const elementsOf = ({ layer, embedding, head }: BlockElements, { first, last, layers }: StageShape): number =>
+  layers * layer + (first ? embedding : 0) + (last ? head : 0);

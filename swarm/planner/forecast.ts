@@ -6,15 +6,17 @@
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */
 import { overlap, type PeerId } from '../base.ts';
-import { holders, type Plan } from '../plan.ts';
-import type { Schedule } from '../schedule/action.ts';
+import { blocksOfStage } from '../model.ts';
+import type { Plan } from '../plan.ts';
+import type { Action, Schedule } from '../schedule/action.ts';
 import { workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
 import type { LinkCost } from '../simulate/links.ts';
-import { type Costs, simulateGraph } from '../simulate.ts';
+import { type Costs, simulateEnds, simulateGraph } from '../simulate.ts';
 import type { Timeline } from '../timeline.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import { type Flow, flow } from './flow.ts';
 
 const ELEMENT_BYTES = 4;
 
@@ -35,118 +37,144 @@ export const shapeOf = (plan: Plan, stage: number): StageShape => {
   return { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
 };
 
-/** The work of a step as it is predicted, without the exchange of state. */
-export const predictedTimeline = (costs: ClusterCosts, plan: Plan): Timeline => simulated(costs, plan).timeline;
-
-function simulated(costs: ClusterCosts, plan: Plan) {
-  const peers = new Map(costs.peers.map((peer) => [peer.id, peer]));
-  const schedule = addRecompute(plan, build(plan));
-  const traffic = pipelineTraffic(costs, plan);
-  const timeline = simulateGraph(
-    workGraph(wiring(costs.model, plan, schedule), schedule),
-    simulationCosts(costs, plan, peers, traffic.partners),
-  );
-  return { peers, schedule, traffic, timeline };
+function simulation(costs: ClusterCosts, plan: Plan, built: Schedule) {
+  const schedule = addRecompute(plan, built);
+  const pipeline = pipelineFlow(costs, plan);
+  const graph = workGraph(wiring(costs.model, plan, schedule), schedule);
+  return { pipeline, graph, times: simulationCosts(costs, plan, pipeline) };
 }
 
-export function forecast(costs: ClusterCosts, plan: Plan): Forecast {
-  const { peers, schedule, traffic, timeline } = simulated(costs, plan);
-  const busy = new Map<PeerId, number>();
-  const end = new Map<PeerId, number>();
-  for (const { peer, startSeconds, endSeconds } of timeline) {
-    busy.set(peer, (busy.get(peer) ?? 0) + endSeconds - startSeconds);
-    end.set(peer, Math.max(end.get(peer) ?? 0, endSeconds));
-  }
-  const exchange = stateExchange(costs, plan);
+/** The work of a step as it is predicted, without the exchange of state. */
+export function predictedTimeline(costs: ClusterCosts, plan: Plan): Timeline {
+  const { graph, times } = simulation(costs, plan, build(plan));
+  return simulateGraph(graph, times);
+}
+
+/** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
+export function forecast(costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast {
+  const { pipeline, graph, times } = simulation(costs, plan, built);
+  const ends = simulateEnds(graph, times);
+  const { slices, values, kept } = stateExchange(costs, plan);
   let committed = 0;
   let after = 0;
-  let slices = 0;
+  let mostSlices = 0;
   const found = new Map<PeerId, PeerForecast>();
-  for (const peer of namesOf(schedule)) {
-    const own = peers.get(peer);
-    if (!own) continue;
-    const reduce = exchangeSeconds(costs, own, exchange.slices);
-    const update = costs.updateSeconds(own, exchange.kept.get(peer) ?? 0);
-    const gather = exchangeSeconds(costs, own, exchange.values);
-    committed = Math.max(committed, (end.get(peer) ?? 0) + reduce);
-    slices = Math.max(slices, reduce);
+  for (const [at, id] of graph.peers.entries()) {
+    const place = costs.placeOf(id);
+    const peer = costs.peers[place];
+    if (!peer) continue;
+    let [busy, end] = [0, 0];
+    for (let work = graph.listFrom[at] ?? 0; work < (graph.listFrom[at + 1] ?? 0); work++) {
+      const action = graph.actions[work];
+      if (action) busy += secondsOf(action, id, times);
+      end = Math.max(end, ends[work] ?? 0);
+    }
+    const reduce = exchangeSeconds(costs, place, peer, slices);
+    const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
+    const gather = exchangeSeconds(costs, place, peer, values);
+    committed = Math.max(committed, end + reduce);
+    mostSlices = Math.max(mostSlices, reduce);
     after = Math.max(after, update + gather);
-    const sent = (traffic.sent.get(peer) ?? 0) + sum(exchange.slices.get(peer)) + sum(exchange.values.get(peer));
-    found.set(peer, { busySeconds: (busy.get(peer) ?? 0) + update, sentBytes: sent });
+    const sent = pipeline.sentBy(place) + slices.sentBy(place) + values.sentBy(place);
+    found.set(id, { busySeconds: busy + update, sentBytes: sent });
   }
-  return { stepSeconds: committed + after, stateSeconds: slices + after, peers: found };
+  return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
 }
 
-const namesOf = (schedule: Schedule): PeerId[] => [...schedule.keys()];
-const sum = (to: ReadonlyMap<PeerId, number> = new Map()): number => [...to.values()].reduce((a, b) => a + b, 0);
+/** Certainly no more than the forecast: what the busiest member computes. */
+export function leastSeconds(costs: ClusterCosts, plan: Plan): number {
+  const sizes = sizesOf(plan);
+  let most = 0;
+  for (const [stage, { members }] of plan.stages.entries()) {
+    const shape = shapeOf(plan, stage);
+    for (const { peer: id, microBatches } of members) {
+      const peer = costs.peers[costs.placeOf(id)];
+      if (!peer) continue;
+      const seconds = microBatches.reduce((sum, batch) => {
+        const samples = sizes.get(batch) ?? 0;
+        return sum + costs.forwardSeconds(peer, shape, samples) + costs.backwardSeconds(peer, shape, samples);
+      }, 0);
+      most = Math.max(most, seconds);
+    }
+  }
+  return most;
+}
+
+function secondsOf(action: Action, peer: PeerId, times: Costs): number {
+  switch (action.op) {
+    case 'F':
+      return times.forwardSeconds(action.stage, action.microBatch, peer);
+    case 'R':
+      return times.recomputeSeconds?.(action.stage, action.microBatch, peer) ?? 0;
+    case 'B':
+      return times.backwardSeconds(action.stage, action.microBatch, peer);
+    default:
+      return 0;
+  }
+}
+
+const sizesOf = ({ microBatches }: Plan): Map<number, number> =>
+  new Map(microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
 
 /** Who hands activations and gradients to whom. */
-function pipelineTraffic(costs: ClusterCosts, plan: Plan) {
-  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  const owners = plan.stages.map(
-    ({ members }) =>
-      new Map(members.flatMap(({ peer, microBatches }) => microBatches.map((id) => [id, peer] as const))),
-  );
-  const partners = new Map<PeerId, Set<PeerId>>();
-  const sent = new Map<PeerId, number>();
-  const join = (from: PeerId, to: PeerId, samples: number): void => {
-    partners.set(from, (partners.get(from) ?? new Set()).add(to));
-    sent.set(from, (sent.get(from) ?? 0) + samples * costs.sampleBytes);
-  };
+function pipelineFlow(costs: ClusterCosts, plan: Plan): Flow {
+  const owners = plan.stages.map(({ members }) => {
+    const own = new Map<number, number>();
+    for (const { peer, microBatches } of members) for (const id of microBatches) own.set(id, costs.placeOf(peer));
+    return own;
+  });
+  const found = flow();
+  const sizes = sizesOf(plan);
   for (let stage = 1; stage < owners.length; stage++) {
     for (const [id, samples] of sizes) {
       const [a, b] = [owners[stage - 1]?.get(id), owners[stage]?.get(id)];
       if (a === undefined || b === undefined || a === b) continue;
-      join(a, b, samples);
-      join(b, a, samples);
+      found.add(a, b, samples * costs.sampleBytes);
+      found.add(b, a, samples * costs.sampleBytes);
     }
   }
-  return { partners, sent };
+  return found;
 }
 
-function simulationCosts(
-  costs: ClusterCosts,
-  plan: Plan,
-  peers: ReadonlyMap<PeerId, PlannedPeer>,
-  partners: ReadonlyMap<PeerId, ReadonlySet<PeerId>>,
-): Costs {
-  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs {
+  const sizes = sizesOf(plan);
   const size = (id: number): number => sizes.get(id) ?? 0;
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
   const again = plan.stages.map(
     ({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute.length])),
   );
-  const known = new Map<string, number>();
-  const cached = (key: string, seconds: () => number): number => {
-    const found = known.get(key) ?? seconds();
-    known.set(key, found);
-    return found;
-  };
-  const links = new Map<string, LinkCost>();
   const bytes = (_: number, id: number): number => size(id) * costs.sampleBytes;
-  const timed =
-    (op: string, seconds: (peer: PlannedPeer, shape: StageShape, samples: number, stage: number) => number) =>
-    (stage: number, id: number, peer: PeerId): number =>
-      cached(`${op} ${stage} ${size(id)} ${peer}`, () => {
-        const [own, shape] = [peers.get(peer), shapes[stage]];
-        return own && shape ? seconds(own, shape, size(id), stage) : 0;
-      });
+  // Asked for each action and message: by number, not by text.
+  const timed = (seconds: (peer: PlannedPeer, shape: StageShape, samples: number, stage: number) => number) => {
+    const known = new Map<number, number>();
+    return (stage: number, id: number, peer: PeerId): number => {
+      const [samples, place] = [size(id), costs.placeOf(peer)];
+      const key = (samples * shapes.length + stage) * costs.peers.length + place;
+      const recorded = known.get(key);
+      if (recorded !== undefined) return recorded;
+      const [own, shape] = [costs.peers[place], shapes[stage]];
+      const found = own && shape ? seconds(own, shape, samples, stage) : 0;
+      known.set(key, found);
+      return found;
+    };
+  };
+  const links = new Map<number, LinkCost>();
   return {
-    forwardSeconds: timed('F', costs.forwardSeconds),
-    backwardSeconds: timed('B', costs.backwardSeconds),
+    forwardSeconds: timed(costs.forwardSeconds),
+    backwardSeconds: timed(costs.backwardSeconds),
     recomputeSeconds: timed(
-      'R',
       (peer, _, samples, stage) => costs.layerSeconds(peer, samples) * (again[stage]?.get(peer.id) ?? 0),
     ),
     link(from, to) {
-      const key = `${from} ${to}`;
-      const found = links.get(key);
-      if (found) return found;
-      const { latencySeconds, bytesPerSecond } = costs.link(from, to);
+      const [a, b] = [costs.placeOf(from), costs.placeOf(to)];
+      const key = a * costs.peers.length + b;
+      const recorded = links.get(key);
+      if (recorded) return recorded;
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
       const rate = Math.min(
         bytesPerSecond ?? Number.POSITIVE_INFINITY,
-        (peers.get(from)?.upload ?? Number.POSITIVE_INFINITY) / (partners.get(from)?.size || 1),
-        (peers.get(to)?.download ?? Number.POSITIVE_INFINITY) / (partners.get(to)?.size || 1),
+        (costs.peers[a]?.upload ?? Number.POSITIVE_INFINITY) / (pipeline.partners(a) || 1),
+        (costs.peers[b]?.download ?? Number.POSITIVE_INFINITY) / (pipeline.partners(b) || 1),
       );
       const cost = { latencySeconds, bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate };
       links.set(key, cost);
@@ -157,29 +185,31 @@ function simulationCosts(
   };
 }
 
-type Bytes = Map<PeerId, Map<PeerId, number>>;
-
 /** Gradient slices from every holder to the shard's primary, values the other way; elements that each primary keeps. */
-function stateExchange({ model }: ClusterCosts, plan: Plan) {
-  const slices: Bytes = new Map();
-  const values: Bytes = new Map();
-  const kept = new Map<PeerId, number>();
-  const add = (bytes: Bytes, from: PeerId, to: PeerId, more: number): void => {
-    const own = bytes.get(from) ?? new Map<PeerId, number>();
-    own.set(to, (own.get(to) ?? 0) + more);
-    bytes.set(from, own);
-  };
+function stateExchange(costs: ClusterCosts, plan: Plan) {
+  const { model } = costs;
+  const [slices, values] = [flow(), flow()];
+  const kept = new Map<number, number>();
+  const uses = plan.stages.flatMap(({ layers, members }) => {
+    const places = members.map(({ peer }) => costs.placeOf(peer));
+    return blocksOfStage(model, layers).map((use) => ({ ...use, places }));
+  });
+  const usesOf = new Map<string, typeof uses>();
+  for (const use of uses) usesOf.set(use.block, [...(usesOf.get(use.block) ?? []), use]);
   for (const { block, shards } of plan.state) {
-    const order = holders(model, plan, block);
     for (const { peer, range } of shards) {
-      kept.set(peer, (kept.get(peer) ?? 0) + range[1] - range[0]);
-      for (const holder of order) {
-        if (holder.peer === peer) continue;
-        for (const part of holder.ranges) {
+      const primary = costs.placeOf(peer);
+      kept.set(primary, (kept.get(primary) ?? 0) + range[1] - range[0]);
+      for (const { places, ranges } of usesOf.get(block) ?? []) {
+        const bytes = ranges.reduce((sum, part) => {
           const [from, to] = overlap(part, range) ?? [0, 0];
-          if (from === to) continue;
-          add(slices, holder.peer, peer, (to - from) * ELEMENT_BYTES);
-          add(values, peer, holder.peer, (to - from) * ELEMENT_BYTES);
+          return sum + (to - from) * ELEMENT_BYTES;
+        }, 0);
+        if (bytes === 0) continue;
+        for (const holder of places) {
+          if (holder === primary) continue;
+          slices.add(holder, primary, bytes);
+          values.add(primary, holder, bytes);
         }
       }
     }
@@ -188,22 +218,13 @@ function stateExchange({ model }: ClusterCosts, plan: Plan) {
 }
 
 /** Until this peer has sent and received what it has to: its slowest link, or its own cap. */
-function exchangeSeconds(costs: ClusterCosts, peer: PlannedPeer, bytes: Bytes): number {
+function exchangeSeconds(costs: ClusterCosts, place: number, peer: PlannedPeer, exchange: Flow): number {
   let seconds = 0;
-  let [up, down] = [0, 0];
-  const take = (other: PeerId, amount: number): void => {
-    const { latencySeconds, bytesPerSecond } = costs.link(peer.id, other);
-    seconds = Math.max(seconds, latencySeconds + (bytesPerSecond === null ? 0 : amount / bytesPerSecond));
+  const along = (other: number, bytes: number): void => {
+    const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
+    seconds = Math.max(seconds, latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond));
   };
-  for (const [to, amount] of bytes.get(peer.id) ?? []) {
-    take(to, amount);
-    up += amount;
-  }
-  for (const [from, sent] of bytes) {
-    const amount = sent.get(peer.id);
-    if (amount === undefined) continue;
-    take(from, amount);
-    down += amount;
-  }
-  return Math.max(seconds, up / peer.upload, down / peer.download);
+  for (const [other, bytes] of exchange.from(place)) along(other, bytes);
+  for (const [other, bytes] of exchange.to(place)) along(other, bytes);
+  return Math.max(seconds, exchange.sentBy(place) / peer.upload, exchange.receivedBy(place) / peer.download);
 }

@@ -9,6 +9,8 @@
  */
 import type { ClusterCosts } from './clusterCosts.ts';
 
+const MOST_LOOKED_AT = 8;
+
 /** Places in the costs' list, by stage. */
 export type Groups = readonly (readonly number[])[];
 
@@ -16,11 +18,11 @@ export type Groups = readonly (readonly number[])[];
 export function distances(costs: ClusterCosts, places: readonly number[], bytes: number): Float64Array {
   const count = places.length;
   const table = new Float64Array(count * count);
-  const peers = places.flatMap((place) => costs.peers[place] ?? []);
-  for (const [a, one] of peers.entries()) {
-    for (const [b, other] of peers.entries()) {
-      if (b <= a) continue;
-      const { latencySeconds, bytesPerSecond } = costs.link(one.id, other.id);
+  for (let a = 0; a < count; a++) {
+    for (let b = a + 1; b < count; b++) {
+      const [one, other] = [costs.peers[places[a] ?? 0], costs.peers[places[b] ?? 0]];
+      if (!one || !other) continue;
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(places[a] ?? 0, places[b] ?? 0);
       const rate = Math.min(
         bytesPerSecond ?? Number.POSITIVE_INFINITY,
         Math.min(one.upload, other.download),
@@ -34,35 +36,71 @@ export function distances(costs: ClusterCosts, places: readonly number[], bytes:
   return table;
 }
 
-/** From all peers apart to all in one: each level has one cluster less. Clusters are lists of indices. */
-export function levels(table: Float64Array, count: number): number[][][] {
-  let clusters = Array.from({ length: count }, (_, index) => [index]);
+/** Joints of a tree of regions, the nearest first; each joins the clusters of two peers (indices into the table). */
+export interface RegionTree {
+  readonly count: number;
+  readonly joints: readonly { readonly a: number; readonly b: number; readonly seconds: number }[];
+}
+
+/** By chains of nearest neighbours, which takes count² steps; the joints come out of order and are sorted. */
+export function regionTree(table: Float64Array, count: number): RegionTree {
   // Between clusters by their first member's row, kept as the slowest link between them.
   const far = table.slice();
-  const at = (a: number, b: number): number => far[a * count + b] ?? 0;
-  const found = [clusters];
-  while (clusters.length > 1) {
-    let [bestA, bestB, least] = [0, 1, Number.POSITIVE_INFINITY];
-    for (let a = 0; a < clusters.length; a++) {
-      for (let b = a + 1; b < clusters.length; b++) {
-        const seconds = at(clusters[a]?.[0] ?? 0, clusters[b]?.[0] ?? 0);
-        if (seconds < least) [bestA, bestB, least] = [a, b, seconds];
-      }
+  const left = Array.from({ length: count }, (_, index) => index);
+  const joints: { a: number; b: number; seconds: number }[] = [];
+  const chain: number[] = [];
+  while (left.length > 1) {
+    const end = chain.at(-1) ?? left[0] ?? 0;
+    if (chain.length === 0) chain.push(end);
+    const before = chain.at(-2);
+    let nearest = before ?? -1;
+    let seconds = before === undefined ? Number.POSITIVE_INFINITY : (far[end * count + before] ?? 0);
+    for (const other of left) {
+      const own = far[end * count + other] ?? 0;
+      if (other !== end && (own < seconds || nearest < 0)) [nearest, seconds] = [other, own];
     }
-    const [one, other] = [clusters[bestA] ?? [], clusters[bestB] ?? []];
-    const [head, tail] = [one[0] ?? 0, other[0] ?? 0];
-    for (const [index] of clusters) {
-      const seconds = Math.max(at(head, index ?? 0), at(tail, index ?? 0));
-      far[head * count + (index ?? 0)] = seconds;
-      far[(index ?? 0) * count + head] = seconds;
+    if (nearest !== before) {
+      chain.push(nearest);
+      continue;
     }
-    clusters = clusters.flatMap((cluster, index) =>
-      index === bestA ? [[...one, ...other]] : index === bestB ? [] : [cluster],
-    );
-    found.push(clusters);
+    const [head, tail] = [Math.min(end, nearest), Math.max(end, nearest)];
+    joints.push({ a: head, b: tail, seconds });
+    for (const other of left) {
+      const slowest = Math.max(far[head * count + other] ?? 0, far[tail * count + other] ?? 0);
+      far[head * count + other] = slowest;
+      far[other * count + head] = slowest;
+    }
+    left.splice(left.indexOf(tail), 1);
+    chain.length -= 2;
   }
-  return found;
+  return { count, joints: joints.sort((one, other) => one.seconds - other.seconds) };
 }
+
+/** The level of the tree with so many clusters: lists of indices. */
+export function regionsOf({ count, joints }: RegionTree, clusters: number): number[][] {
+  const head = Array.from({ length: count }, (_, index) => index);
+  const find = (index: number): number => {
+    let at = index;
+    while (head[at] !== at) at = head[at] ?? at;
+    return at;
+  };
+  for (const { a, b } of joints.slice(0, count - clusters)) {
+    const [one, other] = [find(a), find(b)];
+    head[Math.max(one, other)] = Math.min(one, other);
+  }
+  const found = new Map<number, number[]>();
+  for (let index = 0; index < count; index++) {
+    const own = find(index);
+    const cluster = found.get(own);
+    if (cluster) cluster.push(index);
+    else found.set(own, [index]);
+  }
+  return [...found.values()];
+}
+
+/** The slowest link inside a cluster of that level. */
+export const widthOf = ({ count, joints }: RegionTree, clusters: number): number =>
+  joints[count - clusters - 1]?.seconds ?? 0;
 
 /** So many stages over clusters, each at least one and none more than its peers, by speed (largest remainder). */
 export function stagesPerCluster(speeds: readonly number[], sizes: readonly number[], stages: number): number[] | null {
@@ -94,8 +132,10 @@ export function balanced(members: readonly number[], speedOf: (index: number) =>
 
 /** The order of groups in which neighbours are near: the nearest one next, from the best start. */
 export function pathOrder(groups: readonly number[][], table: Float64Array, count: number): number[][] {
-  const between = groups.map((one) =>
-    groups.map((other) => {
+  // Some peers of a large group stand for all of it.
+  const some = groups.map((group) => group.slice(0, MOST_LOOKED_AT));
+  const between = some.map((one) =>
+    some.map((other) => {
       let sum = 0;
       for (const a of one) for (const b of other) sum += table[a * count + b] ?? 0;
       return sum / (one.length * other.length || 1);
@@ -105,7 +145,8 @@ export function pathOrder(groups: readonly number[][], table: Float64Array, coun
   const length = (path: readonly number[]): number =>
     path.reduce((sum, group, index) => (index === 0 ? 0 : sum + hop(path[index - 1] ?? 0, group)), 0);
   let best: number[] = groups.map((_, index) => index);
-  for (const start of groups.keys()) {
+  // Of many groups not every one is tried as the start.
+  for (let start = 0; start < groups.length; start += Math.ceil(groups.length / MOST_LOOKED_AT)) {
     const path = [start];
     const left = new Set(groups.keys());
     left.delete(start);

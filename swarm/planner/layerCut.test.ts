@@ -1,6 +1,22 @@
 import { expect, it } from 'vitest';
 import { type Random, seededRandom } from '../base.ts';
-import { layerCut, type StageSeconds } from './layerCut.ts';
+import { emptyTimes, layerCut, type StageTimes } from './layerCut.ts';
+
+type StageSeconds = (stage: number, layers: number) => number;
+
+/** As many micro-batches as there are, one peer a stage. */
+function equal(stages: number, layers: number, microBatches: number, of: StageSeconds): StageTimes {
+  const times = emptyTimes(stages, layers);
+  const most = layers - stages + 1;
+  for (let stage = 0; stage < stages; stage++)
+    for (let count = 1; count <= most; count++) {
+      const through = of(stage, count);
+      times.through[stage * (most + 1) + count] = through;
+      times.rest[stage * (most + 1) + count] =
+        through === Number.POSITIVE_INFINITY ? through : (microBatches - 1) * through;
+    }
+  return times;
+}
 
 /** Every cut, by its own words. */
 function bruteForce(stages: number, layers: number, microBatches: number, of: StageSeconds): number {
@@ -34,7 +50,7 @@ it('[CL6] the cut of up to 8 layers over up to 6 unequal stages is the best ther
     const microBatches = 1 + Math.floor(12 * random());
     const of = randomSeconds(random, stages);
     const best = bruteForce(stages, layers, microBatches, of);
-    const found = layerCut(stages, layers, microBatches, of);
+    const found = layerCut(stages, layers, equal(stages, layers, microBatches, of));
     expect(found === null, `seed ${seed}`).toBe(best === Number.POSITIVE_INFINITY);
     if (found) expect(found.seconds / best, `seed ${seed}`).toBeCloseTo(1, 9);
     if (found) expect(found.layers.reduce((sum, count) => sum + count, 0)).toBe(layers);
@@ -42,6 +58,13 @@ it('[CL6] the cut of up to 8 layers over up to 6 unequal stages is the best ther
 });
 
 it('[CL6] there is no cut of fewer layers than stages, nor of layers that fit nowhere', () => {
-  expect(layerCut(3, 2, 1, () => 1)).toBeNull();
-  expect(layerCut(2, 4, 1, () => Number.POSITIVE_INFINITY)).toBeNull();
+  const cut = (stages: number, layers: number, seconds: number) =>
+    layerCut(
+      stages,
+      layers,
+      equal(stages, layers, 1, () => seconds),
+    );
+  expect(cut(3, 2, 1)).toBeNull();
+  expect(cut(2, 4, Number.POSITIVE_INFINITY)).toBeNull();
+  expect(cut(2, 4, 1)?.seconds).toBe(2);
 });

@@ -1,99 +1,108 @@
-/** Drafts one small move away from another. Where peers or stages move, the layers are cut anew. */
+/** Drafts one small move away from another, with a guess at each. Where peers or stages move, the layers are cut anew. */
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Draft } from './draft.ts';
-import { estimate } from './estimate.ts';
+import { type Estimated, estimate } from './estimate.ts';
 import type { Groups } from './grouping.ts';
+import { byUse } from './starts.ts';
 
-/** Past this many peers, those of a stage stand for all of it: only its first ones are moved. */
+/** Past this many peers in stages only the first ones are moved. */
 const MOST_MOVED_PEERS = 64;
+/** Idle peers that are tried in a place: those that would hurt least. */
+const MOST_IDLE = 12;
 
-export function* moves(costs: ClusterCosts, draft: Draft): Generator<Draft> {
+export function* moves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
   yield* otherSizes(costs, draft);
-  yield* layerMoves(draft);
+  yield* layerMoves(costs, draft);
   for (const groups of groupMoves(costs, draft.groups)) {
     const isSized = draft.microBatches === 'sized' && groups.length === 1;
     const count =
       draft.microBatches === 'sized' ? Math.min(costs.batch.samples, 4 * groups.length) : draft.microBatches;
     const cut = estimate(costs, groups, isSized ? 'sized' : count, draft.schedule);
-    if (cut !== null) yield cut.draft;
+    if (cut !== null) yield cut;
   }
 }
 
 /** More, fewer, the other schedule; the layers stay, or are cut anew where that differs. */
-function* otherSizes(costs: ClusterCosts, draft: Draft): Generator<Draft> {
-  const { groups, microBatches, schedule } = draft;
+export function* otherSizes(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
+  const { groups, microBatches, schedule, layers } = draft;
   const { samples } = costs.batch;
   for (const other of SCHEDULE_NAMES)
-    if (other !== schedule && microBatches !== 'sized') yield { ...draft, schedule: other };
+    if (other !== schedule && microBatches !== 'sized') yield* guessed(costs, { ...draft, schedule: other });
   const lanes = Math.max(...groups.map((group) => group.length));
   const now = microBatches === 'sized' ? lanes : microBatches;
   const counts = [now * 2, Math.ceil(now / 2), now + 1, now - 1, now + lanes, now - lanes, Math.ceil(1.5 * now)];
   for (const count of new Set(counts)) {
     if (count < lanes || count > samples || (count === microBatches && count === now)) continue;
-    yield { ...draft, microBatches: count };
+    yield* guessed(costs, { ...draft, microBatches: count });
     const cut = estimate(costs, groups, count, schedule);
-    if (cut !== null && cut.draft.layers.join() !== draft.layers.join()) yield cut.draft;
+    if (cut !== null && cut.draft.layers.join() !== layers.join()) yield cut;
   }
   if (groups.length === 1 && microBatches !== 'sized' && lanes > 1)
-    yield { ...draft, microBatches: 'sized', schedule: '1f1b' };
+    yield* guessed(costs, { ...draft, microBatches: 'sized', schedule: '1f1b' });
+}
+
+function* guessed(costs: ClusterCosts, { groups, microBatches, schedule, layers }: Draft): Generator<Estimated> {
+  const found = estimate(costs, groups, microBatches, schedule, layers);
+  if (found !== null) yield found;
 }
 
 /** One layer from a stage to another. */
-function* layerMoves(draft: Draft): Generator<Draft> {
+function* layerMoves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
   const { layers } = draft;
   for (const [from, count] of layers.entries()) {
     if (count < 2) continue;
     for (const to of layers.keys()) {
       if (to === from) continue;
-      yield { ...draft, layers: layers.map((own, stage) => own - (stage === from ? 1 : 0) + (stage === to ? 1 : 0)) };
+      const moved = layers.map((own, stage) => own - (stage === from ? 1 : 0) + (stage === to ? 1 : 0));
+      yield* guessed(costs, { ...draft, layers: moved });
     }
   }
 }
 
-function* groupMoves(costs: ClusterCosts, groups: Groups): Generator<Groups> {
+export function* groupMoves(costs: ClusterCosts, groups: Groups): Generator<Groups> {
   const used = new Set(groups.flat());
-  const idle = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
+  const unused = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
+  const idle = byUse(costs, unused, groups.length).slice(0, MOST_IDLE);
   const changed = (change: (group: readonly number[], stage: number) => readonly number[]): Groups =>
     groups.map(change).filter((group) => group.length > 0);
   const placed = groups.flatMap((group, stage) => group.map((place) => ({ place, stage }))).slice(0, MOST_MOVED_PEERS);
-  for (const a of groups.keys())
-    for (let b = a + 1; b < groups.length; b++)
-      yield groups.map((group, stage) => groups[stage === a ? b : stage === b ? a : stage] ?? group);
-  if (groups.length > 2) yield groups.toReversed();
-  for (const { place, stage } of placed) {
-    if (used.size > 1) yield changed((group) => group.filter((other) => other !== place));
-    for (const to of groups.keys())
-      if (to !== stage)
-        yield changed((group, at) => (at === to ? [...group, place] : group.filter((other) => other !== place)));
-  }
-  for (const place of idle.slice(0, MOST_MOVED_PEERS)) {
+  for (const { place } of placed) if (used.size > 1) yield changed((group) => group.filter((other) => other !== place));
+  for (const place of idle) {
     for (const to of groups.keys()) yield groups.map((group, stage) => (stage === to ? [...group, place] : group));
     for (const { place: other } of placed)
       yield groups.map((group) => group.map((one) => (one === other ? place : one)));
   }
+  yield* stageMoves(costs, groups, idle);
+  for (const { place, stage } of placed)
+    for (const to of groups.keys())
+      if (to !== stage)
+        yield changed((group, at) => (at === to ? [...group, place] : group.filter((other) => other !== place)));
   for (const [index, one] of placed.entries())
     for (const other of placed.slice(index + 1))
       if (one.stage !== other.stage)
         yield groups.map((group) =>
           group.map((place) => (place === one.place ? other.place : place === other.place ? one.place : place)),
         );
-  yield* stageMoves(costs, groups, idle);
 }
 
-/** Neighbouring stages joined, a stage of several peers split, an idle peer as a stage of its own. */
+/** Stages change places, neighbours are joined, a stage of several peers split, an idle peer is a stage of its own. */
 function* stageMoves(costs: ClusterCosts, groups: Groups, idle: readonly number[]): Generator<Groups> {
   for (const stage of groups.keys())
     if (stage > 0)
       yield groups.flatMap((group, at) =>
         at === stage ? [] : at === stage - 1 ? [[...group, ...(groups[stage] ?? [])]] : [group],
       );
+  for (const a of groups.keys())
+    for (let b = a + 1; b < groups.length; b++)
+      yield groups.map((group, stage) => groups[stage === a ? b : stage === b ? a : stage] ?? group);
+  if (groups.length > 2) yield groups.toReversed();
   if (groups.length >= costs.model.layers) return;
   for (const [stage, group] of groups.entries()) {
     if (group.length < 2) continue;
     const parts = [group.filter((_, index) => index % 2 === 0), group.filter((_, index) => index % 2 === 1)];
     yield groups.flatMap((own, at) => (at === stage ? parts : [own]));
   }
-  for (const place of idle.slice(0, MOST_MOVED_PEERS))
+  for (const place of idle)
     for (let at = 0; at <= groups.length; at++) yield [...groups.slice(0, at), [place], ...groups.slice(at)];
 }

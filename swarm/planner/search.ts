@@ -1,31 +1,41 @@
 /**
  * The search for the plan of the best predicted step time. Its one idea, Varuna's: whatever proposes a plan, the
- * simulator judges it. Groupings are ranked by a guess, the best ones simulated, and the winners improved by small moves
+ * simulator judges it. Groupings are ranked by a guess, the best ones improved by small moves as long as the guess falls
  * (peers change places or stages, stages change places, a layer moves on, more or fewer micro-batches, the other
- * schedule) until none helps; then again from somewhere near. Anytime: every better plan is yielded as it is found, so
- * whoever asks may stop; the same questions in the same order, whatever the machine.
+ * schedule) and simulated, and the winners improved by the same moves, simulated where the guess promises something;
+ * then again from somewhere near. Anytime: every better plan is yielded as it is found, so whoever asks may stop; the
+ * same questions in the same order, whatever the machine.
  */
 import { type PeerId, type Random, seededRandom } from '../base.ts';
 import { type Plan, problems } from '../plan.ts';
-import { SCHEDULE_NAMES, type ScheduleName } from '../schedule/action.ts';
+import { SCHEDULE_NAMES, type Schedule, type ScheduleName } from '../schedule/action.ts';
+import { build } from '../schedule/lower.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type Draft, memoryOf, planOf } from './draft.ts';
 import { equalSplit, splitProblem } from './equalSplit.ts';
 import { type Estimated, estimate } from './estimate.ts';
-import { type Forecast, forecast } from './forecast.ts';
-import type { Groups } from './grouping.ts';
+import { type Forecast, forecast, leastSeconds } from './forecast.ts';
+import { MOST_WORK, polished, rankedStarts } from './guesses.ts';
 import { moves } from './moves.ts';
-import { canonicalOrder, starts } from './starts.ts';
+import { canonicalOrder } from './starts.ts';
 
-/** Stages of micro-batches that a candidate may have at most: larger ones only cost time to judge. */
-const MOST_WORK = 8_192;
+/** Starts that are improved by guessing: the best, and the best of each number of stages. */
+const POLISHED = 3;
+/** A guess so many times the best one's is not followed for its number of stages alone. */
+const HOPELESS = 3;
+/** Moves that are guessed at for one start. */
+const MOST_GUESSED = 300;
 /** Candidates that are simulated before the small moves begin, at least one of each number of stages. */
 const FIRST_SIMULATED = 16;
+/** A move whose guess is worse than this many times the guess at where it starts is not simulated. */
+const PROMISING = 1.1;
 /** Times that the search begins again, near the best, without finding a better one. */
 const FRUITLESS_KICKS = 60;
 const KICK_MOVES = 3;
 /** A gain less than this part is none: sums in another order differ. */
 const GAIN = 1e-9;
+/** A guess takes as long as so many simulated actions. */
+const GUESS_WORK = 10;
 
 export interface Candidate {
   readonly plan: Plan;
@@ -67,14 +77,13 @@ export function searchPlan(problem: ClusterProblem): Search {
     if (missingBytes < nearest.missingBytes) nearest = { missingBytes, draft };
     return null;
   };
-  const consider = (plan: Plan, draft: Draft): Candidate | null => {
+  const consider = (plan: Plan, draft: Draft, schedule: Schedule): Candidate | null => {
     work += 100 + 2 * plan.stages.length * plan.microBatches.length;
-    const predicted = forecast(costs, plan);
-    const known = byStages.get(plan.stages.length) ?? Number.POSITIVE_INFINITY;
-    // Exact memory only where it decides: it takes longer than the forecast.
-    const memory = memoryOf(costs, plan);
+    const memory = memoryOf(costs, plan, schedule);
     const missing = shortOf(costs, memory);
     if (missing > 0) return lacking(missing, draft);
+    const predicted = forecast(costs, plan, schedule);
+    const known = byStages.get(plan.stages.length) ?? Number.POSITIVE_INFINITY;
     byStages.set(plan.stages.length, Math.min(known, predicted.stepSeconds));
     return { plan, draft, forecast: predicted, memory };
   };
@@ -86,7 +95,10 @@ export function searchPlan(problem: ClusterProblem): Search {
     const drafted = planOf(costs, draft);
     let found: Candidate | null = null;
     if (drafted !== null)
-      found = drafted.missingBytes > 0 ? lacking(drafted.missingBytes, draft) : consider(drafted.plan, draft);
+      found =
+        drafted.missingBytes > 0
+          ? lacking(drafted.missingBytes, draft)
+          : consider(drafted.plan, draft, drafted.schedule);
     judged.set(key, found);
     return found;
   };
@@ -96,19 +108,28 @@ export function searchPlan(problem: ClusterProblem): Search {
   };
 
   function* progress(): Generator<Progress, void> {
-    const ranked = rankedStarts(costs);
-    for (const { draft, missingBytes } of ranked) if (missingBytes > 0) lacking(missingBytes, draft);
-    const roots: Candidate[] = [];
+    const ranking = rankedStarts(costs);
+    let ranked = ranking.next();
+    for (; !ranked.done; ranked = ranking.next()) yield { best, work };
+    const guesses = ranked.value;
+    for (const { draft, missingBytes } of guesses) if (missingBytes > 0) lacking(missingBytes, draft);
+    const fitting = guesses.filter(({ missingBytes }) => missingBytes === 0);
+    const [first] = fitting;
+    if (first) adopt(judge(first.draft));
     // Before anybody can stop the search.
-    for (const [plan, draft] of equalSplits(costs)) adopt(consider(plan, draft));
-    for (const { draft } of firstOf(ranked)) {
+    for (const [plan, draft] of equalSplits(costs))
+      if (best === null || leastSeconds(costs, plan) < best.forecast.stepSeconds)
+        if (problems(costs.model, costs.batch, plan).length === 0) adopt(consider(plan, draft, build(plan)));
+    yield { best, work };
+    const roots: Candidate[] = [];
+    for (const { draft } of [...polishedOf(fitting), ...leading(fitting, FIRST_SIMULATED)]) {
       const candidate = judge(draft);
       if (candidate !== null) roots.push(candidate);
       yield adopt(candidate);
     }
 
     // Where the guesses promised too much, the next ones in line.
-    for (const { draft } of ranked) {
+    for (const { draft } of guesses) {
       if (best !== null) break;
       yield adopt(judge(draft));
     }
@@ -117,12 +138,20 @@ export function searchPlan(problem: ClusterProblem): Search {
     const random = seededRandom(1);
     for (let fruitless = 0; fruitless < FRUITLESS_KICKS; fruitless++) {
       const before: Candidate = best;
-      const from = kicked(costs, before, judge, random);
-      if (from !== null) yield* climb(from);
+      const from = kicked(costs, before, random);
+      const candidate = from === null ? null : judge(polish(from).draft);
+      if (candidate !== null) yield* climb(candidate);
       else yield { best, work };
       if (isBetter(best, before)) fruitless = 0;
     }
   }
+
+  const polish = (start: Estimated): Estimated => {
+    const found = polished(costs, start, MOST_GUESSED);
+    work += GUESS_WORK * found.tried;
+    return found;
+  };
+  const polishedOf = (fitting: readonly Estimated[]): Estimated[] => leading(fitting, POLISHED).map(polish);
 
   /** Moves that help, the first one found at once, until there is none. */
   function* climb(from: Candidate): Generator<Progress, void> {
@@ -130,7 +159,14 @@ export function searchPlan(problem: ClusterProblem): Search {
     yield adopt(here);
     for (let isMoving = true; isMoving; ) {
       isMoving = false;
-      for (const draft of moves(costs, here.draft)) {
+      const { groups, microBatches, schedule, layers } = here.draft;
+      const guess = estimate(costs, groups, microBatches, schedule, layers)?.seconds ?? Number.POSITIVE_INFINITY;
+      for (const { draft, seconds } of moves(costs, here.draft)) {
+        work += GUESS_WORK;
+        if (seconds > PROMISING * guess) {
+          yield { best, work };
+          continue;
+        }
         const next = judge(draft);
         yield adopt(next);
         if (next === null || !isBetter(next, here)) continue;
@@ -151,41 +187,16 @@ function shortOf(costs: ClusterCosts, memory: ReadonlyMap<PeerId, number>): numb
   return costs.peers.reduce((sum, { id, memoryBytes }) => sum + Math.max(0, (memory.get(id) ?? 0) - memoryBytes), 0);
 }
 
-/** Sizes to try: from one for each stage and lane, doubled up to a sample each. */
-export function microBatchCounts(costs: ClusterCosts, groups: Groups): (number | 'sized')[] {
-  const { samples } = costs.batch;
-  const lanes = Math.max(...groups.map((group) => group.length));
-  const most = Math.min(samples, Math.max(lanes, Math.floor(MOST_WORK / groups.length)));
-  const counts: (number | 'sized')[] = groups.length === 1 && lanes > 1 ? ['sized'] : [];
-  if (lanes > most) return counts;
-  for (let count = Math.min(most, Math.max(lanes, groups.length)); count < most; count *= 2) counts.push(count);
-  return [...counts, most];
-}
-
-/** Every start with its best guesses, those that fit first. */
-function rankedStarts(costs: ClusterCosts): Estimated[] {
-  const found: Estimated[] = [];
-  for (const groups of starts(costs))
-    for (const count of microBatchCounts(costs, groups))
-      for (const schedule of SCHEDULE_NAMES) {
-        // Cephalo's sizes are for one micro-batch in flight.
-        if (count === 'sized' && schedule === 'gpipe') continue;
-        const guess = estimate(costs, groups, count, schedule);
-        if (guess !== null) found.push(guess);
-      }
-  return found.sort((a, b) => a.seconds - b.seconds || a.missingBytes - b.missingBytes);
-}
-
-/** The best guesses, and the best one of each number of stages. */
-function firstOf(ranked: readonly Estimated[]): Estimated[] {
-  const fitting = ranked.filter(({ missingBytes }) => missingBytes === 0);
+/** The best guesses, and the best one of each number of stages that is not hopeless. */
+function leading(fitting: readonly Estimated[], most: number): Estimated[] {
   const seen = new Set<number>();
-  const ofEach = fitting.filter(({ draft }) => {
-    const isNew = !seen.has(draft.groups.length);
+  const least = fitting[0]?.seconds ?? 0;
+  const ofEach = fitting.filter(({ draft, seconds }) => {
+    const isNew = !seen.has(draft.groups.length) && seconds <= HOPELESS * least;
     seen.add(draft.groups.length);
     return isNew;
   });
-  return [...new Set([...fitting.slice(0, FIRST_SIMULATED), ...ofEach])];
+  return [...new Set([...fitting.slice(0, most), ...ofEach])];
 }
 
 /** The best candidate of each number of stages, the fastest first. */
@@ -219,22 +230,16 @@ function equalSplits(costs: ClusterCosts): [Plan, Draft][] {
       }
     }
   }
-  return [...found.values()].filter(([plan]) => problems(model, batch, plan).length === 0);
+  return [...found.values()];
 }
 
 /** A few random moves away. */
-function kicked(
-  costs: ClusterCosts,
-  from: Candidate,
-  judge: (draft: Draft) => Candidate | null,
-  random: Random,
-): Candidate | null {
-  let here = from;
+function kicked(costs: ClusterCosts, from: Candidate, random: Random): Estimated | null {
+  let [draft, last]: [Draft, Estimated | null] = [from.draft, null];
   for (let step = 0; step < KICK_MOVES; step++) {
-    const all = [...moves(costs, here.draft)];
-    const draft = all[Math.floor(random() * all.length)];
-    if (!draft) return null;
-    here = judge(draft) ?? here;
+    const all: Estimated[] = [...moves(costs, draft)].filter(({ missingBytes }) => missingBytes === 0);
+    last = all[Math.floor(random() * all.length)] ?? last;
+    draft = last?.draft ?? draft;
   }
-  return here === from ? null : here;
+  return last;
 }

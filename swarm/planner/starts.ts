@@ -3,10 +3,22 @@
  * all peers, the fastest ones alone, or one region alone. Few peers are grouped in every possible way.
  */
 import type { ClusterCosts } from './clusterCosts.ts';
-import { balanced, distances, type Groups, levels, pathOrder, stagesPerCluster } from './grouping.ts';
+import {
+  balanced,
+  distances,
+  type Groups,
+  pathOrder,
+  type RegionTree,
+  regionsOf,
+  regionTree,
+  stagesPerCluster,
+  widthOf,
+} from './grouping.ts';
 
 /** So many peers, and all ways to order and group some of them are tried: 149 for four. */
 const MOST_FOR_ALL = 4;
+/** More regions than these are not begun with one by one. */
+const MOST_REGIONS = 32;
 /** Past eight stages not every number is tried. */
 const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64];
 
@@ -37,19 +49,46 @@ export function starts(costs: ClusterCosts): Groups[] {
   return [...found.values()];
 }
 
-/** All peers, and the fastest half, quarter, … of them. */
+/**
+ * Peers that would hurt least in a stage of a pipeline of so many stages: their layers and their part of the traffic in
+ * little time.
+ */
+export function byUse(costs: ClusterCosts, places: readonly number[], stages: number): number[] {
+  const { peers, slowness, model, sampleBytes } = costs;
+  const seconds = new Map(
+    places.map((place) => {
+      const peer = peers[place];
+      if (!peer) return [place, Number.POSITIVE_INFINITY];
+      const traffic = stages === 1 ? 0 : (2 * sampleBytes) / Math.min(peer.upload, peer.download);
+      return [place, (slowness(peer) * model.layers) / stages + traffic];
+    }),
+  );
+  return places.toSorted((a, b) => (seconds.get(a) ?? 0) - (seconds.get(b) ?? 0));
+}
+
+/** The best few, and more, of all peers and of each region: by speed, by memory, and by what they would cost a pipeline. */
 function subsets(costs: ClusterCosts, order: readonly number[]): (readonly number[])[] {
-  const found: (readonly number[])[] = [order];
-  for (let count = Math.ceil(order.length / 2); ; count = Math.ceil(count / 2)) {
-    found.push(order.slice(0, count));
-    if (count === 1) break;
-  }
+  const byMemory = order.toSorted((a, b) => (costs.peers[b]?.memoryBytes ?? 0) - (costs.peers[a]?.memoryBytes ?? 0));
+  const found = [order, byMemory, byUse(costs, order, 4), byUse(costs, order, 16)].flatMap(beginnings);
   const regions = new Map<string, number[]>();
   for (const place of order) {
     const region = costs.peers[place]?.region ?? '';
-    regions.set(region, [...(regions.get(region) ?? []), place]);
+    const own = regions.get(region);
+    if (own) own.push(place);
+    else regions.set(region, [place]);
   }
-  return regions.size > 1 ? [...found, ...regions.values()] : found;
+  if (regions.size > 1 && regions.size <= MOST_REGIONS)
+    for (const places of regions.values()) found.push(...beginnings(byUse(costs, places, 4)));
+  const distinct = new Map(found.map((places) => [places.toSorted((a, b) => a - b).join(), places]));
+  return [...distinct.values()];
+}
+
+/** The first one, two, three, four, six, nine, … and all of them. */
+function beginnings(places: readonly number[]): number[][] {
+  const found: number[][] = [];
+  for (let count = 1; count < places.length; count = count < 4 ? count + 1 : Math.ceil(count * (count < 64 ? 1.5 : 2)))
+    found.push(places.slice(0, count));
+  return [...found, [...places]];
 }
 
 function* groupings(costs: ClusterCosts, places: readonly number[]): Generator<Groups> {
@@ -61,11 +100,11 @@ function* groupings(costs: ClusterCosts, places: readonly number[]): Generator<G
     return peer ? 1 / Math.max(1e-12, slowness(peer)) : 0;
   });
   const speedOf = (index: number): number => speed[index] ?? 0;
-  const tree = levels(table, places.length);
+  const tree = regionTree(table, places.length);
   for (const stages of STAGE_COUNTS) {
     if (stages > model.layers || stages > places.length) break;
-    for (const count of regionCounts(tree, table, places.length, stages)) {
-      const clusters = tree[places.length - count] ?? [];
+    for (const count of regionCounts(tree, stages)) {
+      const clusters = regionsOf(tree, count);
       const speeds = clusters.map((cluster) => cluster.reduce((sum, index) => sum + speedOf(index), 0));
       const sizes = clusters.map((cluster) => cluster.length);
       const shares = stagesPerCluster(speeds, sizes, stages);
@@ -77,18 +116,12 @@ function* groupings(costs: ClusterCosts, places: readonly number[]): Generator<G
 }
 
 /** Levels worth trying: one region, as many as stages, and where the tree's joints grow most. */
-function regionCounts(tree: readonly number[][][], table: Float64Array, count: number, stages: number): number[] {
-  const width = (level: number): number => {
-    let most = 0;
-    for (const cluster of tree[level] ?? [])
-      for (const a of cluster) for (const b of cluster) most = Math.max(most, table[a * count + b] ?? 0);
-    return most;
-  };
-  const candidates = Array.from({ length: Math.min(stages, count) }, (_, index) => index + 1);
-  const widths = candidates.map((clusters) => width(count - clusters));
+function regionCounts(tree: RegionTree, stages: number): number[] {
+  const candidates = Array.from({ length: Math.min(stages, tree.count) }, (_, index) => index + 1);
+  const widths = candidates.map((clusters) => widthOf(tree, clusters));
   const growth = candidates.map((_, index) => (widths[index - 1] ?? 0) / (widths[index] || 1e-12));
   const sharpest = candidates.toSorted((a, b) => (growth[b - 1] ?? 0) - (growth[a - 1] ?? 0)).slice(0, 2);
-  return [...new Set([1, Math.min(stages, count), ...sharpest])].sort((a, b) => a - b);
+  return [...new Set([1, Math.min(stages, tree.count), ...sharpest])].sort((a, b) => a - b);
 }
 
 /** Every sequence of disjoint groups of some of the peers. */

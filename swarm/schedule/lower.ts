@@ -30,11 +30,13 @@ export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, forwards
 
 /** A recompute before each backward of a member that recomputes layers of the stage. */
 export function addRecompute(plan: Plan, schedule: Schedule): Schedule {
-  return rewrite(schedule, (action, peer) => {
-    if (action.op !== 'B') return [action];
-    const member = plan.stages[action.stage]?.members.find((candidate) => candidate.peer === peer);
-    return member && member.recompute.length > 0 ? [{ ...action, op: 'R' }, action] : [action];
-  });
+  const recomputing = plan.stages.map(
+    ({ members }) => new Set(members.flatMap(({ peer, recompute }) => (recompute.length > 0 ? [peer] : []))),
+  );
+  if (recomputing.every((members) => members.size === 0)) return schedule;
+  return rewrite(schedule, (action, peer) =>
+    action.op === 'B' && recomputing[action.stage]?.has(peer) ? [{ ...action, op: 'R' }, action] : [action],
+  );
 }
 
 /** Sends and receives where neighbouring stages have different owners for a micro-batch. */

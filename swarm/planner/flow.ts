@@ -1,0 +1,43 @@
+/** Bytes from peer to peer, by their places: what a plan sends over each link, and each peer in all. */
+
+export interface Flow {
+  readonly add: (from: number, to: number, bytes: number) => void;
+  /** By the peer at the other end. */
+  readonly from: (place: number) => ReadonlyMap<number, number>;
+  readonly to: (place: number) => ReadonlyMap<number, number>;
+  readonly sentBy: (place: number) => number;
+  readonly receivedBy: (place: number) => number;
+  /** How many peers it sends to. */
+  readonly partners: (place: number) => number;
+}
+
+const NOTHING: ReadonlyMap<number, number> = new Map();
+
+export function flow(): Flow {
+  const outgoing = new Map<number, Map<number, number>>();
+  const incoming = new Map<number, Map<number, number>>();
+  const put = (table: Map<number, Map<number, number>>, own: number, other: number, bytes: number): void => {
+    let row = table.get(own);
+    if (row === undefined) {
+      row = new Map();
+      table.set(own, row);
+    }
+    row.set(other, (row.get(other) ?? 0) + bytes);
+  };
+  const total = (row: ReadonlyMap<number, number> = NOTHING): number => {
+    let sum = 0;
+    for (const bytes of row.values()) sum += bytes;
+    return sum;
+  };
+  return {
+    add(from, to, bytes) {
+      put(outgoing, from, to, bytes);
+      put(incoming, to, from, bytes);
+    },
+    from: (place) => outgoing.get(place) ?? NOTHING,
+    to: (place) => incoming.get(place) ?? NOTHING,
+    sentBy: (place) => total(outgoing.get(place)),
+    receivedBy: (place) => total(incoming.get(place)),
+    partners: (place) => outgoing.get(place)?.size ?? 0,
+  };
+}

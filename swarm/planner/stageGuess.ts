@@ -1,0 +1,83 @@
+/** What a stage's peers do together, guessed: how long a micro-batch and all of them take, and whether they have room. */
+import type { ClusterCosts, StageShape } from './clusterCosts.ts';
+
+/** Up to so many lanes whole micro-batches are dealt; more of them are taken as one peer, and half a micro-batch each. */
+const MOST_DEALT = 12;
+
+/** Of one layer. */
+export interface Lanes {
+  readonly count: number;
+  /** Seconds of one micro-batch there and back at the lane that it comes to, on average. */
+  readonly through: number;
+  /** Seconds until all of them are done. */
+  readonly whole: number;
+  /** Of each peer, the part of the micro-batches that it carries. */
+  readonly shares: readonly number[];
+}
+
+export function lanesOf(costs: ClusterCosts, group: readonly number[], count: number, samples: number): Lanes {
+  const seconds = group.map((place) => {
+    const peer = costs.peers[place];
+    return peer ? Math.max(1e-12, costs.passSeconds(peer, samples)) : Number.POSITIVE_INFINITY;
+  });
+  const [only] = seconds;
+  if (seconds.length === 1 && only !== undefined) return { count: 1, through: only, whole: count * only, shares: [1] };
+  const speed = seconds.reduce((sum, own) => sum + 1 / own, 0);
+  const shares = seconds.map((own) => 1 / own / speed);
+  return { count: group.length, through: group.length / speed, whole: dealt(seconds, count, count / speed), shares };
+}
+
+/** Whole micro-batches, each to the peer that would end it first. */
+function dealt(seconds: readonly number[], count: number, least: number): number {
+  if (seconds.length > MOST_DEALT) return least * (1 + (seconds.length - 1) / (2 * count));
+  const counts = seconds.map((own) => Math.floor(least / own));
+  let left = count - counts.reduce((sum, own) => sum + own, 0);
+  let end = 0;
+  for (const [at, own] of seconds.entries()) end = Math.max(end, (counts[at] ?? 0) * own);
+  for (; left > 0; left--) {
+    let best = 0;
+    let first = Number.POSITIVE_INFINITY;
+    for (const [at, own] of seconds.entries()) {
+      const ends = ((counts[at] ?? 0) + 1) * own;
+      if (ends < first) [best, first] = [at, ends];
+    }
+    counts[best] = (counts[best] ?? 0) + 1;
+    end = Math.max(end, first);
+  }
+  return end;
+}
+
+interface Load {
+  /** Of a micro-batch. */
+  readonly samples: number;
+  /** Micro-batches of the step. */
+  readonly count: number;
+  /** Micro-batches that a lane has in flight at most. */
+  readonly inFlight: number;
+}
+
+/** Bytes that peers lack for a stage with all layers recomputed, and all of them together for its state. */
+export function shortOf(
+  costs: ClusterCosts,
+  group: readonly number[],
+  shape: StageShape,
+  stateBytes: number,
+  { samples, count, inFlight }: Load,
+): number {
+  const { fixed, slot } = costs.memory.recomputedSize(shape, samples);
+  let speed = 0;
+  for (const place of group) speed += speedOf(costs, place);
+  let missing = 0;
+  let room = 0;
+  for (const place of group) {
+    const carried = Math.max(1, Math.ceil((count * speedOf(costs, place)) / speed));
+    const left = (costs.peers[place]?.memoryBytes ?? 0) - fixed - Math.min(carried, inFlight) * slot;
+    if (left < 0) missing -= left;
+    else room += left;
+  }
+  return missing + Math.max(0, stateBytes - room);
+}
+
+function speedOf(costs: ClusterCosts, place: number): number {
+  return costs.speeds[place] ?? 0;
+}
