@@ -4,12 +4,12 @@ import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
-import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
 import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
-import { openDawn } from './benchDawn.ts';
+import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
+import { addKernelsBench } from './benchKernels.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
@@ -31,7 +31,7 @@ interface StepOptions {
   readonly family: Model['family'];
   readonly init?: string;
   readonly tokens?: string;
-  readonly adapter: 'browser' | 'dawn';
+  readonly adapter: BenchAdapter;
   readonly profile?: boolean;
   readonly json?: boolean;
 }
@@ -40,10 +40,6 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description('measure this machine: a training step, every kernel, a link between tabs, a server full of donors');
-  const adapter = () =>
-    new Option('--adapter <name>', 'headless browser, or Dawn for Node')
-      .choices(['browser', 'dawn'])
-      .default('browser');
   bench
     .command('step')
     .description('one donor, one tab: forward, backward, clip and AdamW, step after step')
@@ -59,16 +55,11 @@ export function addBenchCommand(program: Command): void {
     .option('--tokens <file>', 'JSON: B lists of T+1 token ids, the same batch at every step')
     .option('--learning-rate <x>', 'constant', positive, 1e-3)
     .option('--no-clip', 'do not clip the gradient norm at 1')
-    .addOption(adapter())
+    .addOption(adapterOption())
     .option('--profile', 'time of each kernel, from timestamp queries, in a step apart')
     .option('--json', 'one JSON document on standard output')
     .action(step);
-  bench
-    .command('kernels')
-    .description('time, rate and error against the CPU reference of every kernel')
-    .addOption(adapter())
-    .option('--json', 'one JSON document on standard output')
-    .action(kernels);
+  addKernelsBench(bench);
   addTransportBench(bench);
   addPlanBench(bench);
   bench
@@ -109,14 +100,16 @@ async function step(options: StepOptions): Promise<void> {
     tokens,
   };
   try {
-    const result = await (options.adapter === 'dawn' ? stepInDawn : stepInBrowser)(bench, model, weights);
+    const result = await (options.adapter === 'browser'
+      ? stepInBrowser(bench, model, weights)
+      : stepInDawn(bench, options.adapter, weights));
     if (options.json) console.log(JSON.stringify(result));
     else printStep(result);
   } finally {
     await weights?.close();
   }
   // Dawn's threads would keep the process alive.
-  if (options.adapter === 'dawn') process.exit(0);
+  if (options.adapter !== 'browser') process.exit(0);
 }
 
 async function readTokens(path: string, { batch, sequence, vocabulary }: StepOptions): Promise<number[][]> {
@@ -139,8 +132,12 @@ async function readTokens(path: string, { batch, sequence, vocabulary }: StepOpt
   return parsed.data;
 }
 
-async function stepInDawn(bench: StepBench, _model: Model, weights: Weights | null): Promise<StepBenchResult> {
-  const opened = need(await openDawn('software'), failed);
+async function stepInDawn(
+  bench: StepBench,
+  adapter: Exclude<BenchAdapter, 'browser'>,
+  weights: Weights | null,
+): Promise<StepBenchResult> {
+  const opened = need(await openDawn(driverOf(adapter)), failed);
   return benchStep(opened, bench, weights && ((block, [from, to]) => weights.readBlock(block, from, to)));
 }
 
@@ -158,31 +155,6 @@ function stepInBrowser(bench: StepBench, model: Model, weights: Weights | null):
       [bench, weights ? `/${WEIGHTS}` : null] as const,
     ),
   );
-}
-
-async function kernels({ adapter, json }: { readonly adapter: 'browser' | 'dawn'; readonly json?: boolean }) {
-  const results =
-    adapter === 'dawn'
-      ? await benchKernels(need(await openDawn('software'), failed))
-      : await inBrowser(
-          async () => null,
-          (page) => page.evaluate(() => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.kernels()),
-        );
-  if (json) console.log(JSON.stringify({ kernels: results }));
-  else for (const result of results) console.log(kernelLine(result));
-  const wrong = results.filter(({ right }) => !right);
-  if (wrong.length > 0) {
-    throw failed(`wrong against the CPU reference: ${wrong.map(({ kernel }) => kernel).join(', ')}`);
-  }
-  if (adapter === 'dawn') process.exit(0);
-}
-
-function kernelLine({ kernel, dims, ms, gflops, gigabytesPerSecond, error }: KernelBench): string {
-  const shape = Object.entries(dims)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(' ');
-  const rate = `${gflops.toFixed(2).padStart(7)} GFLOP/s ${gigabytesPerSecond.toFixed(2).padStart(7)} GB/s`;
-  return `${kernel.padEnd(36)} ${ms.toFixed(3).padStart(9)} ms ${rate}  error ${error.toExponential(1)}  ${shape}`;
 }
 
 function printStep({ medianMs, minMs, firstStepMs, tokensPerSecond, losses, ...rest }: StepBenchResult): void {

@@ -1,10 +1,11 @@
 /** The benchmark of the kernels: each over its cases, its time between two timestamps and its error against the CPU. */
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { kernels } from '../../../shaders/kernels.ts';
-import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from '../../../shaders/launch.ts';
+import { PipelineCache } from '../../../shaders/launch.ts';
 import { matmul } from '../../../shaders/matmul.ts';
-import { caseArrays, compareKernel } from '../../../shaders/verify.ts';
+import { compareKernel } from '../../../shaders/verify.ts';
 import type { OpenDevice } from '../gpu/device.ts';
+import { timeKernel } from './timing.ts';
 
 export interface KernelBench {
   readonly kernel: string;
@@ -17,8 +18,6 @@ export interface KernelBench {
   /** False where the error is beyond the kernel's tolerance. */
   readonly right: boolean;
 }
-
-const REPETITIONS = 5;
 
 /** Products of a GPT-2 of width 128 over 256 rows, beside the kernels' own cases. */
 const PRODUCTS: readonly (readonly [Kernel, Dims])[] = [
@@ -36,7 +35,7 @@ export async function benchKernels(opened: OpenDevice): Promise<KernelBench[]> {
   const largest = kernels.map((kernel): readonly [Kernel, Dims] => [kernel, largestCase(kernel)]);
   for (const [kernel, dims] of [...PRODUCTS, ...largest]) {
     const { error, excess } = await compareKernel(opened.device, opened.family, kernel, dims, { pipelines });
-    const ms = await time(opened, kernel, dims, pipelines);
+    const ms = await timeKernel(opened, kernel, dims, pipelines);
     const { flops, bytes } = kernel.cost(dims);
     results.push({
       kernel: kernel.name,
@@ -54,43 +53,4 @@ export async function benchKernels(opened: OpenDevice): Promise<KernelBench[]> {
 function largestCase(kernel: Kernel): Dims {
   const [first, ...rest] = kernel.cases;
   return rest.reduce((best, dims) => (kernel.cost(dims).bytes > kernel.cost(best).bytes ? dims : best), first);
-}
-
-/** Least of some timings, milliseconds of one dispatch. */
-async function time({ device, family }: OpenDevice, kernel: Kernel, dims: Dims, pipelines: PipelineCache) {
-  const variant = kernel.variant(family, dims);
-  const pipeline = await pipelines.get(kernel, variant);
-  const arrays = caseArrays(kernel, dims);
-  const owned: GPUBuffer[] = [];
-  const buffers = Object.fromEntries(
-    kernel.tensors.map(({ name }): [string, BufferSlice] => {
-      const values = arrays[name];
-      const buffer = device.createBuffer({
-        label: `bench ${name}`,
-        size: Math.max(16, values.byteLength),
-        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
-      });
-      device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
-      owned.push(buffer);
-      return [name, { buffer, offset: 0, size: Math.max(4, values.byteLength) }];
-    }),
-  );
-  const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims });
-  owned.push(launch.dimsBuffer);
-  const run = async (count: number): Promise<number> => {
-    const encoder = device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    for (let i = 0; i < count; i++) encodeLaunch(pass, launch);
-    pass.end();
-    const begun = performance.now();
-    device.queue.submit([encoder.finish()]);
-    await device.queue.onSubmittedWorkDone();
-    return (performance.now() - begun) / count;
-  };
-  await run(1);
-  const count = Math.max(1, Math.min(50, Math.round(30 / (await run(1)))));
-  let least = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < REPETITIONS; i++) least = Math.min(least, await run(count));
-  for (const buffer of owned) buffer.destroy();
-  return least;
 }

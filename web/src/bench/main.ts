@@ -2,13 +2,16 @@
 import type { BlockName } from '../../../swarm/model.ts';
 import { type OpenDevice, openDevice } from '../gpu/device.ts';
 import { benchKernels, type KernelBench } from './kernels.ts';
+import type { BenchSize } from './sizes.ts';
 import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
+import { benchStepKernels, type StepKernels } from './stepKernels.ts';
 import { type TransportBenchResult, TransportEnd } from './transport.ts';
 
 export interface BenchPage {
   /** `weights`: folder of the page's server with one file of floats a block; null: drawn from a seed. */
   step(bench: StepBench, weights: string | null): Promise<StepBenchResult>;
   kernels(): Promise<KernelBench[]>;
+  stepKernels(size: BenchSize): Promise<StepKernels>;
   /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
   openTransport(initiator: boolean): void;
   transportSignalled(way: 'link' | 'bare', data: string): Promise<void>;
@@ -41,6 +44,7 @@ const page: BenchPage = {
       weights === null ? null : async (block, [from, to]) => (await readBlock(weights, block)).subarray(from, to),
     ),
   kernels: async () => benchKernels(await open()),
+  stepKernels: async (size) => benchStepKernels(await open(), size),
   openTransport: (initiator) => {
     const { shoalSignal } = globalThis as unknown as { readonly shoalSignal: Signal };
     transport = new TransportEnd(initiator, shoalSignal);

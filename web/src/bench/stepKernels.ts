@@ -1,0 +1,137 @@
+/**
+ * Every kernel of one training step in the step's own shapes: how often, how long, at what rate beside the adapter's best,
+ * which share of the step. The list is what the stage and the shards dispatch, so no kernel can be forgotten; each is
+ * compared with its CPU reference in the same widths and few rows, as the admission does it.
+ */
+import { adamw } from '../../../shaders/adamw.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import { PipelineCache } from '../../../shaders/launch.ts';
+import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { compareKernel } from '../../../shaders/verify.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
+import { arena } from '../../../swarm/layout.ts';
+import type { Model } from '../../../swarm/model.ts';
+import { program } from '../../../swarm/program.ts';
+import type { OpenDevice } from '../gpu/device.ts';
+import type { Dispatch } from '../gpu/operations.ts';
+import { workOf } from '../gpu/work.ts';
+import { BENCH_SIZES, type BenchSize } from './sizes.ts';
+import { benchConfig } from './step.ts';
+import { type Peaks, peaks, timeKernel } from './timing.ts';
+
+export interface StepKernel {
+  readonly kernel: string;
+  readonly dims: Dims;
+  /** Launches of this shape in one step. */
+  readonly calls: number;
+  /** Of one launch. */
+  readonly ms: number;
+  /** Of the sum over all launches of the step, each timed by itself. */
+  readonly share: number;
+  readonly gflops: number;
+  readonly gigabytesPerSecond: number;
+  /** Whether arithmetic or memory is what it is measured by. */
+  readonly bound: 'compute' | 'memory';
+  /** Of the adapter's best product, or of its copy. */
+  readonly ofBest: number;
+  readonly error: number;
+  readonly right: boolean;
+}
+
+export interface StepKernels {
+  readonly size: BenchSize;
+  readonly peaks: Peaks;
+  readonly kernels: readonly StepKernel[];
+}
+
+interface StepCase {
+  readonly kernel: Kernel;
+  readonly dims: Dims;
+  readonly check: Dims;
+  calls: number;
+}
+
+const isProduct = ({ kernel }: { readonly kernel: string }): boolean => kernel.startsWith('matmul.');
+/** Rows at which a reference in JavaScript is cheap. */
+const CHECKED_POSITIONS = 8;
+/** Elements of a tensor or a block at which its reference is. */
+const CHECKED_ELEMENTS = 1000;
+
+export async function benchStepKernels(opened: OpenDevice, name: BenchSize): Promise<StepKernels> {
+  const size = BENCH_SIZES[name];
+  const model = modelFromConfig(benchConfig(size));
+  if (!model.ok) throw new Error(model.reason);
+  const pipelines = new PipelineCache(opened.device);
+  const apart = await peaks(opened, pipelines, 512);
+  const rows: Omit<StepKernel, 'share' | 'ofBest'>[] = [];
+  for (const { kernel, dims, check, calls } of stepCases(opened.device, model.value, size.batch, size.sequence)) {
+    const { error, excess } = await compareKernel(opened.device, opened.family, kernel, check, { pipelines });
+    const ms = await timeKernel(opened, kernel, dims, pipelines);
+    const { flops, bytes } = kernel.cost(dims);
+    const [gflops, gigabytesPerSecond] = [flops / ms / 1e6, bytes / ms / 1e6];
+    const own = Object.fromEntries(kernel.dims.map((slot) => [slot.name, dims[slot.name]]));
+    const bound = /^(matmul|attention)\./.test(kernel.name) ? 'compute' : 'memory';
+    rows.push({
+      kernel: kernel.name,
+      dims: own,
+      calls,
+      ms,
+      gflops,
+      gigabytesPerSecond,
+      bound,
+      error,
+      right: excess <= 0,
+    });
+  }
+  const total = rows.reduce((sum, { calls, ms }) => sum + calls * ms, 0);
+  // A product of the step may beat the square one.
+  const productGflops = Math.max(apart.productGflops, ...rows.filter(isProduct).map(({ gflops }) => gflops));
+  const best: Peaks = { ...apart, productGflops };
+  const ofBest = ({ bound, gflops, gigabytesPerSecond }: (typeof rows)[number]): number =>
+    bound === 'compute' ? gflops / best.productGflops : gigabytesPerSecond / best.copyGigabytesPerSecond;
+  const kernels = rows
+    .map((row): StepKernel => ({ ...row, share: (row.calls * row.ms) / total, ofBest: ofBest(row) }))
+    .toSorted((a, b) => b.share - a.share);
+  return { size: name, peaks: best, kernels };
+}
+
+/** What one micro-batch of the whole model and one update dispatch: each shape once, with how often it comes. */
+function stepCases(device: GPUDevice, model: Model, samples: number, sequence: number): StepCase[] {
+  const large = dispatchesOf(device, model, samples, sequence);
+  const positions = Math.min(sequence, CHECKED_POSITIONS);
+  const place = ({ kernel, label }: Dispatch): string => `${kernel.name} ${label}`;
+  const small = new Map(dispatchesOf(device, model, 1, positions).map((dispatch) => [place(dispatch), dispatch.dims]));
+  const found = new Map<string, StepCase>();
+  const add = (kernel: Kernel, dims: Dims, check: Dims): void => {
+    const key = `${kernel.name} ${JSON.stringify(dims)}`;
+    const known = found.get(key);
+    if (known) known.calls++;
+    else found.set(key, { kernel, dims, check, calls: 1 });
+  };
+  // A table's length is no dim of the kernels that read it, but their cases need it.
+  const V = model.vocabulary;
+  for (const dispatch of large) {
+    add(dispatch.kernel, { ...dispatch.dims, V }, { ...(small.get(place(dispatch)) ?? dispatch.dims), V });
+  }
+  for (const block of model.blocks) {
+    const { floats } = arena(block, [[0, block.elements]]);
+    add(sumSquares, { n: floats }, { n: Math.min(floats, CHECKED_ELEMENTS) });
+    for (const { shape } of block.tensors) {
+      const count = shape.reduce((product, side) => product * side, 1);
+      const dims = { offset: 0, decay: shape.length >= 2 ? 1 : 0, gradientOffset: 0, momentOffset: 0 };
+      add(adamw, { ...dims, count }, { ...dims, count: Math.min(count, CHECKED_ELEMENTS) });
+    }
+  }
+  return [...found.values()];
+}
+
+function dispatchesOf(device: GPUDevice, model: Model, samples: number, sequence: number): Dispatch[] {
+  const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
+  const slice = () => ({ buffer: none });
+  const { forward, backward } = workOf(program(model, [0, model.layers]), {
+    ...{ samples, sequence, rows: samples * sequence, width: model.width, lossScale: 1 / (samples * sequence) },
+    ...{ buffer: slice, value: slice, gradient: slice },
+  });
+  none.destroy();
+  return [...forward, ...backward];
+}
