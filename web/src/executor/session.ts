@@ -148,7 +148,7 @@ export class Session {
   measured(profile: Profile): void {
     if (!this.#run) return; // the connection is gone: the next one measures anew
     const { model, facts } = this.#run;
-    this.#dutyCycle.forecast = forecastOf(model, facts.train, profile.layers);
+    this.#dutyCycle.forecast = forecastOf(model, facts.train, profile);
     this.#parts.page.sendServer({ type: 'measured', profile });
   }
 

@@ -60,7 +60,7 @@ test.each(['gpt2', 'llama'] as const)(
     const first = await admit({ ...applicant, gpu: gpuOf(dawn.value) });
     if (!first.ok) throw new Error(first.reason);
     expect(first.value.checkedKernels).toBeGreaterThan(15);
-    expect(first.value.layers.map(({ samples }) => samples)).toEqual([1, 2]);
+    expect(first.value.layers.map(({ samples }) => samples)).toEqual([1, 4]);
     for (const { forwardSeconds, backwardSeconds } of first.value.layers) {
       expect(forwardSeconds).toBeGreaterThan(0);
       expect(backwardSeconds).toBeGreaterThan(0);

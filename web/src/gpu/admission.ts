@@ -5,7 +5,7 @@
  */
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
-import { predictedBytes } from '../../../swarm/memory.ts';
+import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/memory.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
@@ -37,6 +37,8 @@ export interface Applicant {
 /** A device that needs longer for one layer is measured once. */
 const PATIENCE_SECONDS = 0.5;
 const TIMED_RUNS = 3;
+/** A size far from one says best what a sample adds. The largest that fits is taken. */
+const MANY_SAMPLES = [8, 4, 2];
 const PROBE_BYTES = 256 * 2 ** 20;
 const MOST_PROBED_BYTES = 8 * 2 ** 30;
 
@@ -62,13 +64,20 @@ async function fingerprint({ gpu, adapter }: Applicant, cases: readonly KernelCa
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Forward and backward of one layer for micro-batches of one and two samples, as far as the run has them. */
-async function layerTimes({ gpu, model, train, now }: Applicant): Promise<Profile['layers']> {
+/** Forward and backward of one layer for micro-batches of one sample and of more, as far as the run has them. */
+async function layerTimes({ gpu, model, train, memoryBytes, now }: Applicant): Promise<Profile['layers']> {
   const { globalBatchSize, sequenceLength: sequence } = train;
-  const sizes = [...new Set([1, Math.min(2, globalBatchSize)])];
   // A layer in the middle has neither embedding nor head.
   const first = model.layers > 2 ? 1 : 0;
-  const size = { layers: [first, first + 1] as const, samples: Math.max(...sizes), sequence, slots: 1 };
+  const sizeOf = (samples: number): StageSize => ({ layers: [first, first + 1], samples, sequence, slots: 1 });
+  const fits = (samples: number): boolean => {
+    const bytes = stageBuffers(model, sizeOf(samples)).reduce((sum, buffer) => sum + buffer.bytes, 0);
+    return samples <= globalBatchSize && bytes <= Math.min(PROBE_BYTES, memoryBytes ?? PROBE_BYTES);
+  };
+  const few = Math.min(2, globalBatchSize);
+  const many = MANY_SAMPLES.find(fits) ?? few;
+  const size = sizeOf(many);
+  const sizes = [...new Set([1, few, many])];
   const slotOf = new Map([[0, 0]]);
   let stage: GpuStage;
   try {
@@ -77,15 +86,18 @@ async function layerTimes({ gpu, model, train, now }: Applicant): Promise<Profil
     if (!(error instanceof Error && error.cause instanceof GPUOutOfMemoryError)) throw error;
     return []; // not even one layer fits: the plan's own memory check says the rest
   }
-  const times: Profile['layers'] = [];
-  for (const samples of sizes) times.push(await timeLayer(stage, model, samples, sequence, now));
+  const one = await timeLayer(stage, model, 1, sequence, now);
+  const isSlow = seconds(one) * many > PATIENCE_SECONDS;
+  const largest = globalBatchSize === 1 ? one : await timeLayer(stage, model, isSlow ? few : many, sequence, now);
   const { forward, backward } = stage.launchesOf(0);
-  const predicted = [...forward, ...backward].reduce((sum, { seconds }) => sum + seconds, 0);
-  const [largest] = times.slice(-1);
-  learnRates(gpu.device, gpu.family, predicted, largest.forwardSeconds + largest.backwardSeconds);
+  const predicted = [...forward, ...backward].reduce((sum, launch) => sum + launch.seconds, 0);
+  learnRates(gpu.device, gpu.family, predicted, seconds(largest));
   stage.close();
-  return times;
+  return largest === one ? [one] : [one, largest];
 }
+
+const seconds = ({ forwardSeconds, backwardSeconds }: Profile['layers'][number]): number =>
+  forwardSeconds + backwardSeconds;
 
 async function timeLayer(
   stage: GpuStage,
