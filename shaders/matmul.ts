@@ -133,7 +133,17 @@ const CASES: readonly Shape[] = [
   { M: 513, N: 516, K: 20 },
 ];
 
-export function matmul({ layout, epilogue = {} }: MatmulForm): Kernel {
+const made = new Map<string, Kernel>();
+
+/** One object for each form: what is kept of a kernel is kept by it. */
+export function matmul(form: MatmulForm): Kernel {
+  const key = JSON.stringify(form);
+  const kernel = made.get(key) ?? makeMatmul(form);
+  made.set(key, kernel);
+  return kernel;
+}
+
+function makeMatmul({ layout, epilogue = {} }: MatmulForm): Kernel {
   checkEpilogue(layout, epilogue);
   return {
     name: ['matmul', layout, ...epilogueNames(epilogue)].join('.'),

@@ -52,10 +52,22 @@ export interface LaunchChoice {
   readonly seconds: number;
 }
 
+/** A product's text takes a millisecond to write, and a model has hundreds of launches of a dozen shapes. */
+const variants = new WeakMap<Kernel, Map<string, Variant>>();
+
+function variantOf(kernel: Kernel, family: AdapterFamily, dims: Dims): Variant {
+  const known = variants.get(kernel) ?? new Map<string, Variant>();
+  variants.set(kernel, known);
+  const key = `${family} ${JSON.stringify(dims)}`;
+  const variant = known.get(key) ?? kernel.variant(family, dims);
+  known.set(key, variant);
+  return variant;
+}
+
 export function chooseLaunch(device: GPUDevice, family: AdapterFamily, kernel: Kernel, dims: Dims): LaunchChoice {
   const seconds = predictedSeconds(kernel, dims, ratesOf(device, family));
   const parts = Math.max(1, Math.ceil(seconds / SLOWEST_SHARE / LONGEST_DISPATCH_SECONDS));
-  return { variant: inParts(kernel.variant(family, dims), dims, parts), parts, seconds };
+  return { variant: inParts(variantOf(kernel, family, dims), dims, parts), parts, seconds };
 }
 
 /** Launches, in order, for each submit of a pass. */
