@@ -14,10 +14,12 @@ async function committedSteps(runFile: string, { dataDirectory }: ProductServer,
   return (await runSwarm(runFile, ...options)).metrics;
 }
 
-async function expectGoldenCurve(runFile: string, server: ProductServer, operator: Operator): Promise<void> {
+async function expectGoldenCurve(runFile: string, server: ProductServer, operator: Operator) {
   const { committedSteps: steps } = await operator.until(({ phase }) => phase === 'finished' || phase === 'paused');
   await server.stop();
-  expect(curveFaults('gpt2-long', steps, await committedSteps(runFile, server, steps))).toEqual([]);
+  const metrics = await committedSteps(runFile, server, steps);
+  expect(curveFaults('gpt2-long', steps, metrics)).toEqual([]);
+  return metrics;
 }
 
 const untilStage = (donor: Donor, stage: RegExp): Promise<void> => donor.untilShows('Your stage', stage);
@@ -36,11 +38,9 @@ test('a browser is killed: the run goes on from its newest checkpoint with the o
   const rolledBack = await operator.until((now) => now.generation > generation);
   expect(rolledBack.donors).toHaveLength(1);
   await untilStage(stays, /1 of 1\s*layers 1–4/);
-  await operator.until(({ phase }) => phase === 'finished');
-  await stays.until('spare');
-  await server.stop();
-  const metrics = await committedSteps(runFile, server, STEPS);
-  expect(curveFaults('gpt2-long', STEPS, metrics)).toEqual([]);
+  await operator.untilFurther(4);
+  await operator.press('Stop');
+  const metrics = await expectGoldenCurve(runFile, server, operator);
   expect(new Set(metrics.map(({ donors }) => donors))).toEqual(new Set([1, 2]));
   expect(metrics.at(-1)?.donors).toBe(1);
 });
