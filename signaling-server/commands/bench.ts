@@ -10,6 +10,7 @@ import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
 import { addKernelsBench } from './benchKernels.ts';
+import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
@@ -60,6 +61,7 @@ export function addBenchCommand(program: Command): void {
     .option('--json', 'one JSON document on standard output')
     .action(step);
   addKernelsBench(bench);
+  addMemoryBench(bench);
   addTransportBench(bench);
   addPlanBench(bench);
   bench
