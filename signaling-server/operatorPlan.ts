@@ -13,7 +13,7 @@ import type { ClusterPlan } from '../swarm/planner/clusterPlan.ts';
 import { predictedTimeline } from '../swarm/planner/forecast.ts';
 import { changedCluster } from '../swarm/planner/whatIf.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../swarm/runDraft.ts';
-import { modelOf, type RunFile } from '../swarm/runFile.ts';
+import { batchOf, modelOf, type RunFile } from '../swarm/runFile.ts';
 import { type WireSpan, wireSpans } from './operatorHistory.ts';
 import { planInSlices } from './planSearch.ts';
 import type { ActiveRun } from './run.ts';
@@ -80,7 +80,7 @@ function clusterFrom(text: string): Result<Cluster> {
 
 const problemOf = (file: RunFile, cluster: Cluster): ClusterProblem => ({
   model: modelOf(file),
-  batch: { samples: file.train.globalBatchSize, sequence: file.train.sequenceLength },
+  batch: batchOf(file),
   cluster,
 });
 

@@ -3,6 +3,7 @@
  * told already: steps and events go out once, the rest when it has become another.
  */
 import type { Snapshot } from '../swarm/messages.ts';
+import { batchOf } from '../swarm/runFile.ts';
 import type { PeerFacts, PlanInForce, StepTimeline, WatchedStep, WatchMessage } from '../swarm/watch.ts';
 import { eventOf } from './operatorHistory.ts';
 import { clusterOf, predictedSpans } from './operatorPlan.ts';
@@ -96,8 +97,7 @@ export function stepTimeline(run: ActiveRun, store: Store, step: number): StepTi
   const measured = JSON.parse(trace.spans) as StepTimeline['measured']; // the store's own words
   const { epoch, bubble } = trace;
   const stored = store.epoch(run.name, epoch);
-  const { globalBatchSize: samples, sequenceLength: sequence } = run.document.file.train;
-  const problem = { model: run.model, batch: { samples, sequence }, cluster: clusterOf(run) };
+  const problem = { model: run.model, batch: batchOf(run.document.file), cluster: clusterOf(run) };
   const predicted = stored === null ? [] : predictedSpans(problem, stored.plan);
   return { step: trace.step, epoch, bubble, measured, predicted };
 }

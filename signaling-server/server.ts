@@ -13,7 +13,7 @@ import websocket from '@fastify/websocket';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
-import { modelOf } from '../swarm/runFile.ts';
+import { batchOf, modelOf } from '../swarm/runFile.ts';
 import { type Access, isSameOrigin } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
 import type { KeptProfiles } from './autoPlanner.ts';
@@ -154,8 +154,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
   data.store.setActive(runName);
   const { file } = parseDocument(row.document);
   const model = modelOf(file);
-  const { globalBatchSize: samples, sequenceLength: sequence } = file.train;
-  const batch = { samples, sequence, wire: file.precision.wire };
+  const batch = batchOf(file);
   const kept: KeptProfiles = {
     profile: (donor) => data.store.profile(runName, donor),
     save: (donor, profile) => data.store.saveProfile(runName, donor, profile, Date.now()),

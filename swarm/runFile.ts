@@ -157,6 +157,13 @@ export function modelOf(run: RunFile): Model {
   return model.value;
 }
 
+/** What a planner needs to know of a run's steps. */
+export const batchOf = ({ train, precision }: RunFile) => ({
+  samples: train.globalBatchSize,
+  sequence: train.sequenceLength,
+  wire: precision.wire,
+});
+
 /** The order in which a run's windows are trained on. */
 export const orderOf = ({ data: { order, seed } }: RunFile): Order =>
   order === 'sequential' ? SEQUENTIAL : { type: 'shuffled', seed };

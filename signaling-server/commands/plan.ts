@@ -4,7 +4,7 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import type { Progress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
-import { modelOf } from '../../swarm/runFile.ts';
+import { batchOf, modelOf } from '../../swarm/runFile.ts';
 import { readJsonFile } from '../jsonFile.ts';
 import { readRunFile } from '../runFileOnDisk.ts';
 import { badInput, need } from './failure.ts';
@@ -44,8 +44,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const given = need(parseCluster(need(await readJsonFile(clusterPath, 'a cluster'), badInput), clusterPath), badInput);
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
-  const { globalBatchSize: samples, sequenceLength: sequence } = run.train;
-  const batch = { samples, sequence, wire: run.precision.wire };
+  const batch = batchOf(run);
   const planned = (of: Cluster): ClusterPlan =>
     need(planCluster({ model: modelOf(run), batch, cluster: of }, patience(seconds)), (reason) =>
       badInput(`${clusterPath}: ${reason}`),

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, type Random, seededRandom } from '../base.ts';
+import { invariant, peerId, type Random, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../families.ts';
 import { predictedBytes } from '../memory.ts';
 import { planSchema, problems } from '../plan.ts';
+import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
@@ -99,6 +100,27 @@ describe('a plan for a cluster', () => {
       expect([...predicted.peers, ...idle].map(({ peer }) => peer).sort()).toEqual(cluster.peers.map(({ id }) => id));
       for (const { reason } of idle) expect(reason).not.toBe('');
     }
+  });
+
+  it.each(['f16', 'int8'] as const)('[WI7] %s: a packed stream is planned and predicted as it is sent', (wire) => {
+    const cluster = randomCluster(seededRandom(7), 3);
+    const problem = { ...problemOf(cluster), batch: { ...batch, wire } };
+    const found = planCluster(problem, ({ work }) => work < 6_000);
+    invariant(found.ok, 'a plan');
+    const { plan, predicted } = found.value;
+    for (const { peer, memoryBytes } of predicted.peers)
+      expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence, wire));
+    // Of one plan: each sample's stream is smaller, there and back, over every boundary; all else is float32 as ever.
+    const split = equalSplit(
+      model,
+      batch.samples,
+      cluster.peers.map(({ id }) => peerId(id)),
+    );
+    const sent = (problem: ClusterProblem): number =>
+      [...forecast(clusterCosts(problem), split).peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+    const elements = batch.sequence * model.width;
+    const less = 4 * elements - packedBytes(wire, elements);
+    expect(sent(problemOf(cluster)) - sent(problem)).toBe(2 * 2 * batch.samples * less);
   });
 
   it('[CL8] takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {

@@ -1,0 +1,40 @@
+/** A stream that is packed on the wire: real swarms, half and a quarter of the bytes, the golden curve within 1e-2. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import { modelOf, parseRunFile } from '../swarm/runFile.ts';
+import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
+import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
+
+const SOME_STEPS = 5;
+
+/** Two stages, B micro-batches of one sample: the stream there and back, and a tied table's gradient and values. */
+function stepBytes(path: string): number {
+  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  const { train, precision } = parsed.value;
+  const model = modelOf(parsed.value);
+  const tied = model.tied ? 2 * 4 * model.vocabulary * model.width : 0;
+  return 2 * train.globalBatchSize * packedBytes(precision.wire, train.sequenceLength * model.width) + tied;
+}
+
+const digits = (metrics: readonly CommitRecord[]) => metrics.map(({ loss, gradientNorm }) => [loss, gradientNorm]);
+
+test.each([
+  ['gpt2-tiny', 'f16'],
+  ['llama-tiny', 'int8'],
+] as const)('[WI1] [WI7] %s, %s: the golden curve within 1e-2, the same digits twice', async (name, wire) => {
+  const run = copyOfRun(name, (file) => ({ ...file, precision: { wire } satisfies { wire: WireEncoding } }));
+  const report = join(temporaryFolder(), 'report.json');
+  const { metrics } = await runSwarm(run, '--donors', '2', '--report', report);
+  const expected = jsonLines(goldenFile(`${name}/expected.jsonl`)) as CommitRecord[];
+  expect(metrics).toHaveLength(expected.length);
+  for (const [step, { loss }] of expected.entries())
+    expect(Math.abs((metrics[step]?.loss ?? Number.NaN) / loss - 1), `step ${step}`).toBeLessThan(1e-2);
+  expect(new Set(metrics.map(({ bytesDirect }) => bytesDirect))).toEqual(new Set([stepBytes(run)]));
+  const { memory } = JSON.parse(readFileSync(report, 'utf8'));
+  for (const { predictedBytes, peakBytes } of memory) expect(peakBytes).toBeLessThanOrEqual(1.05 * predictedBytes);
+  const again = await runSwarm(run, '--donors', '2', '--steps', String(SOME_STEPS));
+  expect(digits(again.metrics)).toEqual(digits(metrics.slice(0, SOME_STEPS)));
+});
