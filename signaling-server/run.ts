@@ -11,6 +11,7 @@ import {
   type CoordinatorState,
   courseOf,
   type Effect,
+  type Held,
   nextDeadline,
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
@@ -151,12 +152,12 @@ export class ActiveRun implements DonorHost {
     this.#dispatch({ type: 'operatorSaid', command });
   }
 
-  /** Whether the last step waits: a donor that is to compute it is on its way. */
-  holdLastStep(held: boolean): void {
+  /** Which steps wait for a donor that is on its way. */
+  hold(held: Held): void {
     const { planner } = this.#options;
-    const hold = (): void => this.#dispatch({ type: 'lastStepHeld', held });
+    const hold = (): void => this.#dispatch({ type: 'stepsHeld', held });
     // A newcomer that was waited for may be about to be proposed.
-    if (held || !planner) hold();
+    if (held !== 'none' || !planner) hold();
     else void planner.settled().then(hold);
   }
 

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
+import { HELD, type Held } from '../swarm/coordinator/state.ts';
 import type { Plan } from '../swarm/plan.ts';
 import { planSchema } from '../swarm/plan.ts';
 import { SCHEDULE_NAMES } from '../swarm/schedule/action.ts';
@@ -38,7 +39,7 @@ const orderSchema = z.discriminatedUnion('type', [
     plan: (planSchema as z.ZodType<Plan>).exactOptional(),
     auto: z.boolean().exactOptional(),
   }),
-  z.object({ type: z.literal('hold'), held: z.boolean() }),
+  z.object({ type: z.literal('hold'), held: z.enum(HELD) }),
   z.object({ type: z.literal('stop') }),
   z.object({ type: z.literal('close') }),
 ]);
@@ -70,7 +71,7 @@ class Process implements ServerProcess {
   readonly #listeners = new Set<() => void>();
   #child: ChildProcess | null = null;
   #status: RunStatus | null = null;
-  #held = false;
+  #held: Held = 'none';
   url = '';
   operatorToken = '';
 
@@ -88,7 +89,7 @@ class Process implements ServerProcess {
     return () => this.#listeners.delete(listener);
   }
 
-  holdLastStep(held: boolean): void {
+  hold(held: Held): void {
     this.#held = held;
     this.#tell({ type: 'hold', held });
   }
@@ -126,7 +127,7 @@ class Process implements ServerProcess {
         if (word.type === 'serving') {
           this.url = word.url;
           this.operatorToken = word.operatorToken;
-          if (this.#held) this.#tell({ type: 'hold', held: true });
+          if (this.#held !== 'none') this.#tell({ type: 'hold', held: this.#held });
           resolve(success(null));
         }
         for (const listener of [...this.#listeners]) listener();
@@ -172,7 +173,7 @@ async function serveAsProcess(): Promise<void> {
   const ended = new Promise<void>((resolve, reject) => {
     process.on('message', (message) => {
       const order = orderSchema.parse(message);
-      if (order.type === 'hold') return server.holdLastStep(order.held);
+      if (order.type === 'hold') return server.hold(order.held);
       if (order.type === 'open') return;
       (order.type === 'stop' ? server.stop() : server.close()).then(resolve, reject);
     });

@@ -75,6 +75,10 @@ function until(server: TrainingServer, holds: (status: RunStatus) => boolean): P
   });
 }
 
+/** No donor computes: at a boundary where the next step is held, or without a plan. */
+const stands = ({ snapshot: { phase }, announcedStep, end }: RunStatus): boolean =>
+  end !== null || phase === 'waiting' || phase === 'paused' || (phase === 'preparing' && announcedStep !== null);
+
 /** The donors of a training, in the order opened, and what happens to them. */
 class Swarm {
   readonly #training: Training;
@@ -88,6 +92,8 @@ class Swarm {
   #serverKills = 0;
   /** Resolves when a server that was killed serves again, or never will. */
   #serverBack: Promise<unknown> = Promise.resolve();
+  #lastStepHeld = false;
+  #isMeasuring = false;
   #hopeless: NodeJS.Timeout | undefined;
   #closed = false;
   #giveUp: (problem: string) => void = () => {};
@@ -105,7 +111,10 @@ class Swarm {
         this.#serverBack = back;
         return back;
       },
-      holdLastStep: (held) => server.holdLastStep(held),
+      holdLastStep: (held) => {
+        this.#lastStepHeld = held;
+        this.#hold();
+      },
     });
     server.onChange(() => this.#changed());
   }
@@ -204,6 +213,23 @@ class Swarm {
     }
   }
 
+  /** All share this machine: who computes would measure the others' work with its own. */
+  async #whileOthersStand<T>(work: () => Promise<T>): Promise<T> {
+    this.#isMeasuring = true;
+    this.#hold();
+    await until(this.#training.server, stands);
+    try {
+      return await work();
+    } finally {
+      this.#isMeasuring = false;
+      this.#hold();
+    }
+  }
+
+  #hold(): void {
+    this.#training.server.hold(this.#isMeasuring ? 'everyStep' : this.#lastStepHeld ? 'lastStep' : 'none');
+  }
+
   async #killServer(): Promise<boolean> {
     const { killServer } = this.#training;
     const restarted = (await killServer?.(this.#living)) ?? refusal('it is no process of its own');
@@ -214,7 +240,7 @@ class Swarm {
   async #join(onAdmitted: (admitted: boolean) => void): Promise<boolean> {
     const opening = this.#opening.then(() => {
       this.#isOpening = true;
-      return this.#openPersistently();
+      return this.#whileOthersStand(() => this.#openPersistently());
     });
     this.#opening = opening;
     const opened = await opening.catch(() => null);

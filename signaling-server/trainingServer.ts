@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Result } from '../swarm/base.ts';
 import { success } from '../swarm/base.ts';
+import type { Held } from '../swarm/coordinator/state.ts';
 import { snapshotSchema } from '../swarm/messages.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import type { PlanWishes } from './planning.ts';
@@ -27,8 +28,8 @@ export interface TrainingServer {
   readonly operatorToken: string;
   status(): RunStatus;
   onChange(listener: () => void): () => void;
-  /** Whether the last step waits for a donor that is on its way. */
-  holdLastStep(held: boolean): void;
+  /** Which steps wait for a donor that is on its way. */
+  hold(held: Held): void;
   /** Stops at the next step boundary, with everything saved, and closes. */
   stop(): Promise<void>;
   /** Closes at once; what is committed stays committed. */
@@ -71,7 +72,7 @@ export async function openTrainingServer(
     operatorToken: operatorToken(),
     status: () => statusOf(run),
     onChange: (listener) => run.onChange(listener),
-    holdLastStep: (held) => run.holdLastStep(held),
+    hold: (held) => run.hold(held),
     stop,
     close,
   });

@@ -17,7 +17,7 @@ import {
   rehearse,
   restart,
 } from './rehearsal.ts';
-import { type CoordinatorEvent, courseOf, type DonorMessage, nextDeadline } from './state.ts';
+import { type CoordinatorEvent, courseOf, type DonorMessage, HELD, nextDeadline } from './state.ts';
 
 /** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */
 const CHARACTERS = ['honest', 'honest', 'honest', 'honest', 'slow', 'deaf', 'mute', 'broken', 'infinite'] as const;
@@ -117,7 +117,7 @@ function secondAct(chaos: Chaos, enough: number) {
   if (run.state.phase.name === 'stopped') revive(chaos);
   for (const donor of chaos.donors.values()) if (donor.paused) say(chaos, donor, { type: 'resume' });
   while (large(chaos) < enough) admit(chaos);
-  happened(chaos, { type: 'lastStepHeld', held: false });
+  happened(chaos, { type: 'stepsHeld', held: 'none' });
   happened(chaos, { type: 'operatorSaid', command: 'resume' });
   const limit = chaos.events + 20_000;
   while (run.ended === null) {
@@ -270,7 +270,7 @@ function mischief(chaos: Chaos) {
   if (wrong < 0.7) return say(chaos, donor, fault(chaos, donor));
   if (wrong < 0.75) return say(chaos, donor, garbage(chaos, donor));
   if (wrong < 0.8) return happened(chaos, { type: 'operatorSaid', command: 'pause' });
-  if (wrong < 0.83) return happened(chaos, { type: 'lastStepHeld', held: random() < 0.5 });
+  if (wrong < 0.83) return happened(chaos, { type: 'stepsHeld', held: pick(random, HELD) });
   if (wrong < 0.84) return happened(chaos, { type: 'gatheringEnded' });
   if (wrong < 0.97) return happened(chaos, { type: 'operatorSaid', command: pick(random, ['start', 'resume']) });
   if (wrong < 0.98) return happened(chaos, { type: 'operatorSaid', command: 'stop' });

@@ -77,7 +77,7 @@ describe('a course of donors', () => {
 
   it('[CO24] holds the last step until the donor that is awaited is here, and takes it in first', () => {
     const swarm = script({ steps: 2 });
-    swarm.holdLastStep(true);
+    swarm.hold('lastStep');
     swarm.join('a');
     swarm.settle();
     expect(swarm.run.state.phase.name).toBe('holding');
@@ -87,14 +87,35 @@ describe('a course of donors', () => {
     expect(swarm.trace()).toEqual(['epoch 2 a b: b joins', 'a b < prepare e2 step 1 handed over']);
     swarm.settle();
     expect(swarm.run.state.phase.name).toBe('holding');
-    swarm.holdLastStep(false);
+    swarm.hold('none');
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+
+  it('[CO24] no step starts while a newcomer is measured; the one in progress is committed', () => {
+    const swarm = script({ steps: 4 });
+    swarm.join('a');
+    swarm.settle('a report');
+    swarm.hold('everyStep');
+    swarm.trace();
+    swarm.settle();
+    expect(swarm.trace()).toEqual(['commit 0', 'a < committed e1 step 0']);
+    expect(swarm.run.state.phase.name).toBe('holding');
+    swarm.join('b');
+    expect(swarm.trace()).toEqual(['epoch 2 a b: b joins', 'a b < prepare e2 step 1 handed over']);
+    swarm.settle();
+    expect(swarm.run.state).toMatchObject({ committedSteps: 1, phase: { name: 'holding' } });
+    swarm.hold('lastStep');
+    swarm.settle();
+    expect(swarm.run.state).toMatchObject({ committedSteps: 3, phase: { name: 'holding' } });
+    swarm.hold('none');
     swarm.settle();
     expect(swarm.run.ended).toBe('finished');
   });
 
   it('[CO24] one who is lost while the last step is held ends the plan as ever', () => {
     const swarm = script({ steps: 2 });
-    swarm.holdLastStep(true);
+    swarm.hold('lastStep');
     swarm.join('a', 'b');
     swarm.settle();
     swarm.trace();

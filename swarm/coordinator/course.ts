@@ -213,8 +213,10 @@ export function boundary(turn: Turn) {
   if (stop !== null && successor) return handOver(turn, course, successor, stop.reason);
   if (stop !== null && saved) return planAnew(turn, stop.reason);
   if (stop !== null && saving) return save(turn, course);
+  if (state.held === 'everyStep' && state.committedSteps < state.config.steps)
+    return change(turn, { phase: { name: 'holding', course, awaits: 'newcomer' } });
   if (evaluationDue(state)) return evaluate(turn, course);
-  if (state.lastStepHeld && state.committedSteps === state.config.steps - 1)
+  if (state.held === 'lastStep' && state.committedSteps === state.config.steps - 1)
     return change(turn, { phase: { name: 'holding', course, awaits: 'newcomer' } });
   if (state.committedSteps < state.config.steps && awaitedCheckpoint(turn)) return awaitCheckpoint(turn, course);
   if (state.committedSteps < state.config.steps) return train(turn, course);

@@ -12,6 +12,7 @@ import {
   type CoordinatorEvent,
   type DonorMessage,
   type Effect,
+  type Held,
   nextDeadline,
   type OperatorCommand,
   type Proposal,
@@ -29,7 +30,7 @@ export interface Script {
   operator(command: OperatorCommand): void;
   /** `earned`: by this donor alone, with each step that is given up. */
   sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
-  holdLastStep(held: boolean): void;
+  hold(held: Held): void;
   gatheringEnded(): void;
   propose(proposal: Proposal | null): void;
   /** The clock moves on. */
@@ -94,7 +95,7 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
       const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
       event({ type: 'sentBack', toStep, earned });
     },
-    holdLastStep: (held) => event({ type: 'lastStepHeld', held }),
+    hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
     propose: (proposal) => event({ type: 'planProposed', proposal }),
     operator: (command) => event({ type: 'operatorSaid', command }),

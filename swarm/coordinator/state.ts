@@ -84,14 +84,18 @@ export type CoordinatorEvent =
       readonly toStep: number;
       readonly earned: CoordinatorState['unsaved'];
     }
-  /** A donor is about to come that is to compute the last step at least; with `held` false it is here, or never comes. */
-  | { readonly type: 'lastStepHeld'; readonly held: boolean }
+  /** A donor is about to come: it is measured while the others stand still, then the last step waits for it. */
+  | { readonly type: 'stepsHeld'; readonly held: Held }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
   /** The plan in force should give way to this one; null: it was judged for the donors at hand, and stays. */
   | { readonly type: 'planProposed'; readonly proposal: Proposal | null }
   /** The time `nextDeadline` is here. An early tick does nothing. */
   | { readonly type: 'deadlineReached' };
+
+/** Which steps do not start yet. */
+export const HELD = ['none', 'lastStep', 'everyStep'] as const;
+export type Held = (typeof HELD)[number];
 
 /** A plan worth changing to, and why. */
 export interface Proposal {
@@ -281,8 +285,7 @@ export interface CoordinatorState {
   readonly evaluationLoss: number | null;
   readonly operator: 'run' | 'pause' | 'stop';
   readonly gathering: Gathering;
-  /** The last step does not start yet. */
-  readonly lastStepHeld: boolean;
+  readonly held: Held;
   /** It takes over at the next boundary, where those whom it names are all there. */
   readonly proposal: Proposal | null;
   /** In the order of joining. */
@@ -303,7 +306,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     ...stored,
     operator: operatorPaused ? 'pause' : 'run',
     gathering: config.expectedDonors === null ? 'over' : 'open',
-    lastStepHeld: false,
+    held: 'none',
     proposal: null,
     donors: [],
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },

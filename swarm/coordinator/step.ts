@@ -38,8 +38,8 @@ function handle(turn: Turn, event: CoordinatorEvent) {
       return obey(turn, event.command);
     case 'sentBack':
       return sentBack(turn, event);
-    case 'lastStepHeld':
-      change(turn, { lastStepHeld: event.held });
+    case 'stepsHeld':
+      change(turn, { held: event.held });
       if (turn.state.phase.name === 'holding') boundary(turn);
       return;
     case 'gatheringEnded':
