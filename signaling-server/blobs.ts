@@ -36,16 +36,32 @@ const UNFINISHED = 'unfinished';
 export const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 export const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
 
+/** For another process than the one that writes them. */
+export function blobReader(directory: string): Pick<BlobStore, 'path' | 'readRange'> {
+  const path = (hash: BlobHash): string => {
+    invariant(isBlobHash(hash), `"${hash}" is no blob's name`);
+    return join(directory, hash.slice(0, 2), hash.slice(2));
+  };
+  return {
+    path,
+    async readRange(hash, from, to) {
+      const file = await open(path(hash));
+      try {
+        return await readExactly(file, from, to - from);
+      } finally {
+        await file.close();
+      }
+    },
+  };
+}
+
 /** Blobs in `directory`, in folders by the first two digits. What a crash left half-written is taken away. */
 export async function openBlobs(directory: string): Promise<BlobStore> {
   const unfinished = join(directory, UNFINISHED);
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { recursive: true });
 
-  const path = (hash: BlobHash): string => {
-    invariant(isBlobHash(hash), `"${hash}" is no blob's name`);
-    return join(directory, hash.slice(0, 2), hash.slice(2));
-  };
+  const { path, readRange } = blobReader(directory);
   const has = (hash: BlobHash): Promise<boolean> =>
     access(path(hash)).then(
       () => true,
@@ -99,14 +115,7 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       }
       return found.digest('hex') === hash ? null : `the stored file ${path(hash)} is damaged: its bytes have changed`;
     },
-    async readRange(hash, from, to) {
-      const file = await open(path(hash));
-      try {
-        return await readExactly(file, from, to - from);
-      } finally {
-        await file.close();
-      }
-    },
+    readRange,
     remove: (hash) => rm(path(hash), { force: true }),
     async list() {
       const folders = (await readdir(directory)).filter((name) => name.length === 2);

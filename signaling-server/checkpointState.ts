@@ -14,6 +14,8 @@ import type { Weights } from './weights.ts';
 /** The newest and the one before it: a donor may be reading the older one. */
 const KEPT_CHECKPOINTS = 2;
 
+type ReadsBlobs = Pick<BlobStore, 'readRange'>;
+
 export interface ManifestShard extends StoredShard {
   /** False: values alone. */
   readonly moments: boolean;
@@ -85,7 +87,7 @@ export async function storeInitialState(blobs: BlobStore, model: Model, weights:
 
 /** One kind of state of a range, out of as many shards as it takes, in pieces that are read as they are asked for. */
 export function stateBytes(
-  blobs: BlobStore,
+  blobs: ReadsBlobs,
   manifest: Manifest,
   name: BlockName,
   kind: StateKind,
@@ -104,7 +106,7 @@ export function stateBytes(
 }
 
 async function* piecesOf(
-  blobs: BlobStore,
+  blobs: ReadsBlobs,
   kind: StateKind,
   parts: readonly { readonly shard: ManifestShard; readonly part: Range }[],
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
@@ -122,7 +124,7 @@ async function* piecesOf(
 
 /** The same, whole. */
 export async function readState(
-  blobs: BlobStore,
+  blobs: ReadsBlobs,
   manifest: Manifest,
   name: BlockName,
   kind: StateKind,
@@ -140,7 +142,7 @@ export async function readState(
 }
 
 /** The values of a checkpoint as weights, for the export and for sampling. */
-export function checkpointWeights(blobs: BlobStore, manifest: Manifest): Weights['readBlock'] {
+export function checkpointWeights(blobs: ReadsBlobs, manifest: Manifest): Weights['readBlock'] {
   return async (name, from, to) => {
     const bytes = await readState(blobs, manifest, name, 'value', [from, to]);
     invariant(bytes.ok, bytes.ok ? '' : bytes.reason);

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
 import type { Snapshot } from '../swarm/messages.ts';
@@ -7,6 +9,23 @@ const adapter = { vendor: 'v', architecture: 'a', description: 'd', software: tr
 const donor = (peer: string): Snapshot['donors'][number] => ({
   ...{ peer: peerId(peer), adapter, stages: [], tokens: 0 },
   state: 'computing',
+});
+
+test('metrics in the open format end with their own mark, and the board asks for nothing else than there is', async () => {
+  const counts = new RunCounts();
+  const snapshot = { run: 'r', phase: 'training', sentence: '', generation: 1, epoch: 2, donors: [] } as const;
+  const numbers = { committedSteps: 2, steps: 9, loss: 1.5, evaluationLoss: null, tokensPerSecond: null };
+  counts.checkpointed();
+  const text = await counts.text({ ...snapshot, ...numbers, donors: [] }, true);
+  expect(text.trimEnd().endsWith('# EOF')).toBe(true);
+  expect(text).toContain('shoal_run_loss 1.5');
+  expect(text).toContain('shoal_run_phase{phase="training"} 1');
+  for (const file of ['grafana.json', 'alerts.yml']) {
+    const asked = readFileSync(join(import.meta.dirname, 'monitoring', file), 'utf8').match(/shoal_\w+/g) ?? [];
+    expect(asked.length).toBeGreaterThan(3);
+    for (const name of new Set(asked))
+      expect(text).toContain(`# TYPE ${name.replace(/_(total|bucket|sum|count)$/, '')}`);
+  }
 });
 
 test('metrics: names with units, labels from closed lists, no donor by name', async () => {

@@ -10,10 +10,11 @@ import type { RefusalReason, Snapshot } from '../swarm/messages.ts';
 const COMMIT_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
+export const OPEN_METRICS_TYPE = Registry.OPENMETRICS_CONTENT_TYPE;
 
 /** Counts of a run since this server began. */
 export class RunCounts {
-  readonly #registry = new Registry();
+  readonly #registry = new Registry<typeof METRICS_TYPE | typeof OPEN_METRICS_TYPE>();
   readonly #commits = this.#counter('shoal_committed_steps_total', 'Commits, also of steps done again.');
   readonly #tokens = this.#counter('shoal_committed_tokens_total', 'Tokens of these commits.');
   readonly #rollBacks = this.#counter('shoal_roll_backs_total', 'Returns to a checkpoint.');
@@ -40,6 +41,16 @@ export class RunCounts {
   readonly #rate = this.#gauge('shoal_link_bytes_per_second', 'Rate of these ways, as far as measured.', ['of']);
   readonly #residentBytes = this.#gauge('shoal_resident_memory_bytes', 'Memory of this process.');
 
+  readonly #phase = this.#gauge('shoal_run_phase', 'What the run does: 1 for the phase it is in.', ['phase']);
+  readonly #loss = this.#gauge('shoal_run_loss', 'Of the newest step, nats a token.');
+  readonly #heldOutLoss = this.#gauge('shoal_run_held_out_loss', 'Newest loss on unseen text, nats a token.');
+  readonly #speed = this.#gauge('shoal_run_tokens_per_second', 'Over the newest steps; 0 while none is done.');
+  readonly #lastCommit = this.#gauge('shoal_last_commit_timestamp_seconds', 'Unix time of the newest commit.');
+  readonly #lastCheckpoint = this.#gauge(
+    'shoal_last_checkpoint_timestamp_seconds',
+    'Unix time of the newest checkpoint.',
+  );
+
   constructor() {
     // There from the first scrape on.
     for (const way of ['direct', 'relayed'] as const) this.#tensorBytes.inc({ way }, 0);
@@ -51,6 +62,11 @@ export class RunCounts {
     this.#tensorBytes.inc({ way: 'direct' }, bytesDirect);
     this.#tensorBytes.inc({ way: 'relayed' }, bytesRelayed);
     this.#commitSeconds.observe(seconds);
+    this.#lastCommit.setToCurrentTime();
+  }
+
+  checkpointed(): void {
+    this.#lastCheckpoint.setToCurrentTime();
   }
 
   refused(reason: RefusalReason): void {
@@ -66,7 +82,17 @@ export class RunCounts {
   }
 
   /** `links`: as the plan's donors measured them. */
-  text({ donors, committedSteps, steps, generation, links = [] }: Snapshot): Promise<string> {
+  text(snapshot: Snapshot, isOpen = false): Promise<string> {
+    const { donors, committedSteps, steps, generation, links = [] } = snapshot;
+    this.#phase.reset();
+    this.#phase.set({ phase: snapshot.phase }, 1);
+    for (const [gauge, value] of [
+      [this.#loss, snapshot.loss],
+      [this.#heldOutLoss, snapshot.evaluationLoss],
+      [this.#speed, snapshot.tokensPerSecond ?? 0],
+    ] as const)
+      if (value === null) gauge.reset();
+      else gauge.set(value);
     this.#donors.reset();
     for (const { state } of donors) this.#donors.inc({ state });
     this.#steps.set(steps);
@@ -81,6 +107,7 @@ export class RunCounts {
       links.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []),
     );
     this.#residentBytes.set(process.memoryUsage.rss());
+    this.#registry.setContentType(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE);
     return this.#registry.metrics();
   }
 

@@ -14,6 +14,7 @@ import { sendExport } from './operatorExport.ts';
 import { audit } from './operatorHistory.ts';
 import { dryRun } from './operatorPlan.ts';
 import { createRun, listedRuns } from './operatorRuns.ts';
+import { sampleCheckpoint, samplesBody } from './operatorSamples.ts';
 import { newSessionKey } from './operatorSession.ts';
 import type { Store } from './store.ts';
 
@@ -112,6 +113,17 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
       store.keepCheckpoint(name, step, kept);
       return success(null);
     },
+  );
+  api.get('/api/operator/samples', perMinute(READS_PER_MINUTE), async (request, reply) => {
+    const query = runBody.safeParse(request.query);
+    if (!query.success) return problem(reply, 400, 'expected a run');
+    return { samples: store.samples(query.data.run), evaluations: [...store.evaluations(query.data.run)] };
+  });
+  change(
+    '/api/operator/samples',
+    samplesBody,
+    ({ run: name, step }) => `sample checkpoint ${step} of ${name}`,
+    (question) => sampleCheckpoint(data, question),
   );
   change(
     '/api/operator/let-go',

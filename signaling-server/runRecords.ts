@@ -32,6 +32,7 @@ export function keep({ store, blobs, name, counts, metrics }: Records, effect: E
         step: effect.step,
         shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
       });
+      counts.checkpointed();
       return true;
     case 'rollBack':
       store.rollBack(name, effect.toStep);

@@ -10,7 +10,7 @@ import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import websocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyServerOptions } from 'fastify';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { batchOf, modelOf } from '../swarm/runFile.ts';
@@ -21,7 +21,7 @@ import { parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
-import { METRICS_TYPE } from './metrics.ts';
+import { METRICS_TYPE, OPEN_METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
 import { addOperatorApi, throttled } from './operatorApi.ts';
 import { addressKey } from './operatorControls.ts';
@@ -29,8 +29,10 @@ import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { withLinks } from './operatorSource.ts';
 import { type PlanTerms, type PlanWishes, planTerms } from './planning.ts';
 import { planSearch } from './planThread.ts';
+import { publicStatus } from './publicStatus.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
+import type { Store } from './store.ts';
 
 export const DEFAULT_PORT = 8080;
 /** Donors see the run at most so often; it is for people. */
@@ -47,6 +49,8 @@ const HEADERS_LIMIT_MS = 10_000;
 const CONNECTION_CHECK_MS = 2_000;
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
+/** Of the public page, which asks twelve times a minute. */
+const STATUS_CALLS = { config: { rateLimit: { max: 120, timeWindow: 60_000 } } };
 
 export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly access?: Access;
@@ -98,7 +102,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addDonorApi(app, run, data.blobs);
   addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
-  addMonitoring(app, run);
+  addMonitoring(app, run, data.store);
   if (access.trustProxy === undefined)
     limitConnections(app, run, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
 
@@ -196,7 +200,14 @@ async function addPlugins(app: FastifyInstance, pages: string | undefined): Prom
   await app.register(websocket, { options: { maxPayload: SOCKET_BYTES_LIMIT } });
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
-  app.get('/operator', (_request, reply) => reply.sendFile('operator.html'));
+  for (const page of ['operator', 'status'])
+    app.get(`/${page}`, (_request, reply) => trusting(reply).sendFile(`${page}.html`));
+}
+
+/** No text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */
+function trusting(reply: FastifyReply): FastifyReply {
+  const policy = String(reply.getHeader('content-security-policy'));
+  return reply.header('content-security-policy', `${policy};require-trusted-types-for 'script';trusted-types 'none'`);
 }
 
 /** A flood from one address is cut before it costs more than its acceptance. */
@@ -214,13 +225,17 @@ function limitConnections(app: FastifyInstance, run: ActiveRun, most: number): v
 }
 
 /** healthz: this process answers. readyz: it would train, if donors came. */
-function addMonitoring(app: FastifyInstance, run: ActiveRun): void {
+function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store): void {
   app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
   app.get('/readyz', async (_request, reply) => {
     const ready = run.phase !== 'failed' && run.phase !== 'stopped';
     return reply.code(ready ? 200 : 503).send({ ok: ready, phase: run.phase });
   });
-  app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await run.counts.text(withLinks(run))));
+  app.get('/metrics', async ({ headers }, reply) => {
+    const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;
+    return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
+  });
+  app.get('/api/status', STATUS_CALLS, async () => publicStatus(run.snapshot(), store));
 }
 
 function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {

@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
   plan: async () => (await import('./plan.ts')).addPlanCommand,
   'plan-thread': async () => (await import('../planThread.ts')).addPlanThreadCommand,
+  'sample-process': async () => (await import('../operatorSamples.ts')).addSampleProcessCommand,
   'server-process': async () => (await import('../serverProcess.ts')).addServerProcessCommand,
 };
 
