@@ -11,11 +11,16 @@ import { goldenFile, runSwarm, type Swarm, temporaryFolder } from './product.ts'
 
 const isWhole = process.env.SHOAL_GRID === 'all';
 const STEPS = 20;
+const STEP_TOKENS = 8 * 32;
 /** Of the repetition. */
 const SOME_STEPS = 5;
 
 /** The whole grid repeats everything; at every change one plan of no shape does it. */
 const isRepeated = ({ plan, donors }: GridCase): boolean => isWhole || (plan !== null && donors === 2);
+
+const each = ({ metrics }: Swarm, field: keyof Swarm['metrics'][number]) => [
+  ...new Set(metrics.map((line) => line[field])),
+];
 
 const digits = ({ metrics }: Swarm, steps: number) =>
   metrics.slice(0, steps).map(({ loss, gradientNorm }) => [loss, gradientNorm]);
@@ -27,10 +32,14 @@ async function expectFidelity(grid: GridCase): Promise<void> {
   const runFile = goldenFile(`${grid.run}/run.json`);
   const exported = join(folder, 'export');
   const swarm = await runSwarm(runFile, ...options, '--export', exported, '--report', report);
-  const [line] = swarm.metrics;
   expect(curveFaults(grid.run, STEPS, swarm.metrics)).toEqual([]);
   expect(weightFaults(grid.run, exported)).toEqual([]);
-  expect(line?.stages).toBe(grid.stages);
+  expect(each(swarm, 'stages')).toEqual([grid.stages]);
+  expect(each(swarm, 'donors')).toEqual([grid.donors]);
+  expect(each(swarm, 'tokens')).toEqual([STEP_TOKENS]);
+  // Tensors go from tab to tab, at every step, and never through the server.
+  expect(each(swarm, 'bytesRelayed')).toEqual([0]);
+  if (grid.donors > 1) expect(each(swarm, 'bytesDirect')).not.toContain(0);
   const { rollbacks, memory } = JSON.parse(readFileSync(report, 'utf8'));
   expect(rollbacks).toEqual([]);
   expect(memory).toHaveLength(grid.donors);
