@@ -16,6 +16,7 @@ import type { AdapterFamily } from './kernel.ts';
 export interface DawnDevice {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
+  readonly info: GPUAdapterInfo;
   /** For tables and titles: `swiftshader (SwiftShader driver 5.0.0)`. */
   readonly description: string;
 }
@@ -77,6 +78,7 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
   const { info } = adapter;
   return success({
     device,
+    info,
     family: adapterFamily(info, device.features),
     description: `${info.architecture || info.vendor || 'unnamed adapter'} (${info.description})`,
   });

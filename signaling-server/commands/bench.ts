@@ -9,6 +9,7 @@ import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '..
 import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
+import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
@@ -62,6 +63,7 @@ export function addBenchCommand(program: Command): void {
     .action(step);
   addKernelsBench(bench);
   addMemoryBench(bench);
+  addGpuBench(bench);
   addTransportBench(bench);
   addPlanBench(bench);
   bench

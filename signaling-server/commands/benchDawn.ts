@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { type DawnDriver, dawnDevice } from '../../shaders/dawn.ts';
 import { type Result, success } from '../../swarm/base.ts';
-import type { OpenDevice } from '../../web/src/gpu/device.ts';
+import { adapterProfile, type OpenDevice } from '../../web/src/gpu/device.ts';
 
 /** `browser`: headless; `dawn`: Dawn for Node on a software adapter; `gpu`: Dawn on what Vulkan, Metal or D3D12 finds. */
 const ADAPTERS = ['browser', 'dawn', 'gpu'] as const;
@@ -19,16 +19,6 @@ export const driverOf = (adapter: Exclude<BenchAdapter, 'browser'>): DawnDriver 
 export async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {
   const opened = await dawnDevice(driver);
   if (!opened.ok) return opened;
-  const { device, family, description } = opened.value;
-  return success({
-    device,
-    family,
-    profile: {
-      vendor: '',
-      architecture: description,
-      description,
-      software: driver === 'software',
-      browser: `Node ${process.version}, Dawn`,
-    },
-  });
+  const { device, family, info } = opened.value;
+  return success({ device, family, profile: adapterProfile(info, `Node ${process.version}, Dawn`) });
 }

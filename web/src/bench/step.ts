@@ -10,6 +10,7 @@ import type { BlockName, Model } from '../../../swarm/model.ts';
 import { trainSchema } from '../../../swarm/runFile.ts';
 import type { MicroTokens } from '../executor/engine.ts';
 import { Solo } from '../executor/solo.ts';
+import { layerTimes } from '../gpu/admission.ts';
 import type { OpenDevice } from '../gpu/device.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
 import { GpuShards } from '../gpu/shards.ts';
@@ -107,6 +108,11 @@ export async function benchStep(
   });
   const tokens = microTokens(bench);
   const gpu = gpuOf(opened);
+  // As a donor does before it joins: until then a GPU is taken for a weak one, and its launches are cut accordingly.
+  if (!opened.profile.software) {
+    const now = () => performance.now() / 1000;
+    await layerTimes({ gpu, model: model.value, train, memoryBytes: null, now });
+  }
   const solo = await Solo.open({
     engine: gpuEngine(gpu, model.value, train),
     model: model.value,

@@ -64,8 +64,17 @@ async function fingerprint({ gpu, adapter }: Applicant, cases: readonly KernelCa
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Forward and backward of one layer for micro-batches of one sample and of more, as far as the run has them. */
-async function layerTimes({ gpu, model, train, memoryBytes, now }: Applicant): Promise<Profile['layers']> {
+/**
+ * Forward and backward of one layer for micro-batches of one sample and of more, as far as the run has them. From then on
+ * launches are cut by what was measured.
+ */
+export async function layerTimes({
+  gpu,
+  model,
+  train,
+  memoryBytes,
+  now,
+}: Omit<Applicant, 'adapter' | 'memory' | 'wire'>): Promise<Profile['layers']> {
   const { globalBatchSize, sequenceLength: sequence } = train;
   // A layer in the middle has neither embedding nor head.
   const first = model.layers > 2 ? 1 : 0;

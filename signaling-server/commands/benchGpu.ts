@@ -1,0 +1,89 @@
+/**
+ * `shoal bench gpu`: the figures of a real GPU, by Dawn for Node, in one table. It wants no browser, no file and no
+ * network: a checkout with `dist/` and, of `node_modules`, commander, zod and webgpu is enough.
+ */
+import { type Command, Option } from 'commander';
+import { benchGpu, type GpuFigures, type StepFigures } from '../../web/src/bench/gpuFigures.ts';
+import { BENCH_SIZES, type BenchSize } from '../../web/src/bench/sizes.ts';
+import { openDawn } from './benchDawn.ts';
+import { badInput, failed, need } from './failure.ts';
+import { wholeNumber } from './options.ts';
+
+const isSize = (name: string): name is BenchSize => name in BENCH_SIZES;
+
+interface GpuOptions {
+  readonly size: readonly BenchSize[];
+  readonly steps: number;
+  readonly peak?: number;
+  readonly adapter: 'gpu' | 'dawn';
+  readonly json?: boolean;
+}
+
+export function addGpuBench(bench: Command): void {
+  bench
+    .command('gpu')
+    .description('steps of published models on this machine’s GPU, and how near its kernels come to its best')
+    .option('--size <names>', Object.keys(BENCH_SIZES).join(','), sizesOf, ['distilgpt2', 'gpt2-small'] as const)
+    .option('--steps <n>', 'steps to time', wholeNumber('--steps', 2), 6)
+    .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker, for the share of it', teraflops)
+    .addOption(new Option('--adapter <name>', 'the GPU, or a software adapter').choices(['gpu', 'dawn']).default('gpu'))
+    .option('--json', 'one JSON document on standard output')
+    .action(gpu);
+}
+
+function sizesOf(text: string): BenchSize[] {
+  return text.split(',').map((name) => {
+    if (isSize(name)) return name;
+    throw badInput(`--size: "${name}" is unknown: expected ${Object.keys(BENCH_SIZES).join(', ')}`);
+  });
+}
+
+function teraflops(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && Number.isFinite(value))) throw badInput(`--peak must be a number above 0, not "${text}"`);
+  return value;
+}
+
+async function gpu({ size, steps, peak, adapter, json }: GpuOptions): Promise<void> {
+  const opened = need(await openDawn(adapter === 'gpu' ? 'system' : 'software'), failed);
+  const figures = await benchGpu(opened, size, steps);
+  if (json) console.log(JSON.stringify(figures));
+  else printFigures(figures, peak);
+  // Dawn's threads would keep the process alive.
+  process.exit(0);
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
+
+function printFigures({ adapter, peaks, steps }: GpuFigures, peak?: number): void {
+  console.log(
+    `${adapter.architecture || adapter.vendor} (${adapter.description}), ${adapter.family} kernels, ${adapter.browser}, ${new Date().toISOString().slice(0, 10)}`,
+  );
+  const best = peaks.productGflops / 1000;
+  const ofPeak = peak === undefined ? '' : `, ${percent(best / peak)} of the f32 peak`;
+  console.log(
+    `best product ${best.toPrecision(3)} TFLOP/s${ofPeak}; copy ${peaks.copyGigabytesPerSecond.toPrecision(3)} GB/s`,
+  );
+  console.log(
+    '| model | first step | step | tokens/s | TFLOP/s | of peak | of product | attention forward, backward | AdamW of copy | submits | GPU memory |',
+  );
+  console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
+  for (const step of steps) console.log(row(step, best, peak));
+}
+
+function row(step: StepFigures, best: number, peak?: number): string {
+  const cells = [
+    `${step.size} (${(step.parameters / 1e6).toPrecision(3)} M)`,
+    `${(step.firstStepMs / 1000).toFixed(1)} s`,
+    `${step.medianMs.toFixed(1)} ms`,
+    step.tokensPerSecond.toFixed(0),
+    step.teraflops.toPrecision(3),
+    peak === undefined ? '' : percent(step.teraflops / peak),
+    percent(step.teraflops / best),
+    `${percent(step.attentionForward)}, ${percent(step.attentionBackward)}`,
+    percent(step.adamw),
+    String(step.submits),
+    `${(step.gpuBytes / 1e9).toPrecision(3)} GB`,
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
