@@ -22,6 +22,7 @@ export default defineConfig({
       input: {
         donor: here('index.html'),
         operator: here('operator.html'),
+        status: here('status.html'),
         bench: here('bench.html'),
       },
     },

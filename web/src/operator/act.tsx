@@ -1,5 +1,5 @@
 /** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 
 export interface Act {
@@ -47,6 +47,11 @@ interface ConfirmProps {
 
 export function Confirm({ label, question, about = '', disabled = false, onSure }: ConfirmProps) {
   const [isAsking, ask] = useState(false);
+  const sure = useRef<HTMLButtonElement>(null);
+  // The button that was pressed is gone, and this one takes its place.
+  useEffect(() => {
+    if (isAsking) sure.current?.focus();
+  }, [isAsking]);
   const hidden = about !== '' && <span class="hidden"> {about}</span>;
   if (!isAsking)
     return (
@@ -62,8 +67,7 @@ export function Confirm({ label, question, about = '', disabled = false, onSure 
         type="button"
         class="small primary"
         disabled={disabled}
-        // biome-ignore lint/a11y/noAutofocus: the button that was pressed is gone, and this one takes its place
-        autofocus
+        ref={sure}
         onClick={() => {
           ask(false);
           onSure();

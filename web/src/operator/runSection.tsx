@@ -1,10 +1,12 @@
 /** How the run does: its numbers now, and its charts. */
 import { lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
+import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
 import type { SectionProps } from './view.tsx';
 
-export function RunSection({ state, snapshot }: SectionProps) {
+export function RunSection(props: SectionProps) {
+  const { state, snapshot } = props;
   const computing = snapshot.donors.filter((donor) => donor.state === 'computing').length;
   return (
     <>
@@ -17,6 +19,7 @@ export function RunSection({ state, snapshot }: SectionProps) {
           <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} computing`} />
         </dl>
       </section>
+      <AlertsCard {...props} />
       <ChartPanel run={snapshot.run} curve={state.curve} evaluations={state.evaluations} events={state.events} />
     </>
   );

@@ -4,6 +4,7 @@ export const SECTIONS = [
   ['swarm', 'Swarm'],
   ['peers', 'Peers'],
   ['runs', 'Runs'],
+  ['samples', 'Samples'],
   ['history', 'History'],
 ] as const;
 export type Section = (typeof SECTIONS)[number][0];

@@ -8,6 +8,7 @@ import { Login } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
 import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
+import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
 import { CONNECTIONS, PHASES } from './signs.ts';
 import { isAllowed, type OperatorState, secondsLeft } from './state.ts';
@@ -79,6 +80,8 @@ function part(section: Section, props: SectionProps) {
       return <PeersSection {...props} />;
     case 'runs':
       return <RunsSection {...props} />;
+    case 'samples':
+      return <SamplesSection {...props} />;
     case 'history':
       return <HistorySection {...props} />;
   }
@@ -92,6 +95,7 @@ function Parts({ section: current }: { section: Section }) {
           {name}
         </a>
       ))}
+      <a href="/status">Public status</a>
     </nav>
   );
 }

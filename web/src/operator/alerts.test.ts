@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
+import type { SnapshotPhase } from '../../../swarm/messages.ts';
+import type { WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import { type AlertInput, alertsOf, INITIAL_LIMITS } from './alerts.ts';
+
+const adapter = { vendor: '', architecture: '', description: '', software: false, browser: '' };
+const donor = { peer: peerId('a'), adapter, state: 'computing' as const, stages: [], tokens: 0 };
+const stepOf = (seconds: number): WatchedStep => ({
+  ...{ step: 0, loss: 1, gradientNorm: 1, learningRate: 1, tokens: 1, seconds, donors: 1, stages: 1 },
+  ...{ microBatches: 1, plan: 1, bytesDirect: 0, bytesRelayed: 0 },
+});
+const checkpoint = (atMs: number, step: number): WatchedEvent => ({
+  ...{ id: 1, kind: 'checkpoint', peer: null, text: '', atMs, step },
+});
+const MINUTE_MS = 60_000;
+const input = (part: Partial<AlertInput> & { phase?: SnapshotPhase; computing?: number } = {}): AlertInput => {
+  const { phase = 'training', computing = 1, ...rest } = part;
+  return {
+    snapshot: { phase, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
+    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_LIMITS, nowMs: 0, movedAtMs: 0 },
+    ...rest,
+  };
+};
+
+describe('alerts', () => {
+  test('nothing while steps come, and while nobody wants any', () => {
+    expect(alertsOf(input({ nowMs: 50_000 }))).toEqual([]);
+    for (const phase of ['paused', 'finished'] as const)
+      expect(alertsOf(input({ phase, computing: 0, nowMs: 1e9 }))).toEqual([]);
+  });
+
+  test('a run that stalls: five times the usual step, half a minute at least', () => {
+    expect(alertsOf(input({ nowMs: 51_000 }))).toEqual(['The run stalls: no step for 51 s.']);
+    expect(alertsOf(input({ curve: [stepOf(0.1)], nowMs: 29_000 }))).toEqual([]);
+    expect(alertsOf(input({ curve: [], nowMs: 31_000 }))).toHaveLength(1);
+  });
+
+  test('too few donors, a run that failed', () => {
+    expect(alertsOf(input({ computing: 0 }))).toEqual(['Too few donors: 0 of at least 1 computes.']);
+    expect(alertsOf(input({ phase: 'failed' }))).toEqual(['The run stands: NaN.']);
+  });
+
+  test('no checkpoint, where one would save something', () => {
+    const nowMs = 31 * MINUTE_MS;
+    const late = { nowMs, movedAtMs: nowMs };
+    expect(alertsOf(input({ ...late, events: [checkpoint(0, 4)] }))).toEqual([
+      'No checkpoint for 31 min: 5 steps would be lost.',
+    ]);
+    expect(alertsOf(input({ ...late, events: [checkpoint(0, 9)] }))).toEqual([]);
+    expect(alertsOf(input({ ...late, events: [checkpoint(2 * MINUTE_MS, 4)] }))).toEqual([]);
+  });
+});

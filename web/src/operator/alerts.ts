@@ -1,0 +1,53 @@
+/** What should not go on unseen. Pure: a function of what the server said and of the time. */
+import type { Snapshot } from '../../../swarm/messages.ts';
+import type { WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import { durationText } from '../page/format.ts';
+import { percentile } from './series.ts';
+
+export interface AlertLimits {
+  /** Fewer donors that compute are too few. */
+  readonly donors: number;
+  /** Steps may go on so long without a checkpoint. */
+  readonly checkpointMinutes: number;
+}
+export const INITIAL_LIMITS: AlertLimits = { donors: 1, checkpointMinutes: 30 };
+
+/** A step may take so many times the usual one, and never less than this. */
+const STALLED_TIMES = 5;
+const STALLED_SECONDS = 30;
+const USUAL_STEPS = 50;
+
+export interface AlertInput {
+  readonly snapshot: Pick<Snapshot, 'phase' | 'donors' | 'committedSteps' | 'sentence'>;
+  readonly curve: readonly WatchedStep[];
+  readonly events: readonly WatchedEvent[];
+  readonly limits: AlertLimits;
+  readonly nowMs: number;
+  /** When the newest step was seen to be committed, or the page was opened. */
+  readonly movedAtMs: number;
+}
+
+export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: AlertInput): string[] {
+  const { phase, donors, committedSteps } = snapshot;
+  if (phase === 'failed') return [`The run stands: ${snapshot.sentence}`];
+  if (phase === 'paused' || phase === 'finished') return [];
+  const found: string[] = [];
+  const computing = donors.filter(({ state }) => state === 'computing').length;
+  if (computing < limits.donors)
+    found.push(
+      `Too few donors: ${computing} of at least ${limits.donors} ${limits.donors === 1 ? 'computes' : 'compute'}.`,
+    );
+  const still = (nowMs - movedAtMs) / 1000;
+  const usual = percentile(
+    curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds),
+    0.5,
+  );
+  const allowed = Math.max(STALLED_SECONDS, STALLED_TIMES * (Number.isNaN(usual) ? 0 : usual));
+  if (computing > 0 && still > allowed) found.push(`The run stalls: no step for ${durationText(still)}.`);
+  const saved = events.findLast(({ kind }) => kind === 'checkpoint');
+  if (saved && committedSteps > saved.step && nowMs - saved.atMs > limits.checkpointMinutes * 60_000)
+    found.push(
+      `No checkpoint for ${durationText((nowMs - saved.atMs) / 1000)}: ${committedSteps - saved.step} steps would be lost.`,
+    );
+  return found;
+}

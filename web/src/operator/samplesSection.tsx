@@ -1,0 +1,154 @@
+/** What each checkpoint writes after the same prompts, side by side, with its held-out loss. Text is only ever text. */
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import { z } from 'zod';
+import { countText, lossText } from '../page/format.ts';
+import { Answer, useAct } from './act.tsx';
+import { query, read, tell } from './api.ts';
+import { useRuns } from './runList.ts';
+import type { SectionProps } from './view.tsx';
+
+const samplesSchema = z.object({
+  samples: z.array(z.object({ committedSteps: z.number(), prompt: z.string(), text: z.string() })),
+  evaluations: z.array(z.tuple([z.number(), z.number()])),
+});
+type Samples = z.infer<typeof samplesSchema>;
+const NOTHING_YET: Samples = { samples: [], evaluations: [] };
+const FIRST_PROMPTS = ['The ', 'Call me '];
+const MOST_PROMPTS = 5;
+
+function useSamples(run: string): readonly [Samples, () => void] {
+  const [samples, show] = useState(NOTHING_YET);
+  const refresh = useCallback(() => {
+    void read(query('/api/operator/samples', { run }), samplesSchema).then((answer) => {
+      if (answer.ok) show(answer.value);
+    });
+  }, [run]);
+  useEffect(refresh, [refresh]);
+  return [samples, refresh];
+}
+
+export function SamplesSection({ state, snapshot: { run } }: SectionProps) {
+  const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
+  const [{ runs }] = useRuns(`${run} ${saved}`);
+  const [samples, refresh] = useSamples(run);
+  const checkpoints = runs.find(({ name }) => name === run)?.checkpoints.map((each) => each.committedSteps) ?? [];
+  return (
+    <>
+      <SampleForm run={run} checkpoints={checkpoints} known={promptsOf(samples)} onWritten={refresh} />
+      <SampleTable samples={samples} />
+    </>
+  );
+}
+
+const promptsOf = ({ samples }: Samples): string[] => [...new Set(samples.map(({ prompt }) => prompt))];
+
+interface FormProps {
+  readonly run: string;
+  readonly checkpoints: readonly number[];
+  readonly known: readonly string[];
+  readonly onWritten: () => void;
+}
+
+function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
+  const [edited, edit] = useState<string | null>(null);
+  const [chosen, choose] = useState<number | null>(null);
+  const [tokens, count] = useState(80);
+  const act = useAct();
+  const text = edited ?? (known.length > 0 ? known : FIRST_PROMPTS).join('\n');
+  const prompts = [...new Set(text.split('\n').filter((line) => line !== ''))].slice(0, MOST_PROMPTS);
+  const step = chosen !== null && checkpoints.includes(chosen) ? chosen : checkpoints.at(-1);
+  const write = async (): Promise<void> => {
+    await act.run(
+      () => tell('/api/operator/samples', { run, step, prompts, tokens }, z.unknown()),
+      'Written: see below.',
+    );
+    onWritten();
+  };
+  return (
+    <form
+      class="card"
+      aria-labelledby="samples"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void write();
+      }}
+    >
+      <h2 id="samples">Samples</h2>
+      <p class="soft small">The server’s processor writes them, beside the run. The same prompt and seed each time.</p>
+      <div class="fields">
+        <label>
+          <span>Checkpoint</span>
+          <select value={String(step ?? '')} onChange={(event) => choose(Number(event.currentTarget.value))}>
+            {checkpoints.map((each) => (
+              <option key={each} value={each}>
+                after {each} {each === 1 ? 'step' : 'steps'}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Tokens</span>
+          <input
+            type="number"
+            min={1}
+            max={400}
+            value={tokens}
+            onInput={(event) => count(Math.round(event.currentTarget.valueAsNumber || 80))}
+          />
+        </label>
+      </div>
+      <label class="block">
+        <span>Prompts, one a line, at most {MOST_PROMPTS}</span>
+        <textarea rows={3} spellcheck={false} value={text} onInput={(event) => edit(event.currentTarget.value)} />
+      </label>
+      <div class="buttons">
+        <button type="submit" disabled={act.busy || step === undefined || prompts.length === 0}>
+          {act.busy ? 'Writing' : 'Write samples'}
+        </button>
+      </div>
+      <Answer answer={act.answer} />
+    </form>
+  );
+}
+
+function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }) {
+  if (samples.length === 0) return null;
+  const prompts = [...new Set(samples.map(({ prompt }) => prompt))];
+  const steps = [...new Set(samples.map(({ committedSteps }) => committedSteps))].sort((a, b) => b - a);
+  return (
+    <div class="card">
+      <h2 id="side-by-side">Side by side</h2>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
+      <section class="table" aria-labelledby="side-by-side" tabIndex={0}>
+        <table class="samples">
+          <thead>
+            <tr>
+              <th scope="col">After</th>
+              <th scope="col" class="number">
+                Held-out loss
+              </th>
+              {prompts.map((prompt) => (
+                <th key={prompt} scope="col">
+                  “{prompt}”
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {steps.map((step) => (
+              <tr key={step}>
+                <th scope="row">{countText(step)}</th>
+                <td class="number">{lossText(evaluations.findLast(([at]) => at <= step)?.[1] ?? null)}</td>
+                {prompts.map((prompt) => (
+                  <td key={prompt} class="words sample">
+                    {samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? ''}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </div>
+  );
+}

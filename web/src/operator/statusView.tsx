@@ -1,0 +1,95 @@
+/** What the world sees of a run. Pure. */
+import { useMemo, useState } from 'preact/hooks';
+import type { PublicStatus } from '../../../swarm/publicStatus.ts';
+import { countText, lossText, rateText } from '../page/format.ts';
+import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
+import { ChartCard } from './chart.tsx';
+import type { Chart } from './charts.ts';
+import { joined, type StepWindow } from './series.ts';
+import { PHASES } from './signs.ts';
+
+export interface StatusState {
+  readonly status: PublicStatus | null;
+  readonly problem: string | null;
+}
+
+export function StatusView({ status, problem }: StatusState) {
+  return (
+    <>
+      <Banner page="Status">
+        {status && problem === null ? (
+          <Chip {...PHASES[status.phase]} announced />
+        ) : (
+          <Chip tone="wait" glyph="◔" word={problem === null ? 'Connecting' : 'Reconnecting'} announced />
+        )}
+      </Banner>
+      <main class={problem === null ? 'narrow' : 'narrow stale'}>
+        {status === null ? (
+          <section class="card">
+            <h1>The run</h1>
+            <p class="sentence">{problem ?? 'Asking the server how the run is.'}</p>
+          </section>
+        ) : (
+          <Run status={status} problem={problem} />
+        )}
+      </main>
+    </>
+  );
+}
+
+const NO_MARKS: readonly never[] = [];
+
+function Run({ status, problem }: { status: PublicStatus; problem: string | null }) {
+  const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
+  const [window, show] = useState<StepWindow>(null);
+  const chart = useMemo(() => chartOf(status, window), [status, window]);
+  return (
+    <>
+      <section class="card live" aria-labelledby="run-name">
+        <h1 id="run-name">{run}</h1>
+        <p class="sentence">{problem === null ? sentence : `${problem} This is how the run was last seen.`}</p>
+        <StepProgress
+          done={committedSteps}
+          steps={steps}
+          note={status.checkpointStep > 0 ? `saved up to step ${countText(status.checkpointStep)}` : ''}
+        />
+        <dl class="stats four">
+          <Stat label="Loss" value={lossText(loss)} note="of the newest step" />
+          <Stat label="Held-out loss" value={lossText(evaluationLoss)} note="on unseen text" />
+          <Stat label="Speed" value={rateText(tokensPerSecond)} note="tokens a second" />
+          <Stat label="Donors" value={countText(donors)} note="computing now" />
+        </dl>
+      </section>
+      <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} run={run} />
+      <section class="card">
+        <h2>Take part</h2>
+        <p>
+          This run trains on GPUs that people lend in their browsers. <a href="/">Open the donor page</a> to see what it
+          would do on yours; nothing starts by itself.
+        </p>
+      </section>
+    </>
+  );
+}
+
+function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Chart {
+  const inWindow = ([at]: readonly [number, number]): boolean =>
+    window === null || (at >= window[0] && at <= window[1]);
+  const lines = [curve.filter(inWindow), evaluations.filter(inWindow)].map((points) => ({
+    xs: points.map(([at]) => at),
+    ys: points.map(([, value]) => value),
+  }));
+  const { xs, columns } = joined(lines);
+  return {
+    ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText },
+    ...{ xs, isLog: false, fromZero: false },
+    lines: [
+      { label: 'training', tone: 'accent', pattern: 'solid', values: columns[0] ?? [] },
+      { label: 'held-out', tone: 'good', pattern: 'points', values: columns[1] ?? [] },
+    ],
+    csv: () => ({
+      columns: ['step', 'loss', 'heldOutLoss'],
+      rows: xs.map((at, place) => [at, columns[0]?.[place] ?? null, columns[1]?.[place] ?? null]),
+    }),
+  };
+}
