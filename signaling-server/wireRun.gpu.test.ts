@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../shaders/dawn.ts';
-import { invariant, type PeerId, peerId } from '../swarm/base.ts';
+import { invariant, normal, type PeerId, peerId, seededRandom } from '../swarm/base.ts';
 import { encodeTensor } from '../swarm/frame.ts';
 import { learningRate } from '../swarm/learningRate.ts';
 import { predictedBytes } from '../swarm/memory.ts';
@@ -149,6 +149,33 @@ describe('a packed wire', () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     expect(farthest(await trained(golden, 'f32', 5), golden)).toBeLessThan(2e-6);
+    await golden.weights.close();
+  });
+
+  test('[WI5] int8 gradients carry over within a step, and begin with nothing at every step', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    const pair = await Pair.open(golden, 'int8', 1);
+    const stage = pair.roles[1]?.stages.get(1);
+    invariant(stage, 'the second peer has the second stage');
+    const { globalBatchSize: samples, sequenceLength } = golden.run.train;
+    const random = seededRandom(1);
+    const elements = samples * sequenceLength * golden.model.width;
+    const words = Float32Array.from({ length: elements }, () => normal(random));
+    const tokens = golden.tokens(0, [0, samples]);
+    const input = { encoding: 'f32', words } as const;
+    const gradient = async (): Promise<Buffer> => {
+      stage.forward({ microBatch: 0, samples, input, tokens, evaluation: false });
+      stage.backward(0, null);
+      const reading = await stage.readInputGradient(0, 'int8');
+      return reading.take((packed) => Buffer.from(packed.slice().buffer));
+    };
+    stage.begin();
+    const first = await gradient();
+    expect((await gradient()).equals(first)).toBe(false);
+    stage.begin();
+    expect((await gradient()).equals(first)).toBe(true);
+    pair.close();
     await golden.weights.close();
   });
 
