@@ -5,7 +5,7 @@
  * coordinator, which decides when. Profiles are kept fresh from the run's own spans and links.
  */
 
-import { clusterAtHand } from '../swarm/autoplan/atHand.ts';
+import { clusterAtHand, sharesOf } from '../swarm/autoplan/atHand.ts';
 import { Drift, isOff } from '../swarm/autoplan/drift.ts';
 import { type Batch, hasTimes, type PeerProfile, returnedProfile, workSeconds } from '../swarm/autoplan/peerProfile.ts';
 import { corrected, SpanWindow, workDone } from '../swarm/autoplan/spans.ts';
@@ -17,7 +17,7 @@ import { predictedBytes } from '../swarm/memory.ts';
 import type { LinkReport, PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
 import { type Plan, peers as peersOf } from '../swarm/plan.ts';
-import { type ClusterCosts, clusterCosts } from '../swarm/planner/clusterCosts.ts';
+import { type ClusterCosts, type ClusterProblem, clusterCosts } from '../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../swarm/planner/clusterPlan.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps } from '../swarm/planner/fit.ts';
@@ -236,16 +236,21 @@ export class AutoPlanner {
 
   #search(peers: readonly PeerId[], caps: MemoryCaps): Result<Plan> {
     const { model, batch, now } = this.#options;
-    const cluster = this.#cluster(peers, caps);
+    const problem = this.#problem(peers, caps);
     // Nobody of them has measured anything: they are taken for equals.
-    if (cluster.peers.length === 0) return fittingSplit({ model, batch, peers, caps, options: {} });
-    const found = planAtOnce({ model, batch, cluster }, now);
+    if (problem.cluster.peers.length === 0) return fittingSplit({ model, batch, peers, caps, options: {} });
+    const found = planAtOnce(problem, now);
     if (!found.ok) return found;
     this.#answers.set(found.value.plan, found.value);
     return success(found.value.plan);
   }
 
-  #cluster(peers: readonly PeerId[], caps: MemoryCaps = new Map(), profileOf = (known: Known) => this.#fresh(known)) {
+  #problem(
+    peers: readonly PeerId[],
+    caps: MemoryCaps = new Map(),
+    profileOf = (known: Known) => this.#fresh(known),
+  ): ClusterProblem {
+    const { model, batch } = this.#options;
     const donors = peers.flatMap((peer) => {
       const known = this.#donors.get(peer);
       if (!known) return [];
@@ -253,7 +258,7 @@ export class AutoPlanner {
       const memoryBytes = Math.min(profile.memoryBytes, caps.get(peer) ?? Number.POSITIVE_INFINITY);
       return { peer, profile: { ...profile, memoryBytes }, limits: known.limits };
     });
-    return clusterAtHand(donors, this.#links);
+    return { model, batch, cluster: clusterAtHand(donors, this.#links), shares: sharesOf(donors) };
   }
 
   /** What it tried is all it has only where it could not have it: the whole model may need less than any GPU has. */
@@ -282,14 +287,13 @@ export class AutoPlanner {
   async #judge(reason: string): Promise<void> {
     const host = this.#host;
     if (!host) return;
-    const { model, batch, search } = this.#options;
+    const { model, search } = this.#options;
     this.#atOnce = null;
     const { offer, plan } = host.planned();
-    const cluster = this.#cluster(offer);
+    const problem = this.#problem(offer);
     // Where a member goes, the next plan is made at once, and judged when it has begun.
     const isLeft = plan === null || peersOf(plan).some((peer) => !offer.includes(peer));
-    if (plan === null || isLeft || cluster.peers.length === 0) return;
-    const problem = { model, batch, cluster };
+    if (plan === null || isLeft || problem.cluster.peers.length === 0) return;
     const found = await search(problem);
     if (this.#host === null) return;
     const after = host.planned();
@@ -354,8 +358,7 @@ export class AutoPlanner {
 
   /** Of those among them who have measured anything. */
   costs(peers: readonly PeerId[], profileOf?: (known: Known) => PeerProfile): ClusterCosts {
-    const { model, batch } = this.#options;
-    return clusterCosts({ model, batch, cluster: this.#cluster(peers, new Map(), profileOf) });
+    return clusterCosts(this.#problem(peers, new Map(), profileOf));
   }
 
   #started(): void {

@@ -54,10 +54,10 @@ class PlanThread {
   async search(problem: ClusterProblem): Promise<Result<ClusterPlan>> {
     const worker = this.#worker ?? this.#open();
     const number = this.#tasks++;
-    const { batch, cluster } = problem;
     const found = await new Promise<Result<ClusterPlan> | null>((resolve) => {
       this.#waiting.set(number, resolve);
-      worker.postMessage({ number, config: this.#config, batch, cluster } satisfies Task);
+      const { model: _, ...rest } = problem;
+      worker.postMessage({ number, config: this.#config, ...rest } satisfies Task);
     });
     return found ?? searchInSlices(problem);
   }
@@ -93,10 +93,10 @@ export function addPlanThreadCommand(program: Command): void {
 async function servePlans(): Promise<void> {
   const port = parentPort;
   invariant(port, `${COMMAND} is a thread of a server`);
-  port.on('message', async ({ number, config, batch, cluster }: Task) => {
+  port.on('message', async ({ number, config, ...rest }: Task) => {
     const model = modelFromConfig(config);
     invariant(model.ok, 'the server sent a model that it would have refused itself');
-    const found = await searchInSlices({ model: model.value, batch, cluster });
+    const found = await searchInSlices({ model: model.value, ...rest });
     port.postMessage({ number, found } satisfies Answer);
   });
   await new Promise(() => {});

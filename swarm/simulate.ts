@@ -23,6 +23,8 @@ export interface Costs {
   readonly recomputeSeconds?: (stage: number, microBatch: number, peer: PeerId) => number;
   /** Nothing, where it is absent. */
   readonly stateSeconds?: (op: StageOp, stage: number, peer: PeerId) => number;
+  /** Of these seconds of a piece of work, those after its outcome can leave: a peer that gives a share of its time rests. */
+  readonly restSeconds?: (peer: PeerId, seconds: number) => number;
   /** `sent` is the action whose outcome travels. */
   readonly link: (from: PeerId, to: PeerId, sent: Action) => LinkCost;
   /** What a stage hands on to the next one, and as a gradient to the one before. */
@@ -44,6 +46,8 @@ interface Run {
   readonly reachedSeconds: Float64Array;
   readonly startSeconds: Float64Array;
   readonly endSeconds: Float64Array;
+  /** Work whose outcome left for other peers before its peer had rested. */
+  readonly handed: Uint8Array;
   /** Work in the order it started. */
   readonly started: Int32Array;
   startedCount: number;
@@ -74,7 +78,8 @@ export function simulateEnds(graph: WorkGraph, costs: Costs, policy: Policy = in
 function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   const run = begin(graph, costs, policy);
   const handle = (event: number, seconds: number): void => {
-    if (event & 1) meet(run, event >> 1);
+    if (event < 0) hand(run, -event - 1, seconds);
+    else if (event & 1) meet(run, event >> 1);
     else end(run, event >> 1, seconds);
   };
   choose(run, 0);
@@ -105,6 +110,7 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     reachedSeconds: new Float64Array(graph.peers.length),
     startSeconds: new Float64Array(count),
     endSeconds: new Float64Array(count).fill(Number.NaN),
+    handed: new Uint8Array(count),
     started: new Int32Array(count),
     startedCount: 0,
     awake,
@@ -167,13 +173,16 @@ function start(run: Run, work: number, peer: number, now: number): void {
   } else {
     startSeconds[work] = now;
     run.busy[peer] = 1;
-    events.add(now + actionSeconds(action, peerAt(graph, peer), costs), work * 2);
+    const seconds = actionSeconds(action, peerAt(graph, peer), costs);
+    const rest = costs.restSeconds?.(peerAt(graph, peer), seconds) ?? 0;
+    if (rest > 0) events.add(now + seconds - rest, -work - 1);
+    events.add(now + seconds, work * 2);
   }
 }
 
 /** The work has ended (a send: has arrived). What it yields goes to who waits for it. */
 function end(run: Run, work: number, seconds: number): void {
-  const { graph, events } = run;
+  const { graph } = run;
   const { dependants, dependantsFrom, peerOf } = graph;
   const action = actionOf(graph, work);
   const peer = peerOf[work] ?? 0;
@@ -188,11 +197,32 @@ function end(run: Run, work: number, seconds: number): void {
   for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
     const dependant = dependants[index] ?? 0;
     const to = peerOf[dependant] ?? 0;
-    // Before lowering, an activation or gradient that changes peers travels although no action says so.
-    const travels = to !== peer && actionOf(graph, dependant).op === action.op;
-    if (travels) events.add(sendMessage(run, action, peer, to, seconds), dependant * 2 + 1);
-    else meet(run, dependant);
+    if (to !== peer && run.handed[work] === 1) continue;
+    pass(run, work, dependant, seconds);
   }
+}
+
+/** What other peers wait for leaves; this peer is still at rest. */
+function hand(run: Run, work: number, seconds: number): void {
+  const { dependants, dependantsFrom, peerOf } = run.graph;
+  const peer = peerOf[work] ?? 0;
+  run.handed[work] = 1;
+  const last = dependantsFrom[work + 1] ?? 0;
+  for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
+    const dependant = dependants[index] ?? 0;
+    const to = peerOf[dependant] ?? 0;
+    if (to !== peer) pass(run, work, dependant, seconds);
+  }
+}
+
+/** To one of those who wait for it. Before lowering, what changes peers travels although no action says so. */
+function pass(run: Run, work: number, dependant: number, seconds: number): void {
+  const { graph, events } = run;
+  const [peer, to] = [graph.peerOf[work] ?? 0, graph.peerOf[dependant] ?? 0];
+  const action = actionOf(graph, work);
+  const travels = to !== peer && actionOf(graph, dependant).op === action.op;
+  if (travels) events.add(sendMessage(run, action, peer, to, seconds), dependant * 2 + 1);
+  else meet(run, dependant);
 }
 
 function meet({ open, dispatcher, awake, graph }: Run, work: number): void {

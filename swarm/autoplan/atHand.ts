@@ -42,6 +42,10 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: LinkRepor
   };
 }
 
+/** Who gives a share of its GPU's time only: its results are there before the rest that its times hold. */
+export const sharesOf = (donors: readonly DonorAtHand[]): Map<PeerId, number> =>
+  new Map(donors.filter(({ limits }) => limits.speed < 1).map(({ peer, limits }) => [peer, limits.speed]));
+
 /** Links are symmetric in a cluster: what the two ends measured, in the middle. */
 function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links']['pairs'] {
   const found: Cluster['links']['pairs'] = [];

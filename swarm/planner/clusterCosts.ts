@@ -21,6 +21,8 @@ export interface ClusterProblem {
   /** B samples of T positions. */
   readonly batch: { readonly samples: number; readonly sequence: number; readonly wire?: WireEncoding };
   readonly cluster: Cluster;
+  /** Shares of their GPU's time that peers give, where that is less than all: the rest follows each piece of work. */
+  readonly shares?: ReadonlyMap<string, number>;
 }
 
 /** A peer with its curves: seconds and bytes a layer, for a micro-batch of so many samples. */
@@ -34,6 +36,8 @@ export interface PlannedPeer {
   readonly forward: Curve;
   readonly backward: Curve;
   readonly activation: Curve | null;
+  /** Part of each time after which its outcome is there already. */
+  readonly rest: number;
 }
 
 export interface StageShape {
@@ -67,12 +71,12 @@ export function rowFlops(operation: Operation, sequence: number): number {
 const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
-export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
+export function clusterCosts({ model, batch, cluster, shares }: ClusterProblem) {
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
-  const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops));
+  const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops, shares?.get(peer.id)));
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const memory = stageMemory(model, sequence, wire);
@@ -121,7 +125,7 @@ export function clusterCosts({ model, batch, cluster }: ClusterProblem) {
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
 
-function plannedPeer(peer: ClusterPeer, layerFlops: number): PlannedPeer {
+function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1): PlannedPeer {
   const { measured } = peer;
   const single = measured ? 0 : layerFlops / (peer.flopsPerSecond ?? 1);
   return {
@@ -134,6 +138,7 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number): PlannedPeer {
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
     backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
+    rest: 1 - share,
   };
 }
 

@@ -165,6 +165,9 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs
     recomputeSeconds: timed(
       (peer, _, samples, stage) => costs.layerSeconds(peer, samples) * (again[stage]?.get(peer.id) ?? 0),
     ),
+    ...(costs.peers.some(({ rest }) => rest > 0) && {
+      restSeconds: (peer: PeerId, seconds: number) => (costs.peers[costs.placeOf(peer)]?.rest ?? 0) * seconds,
+    }),
     link(from, to) {
       const [a, b] = [costs.placeOf(from), costs.placeOf(to)];
       const key = a * costs.peers.length + b;
