@@ -68,7 +68,7 @@ const TABLE: readonly Row[] = [
   // The one contract of two implementations: here the real one, in a page of its own.
   { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/net\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/] },
-  { files: /\/vite\.config\.ts$/, may: [/^vite$/, /^node:/] },
+  { files: /\/vite(\.gpu)?\.config\.ts$/, may: [/^vite$/, /^node:/] },
   { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
 ];
 
