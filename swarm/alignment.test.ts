@@ -86,6 +86,14 @@ describe('spans of several clocks', () => {
     ]);
   });
 
+  test('[SC18] work that waits in a queue begins when the work before it has ended', () => {
+    expect(shown(PIPELINE, '0F0 0-2, 0F1 0.5-3', '1F0 9-10')).toEqual([
+      'a 0F0 0.00-2.00',
+      'a 0F1 2.00-3.00',
+      'b 1F0 2.00-3.00',
+    ]);
+  });
+
   test('what is no work of this peer’s is left out', () => {
     expect(shown(PIPELINE, '0F0 0-1, 1F0 0-1, 7F0 0-1, 0F9 0-1, <b>F0 0-1, 0B0 3-2', '0F0 0-1')).toEqual([
       'a 0F0 0.00-1.00',

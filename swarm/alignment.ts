@@ -32,12 +32,24 @@ export function aligned(plan: Plan, measured: ReadonlyMap<PeerId, readonly Measu
   );
   const spans = new Map(everyone.map((peer) => [peer, spansOf(owners, peer, measured.get(peer) ?? [])]));
   const offsets = clockOffsets(spans);
-  const moved = [...spans].flatMap(([peer, own]) => own.map((span) => shifted(span, offsets.get(peer) ?? 0)));
+  const moved = [...spans].flatMap(([peer, own]) => oneByOne(own).map((span) => shifted(span, offsets.get(peer) ?? 0)));
   const first = Math.min(...moved.map(({ startSeconds }) => startSeconds));
   const place = new Map(everyone.map((peer, index) => [peer, index]));
   return moved
     .map((span) => shifted(span, -first))
     .sort((a, b) => a.startSeconds - b.startSeconds || (place.get(a.peer) ?? 0) - (place.get(b.peer) ?? 0));
+}
+
+/** Work waits in the GPU's queue: a span begins when the one before it has ended, not when it was handed in. */
+function oneByOne(spans: readonly Own[]): Span[] {
+  let free = Number.NEGATIVE_INFINITY;
+  return spans
+    .toSorted((a, b) => a.endSeconds - b.endSeconds)
+    .map((span) => {
+      const startSeconds = Math.min(span.endSeconds, Math.max(span.startSeconds, free));
+      free = span.endSeconds;
+      return { ...span, startSeconds };
+    });
 }
 
 const shifted = (span: Span, seconds: number): Span => ({

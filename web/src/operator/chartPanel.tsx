@@ -39,6 +39,7 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
   const [chosen, choose] = useState<readonly string[]>([]);
   const compared = useCompared(chosen);
   const [{ runs }] = useRuns(run);
+  const others = runs.filter(({ name, committedSteps }) => name !== run && committedSteps > 0);
   const charts = useMemo(
     () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared }),
     [curve, evaluations, window, smoothing, isLog, compared],
@@ -88,24 +89,22 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
             </label>
           ))}
         </fieldset>
-        {runs.length > 1 && (
+        {others.length > 0 && (
           <fieldset class="checks">
             <legend>Compare the loss with</legend>
-            {runs
-              .filter(({ name, committedSteps }) => name !== run && committedSteps > 0)
-              .map(({ name }) => (
-                <label key={name} class="check">
-                  <input
-                    type="checkbox"
-                    checked={chosen.includes(name)}
-                    disabled={!chosen.includes(name) && chosen.length >= MOST_COMPARED}
-                    onChange={() =>
-                      choose(chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name])
-                    }
-                  />
-                  <span>{name}</span>
-                </label>
-              ))}
+            {others.map(({ name }) => (
+              <label key={name} class="check">
+                <input
+                  type="checkbox"
+                  checked={chosen.includes(name)}
+                  disabled={!chosen.includes(name) && chosen.length >= MOST_COMPARED}
+                  onChange={() =>
+                    choose(chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name])
+                  }
+                />
+                <span>{name}</span>
+              </label>
+            ))}
           </fieldset>
         )}
       </section>
