@@ -67,7 +67,7 @@ export const MIGRATIONS: readonly string[] = [
     detail TEXT NOT NULL
   ) STRICT;
   `,
-  // 1 to 2: events know the step at which they were; the newest steps' measured spans are kept (operatorTraces.ts)
+  // 1 to 2: events know the step at which they were; the newest steps' measured spans are kept
   `
   ALTER TABLE event ADD COLUMN step INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX eventOfRun ON event (run, id);
@@ -95,7 +95,7 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX profileByAge ON profile (run, savedAtMs);
   `,
-  // 2 to 3: addresses that may not join (as keyed hashes), text samples of checkpoints
+  // 3 to 4: addresses that may not join (as keyed hashes), text samples of checkpoints
   `
   CREATE TABLE block (address TEXT PRIMARY KEY, atMs INTEGER NOT NULL, note TEXT NOT NULL) STRICT;
   CREATE TABLE sample (
