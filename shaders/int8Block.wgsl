@@ -24,32 +24,29 @@ fn scale_of(largest: u32) -> Scale {
   return Scale(bitcast<f32>(bits), bits, RECIPROCALS[(bits >> 20u) & 7u] * power);
 }
 
-fn code_of(value: f32, scale: Scale) -> i32 {
-  if (scale.reciprocal == 0) { return 0; }
-  return i32(round(value * scale.reciprocal));
+// Bytes of four codes, the first one lowest.
+fn word_of(codes: vec4i) -> u32 {
+  let bytes = vec4u(codes) & vec4u(255);
+  return bytes.x | (bytes.y << 8u) | (bytes.z << 16u) | (bytes.w << 24u);
 }
 
-// One invocation a block. `value_at` and `leave` say what an element is, and what becomes of what its code misses.
+// One invocation a block. `four_at` and `leave` say what four elements are, and what becomes of what their codes miss.
 @compute @workgroup_size(GROUP)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let block = id.y * groups.x * GROUP + id.x;
   let first = block * BLOCK;
   if (first >= dims.n) { return; }
   let end = min(first + BLOCK, dims.n);
-  var largest = 0u;
-  for (var i = first; i < end; i++) { largest = max(largest, bitcast<u32>(value_at(i)) & 0x7fffffffu); }
-  let scale = scale_of(largest);
+  var bits = vec4u();
+  for (var i = first; i < end; i += 4u) { bits = max(bits, bitcast<vec4u>(four_at(i)) & vec4u(0x7fffffff)); }
+  let scale = scale_of(max(max(bits.x, bits.y), max(bits.z, bits.w)));
   var word = block * (1u + BLOCK / 4u);
   packed[word] = scale.bits;
   for (var i = first; i < end; i += 4u) {
-    var codes = 0u;
-    for (var j = 0u; j < min(4u, end - i); j++) {
-      let value = value_at(i + j);
-      let code = code_of(value, scale);
-      codes |= (bitcast<u32>(code) & 255u) << (8u * j);
-      leave(i + j, value - f32(code) * scale.value);
-    }
+    let four = four_at(i);
+    let codes = select(vec4i(), vec4i(round(four * scale.reciprocal)), scale.reciprocal > 0);
     word++;
-    packed[word] = codes;
+    packed[word] = word_of(codes);
+    leave(i, four - vec4f(codes) * scale.value);
   }
 }

@@ -14,21 +14,27 @@ import type { Arrays, Dims, Kernel, Variant } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import plain from './packInt8.wgsl?raw';
 import feedback from './packInt8Feedback.wgsl?raw';
+import feedbackNarrow from './packInt8FeedbackNarrow.wgsl?raw';
+import plainNarrow from './packInt8Narrow.wgsl?raw';
 import { read, readWrite, u32 } from './slots.ts';
 
-const CASES: readonly Dims[] = [{ n: 1 }, { n: 259 }, { n: 4096 }];
+const CASES: readonly Dims[] = [{ n: 1 }, { n: 259 }, { n: 320 }, { n: 4096 }];
 
-const variantOf = (name: string, code: string): Variant =>
-  laneVariant({ name, code: code + block, lanes: lanesOf(1), constants: { BLOCK: INT8_BLOCK } }, ({ n }) =>
-    Math.ceil(n / INT8_BLOCK),
+/** An invocation takes a block, whose elements it reads by fours, or one by one where four does not divide n. */
+function variantOf(name: string, n: number, wide: string, narrow: string): Variant {
+  const code = (n % 4 === 0 ? wide : narrow) + block;
+  const key = n % 4 === 0 ? `${name}.fours` : name;
+  return laneVariant({ name: key, code, lanes: lanesOf(1), constants: { BLOCK: INT8_BLOCK } }, (dims) =>
+    Math.ceil(dims.n / INT8_BLOCK),
   );
+}
 
 export const packInt8: Kernel = {
   name: 'packInt8',
   tensors: [read('x'), readWrite('packed', 'u32')],
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n) }),
-  variant: () => variantOf('packInt8', plain),
+  variant: (_family, { n }) => variantOf('packInt8', n, plain, plainNarrow),
   cpu: (arrays, { n }) => packInt8Cpu(arrays, n, new Float32Array(n)),
   cases: CASES,
   fill: fillOdd,
@@ -41,7 +47,7 @@ export const packInt8Feedback: Kernel = {
   tensors: [read('x'), readWrite('packed', 'u32'), readWrite('residual')],
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n), residual: n }),
-  variant: () => variantOf('packInt8.feedback', feedback),
+  variant: (_family, { n }) => variantOf('packInt8.feedback', n, feedback, feedbackNarrow),
   cpu: ({ x, packed, residual }, { n }) => packInt8Cpu({ x, packed }, n, residual),
   cases: CASES,
   fill({ x, residual }) {
@@ -53,9 +59,9 @@ export const packInt8Feedback: Kernel = {
   cost: ({ n }) => ({ flops: 6 * n, bytes: 21 * n }),
 };
 
-/** Some blocks of the middle case: zeros, ties, one large element, something that is not finite. */
+/** Some blocks of the middle cases: zeros, ties, one large element, something that is not finite. */
 function fillOdd({ x }: Arrays): void {
-  if (x.length !== 259) return;
+  if (x.length !== 259 && x.length !== 320) return;
   x.fill(0, 0, 64);
   x.set([16, 0.0625, 0.1875, -0.0625, -16], 64);
   x[130] = 1e30;
