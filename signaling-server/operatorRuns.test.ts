@@ -1,5 +1,6 @@
 /** What an operator does to runs and donors, through a real server with donors that answer by a script. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { publicStatusSchema } from '../swarm/publicStatus.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../swarm/runDraft.ts';
 import { OPERATED_STEPS, OperatedServer } from './operatedServer.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
@@ -134,6 +135,46 @@ describe('[OP3] runs', () => {
       409,
       expect.stringContaining('not kept'),
     ]);
+  });
+});
+
+describe('[OP5] what is shown beside the numbers', () => {
+  it('has what a checkpoint writes after fixed prompts, the same again for the same seed', async () => {
+    await operated.serve(null);
+    const { get, post } = await operated.logIn();
+    await finished();
+    const ask = (part: object) =>
+      post('/api/operator/samples', {
+        run: 'tiny',
+        step: OPERATED_STEPS,
+        prompts: ['Call', '<b>'],
+        tokens: 5,
+        ...part,
+      });
+    expect((await ask({})).status).toBe(200);
+    const read = async () => (await (await get('/api/operator/samples?run=tiny')).json()) as { samples: object[] };
+    const { samples } = await read();
+    expect(samples).toEqual([
+      { committedSteps: OPERATED_STEPS, prompt: '<b>', text: expect.any(String) },
+      { committedSteps: OPERATED_STEPS, prompt: 'Call', text: expect.any(String) },
+    ]);
+    await ask({});
+    expect((await read()).samples).toEqual(samples);
+    expect(await errorOf(await ask({ step: 3 }))).toEqual([409, 'this checkpoint is gone already']);
+    expect((await ask({ prompts: [] })).status).toBe(400);
+  });
+
+  it('tells the world how the run does, and names nobody', async () => {
+    const { url } = await operated.serve(null);
+    const donor = await finished();
+    const text = await (await fetch(`${url}/api/status`)).text();
+    expect(publicStatusSchema.parse(JSON.parse(text))).toMatchObject({
+      ...{ run: 'tiny', phase: 'finished', committedSteps: OPERATED_STEPS, checkpointStep: OPERATED_STEPS },
+    });
+    expect(text).not.toContain(donor.welcome.peer);
+    const metrics = await fetch(`${url}/metrics`, { headers: { accept: 'application/openmetrics-text' } });
+    expect(metrics.headers.get('content-type')).toContain('application/openmetrics-text');
+    expect(await metrics.text()).toMatch(/shoal_run_loss 1\.1\n[\s\S]*# EOF\n$/);
   });
 });
 

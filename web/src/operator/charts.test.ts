@@ -1,0 +1,100 @@
+import { describe, expect, test } from 'vitest';
+import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import { type ChartInput, chartsOf, summaryOf } from './charts.ts';
+import { marksOf } from './marks.ts';
+import { csv } from './series.ts';
+
+const stepAt = (step: number, part: Partial<WatchedStep> = {}): WatchedStep => ({
+  ...{ step, loss: 1, gradientNorm: 1, learningRate: 0.001, tokens: 100, seconds: 1, donors: 2, stages: 2 },
+  ...{ microBatches: 4, plan: 1, bytesDirect: 1_000, bytesRelayed: 0 },
+  ...part,
+});
+const steps = (count: number, part: (step: number) => Partial<WatchedStep> = () => ({})) =>
+  Array.from({ length: count }, (_, step) => stepAt(step, part(step)));
+const input = (part: Partial<ChartInput>): ChartInput => ({
+  ...{ steps: [], evaluations: [], window: null, smoothing: 0, isLog: false, compared: [] },
+  ...part,
+});
+const chart = (id: string, part: Partial<ChartInput>) => {
+  const found = chartsOf(input(part)).find((each) => each.id === id);
+  if (!found) throw new Error(`there is no chart ${id}`);
+  return found;
+};
+const line = (id: string, label: string, part: Partial<ChartInput>) =>
+  chart(id, part).lines.find((each) => each.label === label)?.values ?? [];
+
+describe('charts', () => {
+  test('p50 and p95 of the newest fifty steps: of 1 to 50 seconds, 25.5 and 47.55', () => {
+    const given = { steps: steps(50, (step) => ({ seconds: step + 1 })) };
+    expect(line('time', 'median (p50)', given).at(-1)).toBeCloseTo(25.5, 9);
+    expect(line('time', 'slowest 5 % (p95)', given).at(-1)).toBeCloseTo(1 + 0.95 * 49, 9);
+    expect(
+      line('time', 'median (p50)', { steps: steps(200, (step) => ({ seconds: step < 150 ? 9 : 1 })) }).at(-1),
+    ).toBe(1);
+  });
+
+  test('a long run is drawn with few points, their means, to its newest step', () => {
+    const given = { steps: steps(10_000, (step) => ({ loss: step % 2 })) };
+    const { xs } = chart('loss', given);
+    expect(xs.length).toBeLessThanOrEqual(600);
+    expect(xs.at(-1)).toBe(10_000);
+    for (const value of line('loss', 'each step', given).slice(1)) expect(value).toBeCloseTo(0.5, 1);
+  });
+
+  test('held-out losses and other runs stand at their own steps beside this one’s', () => {
+    const given = {
+      steps: steps(4),
+      evaluations: [
+        [0, 6],
+        [3, 4],
+      ] as [number, number][],
+      compared: [{ run: 'other', steps: steps(6, () => ({ loss: 2 })), evaluations: [] }],
+    };
+    expect(chart('loss', given).xs).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    expect(line('loss', 'held-out', given)).toEqual([6, null, null, 4, null, null, null]);
+    expect(line('loss', 'other', given)).toEqual([null, 2, 2, 2, 2, 2, 2]);
+    expect(line('loss', 'each step', given)).toEqual([null, 1, 1, 1, 1, null, null]);
+  });
+
+  test('a window cuts what is drawn and what goes into the file, not what the smoothing knows', () => {
+    const given = { steps: steps(10, (step) => ({ loss: step })), window: [9, 10] as const, smoothing: 0.5 };
+    expect(chart('loss', given).xs).toEqual([9, 10]);
+    expect(line('loss', 'smoothed', given)[1]).not.toBe(9);
+    const { columns, rows } = chart('traffic', given).csv();
+    expect(csv(columns, rows)).toBe('step,bytesDirect,bytesRelayed\n8,1000,0\n9,1000,0\n');
+  });
+
+  test('an idle share that is not known is no zero', () => {
+    const given = { steps: [stepAt(0), stepAt(1, { bubble: 0.25 })] };
+    expect(line('idle', 'idle', given)).toEqual([null, 0.25]);
+  });
+
+  test('says in one sentence what it shows', () => {
+    expect(summaryOf(chart('donors', { steps: steps(3) }))).toBe(
+      'Donors, steps 1 to 3: donors from 2 to 2; stages from 2 to 2.',
+    );
+    expect(summaryOf(chart('speed', {}))).toBe('Speed: no step is done yet.');
+  });
+});
+
+describe('marks', () => {
+  const event = (kind: EventKind, step: number, id = step): WatchedEvent => ({
+    ...{ id, atMs: 0, step, kind, peer: null, text: '' },
+  });
+  test('one for each kind and step of the window, each with a glyph of its own', () => {
+    const events = [
+      event('joined', 1),
+      event('joined', 1, 2),
+      event('plan', 1),
+      event('gone', 5),
+      event('rollBack', 9),
+    ];
+    const marks = marksOf(events, new Set<EventKind>(['joined', 'plan', 'gone']), [0, 5]);
+    expect(marks.map(({ at, word }) => [at, word])).toEqual([
+      [1, 'Joined'],
+      [1, 'Plan'],
+      [5, 'Lost'],
+    ]);
+    expect(new Set(marks.map(({ glyph }) => glyph)).size).toBe(3);
+  });
+});
