@@ -11,6 +11,8 @@ import { badInput, need } from './failure.ts';
 
 /** Without --seconds the search ends after about so many simulated actions: the same plan on every machine. */
 const QUICK_WORK = 200_000;
+/** More peers than these have so much more. */
+const QUICK_PEERS = 128;
 
 interface PlanOptions {
   readonly cluster: string;
@@ -46,7 +48,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const batch = batchOf(run);
   const planned = (of: Cluster): ClusterPlan =>
-    need(planCluster({ model: modelOf(run), batch, cluster: of }, patience(seconds)), (reason) =>
+    need(planCluster({ model: modelOf(run), batch, cluster: of }, patience(seconds, of.peers.length)), (reason) =>
       badInput(`${clusterPath}: ${reason}`),
     );
   const answer = planned(cluster);
@@ -55,8 +57,9 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
 }
 
 /** Until the time is up; without one, until the quick search is over. */
-function patience(seconds: number | undefined): (progress: Progress) => boolean {
-  if (seconds === undefined) return ({ work }) => work < QUICK_WORK;
+function patience(seconds: number | undefined, peers: number): (progress: Progress) => boolean {
+  const most = QUICK_WORK * Math.max(1, peers / QUICK_PEERS);
+  if (seconds === undefined) return ({ work }) => work < most;
   const end = performance.now() + 1000 * seconds;
   return () => performance.now() < end;
 }

@@ -185,16 +185,18 @@ function stageMemory(model: Model, sequence: number, wire: WireEncoding) {
       shape.layers - 2,
     );
   };
-  // Asked for with every number of layers, thousands of times: by number, not by text.
+  // Asked for thousands of times: between one sample and all of them as a line, which is no less than the truth.
   const recomputedLines = new Map<number, readonly [Size, Size]>();
-  const recomputedSize = (shape: StageShape, samples: number): Size => {
-    if (shape.layers <= 1 || (shape.first && shape.last)) return size(shape, samples, shape.layers);
-    const key = 4 * samples + (shape.first ? 1 : 0) + (shape.last ? 2 : 0);
+  const recomputedOf = (shape: StageShape, whole: number): readonly [Size, Size] => {
+    const key = 4 * shape.layers + (shape.first ? 1 : 0) + (shape.last ? 2 : 0);
     const found =
-      recomputedLines.get(key) ??
-      ([size({ ...shape, layers: 1 }, samples, 1), size({ ...shape, layers: 2 }, samples, 2)] as const);
+      recomputedLines.get(key) ?? ([size(shape, 1, shape.layers), size(shape, whole, shape.layers)] as const);
     recomputedLines.set(key, found);
-    return line(found[1], found[0], found[1], shape.layers - 2);
+    return found;
+  };
+  const recomputedSize = (shape: StageShape, samples: number, whole: number): Size => {
+    const [one, all] = recomputedOf(shape, whole);
+    return whole === 1 ? one : line(one, one, all, (samples - 1) / (whole - 1));
   };
   /** `start` and so many times what `b` has more than `a`. */
   const line = (start: Size, a: Size, b: Size, times: number): Size => ({

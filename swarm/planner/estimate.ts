@@ -6,6 +6,7 @@
  * the slowest being a stage, a link, or under 1F1B the round trip that a full pipeline waits for. What does not fit the
  * peers' memory, with every layer recomputed, takes forever.
  */
+import { evenRanges } from '../base.ts';
 import type { ScheduleName } from '../schedule/action.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import { type Draft, stateBytes } from './draft.ts';
@@ -42,7 +43,7 @@ export function estimate(
     ? settled(layers, stages, hops.rest)
     : layerCut(stages.length, costs.model.layers, timesOf(stages, most), hops.rest);
   if (cut === null) {
-    const nearest = layers ?? nearestCut(stages, costs.model.layers, most);
+    const nearest = layers ?? evenRanges(costs.model.layers, stages.length).map(([from, to]) => to - from);
     const missingBytes = nearest.reduce((sum, own, stage) => sum + (stages[stage]?.missing(own) ?? 0), 0);
     const draft: Draft = { groups, layers: nearest, microBatches, schedule };
     return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes: Math.max(1, missingBytes) };
@@ -123,17 +124,6 @@ function timesOf(stages: readonly Stage[], most: number): StageTimes {
     }
   }
   return times;
-}
-
-/** The cut that lacks least. */
-function nearestCut(stages: readonly Stage[], layers: number, most: number): readonly number[] {
-  const times = emptyTimes(stages.length, layers);
-  for (const [index, { missing }] of stages.entries())
-    for (let count = 1; count <= most; count++) {
-      times.through[index * (most + 1) + count] = missing(count);
-      times.rest[index * (most + 1) + count] = 0;
-    }
-  return layerCut(stages.length, layers, times)?.layers ?? [];
 }
 
 function settled(layers: readonly number[], stages: readonly Stage[], leastRest: number): LayerCut | null {

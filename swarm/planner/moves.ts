@@ -8,8 +8,8 @@ import { byUse } from './starts.ts';
 
 /** Past this many peers in stages only the first ones are moved. */
 const MOST_MOVED_PEERS = 64;
-/** Idle peers that are tried in a place: those that would hurt least. */
-const MOST_IDLE = 12;
+/** Idle peers that are tried in a place: the fastest, and those that would hurt least. */
+const MOST_IDLE = 8;
 
 export function* moves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
   yield* otherSizes(costs, draft);
@@ -63,10 +63,12 @@ function* layerMoves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
 export function* groupMoves(costs: ClusterCosts, groups: Groups): Generator<Groups> {
   const used = new Set(groups.flat());
   const unused = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
-  const idle = byUse(costs, unused, groups.length).slice(0, MOST_IDLE);
+  const placed = groups.flatMap((group, stage) => group.map((place) => ({ place, stage }))).slice(0, MOST_MOVED_PEERS);
   const changed = (change: (group: readonly number[], stage: number) => readonly number[]): Groups =>
     groups.map(change).filter((group) => group.length > 0);
-  const placed = groups.flatMap((group, stage) => group.map((place) => ({ place, stage }))).slice(0, MOST_MOVED_PEERS);
+  const near = placed.map(({ place }) => place);
+  const fastest = byUse(costs, unused, 1).slice(0, MOST_IDLE);
+  const idle = [...new Set([...fastest, ...byUse(costs, unused, groups.length + 1, near).slice(0, MOST_IDLE)])];
   for (const { place } of placed) if (used.size > 1) yield changed((group) => group.filter((other) => other !== place));
   for (const place of idle) {
     for (const to of groups.keys()) yield groups.map((group, stage) => (stage === to ? [...group, place] : group));

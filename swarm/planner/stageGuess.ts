@@ -64,7 +64,7 @@ export function shortOf(
   stateBytes: number,
   { samples, count, inFlight }: Load,
 ): number {
-  const { fixed, slot } = costs.memory.recomputedSize(shape, samples);
+  const { fixed, slot } = costs.memory.recomputedSize(shape, samples, costs.batch.samples);
   let speed = 0;
   for (const place of group) speed += speedOf(costs, place);
   let missing = 0;

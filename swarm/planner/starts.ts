@@ -17,6 +17,8 @@ import {
 
 /** So many peers, and all ways to order and group some of them are tried: 149 for four. */
 const MOST_FOR_ALL = 4;
+/** So many of the fastest are tried alone. */
+const MOST_ALONE = 64;
 /** More regions than these are not begun with one by one. */
 const MOST_REGIONS = 32;
 /** Past eight stages not every number is tried. */
@@ -50,16 +52,30 @@ export function starts(costs: ClusterCosts): Groups[] {
 }
 
 /**
- * Peers that would hurt least in a stage of a pipeline of so many stages: their layers and their part of the traffic in
- * little time.
+ * Peers in the order of what they would cost a pipeline of so many stages: their layers, and their part of the traffic
+ * over their own caps and their fastest link to one of those who are in it.
  */
-export function byUse(costs: ClusterCosts, places: readonly number[], stages: number): number[] {
-  const { peers, slowness, model, sampleBytes } = costs;
+export function byUse(
+  costs: ClusterCosts,
+  places: readonly number[],
+  stages: number,
+  near: readonly number[] = [],
+): number[] {
+  const { peers, slowness, model, sampleBytes, linkAt } = costs;
+  const hop = (place: number, rate: number): number => {
+    if (near.length === 0) return sampleBytes / rate;
+    let least = Number.POSITIVE_INFINITY;
+    for (const other of near) {
+      const { latencySeconds, bytesPerSecond } = linkAt(place, other);
+      least = Math.min(least, latencySeconds + sampleBytes / Math.min(rate, bytesPerSecond ?? rate));
+    }
+    return least;
+  };
   const seconds = new Map(
     places.map((place) => {
       const peer = peers[place];
       if (!peer) return [place, Number.POSITIVE_INFINITY];
-      const traffic = stages === 1 ? 0 : (2 * sampleBytes) / Math.min(peer.upload, peer.download);
+      const traffic = stages === 1 ? 0 : 2 * hop(place, Math.min(peer.upload, peer.download));
       return [place, (slowness(peer) * model.layers) / stages + traffic];
     }),
   );
@@ -79,6 +95,7 @@ function subsets(costs: ClusterCosts, order: readonly number[]): (readonly numbe
   }
   if (regions.size > 1 && regions.size <= MOST_REGIONS)
     for (const places of regions.values()) found.push(...beginnings(byUse(costs, places, 4)));
+  found.push(...order.slice(0, MOST_ALONE).map((place) => [place]));
   const distinct = new Map(found.map((places) => [places.toSorted((a, b) => a - b).join(), places]));
   return [...distinct.values()];
 }
