@@ -220,14 +220,19 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
   return { slices, values, kept };
 }
 
-/** Until this peer has sent and received what it has to: its slowest link, or its own cap. */
+/**
+ * Until this peer has sent and received what it has to: over one link after the other, as DT-FM has it, so that a slow link
+ * costs what it carries although fast ones stand beside it. The two directions are apart.
+ */
 function exchangeSeconds(costs: ClusterCosts, place: number, peer: PlannedPeer, exchange: Flow): number {
-  let seconds = 0;
-  const along = (other: number, bytes: number): void => {
-    const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
-    seconds = Math.max(seconds, latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond));
+  const along = (bytesOf: ReadonlyMap<number, number>, cap: number): number => {
+    let [latency, seconds] = [0, 0];
+    for (const [other, bytes] of bytesOf) {
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
+      latency = Math.max(latency, latencySeconds);
+      seconds += bytes / Math.min(cap, bytesPerSecond ?? cap);
+    }
+    return latency + seconds;
   };
-  for (const [other, bytes] of exchange.from(place)) along(other, bytes);
-  for (const [other, bytes] of exchange.to(place)) along(other, bytes);
-  return Math.max(seconds, exchange.sentBy(place) / peer.upload, exchange.receivedBy(place) / peer.download);
+  return Math.max(along(exchange.from(place), peer.upload), along(exchange.to(place), peer.download));
 }

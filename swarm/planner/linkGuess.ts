@@ -80,16 +80,16 @@ export function exchangeSeconds(costs: ClusterCosts, group: readonly number[]): 
 }
 
 function secondsPerElement(costs: ClusterCosts, group: readonly number[]): number {
-  const share = 1 / group.length;
-  const elsewhere = (1 - share) * 2 * ELEMENT_BYTES;
+  const bytes = (2 * ELEMENT_BYTES) / group.length;
   let most = 0;
   for (const place of group) {
     const peer = costs.peers[place];
-    if (peer) most = Math.max(most, elsewhere / peer.upload, elsewhere / peer.download);
-    for (const other of group) {
-      const rate = other === place ? null : costs.linkAt(place, other).bytesPerSecond;
-      if (rate !== null) most = Math.max(most, (2 * share * ELEMENT_BYTES) / rate);
-    }
+    if (!peer) continue;
+    const cap = Math.min(peer.upload, peer.download);
+    let seconds = 0;
+    for (const other of group)
+      if (other !== place) seconds += bytes / Math.min(cap, costs.linkAt(place, other).bytesPerSecond ?? cap);
+    most = Math.max(most, seconds);
   }
   return most;
 }

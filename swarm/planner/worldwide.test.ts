@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import { invariant, type Random, seededRandom } from '../base.ts';
+import { clusterCosts } from './clusterCosts.ts';
+import { planCluster } from './clusterPlan.ts';
+import { planOf } from './draft.ts';
+import { estimate } from './estimate.ts';
+import { forecast } from './forecast.ts';
+import type { Groups } from './grouping.ts';
+import { worldwideProblem } from './worldwide.ts';
+
+function shuffled(places: readonly number[], random: Random): number[] {
+  const keyed = places.map((place) => ({ place, key: random() }));
+  return keyed.sort((a, b) => a.key - b.key).map(({ place }) => place);
+}
+
+it('[CL5] [CL8] 64 peers in eight regions of the world: who shares a stage is near, and the step is half of a random placement’s', () => {
+  const problem = worldwideProblem(256);
+  const costs = clusterCosts(problem);
+  const found = planCluster(problem, ({ work }) => work < 200_000);
+  invariant(found.ok, 'a plan');
+  const groups = found.value.plan.stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer)));
+  const regions = problem.cluster.links.regions;
+  const mean = regions.reduce((sum, { bytesPerSecond }) => sum + (bytesPerSecond ?? 0), 0) / regions.length;
+  for (const group of groups)
+    for (const one of group)
+      for (const other of group)
+        if (one !== other) expect(costs.linkAt(one, other).bytesPerSecond).toBeGreaterThan(mean);
+
+  const random = seededRandom(1);
+  const everyone = [...costs.peers.keys()];
+  const placed = (sizes: readonly number[]): number => {
+    const order = shuffled(everyone, random);
+    let from = 0;
+    const byChance: Groups = sizes.map((size) => {
+      from += size;
+      return order.slice(from - size, from);
+    });
+    const guess = estimate(costs, byChance, found.value.plan.microBatches.length, found.value.plan.schedule);
+    const drafted = guess && planOf(costs, guess.draft);
+    return drafted && drafted.missingBytes === 0 ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;
+  };
+  const [ours, eight] = [groups.map((group) => group.length), Array.from({ length: 8 }, () => 8)];
+  for (const sizes of [ours, ours, ours, eight, eight, eight])
+    expect(placed(sizes) / found.value.predicted.stepSeconds).toBeGreaterThan(2);
+});
