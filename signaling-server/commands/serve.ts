@@ -110,6 +110,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
       const changed = await createServer({ ...again, runName: chosen });
       if (!changed.ok) log('warn', `the run stays ${server.run.name}: ${changed.reason}`);
       server = changed.ok ? changed.value : need(await createServer({ ...again, runName: server.run.name }), failed);
+      onOperatorToken(server.operatorToken());
     }
     await closeAll(donors);
   } finally {

@@ -55,12 +55,12 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
           <table class="events">
             <thead>
               <tr>
-                <th scope="col">When</th>
+                <th scope="col">What</th>
                 <th scope="col" class="number">
                   Step
                 </th>
-                <th scope="col">What</th>
                 <th scope="col">Details</th>
+                <th scope="col">When</th>
               </tr>
             </thead>
             <tbody>
@@ -88,16 +88,16 @@ function EventRow({ event: { atMs, step, kind, peer, text } }: { event: WatchedE
   return (
     <tr>
       <td>
-        <time dateTime={new Date(atMs).toISOString()}>{whenText(atMs)}</time>
-      </td>
-      <td class="number">{step}</td>
-      <td>
         <Chip {...EVENT_SIGNS[kind]} />
       </td>
+      <td class="number">{step}</td>
       <td class="words">
         {peer !== null && <span title={peer}>{shortId(peer)}</span>}
         {peer !== null && text !== '' && ': '}
         {text}
+      </td>
+      <td>
+        <time dateTime={new Date(atMs).toISOString()}>{whenText(atMs)}</time>
       </td>
     </tr>
   );
