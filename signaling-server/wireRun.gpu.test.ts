@@ -10,11 +10,11 @@ import { learningRate } from '../swarm/learningRate.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import type { ReportMessage } from '../swarm/messages.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
-import { stepSchedule } from '../swarm/schedule/lower.ts';
+import { forwardOnly, stepSchedule } from '../swarm/schedule/lower.ts';
 import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
 import { FULL_SPEED } from '../web/src/executor/dutyCycle.ts';
 import type { UpdateScalars } from '../web/src/executor/engine.ts';
-import { type Role, StepRun } from '../web/src/executor/execute.ts';
+import { type Role, StepRun, type Surroundings } from '../web/src/executor/execute.ts';
 import { Inbox } from '../web/src/executor/inbox.ts';
 import { buildRole, closeRole, loadRole, roleBytes } from '../web/src/executor/role.ts';
 import { gpuEngine, gpuOf } from '../web/src/gpu/engine.ts';
@@ -66,7 +66,12 @@ class Pair {
       const clipScale = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (normOf(reports) + 1e-6));
       commit({ learningRate: learningRate(train, step), clipScale, time: step + 1 });
     };
-    await Promise.all(this.roles.map((role) => this.#run(role, step, report, committed)));
+    await Promise.all(
+      this.roles.map((role) => {
+        const run = new StepRun(role, this.#around(role, step, report, committed), step);
+        return run.train(stepSchedule(role.plan).get(role.peer) ?? []);
+      }),
+    );
     const sum = reports.flatMap(({ losses }) => losses).reduce((total, { lossSum }) => total + (lossSum ?? NaN), 0);
     return {
       loss: sum / (train.globalBatchSize * train.sequenceLength),
@@ -75,33 +80,46 @@ class Pair {
     };
   }
 
-  #run(
+  /** The loss of a step's samples, as an evaluation computes it. */
+  async evaluate(step: number): Promise<number> {
+    const { globalBatchSize, sequenceLength } = this.#golden.run.train;
+    const unasked = () => invariant(false, 'an evaluation reports by its answer');
+    const sums = await Promise.all(
+      this.roles.map((role) => {
+        const run = new StepRun(role, this.#around(role, step, unasked, new Promise(() => {})), step, 0);
+        return run.evaluate(forwardOnly(role.plan).get(role.peer) ?? [], () => true);
+      }),
+    );
+    const sum = sums.flat().reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
+    return sum / (globalBatchSize * sequenceLength);
+  }
+
+  #around(
     role: Role,
     step: number,
     report: (message: ReportMessage) => void,
     committed: Promise<UpdateScalars>,
-  ): Promise<void> {
+  ): Surroundings {
     const { signal } = new AbortController();
     const own = this.#inboxes.get(role.peer);
     invariant(own, 'every peer has an inbox');
     const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
-    const around = {
+    return {
       signal,
       now: () => performance.now() / 1000,
       pace: FULL_SPEED,
       links: [],
-      send: async (to: PeerId, key: Parameters<typeof encodeTensor>[0], values: Float32Array) => {
+      send: async (to, key, values) => {
         for (const message of encodeTensor(key, values)) this.#inboxes.get(to)?.accept(role.peer, message);
       },
-      receive: (key: Parameters<typeof encodeTensor>[0], from: PeerId) => own.receive(key, from, signal),
-      tokens: async (microBatch: number) => this.#golden.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
-      report: (message: { readonly type: string }) => {
+      receive: (key, from) => own.receive(key, from, signal),
+      tokens: async (microBatch) => this.#golden.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
+      report: (message) => {
         invariant(message.type === 'report', 'a step ends with a report');
-        report(message as ReportMessage);
+        report(message);
       },
       committed: () => committed,
     };
-    return new StepRun(role, around, step).train(stepSchedule(role.plan).get(role.peer) ?? []);
   }
 
   close(): void {
@@ -133,7 +151,7 @@ const farthest = (done: readonly DoneStep[], { expected }: GoldenCase): number =
 
 describe('a packed wire', () => {
   test.each([
-    ['odd-gpt2', 'f16'],
+    ['odd-llama', 'f16'],
     ['odd-llama', 'int8'],
   ] as const)('[WI1] %s, %s: the golden curve within 1e-2, the same bits twice', async (name, wire) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
@@ -179,9 +197,21 @@ describe('a packed wire', () => {
     await golden.weights.close();
   });
 
+  test.each(['f16', 'int8'] as const)('[WI1] %s: an evaluation has the packed stream too', async (wire) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    const pair = await Pair.open(golden, wire, 2);
+    const evaluated = await pair.evaluate(0);
+    const { loss } = await pair.step(0);
+    // The same activations to the last bit; only the loss's own kernel is another.
+    expect(Math.abs(evaluated / loss - 1)).toBeLessThan(1e-7);
+    pair.close();
+    await golden.weights.close();
+  });
+
   test('[WI7] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-    const golden = await openGoldenCase('untied-gpt2');
+    const golden = await openGoldenCase('odd-llama');
     const { model, run } = golden;
     const { globalBatchSize: B, sequenceLength: T } = run.train;
     for (const wire of ['f32', 'f16', 'int8'] as const) {
