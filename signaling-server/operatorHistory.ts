@@ -18,7 +18,7 @@ import type { Store } from './store.ts';
 /** Steps whose spans wait to be written together. */
 const BATCH = 16;
 /** Of one step: a picture shows no more. */
-const MOST_SPANS = 20_000;
+const MOST_SPANS = 5_000;
 /** One sentence of an event; what it quotes may be longer. */
 const TEXT_LENGTH_LIMIT = 400;
 
@@ -42,13 +42,15 @@ export class RunHistory {
   readonly #name: string;
   readonly #now: () => number;
   /** Spans of the step that is being reported, by peer. */
-  readonly #reports = new Map<PeerId, readonly MeasuredSpan[]>();
+  #reports = new Map<PeerId, readonly MeasuredSpan[]>();
   readonly #left = new Set<PeerId>();
   /** Faults that each donor told of since it came. */
   readonly #faults = new Map<PeerId, number>();
   #reported = '';
   #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
   #unsaved: TraceRow[] = [];
+  /** Of the newest commit: donors hear of it first. */
+  #untraced: (() => void) | null = null;
 
   constructor(store: Store, name: string, now: () => number) {
     this.#store = store;
@@ -85,7 +87,7 @@ export class RunHistory {
 
   reported(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
     const key = `${epoch} ${step}`;
-    if (key !== this.#reported) this.#reports.clear();
+    if (key !== this.#reported) this.#reports = new Map();
     this.#reported = key;
     this.#reports.set(peer, spans);
   }
@@ -102,12 +104,13 @@ export class RunHistory {
         return;
       }
       case 'storeCommit':
-        this.#trace(effect.record.step, effect.record.plan);
+        this.#traceLater(effect.record.step, effect.record.plan);
         return;
       case 'storeCheckpoint':
         this.add('checkpoint', '', effect.step);
         return;
       case 'rollBack':
+        this.#traceNow();
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
       case 'finished':
@@ -122,10 +125,12 @@ export class RunHistory {
 
   /** Newer than what the store has; the store's own are read there. */
   trace(step: number): TraceRow | null {
+    this.#traceNow();
     return this.#unsaved.findLast((trace) => trace.step <= step) ?? this.#store.trace(this.#name, step);
   }
 
   range(): readonly [number, number] | null {
+    this.#traceNow();
     const stored = this.#store.traceRange(this.#name);
     const [oldest, newest] = [this.#unsaved[0], this.#unsaved.at(-1)];
     if (!oldest || !newest) return stored;
@@ -133,25 +138,44 @@ export class RunHistory {
   }
 
   bubbles(from: number): Map<number, number> {
+    this.#traceNow();
     const all = this.#store.bubbles(this.#name, from);
     for (const { step, bubble } of this.#unsaved) all.set(step, bubble);
     return all;
   }
 
   flush(): void {
+    this.#traceNow();
+    this.#save();
+  }
+
+  #save(): void {
     if (this.#unsaved.length > 0) this.#store.saveTraces(this.#name, this.#unsaved);
     this.#unsaved = [];
   }
 
-  #trace(step: number, epoch: number): void {
+  #traceLater(step: number, epoch: number): void {
+    this.#traceNow();
     const plan = this.#plan?.epoch === epoch ? this.#plan.plan : null;
+    const reports = this.#reports;
     if (plan === null || this.#reported !== `${epoch} ${step}`) return;
-    const timeline = aligned(plan, this.#reports);
+    this.#untraced = () => this.#trace(step, epoch, plan, reports);
+    setImmediate(() => this.#traceNow());
+  }
+
+  #traceNow(): void {
+    const trace = this.#untraced;
+    this.#untraced = null;
+    trace?.();
+    if (this.#unsaved.length >= BATCH) this.#save();
+  }
+
+  #trace(step: number, epoch: number, plan: Plan, reports: ReadonlyMap<PeerId, readonly MeasuredSpan[]>): void {
+    const timeline = aligned(plan, reports);
     if (timeline.length === 0) return;
     const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
     this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(wireSpans(timeline)) });
-    if (this.#unsaved.length >= BATCH) this.flush();
   }
 }
 
