@@ -6,7 +6,8 @@ import { modelFromConfig } from '../swarm/families.ts';
 import { NO_LIMITS } from '../swarm/limits.ts';
 import type { LinkReport, Profile, ReportMessage } from '../swarm/messages.ts';
 import { type Plan, peers, problems } from '../swarm/plan.ts';
-import { AutoPlanner, type KeptProfiles } from './autoPlanner.ts';
+import { AutoPlanner } from './autoPlanner.ts';
+import type { KeptProfiles } from './donorProfiles.ts';
 import { searchInSlices } from './planThread.ts';
 
 const parsed = modelFromConfig({

@@ -2,55 +2,40 @@
  * The plan of the best predicted step time, for whoever is at hand (`--schedule auto`). Its one idea: two clocks. Where a
  * plan is needed at once (the run begins, a member is lost) it is searched for at once and shortly; everything else (a
  * newcomer, a drift, other limits) is judged beside the training, and what is worth the change is proposed to the
- * coordinator, which decides when. Profiles are kept fresh from the run's own spans and links.
+ * coordinator, which decides when.
  */
-
-import { clusterAtHand, sharesOf } from '../swarm/autoplan/atHand.ts';
-import { Drift, isOff } from '../swarm/autoplan/drift.ts';
-import { type Batch, hasTimes, type PeerProfile, returnedProfile, workSeconds } from '../swarm/autoplan/peerProfile.ts';
-import { corrected, SpanWindow, workDone } from '../swarm/autoplan/spans.ts';
+import { isOff } from '../swarm/autoplan/drift.ts';
+import type { PeerProfile } from '../swarm/autoplan/peerProfile.ts';
 import { isWorth, movingSeconds } from '../swarm/autoplan/worth.ts';
-import { type PeerId, peerId, type Result, success } from '../swarm/base.ts';
+import { type PeerId, type Result, success } from '../swarm/base.ts';
 import type { Effect, Proposal } from '../swarm/coordinator/state.ts';
 import type { Limits } from '../swarm/limits.ts';
-import { predictedBytes } from '../swarm/memory.ts';
-import type { LinkReport, PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
-import type { Model } from '../swarm/model.ts';
+import type { PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
 import { type Plan, peers as peersOf } from '../swarm/plan.ts';
-import { type ClusterCosts, type ClusterProblem, clusterCosts } from '../swarm/planner/clusterCosts.ts';
+import { type ClusterCosts, clusterCosts } from '../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../swarm/planner/clusterPlan.ts';
-import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps } from '../swarm/planner/fit.ts';
 import { forecast } from '../swarm/planner/forecast.ts';
+import { DonorProfiles, type DonorProfilesOptions } from './donorProfiles.ts';
 import { planAtOnce } from './planSearch.ts';
 import type { PlanSearch } from './planThread.ts';
 
-/** Getting ready, until it was measured: kernels compile, links open. */
+/** Getting ready, until it was measured: kernels compile, links open. Longer ones were waits for something else. */
 const PREPARE_SECONDS = 3;
+const MOST_PREPARE_SECONDS = 20;
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
 const STEPS_KEPT = 32;
-/** Every GPU that passes the admission has so much. */
-const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
 
-export interface AutoPlannerOptions {
-  readonly model: Model;
-  readonly batch: Batch;
+export interface AutoPlannerOptions extends DonorProfilesOptions {
   /** Milliseconds. */
   readonly now: () => number;
   /** At length, beside everything else. */
   readonly search: PlanSearch;
   /** What the search holds is not needed any more. */
   readonly release?: () => void;
-  /** What donors measured on their last visits. */
-  readonly kept?: KeptProfiles;
   /** It keeps profiles and predicts, but changes no plan. */
   readonly onlyPredicts?: boolean;
-}
-
-export interface KeptProfiles {
-  profile(donor: string): PeerProfile | null;
-  save(donor: string, profile: PeerProfile): void;
 }
 
 /** The run, as far as its planner sees it. */
@@ -71,22 +56,9 @@ export interface PlannerHost {
 
 export type Planning = NonNullable<Snapshot['planning']>;
 
-interface Known {
-  /** By which it is remembered. */
-  readonly donor: string | null;
-  profile: PeerProfile;
-  limits: Limits;
-  readonly spans: SpanWindow;
-  /** As the plan in force was made, or looked at last. */
-  planned: PeerProfile;
-  expected: ReturnType<typeof workSeconds> | null;
-}
-
 export class AutoPlanner {
   readonly #options: AutoPlannerOptions;
-  readonly #donors = new Map<PeerId, Known>();
-  readonly #links = new Map<PeerId, readonly LinkReport[]>();
-  readonly #drift = new Drift();
+  readonly #profiles: DonorProfiles;
   /** Why each plan that came out of a search is as it is. */
   readonly #answers = new WeakMap<Plan, ClusterPlan>();
   /** Plans that were searched for at length. */
@@ -101,19 +73,20 @@ export class AutoPlanner {
   #prepareSeconds = PREPARE_SECONDS;
   #steps: number[] = [];
 
-  /** What the admission tries at most: the whole model on one donor. */
-  readonly #wholeBytes: number;
-
   constructor(options: AutoPlannerOptions) {
     this.#options = options;
-    const { model, batch } = options;
-    const alone = peerId('alone');
-    const whole = equalSplit(model, batch.samples, [alone]);
-    this.#wholeBytes = predictedBytes(model, whole, alone, batch.sequence);
+    this.#profiles = new DonorProfiles(options);
   }
 
   attach(host: PlannerHost): void {
     this.#host = host;
+  }
+
+  /** Nothing is judged any more. */
+  close(): void {
+    this.#profiles.keepAll();
+    this.#host = null;
+    this.#options.release?.();
   }
 
   /** For the operator; null before the first plan. */
@@ -125,22 +98,12 @@ export class AutoPlanner {
 
   /** As it is known by now. */
   profile(peer: PeerId): PeerProfile | null {
-    const known = this.#donors.get(peer);
-    return known ? this.#fresh(known) : null;
+    return this.#profiles.profile(peer);
   }
 
-  /** Before the coordinator hears of it. A donor that is remembered starts from its last numbers. */
+  /** Before the coordinator hears of it. `donor`: by which it is remembered. */
   measured(peer: PeerId, profile: Profile, limits: Limits, donor: string | null): void {
-    const last = (donor !== null && this.#options.kept?.profile(donor)) || null;
-    const returned = returnedProfile({ ...profile, memoryBytes: this.#memory(profile, limits) }, last);
-    this.#donors.set(peer, {
-      donor,
-      profile: returned,
-      planned: returned,
-      limits,
-      spans: new SpanWindow(),
-      expected: null,
-    });
+    this.#profiles.measured(peer, profile, limits, donor);
     this.#atOnce = null;
     this.consider(`${peer} joins`);
   }
@@ -148,50 +111,32 @@ export class AutoPlanner {
   /** Before the coordinator hears of it. */
   heard(peer: PeerId, message: PeerMessage): void {
     const { type } = message;
-    if (type === 'limits') this.#limited(peer, message.limits);
+    if (type === 'limits' && this.#profiles.limited(peer, message.limits)) this.consider(`${peer} has other limits`);
     if (type === 'report') this.#reported(peer, message);
     if (type === 'pause' || type === 'resume' || type === 'leave') this.consider(`${peer} said ${type}`);
   }
 
-  #limited(peer: PeerId, limits: Limits): void {
-    const known = this.#donors.get(peer);
-    if (!known) return;
-    known.limits = limits;
-    known.spans.clear();
-    this.consider(`${peer} has other limits`);
+  #reported(peer: PeerId, { epoch, spans, links = [] }: ReportMessage): void {
+    this.#profiles.linked(peer, links);
+    const plan = this.#host?.planned().plan;
+    if (!plan || epoch !== this.#planning?.epoch) return;
+    const drifted = this.#profiles.worked(peer, plan, spans);
+    if (drifted !== null)
+      this.consider(`${peer} takes ${Math.round(100 * drifted)} % of the time that it was planned with`);
   }
 
+  /** Before the coordinator hears of it. */
   gone(peer: PeerId): void {
-    this.#keep(this.#donors.get(peer));
-    this.#donors.delete(peer);
-    this.#links.delete(peer);
+    this.#profiles.gone(peer);
     this.#atOnce = null;
     this.consider(`${peer} is gone`);
-  }
-
-  /** A report under the plan in force. */
-  #reported(peer: PeerId, { epoch, spans, links = [] }: ReportMessage): void {
-    const known = this.#donors.get(peer);
-    const plan = this.#host?.planned().plan;
-    this.#links.set(peer, links);
-    if (!known || !plan || epoch !== this.#planning?.epoch) return;
-    known.spans.add(workDone(plan, peer, spans));
-    const { expected } = known;
-    if (expected === null) return;
-    let [took, should] = [0, 0];
-    for (const work of known.spans.typical(known.limits.speed < 1)) {
-      took += work.seconds;
-      should += expected(work);
-    }
-    if (this.#drift.step(peer, took, should))
-      this.consider(`${peer} takes ${Math.round((100 * took) / should)} % of the time that it was planned with`);
   }
 
   /** What the coordinator asks for is about to be done. */
   performing(effect: Effect): void {
     if (effect.type === 'storeEpoch') this.#began(effect.epoch, effect.plan, effect.reason);
     if (effect.type === 'send' && effect.message.type === 'start') this.#started();
-    if (effect.type === 'storeCheckpoint') for (const known of this.#donors.values()) this.#keep(known);
+    if (effect.type === 'storeCheckpoint') this.#profiles.keepAll();
     if (effect.type !== 'storeCommit') return;
     this.#steps = [...this.#steps, effect.record.seconds].slice(-STEPS_KEPT);
     if ((effect.record.step + 1) % LOOK_EVERY_STEPS === 0) this.#lookAtLinks();
@@ -215,28 +160,26 @@ export class AutoPlanner {
     });
   }
 
-  /** Nothing is judged any more. */
-  close(): void {
-    for (const known of this.#donors.values()) this.#keep(known);
-    this.#host = null;
-    this.#options.release?.();
-  }
-
-  /** For its next visit: what its spans said. */
-  #keep(known: Known | undefined): void {
-    if (!known || known.donor === null) return;
-    const profile = this.#fresh(known);
-    if (profile.ratios.length > 0) this.#options.kept?.save(known.donor, profile);
-  }
-
   /** Resolves when nothing is being judged. */
   async settled(): Promise<void> {
     while (this.#judging !== null) await this.#judging;
   }
 
+  /** Seconds of a step, by what is known now (or was, when the plan was made); null where a member measured nothing. */
+  predicted(plan: Plan, as: 'now' | 'planned' = 'now'): number | null {
+    const members = peersOf(plan);
+    const costs = clusterCosts(this.#profiles.problem(members, new Map(), as));
+    return costs.peers.length < members.length ? null : forecast(costs, plan).stepSeconds;
+  }
+
+  /** Of those among them who have measured anything. */
+  costs(peers: readonly PeerId[]): ClusterCosts {
+    return clusterCosts(this.#profiles.problem(peers));
+  }
+
   #search(peers: readonly PeerId[], caps: MemoryCaps): Result<Plan> {
     const { model, batch, now } = this.#options;
-    const problem = this.#problem(peers, caps);
+    const problem = this.#profiles.problem(peers, caps);
     // Nobody of them has measured anything: they are taken for equals.
     if (problem.cluster.peers.length === 0) return fittingSplit({ model, batch, peers, caps, options: {} });
     const found = planAtOnce(problem, now);
@@ -245,38 +188,8 @@ export class AutoPlanner {
     return success(found.value.plan);
   }
 
-  #problem(
-    peers: readonly PeerId[],
-    caps: MemoryCaps = new Map(),
-    profileOf = (known: Known) => this.#fresh(known),
-  ): ClusterProblem {
-    const { model, batch } = this.#options;
-    const donors = peers.flatMap((peer) => {
-      const known = this.#donors.get(peer);
-      if (!known) return [];
-      const profile = profileOf(known);
-      const memoryBytes = Math.min(profile.memoryBytes, caps.get(peer) ?? Number.POSITIVE_INFINITY);
-      return { peer, profile: { ...profile, memoryBytes }, limits: known.limits };
-    });
-    return { model, batch, cluster: clusterAtHand(donors, this.#links), shares: sharesOf(donors) };
-  }
-
-  /** What it tried is all it has only where it could not have it: the whole model may need less than any GPU has. */
-  #memory({ memoryBytes }: Profile, { memoryBytes: cap }: Limits): number {
-    const wanted = Math.min(this.#wholeBytes, cap ?? Number.POSITIVE_INFINITY);
-    return memoryBytes >= wanted ? Math.max(memoryBytes, LEAST_MEMORY_BYTES) : memoryBytes;
-  }
-
-  /** With what its newest spans say. */
-  #fresh(known: Known): PeerProfile {
-    const typical = known.spans.typical(known.limits.speed < 1);
-    if (typical.length > 0 && hasTimes(known.profile))
-      known.profile = corrected(this.#options.model, this.#options.batch, known.profile, typical);
-    return known.profile;
-  }
-
   async #judgeAll(): Promise<void> {
-    await Promise.resolve();
+    await Promise.resolve(); // the coordinator hears of the same thing first
     while (this.#reasons.length > 0) {
       const reason = [...new Set(this.#reasons)].join('; ');
       this.#reasons = [];
@@ -287,26 +200,26 @@ export class AutoPlanner {
   async #judge(reason: string): Promise<void> {
     const host = this.#host;
     if (!host) return;
-    const { model, search } = this.#options;
     this.#atOnce = null;
     const { offer, plan } = host.planned();
-    const problem = this.#problem(offer);
+    const problem = this.#profiles.problem(offer);
     // Where a member goes, the next plan is made at once, and judged when it has begun.
     const isLeft = plan === null || peersOf(plan).some((peer) => !offer.includes(peer));
     if (plan === null || isLeft || problem.cluster.peers.length === 0) return;
-    const found = await search(problem);
+    const found = await this.#options.search(problem);
     if (this.#host === null) return;
     const after = host.planned();
     if (after.plan !== plan || after.offer.join() !== offer.join()) {
       this.#reasons.push(reason);
       return;
     }
-    if (!found.ok) return;
-    const next = found.value;
-    const costs = clusterCosts(problem);
+    if (found.ok) this.#decide(host, reason, plan, clusterCosts(problem), found.value);
+  }
+
+  #decide(host: PlannerHost, reason: string, plan: Plan, costs: ClusterCosts, next: ClusterPlan): void {
     const nowSeconds = forecast(costs, plan).stepSeconds;
     const nextSeconds = next.predicted.stepSeconds;
-    const costSeconds = this.#prepareSeconds + movingSeconds(model, costs, plan, next.plan);
+    const costSeconds = this.#prepareSeconds + movingSeconds(costs.model, costs, plan, next.plan);
     const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
     const numbers = `a step takes ${short(nextSeconds)} s instead of ${short(nowSeconds)} s, the change ${short(costSeconds)} s`;
     const verdict = worth
@@ -315,55 +228,29 @@ export class AutoPlanner {
     host.log('info', `${verdict}.`);
     this.#answers.set(next.plan, next);
     this.#judged.add(next.plan);
-    this.#rebase(plan, nowSeconds, verdict);
+    this.#profiles.rebase(plan);
+    if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds: nowSeconds, verdict };
     host.propose(worth ? { plan: next.plan, reason: verdict } : null);
   }
 
-  /** From now on drift is measured against what is known now. */
-  #rebase(plan: Plan, seconds: number | null, verdict: string): void {
-    const { model, batch } = this.#options;
-    this.#drift.clear();
-    for (const peer of peersOf(plan)) {
-      const known = this.#donors.get(peer);
-      if (!known) continue;
-      known.planned = this.#fresh(known);
-      known.expected = hasTimes(known.planned) ? workSeconds(model, batch, known.planned) : null;
-    }
-    if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds: seconds, verdict };
-  }
-
   #began(epoch: number, plan: Plan, reason: string): void {
-    for (const known of this.#donors.values()) {
-      this.#fresh(known);
-      known.spans.clear();
-    }
+    this.#profiles.begin();
+    this.#profiles.rebase(plan);
     this.#atOnce = null;
     this.#steps = [];
     this.#begunMs = this.#options.now();
     const predictedSeconds = this.predicted(plan);
-    const { reasons = [], idle = [] } = this.#answers.get(plan) ?? {};
-    const words = [...reasons, ...idle.map((one) => `${one.peer} is left idle: ${one.reason}.`)];
-    this.#planning = { epoch, reason, predictedSeconds, measuredSeconds: null, reasons: words, verdict: null };
-    this.#rebase(plan, predictedSeconds, reason);
+    const { reasons: why = [], idle = [] } = this.#answers.get(plan) ?? {};
+    const reasons = [...why, ...idle.map((one) => `${one.peer} is left idle: ${one.reason}.`)];
+    const verdict = this.#planning?.verdict ?? null;
+    this.#planning = { epoch, reason, predictedSeconds, measuredSeconds: null, reasons, verdict };
     if (!this.#judged.has(plan)) this.consider('a plan was needed at once');
-    this.#host?.record(JSON.stringify({ epoch, schedule: plan.schedule, predictedSeconds, reasons: words }));
-  }
-
-  /** Seconds of a step, by what is known now; null where a member has measured nothing. */
-  predicted(plan: Plan, profileOf?: (known: Known) => PeerProfile): number | null {
-    const members = peersOf(plan);
-    const costs = this.costs(members, profileOf);
-    return costs.peers.length < members.length ? null : forecast(costs, plan).stepSeconds;
-  }
-
-  /** Of those among them who have measured anything. */
-  costs(peers: readonly PeerId[], profileOf?: (known: Known) => PeerProfile): ClusterCosts {
-    return clusterCosts(this.#problem(peers, new Map(), profileOf));
+    this.#host?.record(JSON.stringify({ epoch, schedule: plan.schedule, predictedSeconds, reasons }));
   }
 
   #started(): void {
     if (this.#begunMs === null) return;
-    this.#prepareSeconds = (this.#options.now() - this.#begunMs) / 1_000;
+    this.#prepareSeconds = Math.min(MOST_PREPARE_SECONDS, (this.#options.now() - this.#begunMs) / 1_000);
     this.#begunMs = null;
   }
 
@@ -371,7 +258,7 @@ export class AutoPlanner {
     const plan = this.#host?.planned().plan;
     const expected = this.#planning?.predictedSeconds ?? null;
     if (!plan || expected === null) return;
-    const seconds = this.predicted(plan, ({ planned }) => planned);
+    const seconds = this.predicted(plan, 'planned');
     if (seconds !== null && isOff(seconds, expected))
       this.consider('links are others than those that were planned with');
   }
