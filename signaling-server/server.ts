@@ -16,7 +16,7 @@ import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { batchOf, modelOf } from '../swarm/runFile.ts';
 import { type Access, isSameOrigin } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
-import type { KeptProfiles } from './autoPlanner.ts';
+import type { KeptProfiles } from './donorProfiles.ts';
 import { parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
