@@ -13,7 +13,7 @@ const server = spawn(process.execPath, [
   here('../dist/server/cli.js'),
   'serve',
   here('golden/gpt2-long/run.json'),
-  ...['--data-dir', folder, '--port', '0'],
+  ...['--data-dir', folder, '--port', '0', '--schedule', 'gpipe'],
 ]);
 const { donorUrl, operatorUrl } = await new Promise((resolve) => {
   let text = '';

@@ -116,7 +116,7 @@ function memory(pid) {
 }
 
 function startServer(run) {
-  const words = ['serve', run, '--port', '0', '--data-dir', join(folder, 'data')];
+  const words = ['serve', run, '--schedule', 'gpipe', '--port', '0', '--data-dir', join(folder, 'data')];
   const server = spawn(process.execPath, [COMMAND, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
   process.on('exit', () => server.kill('SIGKILL'));
   const url = new Promise((resolve, reject) => {

@@ -14,6 +14,7 @@ import type { PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/mes
 import { type Plan, peers as peersOf } from '../swarm/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../swarm/planner/clusterPlan.ts';
+import { donorCapacity } from '../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps } from '../swarm/planner/fit.ts';
 import { forecast } from '../swarm/planner/forecast.ts';
 import { DonorProfiles, type DonorProfilesOptions } from './donorProfiles.ts';
@@ -181,7 +182,8 @@ export class AutoPlanner {
     const { model, batch, now } = this.#options;
     const problem = this.#profiles.problem(peers, caps);
     // Nobody of them has measured anything: they are taken for equals.
-    if (problem.cluster.peers.length === 0) return fittingSplit({ model, batch, peers, caps, options: {} });
+    if (problem.cluster.peers.length === 0)
+      return fittingSplit({ model, batch, peers: peers.slice(0, donorCapacity(model)), caps, options: {} });
     const found = planAtOnce(problem, now);
     if (!found.ok) return found;
     this.#answers.set(found.value.plan, found.value);
