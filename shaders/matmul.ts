@@ -16,11 +16,19 @@ import {
   productTensors,
 } from './family/product.ts';
 import { softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
+import type { GpuRow, SoftwareRow } from './family/tiles.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Variant } from './kernel.ts';
+
+/** What the tuning tries in place of the table's choice. */
+export interface Tried {
+  readonly software?: Pick<SoftwareRow, 'depth'>;
+  readonly gpu?: Pick<GpuRow, 'side' | 'depth'>;
+}
 
 export interface MatmulForm {
   readonly layout: Layout;
   readonly epilogue?: Epilogue;
+  readonly tried?: Tried;
 }
 
 /** gelu_new(x) = ½x(1 + tanh(√(2/π)(x + 0.044715x³))): Hugging Face's name for GPT-2's activation. */
@@ -61,13 +69,20 @@ function sizes(epilogue: Epilogue, dims: Dims): Record<string, number> {
   return Object.fromEntries(productTensors(epilogue).map(({ name }) => [name, all[name] ?? 0]));
 }
 
-function variantOf(layout: Layout, epilogue: Epilogue, family: AdapterFamily, dims: Dims): Variant {
+/** The product as its text sees it: what varies with the micro-batch is a run-time dim. */
+export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims): Product {
   const { M, N, K } = shapeOf(dims);
-  const product: Product =
-    layout === 'TN' ? { layout, epilogue, m: M, n: N, k: 'runtime' } : { layout, epilogue, m: 'runtime', n: N, k: K };
+  return layout === 'TN'
+    ? { layout, epilogue, m: M, n: N, k: 'runtime' }
+    : { layout, epilogue, m: 'runtime', n: N, k: K };
+}
+
+function variantOf({ layout, epilogue = {}, tried = {} }: MatmulForm, family: AdapterFamily, dims: Dims): Variant {
+  const { M, N, K } = shapeOf(dims);
+  const product = productOf(layout, epilogue, dims);
   const form = ['matmul', family, layout, ...epilogueNames(epilogue), layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`];
   if (family === 'software') {
-    const tile = softwareTile(product, K);
+    const tile = softwareTile(product, K, tried.software);
     return {
       key: [...form, `${tile.depth}x${tile.vectors * 16}`].join(' '),
       code: softwareText(product, tile),
@@ -76,7 +91,7 @@ function variantOf(layout: Layout, epilogue: Epilogue, family: AdapterFamily, di
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
-  const tile = gpuTile(product, M);
+  const tile = gpuTile(product, M, tried.gpu);
   return {
     key: [...form, `${tile.rows}x${tile.columns}x${tile.depth}`].join(' '),
     code: gpuText(product, tile),
@@ -125,7 +140,7 @@ function fill(arrays: Arrays, dims: Dims, random: Random): void {
 /** Every remainder: of four (vec4 or scalar rows), of a panel (64 and 128 steps, 32 columns), of a tile (32 and 64). */
 const CASES: readonly Shape[] = [
   { M: 1, N: 1, K: 1 },
-  { M: 37, N: 60, K: 200 },
+  { M: 37, N: 132, K: 200 },
   { M: 5, N: 37, K: 257 },
   { M: 9, N: 36, K: 37 },
   { M: 130, N: 37, K: 36 },
@@ -143,7 +158,8 @@ export function matmul(form: MatmulForm): Kernel {
   return kernel;
 }
 
-function makeMatmul({ layout, epilogue = {} }: MatmulForm): Kernel {
+function makeMatmul(form: MatmulForm): Kernel {
+  const { layout, epilogue = {} } = form;
   checkEpilogue(layout, epilogue);
   return {
     name: ['matmul', layout, ...epilogueNames(epilogue)].join('.'),
@@ -154,7 +170,7 @@ function makeMatmul({ layout, epilogue = {} }: MatmulForm): Kernel {
       { name: 'K', type: 'u32' },
     ],
     sizes: (dims) => sizes(epilogue, dims),
-    variant: (family, dims) => variantOf(layout, epilogue, family, dims),
+    variant: (family, dims) => variantOf(form, family, dims),
     cpu: (arrays, dims) => reference(layout, epilogue, arrays, dims),
     cases: CASES.map((shape) => ({ ...shape })),
     fill,

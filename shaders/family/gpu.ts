@@ -10,11 +10,9 @@
  */
 import { component, declarations, dimText, indent, plus, range, type VectorWidth, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
+import { GPU_ROWS, type GpuRow, rowFor } from './tiles.ts';
 
 const PER_INVOCATION = 4;
-const DEPTH = 16;
-/** From so many large tiles on, a GPU is kept busy by them; below that small ones spread the work further. */
-const LARGE_TILES_WANTED = 64;
 
 export interface GpuTile {
   readonly rows: number;
@@ -22,9 +20,16 @@ export interface GpuTile {
   readonly depth: number;
 }
 
-export function gpuTile({ n, k }: Product, m: number): GpuTile {
-  const side = Math.ceil(m / 64) * Math.ceil(n / 64) >= LARGE_TILES_WANTED ? 64 : 32;
-  return { rows: side, columns: side, depth: k === 'runtime' ? DEPTH : Math.min(DEPTH, Math.ceil(k / 4) * 4) };
+/** Tiles of 64×64 elements in C: what the table goes by. */
+export const largeTiles = (m: number, n: number): number => Math.ceil(m / 64) * Math.ceil(n / 64);
+
+/** `m` is the actual M, `side` and `deepest` the table's choice or what is tuned. */
+export function gpuTile(
+  { layout, n, k }: Product,
+  m: number,
+  { side, depth: deepest }: Pick<GpuRow, 'side' | 'depth'> = rowFor(GPU_ROWS, layout, largeTiles(m, n)),
+): GpuTile {
+  return { rows: side, columns: side, depth: k === 'runtime' ? deepest : Math.min(deepest, Math.ceil(k / 4) * 4) };
 }
 
 export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [number, number, number] => [

@@ -15,13 +15,11 @@
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
 import { aRow, component, declarations, dimText, indent, known, plus, range, type Widths, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
+import { rowFor, SOFTWARE_ROWS, type SoftwareRow } from './tiles.ts';
 
 /** Four columns for each lane. */
 const VECTOR_COLUMNS = 4 * LANES;
-/** Deeper panels read and write C less often; compile time grows faster than the depth. */
-const DEEPEST_PANEL = 128;
-/** A product of so few weights is done sooner than a deeper panel is compiled. */
-const FEW_WEIGHTS = 128 * 128;
+/** For TN, where K is a run-time dim, there are two texts: the deep one where it wastes nothing. */
 const SHALLOW_PANEL = 64;
 
 export interface SoftwareTile {
@@ -58,17 +56,21 @@ function softwareWidths(product: Product): Widths {
 }
 
 /** Elements of the matrix that does not vary with the micro-batch. */
-function weights({ m, n, k }: Product): number {
+export function weights({ m, n, k }: Product): number {
   const rows = k === 'runtime' ? m : k;
   return rows === 'runtime' ? Number.POSITIVE_INFINITY : rows * n;
 }
 
-/** `k` is the actual K. For TN, where it is a run-time dim, there are two texts: the deep one where it wastes nothing. */
-export function softwareTile(product: Product, k: number): SoftwareTile {
+/** `k` is the actual K, `deepest` the table's choice or the one that is tuned. */
+export function softwareTile(
+  product: Product,
+  k: number,
+  { depth: deepest }: Pick<SoftwareRow, 'depth'> = rowFor(SOFTWARE_ROWS, product.layout, weights(product)),
+): SoftwareTile {
   const vectors = product.n <= VECTOR_COLUMNS ? 1 : 2;
-  const deepest = weights(product) <= FEW_WEIGHTS ? SHALLOW_PANEL : DEEPEST_PANEL;
   if (product.k === 'runtime') {
-    return { depth: Math.ceil(k / SHALLOW_PANEL) % 2 === 0 ? deepest : SHALLOW_PANEL, vectors };
+    const isEven = Math.ceil(k / SHALLOW_PANEL) % 2 === 0;
+    return { depth: isEven ? deepest : Math.min(deepest, SHALLOW_PANEL), vectors };
   }
   const step = LANES * softwareWidths(product).a;
   const panels = Math.ceil(k / deepest);

@@ -5,6 +5,7 @@ import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { BENCH_SIZES, type BenchSize } from '../../web/src/bench/sizes.ts';
 import { benchStepKernels, type StepKernel, type StepKernels } from '../../web/src/bench/stepKernels.ts';
+import { type Tuned, tuneProducts } from '../../web/src/bench/tune.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -16,6 +17,7 @@ const isSize = (name: string): name is BenchSize => SIZES.some((size) => size ==
 interface KernelsOptions {
   readonly adapter: BenchAdapter;
   readonly step?: readonly BenchSize[];
+  readonly tune?: boolean;
   readonly json?: boolean;
 }
 
@@ -24,6 +26,7 @@ export function addKernelsBench(bench: Command): void {
     .command('kernels')
     .description('time, rate and error against the CPU reference of every kernel')
     .option('--step <sizes>', `in the shapes of a training step: ${SIZES.join(',')}`, sizesOf)
+    .option('--tune', 'try every tile of the product in the shapes of --step (all of them), and print the table anew')
     .addOption(adapterOption())
     .option('--json', 'one JSON document on standard output')
     .action(kernels);
@@ -36,7 +39,8 @@ function sizesOf(text: string): BenchSize[] {
   });
 }
 
-async function kernels({ adapter, step, json }: KernelsOptions): Promise<void> {
+async function kernels({ adapter, step, tune, json }: KernelsOptions): Promise<void> {
+  if (tune) return tuneTiles(adapter, step ?? SIZES, json === true);
   const { cases, steps } = await (adapter === 'browser' ? measureInBrowser(step) : measureInDawn(adapter, step));
   if (json) console.log(JSON.stringify(step ? { steps } : { kernels: cases }));
   else {
@@ -49,6 +53,39 @@ async function kernels({ adapter, step, json }: KernelsOptions): Promise<void> {
   }
   // Dawn's threads would keep the process alive.
   if (adapter !== 'browser') process.exit(0);
+}
+
+async function tuneTiles(adapter: BenchAdapter, sizes: readonly BenchSize[], json: boolean): Promise<void> {
+  const tuned =
+    adapter === 'browser'
+      ? await inBrowser(
+          async () => null,
+          (page) =>
+            page.evaluate(
+              (asked) => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.tune(asked),
+              sizes,
+            ),
+        )
+      : await tuneProducts(need(await openDawn(driverOf(adapter)), failed), sizes);
+  if (json) console.log(JSON.stringify(tuned));
+  else printTuned(tuned);
+  if (adapter !== 'browser') process.exit(0);
+}
+
+function printTuned({ family, candidates, shapes, rows }: Tuned): void {
+  const names = candidates.map((candidate) => shapeOf(candidate));
+  console.log(`${family} kernels: milliseconds now; ${names.join('; ')}`);
+  for (const { layout, dims, size, ms, nowMs } of shapes) {
+    const cells = ms.map((one) => one.toFixed(3).padStart(9));
+    console.log(
+      `${layout} ${shapeOf(dims).padEnd(28)} size ${String(size).padEnd(8)} ${nowMs.toFixed(3).padStart(9)}; ${cells.join('; ')}`,
+    );
+  }
+  console.log(`\n// shaders/family/tiles.ts, ${family === 'software' ? 'SOFTWARE_ROWS' : 'GPU_ROWS'}`);
+  for (const { layouts, from, candidate } of rows) {
+    const choice = Object.entries(candidates[candidate]).map(([name, value]) => `${name}: ${value}`);
+    console.log(`{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${choice.join(', ')} },`);
+  }
 }
 
 interface Measured {

@@ -6,12 +6,14 @@ import type { BenchSize } from './sizes.ts';
 import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
 import { benchStepKernels, type StepKernels } from './stepKernels.ts';
 import { type TransportBenchResult, TransportEnd } from './transport.ts';
+import { type Tuned, tuneProducts } from './tune.ts';
 
 export interface BenchPage {
   /** `weights`: folder of the page's server with one file of floats a block; null: drawn from a seed. */
   step(bench: StepBench, weights: string | null): Promise<StepBenchResult>;
   kernels(): Promise<KernelBench[]>;
   stepKernels(size: BenchSize): Promise<StepKernels>;
+  tune(sizes: readonly BenchSize[]): Promise<Tuned>;
   /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
   openTransport(initiator: boolean): void;
   transportSignalled(way: 'link' | 'bare', data: string): Promise<void>;
@@ -45,6 +47,7 @@ const page: BenchPage = {
     ),
   kernels: async () => benchKernels(await open()),
   stepKernels: async (size) => benchStepKernels(await open(), size),
+  tune: async (sizes) => tuneProducts(await open(), sizes),
   openTransport: (initiator) => {
     const { shoalSignal } = globalThis as unknown as { readonly shoalSignal: Signal };
     transport = new TransportEnd(initiator, shoalSignal);

@@ -4,6 +4,7 @@
  * compared with its CPU reference in the same widths and few rows, as the admission does it.
  */
 import { adamw } from '../../../shaders/adamw.ts';
+import type { Layout } from '../../../shaders/family/product.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
@@ -15,7 +16,7 @@ import { program } from '../../../swarm/program.ts';
 import type { OpenDevice } from '../gpu/device.ts';
 import type { Dispatch } from '../gpu/operations.ts';
 import { workOf } from '../gpu/work.ts';
-import { BENCH_SIZES, type BenchSize } from './sizes.ts';
+import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
 import { benchConfig } from './step.ts';
 import { type Peaks, peaks, timeKernel } from './timing.ts';
 
@@ -93,6 +94,23 @@ export async function benchStepKernels(opened: OpenDevice, name: BenchSize): Pro
     .map((row): StepKernel => ({ ...row, share: (row.calls * row.ms) / total, ofBest: ofBest(row) }))
     .toSorted((a, b) => b.share - a.share);
   return { size: name, peaks: best, kernels };
+}
+
+/** The products of these steps without their epilogues, each shape once. */
+export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { layout: Layout; dims: Dims }[] {
+  const found = new Map<string, { layout: Layout; dims: Dims }>();
+  for (const name of names) {
+    const size: NamedSize = BENCH_SIZES[name];
+    const model = modelFromConfig(benchConfig(size));
+    if (!model.ok) throw new Error(model.reason);
+    for (const { kernel, dims } of dispatchesOf(device, model.value, size.batch, size.sequence)) {
+      const [, layout] = /^matmul\.(NN|NT|TN)/.exec(kernel.name) ?? [];
+      if (layout === 'NN' || layout === 'NT' || layout === 'TN') {
+        found.set(`${layout} ${JSON.stringify(dims)}`, { layout, dims });
+      }
+    }
+  }
+  return [...found.values()];
 }
 
 /** What one micro-batch of the whole model and one update dispatch: each shape once, with how often it comes. */

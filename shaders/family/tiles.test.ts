@@ -1,0 +1,44 @@
+/** The table of tiles: every row is met by a case of the product, which is compared with its CPU reference. */
+import { describe, expect, test } from 'vitest';
+import { matmul, productOf } from '../matmul.ts';
+import { gpuTile, largeTiles } from './gpu.ts';
+import type { Layout } from './product.ts';
+import { softwareTile, weights } from './software.ts';
+import { GPU_CANDIDATES, GPU_ROWS, rowFor, SOFTWARE_CANDIDATES, SOFTWARE_ROWS } from './tiles.ts';
+
+const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
+
+describe.each(LAYOUTS)('%s', (layout) => {
+  const { cases } = matmul({ layout });
+  const products = cases.map((dims) => productOf(layout, {}, dims));
+
+  test('every row that a product of this layout may get is tried by a case', () => {
+    const software = new Set(products.map((product) => rowFor(SOFTWARE_ROWS, layout, weights(product))));
+    const gpu = new Set(cases.map(({ M, N }) => rowFor(GPU_ROWS, layout, largeTiles(M, N))));
+    expect([...software].length).toBe(SOFTWARE_ROWS.filter(({ layouts }) => layouts.includes(layout)).length);
+    expect([...gpu].length).toBe(GPU_ROWS.filter(({ layouts }) => layouts.includes(layout)).length);
+  });
+
+  test('a size has one row, the smallest has one too, and a tile never exceeds what its row says', () => {
+    for (const rows of [SOFTWARE_ROWS, GPU_ROWS]) {
+      const own = rows.filter(({ layouts }) => layouts.includes(layout)).map(({ from }) => from);
+      expect(own.at(-1)).toBe(0);
+      expect(own).toEqual(own.toSorted((a, b) => b - a));
+    }
+    cases.forEach(({ M, K }, index) => {
+      expect(softwareTile(products[index], K).depth).toBeLessThanOrEqual(128);
+      expect(gpuTile(products[index], M).rows).toBeLessThanOrEqual(64);
+    });
+  });
+
+  test('what the tuning tries is another text of the same product', () => {
+    const dims = { M: 512, N: 512, K: 512 };
+    const keys = [
+      ...SOFTWARE_CANDIDATES.map((software) => matmul({ layout, tried: { software } }).variant('software', dims).key),
+      ...GPU_CANDIDATES.map((gpu) => matmul({ layout, tried: { gpu } }).variant('gpu', dims).key),
+    ];
+    expect(new Set(keys).size).toBe(SOFTWARE_CANDIDATES.length + GPU_CANDIDATES.length);
+    expect(keys).toContain(matmul({ layout }).variant('software', dims).key);
+    expect(keys).toContain(matmul({ layout }).variant('gpu', dims).key);
+  });
+});

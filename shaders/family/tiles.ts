@@ -1,0 +1,58 @@
+/**
+ * Which tile a product of some shape gets: data, and the only place of the choice. A pure function of (family, shape), so
+ * that every donor of an adapter makes the same bits, whatever else its machine does; it is never the outcome of a timing
+ * in a tab. `shoal bench kernels --tune` measures the candidates on an adapter and prints these rows anew; they are
+ * written here by hand, and every row is tried against the CPU reference by the product's cases.
+ */
+import type { Layout } from './product.ts';
+
+/** For the layouts and sizes from `from` on; of a family's rows the first that fits counts. */
+interface Row {
+  readonly layouts: readonly Layout[];
+  readonly from: number;
+}
+
+/** `from`: elements of the matrix that does not vary with the micro-batch. */
+export interface SoftwareRow extends Row {
+  /** Most steps of K in a panel. Deeper ones read and write C less often; compile time grows faster than the depth. */
+  readonly depth: number;
+}
+
+/** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */
+export interface GpuRow extends Row {
+  readonly side: number;
+  readonly depth: number;
+}
+
+const ALL: readonly Layout[] = ['NN', 'NT', 'TN'];
+
+/** SwiftShader, two cores, 2026-11-21. A product of few weights is done sooner than a deep panel is compiled. */
+export const SOFTWARE_ROWS: readonly SoftwareRow[] = [
+  { layouts: ALL, from: 128 * 128 + 1, depth: 128 },
+  { layouts: ALL, from: 0, depth: 64 },
+];
+
+/** No GPU has been measured: what other trainers found best on several (64×64×16, and less where the grid is small). */
+export const GPU_ROWS: readonly GpuRow[] = [
+  { layouts: ALL, from: 64, side: 64, depth: 16 },
+  { layouts: ALL, from: 0, side: 32, depth: 16 },
+];
+
+/** What the tuning tries. */
+export const SOFTWARE_CANDIDATES: readonly Pick<SoftwareRow, 'depth'>[] = [
+  { depth: 32 },
+  { depth: 64 },
+  { depth: 128 },
+];
+export const GPU_CANDIDATES: readonly Pick<GpuRow, 'side' | 'depth'>[] = [
+  { side: 32, depth: 8 },
+  { side: 32, depth: 16 },
+  { side: 64, depth: 8 },
+  { side: 64, depth: 16 },
+];
+
+export function rowFor<R extends Row>(rows: readonly R[], layout: Layout, size: number): R {
+  const found = rows.find((row) => row.layouts.includes(layout) && size >= row.from);
+  if (!found) throw new Error(`invariant violated: the table has no tile for ${layout} of size ${size}`);
+  return found;
+}

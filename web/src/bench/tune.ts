@@ -1,0 +1,100 @@
+/**
+ * Tuning of the product's tiles: every candidate at every product of the named steps, on this adapter, and the rows of
+ * shaders/family/tiles.ts that would do best. Rounds go through the candidates in turn, so that a slow phase of the machine
+ * meets them all; nothing in a tab ever chooses by such a timing.
+ */
+import { largeTiles } from '../../../shaders/family/gpu.ts';
+import type { Layout } from '../../../shaders/family/product.ts';
+import { weights } from '../../../shaders/family/software.ts';
+import { GPU_CANDIDATES, SOFTWARE_CANDIDATES } from '../../../shaders/family/tiles.ts';
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
+import { PipelineCache } from '../../../shaders/launch.ts';
+import { matmul, productOf } from '../../../shaders/matmul.ts';
+import { compareKernel } from '../../../shaders/verify.ts';
+import type { OpenDevice } from '../gpu/device.ts';
+import type { BenchSize } from './sizes.ts';
+import { stepProducts } from './stepKernels.ts';
+import { timeKernel } from './timing.ts';
+
+const ROUNDS = 3;
+/** Rows of the comparison with the CPU reference. */
+const CHECKED_ROWS = 33;
+
+export interface TunedShape {
+  readonly layout: Layout;
+  readonly dims: Dims;
+  /** What the table goes by: weights, or large tiles. */
+  readonly size: number;
+  /** Milliseconds of each candidate, in the order of the candidates; ∞ where it is wrong. */
+  readonly ms: readonly number[];
+  /** The table's choice. */
+  readonly nowMs: number;
+}
+
+export interface Tuned {
+  readonly family: AdapterFamily;
+  readonly candidates: readonly Readonly<Record<string, number>>[];
+  readonly shapes: readonly TunedShape[];
+  readonly rows: readonly TunedRow[];
+}
+
+export interface TunedRow {
+  readonly layouts: readonly Layout[];
+  readonly from: number;
+  readonly candidate: number;
+}
+
+export async function tuneProducts(opened: OpenDevice, sizes: readonly BenchSize[]): Promise<Tuned> {
+  const { family, device } = opened;
+  const candidates = family === 'software' ? SOFTWARE_CANDIDATES : GPU_CANDIDATES;
+  const pipelines = new PipelineCache(device);
+  const shapes: TunedShape[] = [];
+  for (const { layout, dims } of stepProducts(device, sizes)) {
+    const kernels: readonly Kernel[] = [
+      ...(family === 'software'
+        ? SOFTWARE_CANDIDATES.map((software) => matmul({ layout, tried: { software } }))
+        : GPU_CANDIDATES.map((gpu) => matmul({ layout, tried: { gpu } }))),
+      matmul({ layout }),
+    ];
+    const few = layout === 'TN' ? { ...dims, K: CHECKED_ROWS } : { ...dims, M: CHECKED_ROWS };
+    const least = kernels.map(() => Number.POSITIVE_INFINITY);
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const [index, kernel] of kernels.entries()) {
+        if (round === 0 && (await compareKernel(device, family, kernel, few, { pipelines })).excess > 0) continue;
+        least[index] = Math.min(least[index], await timeKernel(opened, kernel, dims, pipelines));
+      }
+    }
+    const size = family === 'software' ? weights(productOf(layout, {}, dims)) : largeTiles(dims.M, dims.N);
+    shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: least.at(-1) ?? Number.NaN });
+  }
+  const layouts: readonly Layout[] = ['NN', 'NT', 'TN'];
+  const rows = layouts.flatMap((layout) =>
+    rowsOf(
+      layout,
+      shapes.filter((shape) => shape.layout === layout),
+    ),
+  );
+  return { family, candidates, shapes, rows };
+}
+
+/** One candidate from some size on and one below it, which lose the least to each shape's own best. */
+function rowsOf(layout: Layout, shapes: readonly TunedShape[]): TunedRow[] {
+  const [first] = shapes;
+  if (!first) return [];
+  const loss = (some: readonly TunedShape[], candidate: number): number =>
+    some.reduce((sum, { ms }) => sum + ms[candidate] / Math.min(...ms), 0);
+  const best = (some: readonly TunedShape[]): number =>
+    first.ms.reduce((least, _, index) => (loss(some, index) < loss(some, least) ? index : least), 0);
+  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as TunedRow[] };
+  for (const from of [0, ...new Set(shapes.map(({ size }) => size))]) {
+    const above = shapes.filter(({ size }) => size >= from);
+    const below = shapes.filter(({ size }) => size < from);
+    const [upper, lower] = [best(above), best(below)];
+    const total = loss(above, upper) + loss(below, lower);
+    if (total >= found.loss) continue;
+    const rows = [{ layouts: [layout], from: 0, candidate: from === 0 ? upper : lower }];
+    if (from > 0) rows.unshift({ layouts: [layout], from, candidate: upper });
+    found = { loss: total, rows };
+  }
+  return found.rows;
+}
