@@ -7,8 +7,9 @@ import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
-import { type Draft, memoryOf, planOf } from './draft.ts';
+import { memoryOf, planOf } from './draft.ts';
 import { equalSplit } from './equalSplit.ts';
+import { leastStepSeconds } from './exhaustive.ts';
 import { forecast } from './forecast.ts';
 
 const parsed = modelFromConfig({
@@ -52,39 +53,6 @@ const quick = (cluster: Cluster, work = 15_000): ClusterPlan => {
 };
 const step = (plan: ClusterPlan): number => plan.predicted.stepSeconds;
 
-/** Every order and cut of the peers into single-lane or wider stages, and every number of micro-batches of a list. */
-function exhaustive(problem: ClusterProblem): number {
-  const costs = clusterCosts(problem);
-  let best = Number.POSITIVE_INFINITY;
-  const cuts = (stages: number, left: number): number[][] =>
-    stages === 1
-      ? [[left]]
-      : Array.from({ length: left - stages + 1 }, (_, index) => index + 1).flatMap((count) =>
-          cuts(stages - 1, left - count).map((rest) => [count, ...rest]),
-        );
-  const groupings = (places: readonly number[]): number[][][] => [
-    [],
-    ...Array.from({ length: (1 << places.length) - 1 }, (_, index) => index + 1).flatMap((mask) => {
-      const group = places.filter((_, bit) => mask & (1 << bit));
-      return groupings(places.filter((_, bit) => !(mask & (1 << bit)))).map((rest) => [group, ...rest]);
-    }),
-  ];
-  for (const groups of groupings(costs.peers.map((_, place) => place))) {
-    if (groups.length === 0 || groups.length > model.layers) continue;
-    for (const layers of cuts(groups.length, model.layers))
-      for (const microBatches of [2, 4, 8])
-        for (const schedule of ['gpipe', '1f1b'] as const) {
-          const draft: Draft = { groups, layers, microBatches, schedule };
-          const drafted = planOf(costs, draft);
-          if (drafted === null || drafted.missingBytes > 0) continue;
-          const memory = memoryOf(costs, drafted.plan);
-          if (costs.peers.some(({ id, memoryBytes }) => (memory.get(id) ?? 0) > memoryBytes)) continue;
-          best = Math.min(best, forecast(costs, drafted.plan).stepSeconds);
-        }
-  }
-  return best;
-}
-
 describe('a plan for a cluster', () => {
   it('[CL7] is a valid plan within the memory of its peers, allocated as predicted', () => {
     for (let seed = 1; seed <= 8; seed++) {
@@ -125,8 +93,9 @@ describe('a plan for a cluster', () => {
 
   it('[CL8] takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
     const ratios = Array.from({ length: 24 }, (_, index) => {
-      const cluster = randomCluster(seededRandom(100 + index), index % 3 === 0 ? 3 : 2);
-      return step(quick(cluster)) / exhaustive(problemOf(cluster));
+      const cluster = randomCluster(seededRandom(100 + index), 2 + (index % 4));
+      const found = step(quick(cluster));
+      return found / leastStepSeconds(clusterCosts(problemOf(cluster)), found);
     });
     expect(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length).toBeLessThanOrEqual(1.1);
     expect(Math.max(...ratios)).toBeLessThanOrEqual(1.25);
