@@ -10,9 +10,9 @@ import { readRunFile } from '../runFileOnDisk.ts';
 import { badInput, need } from './failure.ts';
 
 /** Without --seconds the search ends after about so many simulated actions: the same plan on every machine. */
-const QUICK_WORK = 200_000;
+const QUICK_WORK = 120_000;
 /** More peers than these have so much more. */
-const QUICK_PEERS = 128;
+const QUICK_PEERS = 64;
 
 interface PlanOptions {
   readonly cluster: string;
@@ -48,8 +48,9 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const batch = batchOf(run);
   const planned = (of: Cluster): ClusterPlan =>
-    need(planCluster({ model: modelOf(run), batch, cluster: of }, patience(seconds, of.peers.length)), (reason) =>
-      badInput(`${clusterPath}: ${reason}`),
+    need(
+      planCluster({ model: modelOf(run), batch, cluster: of, keepers: true }, patience(seconds, of.peers.length)),
+      (reason) => badInput(`${clusterPath}: ${reason}`),
     );
   const answer = planned(cluster);
   const before = whatIf === undefined || json ? null : planned(given);

@@ -21,6 +21,8 @@ export interface ClusterProblem {
   /** B samples of T positions. */
   readonly batch: { readonly samples: number; readonly sequence: number; readonly wire?: WireEncoding };
   readonly cluster: Cluster;
+  /** May peers keep state who compute nothing? Those of a run cannot yet. */
+  readonly keepers?: boolean;
   /** Shares of their GPU's time that peers give, where that is less than all: the rest follows each piece of work. */
   readonly shares?: ReadonlyMap<string, number>;
 }
@@ -30,6 +32,8 @@ export interface PlannedPeer {
   readonly id: PeerId;
   readonly memoryBytes: number;
   readonly region: string;
+  /** How long it stays on average; 0 where nobody knows. */
+  readonly sessionSeconds: number;
   /** Infinity: unlimited. */
   readonly upload: number;
   readonly download: number;
@@ -71,7 +75,7 @@ export function rowFlops(operation: Operation, sequence: number): number {
 const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
-export function clusterCosts({ model, batch, cluster, shares }: ClusterProblem) {
+export function clusterCosts({ model, batch, cluster, shares, keepers = false }: ClusterProblem) {
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
@@ -91,6 +95,7 @@ export function clusterCosts({ model, batch, cluster, shares }: ClusterProblem) 
     model,
     batch,
     peers,
+    keepers,
     memory,
     /** Layers a second there and back, a sample at a time; of each peer by its place. */
     speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
@@ -132,6 +137,7 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1): PlannedP
     id: peerId(peer.id),
     memoryBytes: peer.memoryBytes,
     region: peer.region ?? '',
+    sessionSeconds: peer.meanSessionSeconds ?? 0,
     upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,
     download: peer.downloadBytesPerSecond ?? Number.POSITIVE_INFINITY,
     // Past the table by its last slope; one entry scales in proportion.

@@ -167,6 +167,57 @@ describe('a plan for a cluster', () => {
     expect(planCluster(problemOf(of(30_000 + Number(missing) - 100_000)), () => false).ok).toBe(false);
   });
 
+  it('[CL7] who is slow and has memory keeps state and computes nothing, where that may be', () => {
+    const cluster = clusterOf({
+      peers: [
+        { id: 'fast', memoryBytes: 4e6, flopsPerSecond: 1e9 },
+        { id: 'slow', memoryBytes: 1e8, flopsPerSecond: 1e5 },
+      ],
+      links: { default: { latencySeconds: 0.01, bytesPerSecond: 1e7 } },
+    });
+    const problem = problemOf(cluster);
+    const computing = quick(cluster);
+    expect(computing.plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toContain('slow');
+    const found = planCluster({ ...problem, keepers: true }, ({ work }) => work < 15_000);
+    invariant(found.ok, 'a plan');
+    const { plan, predicted, reasons } = found.value;
+    expect(problems(model, batch, plan)).toEqual([]);
+    expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toEqual(['fast']);
+    expect(predicted.stepSeconds).toBeLessThan(step(computing) / 2);
+    expect(reasons.join(' ')).toMatch(/slow: computes nothing.*keeps state alone, \d+ elements/);
+    for (const { peer, memoryBytes, memoryLimitBytes } of predicted.peers) {
+      expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence));
+      expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
+    }
+  });
+
+  it('[CL7] state lies where the links carry it: with the one peer that sends fast', () => {
+    const peers = [0, 1, 2, 3].map((index) => ({
+      id: `p${index}`,
+      memoryBytes: 1e8,
+      flopsPerSecond: 2e6,
+      uploadBytesPerSecond: index === 0 ? 1e7 : 1e5,
+      downloadBytesPerSecond: 1e7,
+    }));
+    const { plan } = quick(clusterOf({ peers, links: { default: { latencySeconds: 0.01, bytesPerSecond: 1e7 } } }));
+    expect(plan.stages.some(({ members }) => members.length > 2)).toBe(true);
+    const kept = new Map<string, number>();
+    for (const { shards } of plan.state)
+      for (const { peer, range } of shards) kept.set(peer, (kept.get(peer) ?? 0) + range[1] - range[0]);
+    const all = [...kept.values()].reduce((sum, own) => sum + own, 0);
+    expect(kept.get('p0')).toBeGreaterThan(0.9 * all);
+  });
+
+  it('[CL7] of peers alike, the one that stays longest is used', () => {
+    const peers = [10, 1000, 100].map((meanSessionSeconds, index) => ({
+      ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e9, meanSessionSeconds },
+    }));
+    const cluster = clusterOf({ peers, links: { default: { latencySeconds: 5, bytesPerSecond: 1e3 } } });
+    const { plan, idle } = quick(cluster);
+    expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toEqual(['p1']);
+    expect(idle.map(({ peer }) => String(peer))).toEqual(['p0', 'p2']);
+  });
+
   it('[CL5] data parallel stays inside a fast region, the pipeline crosses the slow link', () => {
     const peers = ['eu', 'us'].flatMap((region) =>
       [0, 1].map((index) => ({ id: `${region}${index}`, memoryBytes: 1e7, flopsPerSecond: 1e7, region })),

@@ -95,7 +95,15 @@ function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, 
   const busy = forecast.peers.get(peer.id)?.busySeconds ?? 0;
   const percent = Math.round((100 * busy) / (forecast.stepSeconds || 1));
   const used = Math.round((100 * (memory.get(peer.id) ?? 0)) / (peer.memoryBytes || 1));
-  return `${peer.id}: ${parts.join('; ') || 'keeps state'}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
+  return `${peer.id}: ${parts.join('; ') || keptWords(plan, peer)}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
+}
+
+/** Of a peer that is in no stage. */
+function keptWords(plan: Plan, { id }: PlannedPeer): string {
+  let elements = 0;
+  for (const { shards } of plan.state)
+    for (const { peer, range } of shards) if (peer === id) elements += range[1] - range[0];
+  return `computes nothing, which would slow the rest, and keeps state alone, ${elements} elements for which the others have no room`;
 }
 
 function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['idle'] {

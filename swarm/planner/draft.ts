@@ -9,7 +9,6 @@ import { shardBuffers, type stagesOfPeer } from '../memory.ts';
 import {
   type BlockState,
   holdersOfAll,
-  homeStage,
   type Member,
   type MicroBatch,
   type Plan,
@@ -22,12 +21,21 @@ import { build } from '../schedule/lower.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
-import { levelShares } from './stateShares.ts';
+import {
+  blocksAtHome,
+  type Keepers,
+  memberShares,
+  type Placement,
+  type Shares,
+  stateBytes,
+  stateOf,
+  takenByKeepers,
+} from './statePlacement.ts';
 
-/** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
-const SHARD_ALIGNMENT = 64;
 /** What a shard takes beside its elements: partial sums, scalars, rounding. */
 const SHARD_BYTES = 4_096;
+/** What a keeper has beside its elements. */
+const KEEPER_BYTES = 65_536;
 
 export interface Draft {
   /** Peers of each stage, as places in the costs' list. */
@@ -37,6 +45,10 @@ export interface Draft {
   /** Equal ones; 'sized' (of one stage): each peer's own size. */
   readonly microBatches: number | 'sized';
   readonly schedule: ScheduleName;
+  /** By room, where it is absent. */
+  readonly placement?: Placement;
+  /** Peers who compute nothing, and keep what members have no room for. */
+  readonly keepers?: readonly number[];
 }
 
 /** The plan, and how many bytes its peers lack for it; null where the draft is none. */
@@ -53,9 +65,12 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const schedule = build(compute);
   const inFlight = slotsOf(schedule);
   let missing = 0;
-  const shares: number[][] = [];
+  const shares: Shares[] = [];
+  const keepers: Keepers = new Map(
+    (draft.keepers ?? []).map((place) => [place, (costs.peers[place]?.memoryBytes ?? 0) - KEEPER_BYTES]),
+  );
   const stages = compute.stages.map((stage, index): PlanStage => {
-    const fitted = fitStage(costs, compute, index, inFlight);
+    const fitted = fitStage(costs, compute, index, inFlight, { placement: draft.placement ?? 'room', keepers });
     missing += fitted.missingBytes;
     shares.push(fitted.shares);
     return { ...stage, members: fitted.members };
@@ -131,19 +146,25 @@ function deal(
 
 interface Fitted {
   readonly members: Member[];
-  /** Of the stage's state, by member. */
-  readonly shares: number[];
+  /** Of the stage's state. */
+  readonly shares: Shares;
   readonly missingBytes: number;
 }
 
 type Slots = ReturnType<typeof slotsOf>;
 
 /** As few layers computed twice as leave room for the state. */
-function fitStage(costs: ClusterCosts, plan: Plan, index: number, slots: Slots): Fitted {
+function fitStage(
+  costs: ClusterCosts,
+  plan: Plan,
+  index: number,
+  slots: Slots,
+  { placement, keepers }: { readonly placement: Placement; readonly keepers: Keepers },
+): Fitted {
   const { members, layers } = plan.stages[index] ?? { members: [], layers: [0, 0] };
   const shape = shapeOf(plan, index);
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  const blocks = blocksAtHome(costs, index, plan);
+  const blocks = blocksAtHome(costs, index, plan, keepers);
   const state = stateBytes(blocks);
   const recomputed = members.map(() => 0);
   const room = (at: number): number => {
@@ -158,7 +179,8 @@ function fitStage(costs: ClusterCosts, plan: Plan, index: number, slots: Slots):
     return peer.memoryBytes - bytes - beyond - SHARD_BYTES * blocks.length;
   };
   const rooms = members.map((_, at) => room(at));
-  const lacks = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state;
+  // Who has keepers need not compute layers twice to keep state.
+  const lacks = () => keepers.size === 0 && rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state;
   for (let more = 1; more <= shape.layers; more++) {
     const short = lacks();
     for (const at of members.keys()) {
@@ -169,67 +191,26 @@ function fitStage(costs: ClusterCosts, plan: Plan, index: number, slots: Slots):
   }
   const free = rooms.map((own) => Math.max(0, own));
   const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
-  const placed = free.reduce((sum, own) => sum + own, 0);
+  const places = members.map(({ peer }) => costs.placeOf(peer));
+  const shares = new Map<number, number>();
+  const own = memberShares(costs, places, free, state, placement);
+  for (const [at, place] of places.entries()) shares.set(place, own[at] ?? 0);
+  let left = Math.max(0, state - free.reduce((sum, room) => sum + room, 0));
+  if (left > 0 && keepers.size > 0) {
+    const elements = blocks.reduce((sum, block) => sum + block.elements, 0);
+    for (const [place, share] of takenByKeepers(keepers, left, state, elements)) {
+      shares.set(place, share);
+      left -= share;
+    }
+  }
   return {
     members: members.map((member, at) => ({
       ...member,
       recompute: Array.from({ length: recomputed[at] ?? 0 }, (_, layer) => layers[0] + layer),
     })),
-    shares: levelShares(free, state),
-    missingBytes: Math.ceil(under + Math.max(0, state - placed)),
+    shares,
+    missingBytes: Math.ceil(under + (left > 1 ? left : 0)),
   };
-}
-
-interface OwnBlocks {
-  readonly elements: number;
-  readonly count: number;
-  /** Several peers compute with them. */
-  readonly shared: boolean;
-}
-
-/** What all shards of a stage's blocks take: moments, where there are several holders the sums, and the way out. */
-export function stateBytes(blocks: readonly OwnBlocks[]): number {
-  let bytes = 0;
-  let largest = 0;
-  for (const { elements, count, shared } of blocks) {
-    if (count === 0) continue;
-    bytes += elements * count * (shared ? 16 : 8);
-    largest = Math.max(largest, elements);
-  }
-  return bytes + 12 * largest;
-}
-
-function blocksAtHome({ model }: ClusterCosts, index: number, plan: Plan): OwnBlocks[] {
-  const alone = plan.stages[index]?.members.length === 1;
-  return model.blocks
-    .filter(({ name }) => homeStage(plan, name) === index)
-    .map(({ name, elements }) => ({
-      elements,
-      count: 1,
-      shared: !alone || (name === 'embedding' && model.tied && plan.stages.length > 1),
-    }));
-}
-
-function stateOf({ model }: ClusterCosts, plan: Plan, shares: readonly (readonly number[])[]): Plan['state'] {
-  return model.blocks.map(({ name, elements }) => {
-    const stage = homeStage(plan, name);
-    const holders = plan.stages[stage]?.members ?? [];
-    const units = Math.ceil(elements / SHARD_ALIGNMENT);
-    const parts = (shares[stage] ?? []).map((share) => Math.max(0, share));
-    const whole = parts.reduce((sum, share) => sum + share, 0);
-    let reached = 0;
-    let before = 0;
-    const shards = holders.flatMap(({ peer }, at) => {
-      before += whole > 0 ? (parts[at] ?? 0) / whole : 1 / holders.length;
-      const end = at === holders.length - 1 ? units : Math.min(units, Math.round(before * units));
-      const from = reached;
-      reached = Math.max(reached, end);
-      if (reached === from) return [];
-      const range: Range = [from * SHARD_ALIGNMENT, Math.min(reached * SHARD_ALIGNMENT, elements)];
-      return [{ peer, range, replicas: [] }];
-    });
-    return { block: name, shards };
-  });
 }
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */

@@ -9,11 +9,15 @@
 import { evenRanges } from '../base.ts';
 import type { ScheduleName } from '../schedule/action.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
-import { type Draft, stateBytes } from './draft.ts';
+import type { Draft } from './draft.ts';
 import type { Groups } from './grouping.ts';
 import { emptyTimes, type LayerCut, layerCut, type StageTimes } from './layerCut.ts';
 import { exchangeSeconds, hopBetween, tiedExchangeSeconds } from './linkGuess.ts';
 import { type Lanes, lanesOf, shortOf } from './stageGuess.ts';
+import { stateBytes } from './statePlacement.ts';
+
+/** A keeper holds about so many bytes of a stage's state for each of its own: values and sums take the rest. */
+const KEPT_STATE = 0.25;
 
 export interface Estimated {
   readonly draft: Draft;
@@ -22,22 +26,25 @@ export interface Estimated {
   readonly missingBytes: number;
 }
 
-/** `layers` of each stage where they are settled; else they are cut here. */
+/** `layers` of each stage where they are settled; else they are cut here. Keepers have room for state. */
 export function estimate(
   costs: ClusterCosts,
   groups: Groups,
   microBatches: number | 'sized',
   schedule: ScheduleName,
   layers?: readonly number[],
+  keepers: readonly number[] = [],
 ): Estimated | null {
   const count = microBatches === 'sized' ? costs.batch.samples : microBatches;
   const most = costs.model.layers - groups.length + 1;
   if (most < 1 || groups.some((group) => group.length > count || group.length === 0)) return null;
   const samples = Math.ceil(costs.batch.samples / count);
+  const kept = keepers.length === 0 ? {} : { keepers };
+  const keptBytes = keepers.reduce((sum, place) => sum + (costs.peers[place]?.memoryBytes ?? 0) * KEPT_STATE, 0);
   const lanes = groups.map((group) => lanesOf(costs, group, count, samples));
   const hops = hopsOf(costs, groups, lanes, count, schedule);
   const stages = groups.map((group, stage) =>
-    stageOf(costs, group, lanes[stage], { groups, stage, count, samples, schedule }),
+    stageOf(costs, group, lanes[stage], { groups, stage, count, samples, schedule, keptBytes }),
   );
   const cut = layers
     ? settled(layers, stages, hops.rest)
@@ -45,14 +52,14 @@ export function estimate(
   if (cut === null) {
     const nearest = layers ?? evenRanges(costs.model.layers, stages.length).map(([from, to]) => to - from);
     const missingBytes = nearest.reduce((sum, own, stage) => sum + (stages[stage]?.missing(own) ?? 0), 0);
-    const draft: Draft = { groups, layers: nearest, microBatches, schedule };
+    const draft: Draft = { groups, layers: nearest, microBatches, schedule, ...kept };
     return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes: Math.max(1, missingBytes) };
   }
   const wait = schedule === '1f1b' ? roundTripRest(stages, cut.layers, lanes, hops.each, count) : 0;
   const slowest = wait === 0 ? 0 : restOf(stages, cut.layers, hops.rest);
   const tied =
     stages.length > 1 && costs.model.tied ? tiedExchangeSeconds(costs, groups[0] ?? [], groups.at(-1) ?? []) : 0;
-  const draft: Draft = { groups, layers: cut.layers, microBatches, schedule };
+  const draft: Draft = { groups, layers: cut.layers, microBatches, schedule, ...kept };
   return { draft, seconds: cut.seconds + hops.through + tied + Math.max(0, wait - slowest), missingBytes: 0 };
 }
 
@@ -73,20 +80,32 @@ interface Place {
   readonly count: number;
   readonly samples: number;
   readonly schedule: ScheduleName;
+  /** Of the stage's state, with keepers. */
+  readonly keptBytes: number;
 }
 
 function stageOf(
   costs: ClusterCosts,
   group: readonly number[],
   lanes: Lanes = NO_LANES,
-  { groups, stage, count, samples, schedule }: Place,
+  { groups, stage, count, samples, schedule, keptBytes }: Place,
 ): Stage {
   const [first, last] = [stage === 0, stage === groups.length - 1];
   const blocks = blockElements(costs);
   const inFlight = schedule === '1f1b' ? groups.length - stage : count;
   const missing = (layers: number): number => {
     const shape: StageShape = { first, last, layers };
-    return shortOf(costs, group, shape, stateOf(blocks, shape, group.length === 1), { samples, count, inFlight });
+    return shortOf(
+      costs,
+      group,
+      shape,
+      Math.max(0, stateOf(blocks, shape, group.length === 1 && keptBytes === 0) - keptBytes),
+      {
+        samples,
+        count,
+        inFlight,
+      },
+    );
   };
   const one: StageShape = { first, last, layers: 1 };
   const exchange = exchangeSeconds(costs, group);

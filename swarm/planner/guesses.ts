@@ -6,7 +6,7 @@ import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import type { Groups } from './grouping.ts';
-import { groupMoves, otherSizes } from './moves.ts';
+import { groupMoves, keepersOf, otherSizes } from './moves.ts';
 import { starts } from './starts.ts';
 
 /** Stages of micro-batches that a candidate may have at most: larger ones only cost time to judge. */
@@ -101,5 +101,5 @@ function* drafted(costs: ClusterCosts, { draft }: Estimated): Generator<Estimate
   yield* otherSizes(costs, draft);
   if (draft.microBatches === 'sized') return;
   for (const groups of groupMoves(costs, draft.groups))
-    yield estimate(costs, groups, draft.microBatches, draft.schedule);
+    yield estimate(costs, groups, draft.microBatches, draft.schedule, undefined, keepersOf(draft, groups));
 }

@@ -5,11 +5,15 @@ import type { Draft } from './draft.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import type { Groups } from './grouping.ts';
 import { byUse } from './starts.ts';
+import type { Placement } from './statePlacement.ts';
 
 /** Past this many peers in stages only the first ones are moved. */
 const MOST_MOVED_PEERS = 64;
 /** Idle peers that are tried in a place: the fastest, and those that would hurt least. */
 const MOST_IDLE = 8;
+const PLACEMENTS: readonly Placement[] = ['room', 'links', 'hub'];
+/** Idle peers that are tried as keepers, those with most memory. */
+const MOST_KEEPERS = 3;
 
 export function* moves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
   yield* otherSizes(costs, draft);
@@ -18,8 +22,37 @@ export function* moves(costs: ClusterCosts, draft: Draft): Generator<Estimated> 
     const isSized = draft.microBatches === 'sized' && groups.length === 1;
     const count =
       draft.microBatches === 'sized' ? Math.min(costs.batch.samples, 4 * groups.length) : draft.microBatches;
-    const cut = estimate(costs, groups, isSized ? 'sized' : count, draft.schedule);
+    const cut = estimate(costs, groups, isSized ? 'sized' : count, draft.schedule, undefined, keepersOf(draft, groups));
     if (cut !== null) yield cut;
+  }
+  yield* placements(costs, draft);
+}
+
+/** State spread by room or by links, or on a hub; with peers who keep state alone, where there may be. */
+function* placements(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
+  const { groups, microBatches, schedule, layers, placement = 'room', keepers = [] } = draft;
+  const guess = estimate(costs, groups, microBatches, schedule, layers, keepers);
+  if (guess === null) return;
+  const capped = costs.peers.some(({ upload }) => upload !== Number.POSITIVE_INFINITY);
+  if (capped && groups.some((group) => group.length > 2))
+    for (const other of PLACEMENTS) if (other !== placement) yield { ...guess, draft: { ...draft, placement: other } };
+  if (!costs.keepers) return;
+  for (const place of keepers) yield* guessed(costs, { ...draft, keepers: keepers.filter((other) => other !== place) });
+  const used = new Set([...groups.flat(), ...keepers]);
+  const unused = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
+  const roomiest = unused.toSorted((a, b) => (costs.peers[b]?.memoryBytes ?? 0) - (costs.peers[a]?.memoryBytes ?? 0));
+  for (const place of roomiest.slice(0, MOST_KEEPERS))
+    yield* guessed(costs, { ...draft, keepers: [...keepers, place] });
+  if (microBatches === 'sized') return;
+  // Who is slow, and computes only because the others have no room for the state.
+  for (const place of groups.flat().slice(0, MOST_MOVED_PEERS)) {
+    const left = groups.map((group) => group.filter((other) => other !== place)).filter((group) => group.length > 0);
+    if (left.length === 0) continue;
+    // In small micro-batches under 1F1B too, which leave most room.
+    for (const count of new Set([microBatches, costs.batch.samples])) {
+      const cut = estimate(costs, left, count, '1f1b', undefined, [...keepers, place]);
+      if (cut !== null) yield cut;
+    }
   }
 }
 
@@ -35,15 +68,20 @@ export function* otherSizes(costs: ClusterCosts, draft: Draft): Generator<Estima
   for (const count of new Set(counts)) {
     if (count < lanes || count > samples || (count === microBatches && count === now)) continue;
     yield* guessed(costs, { ...draft, microBatches: count });
-    const cut = estimate(costs, groups, count, schedule);
+    const cut = estimate(costs, groups, count, schedule, undefined, draft.keepers);
     if (cut !== null && cut.draft.layers.join() !== layers.join()) yield cut;
   }
   if (groups.length === 1 && microBatches !== 'sized' && lanes > 1)
     yield* guessed(costs, { ...draft, microBatches: 'sized', schedule: '1f1b' });
 }
 
-function* guessed(costs: ClusterCosts, { groups, microBatches, schedule, layers }: Draft): Generator<Estimated> {
-  const found = estimate(costs, groups, microBatches, schedule, layers);
+/** Those who have not come to compute. */
+export const keepersOf = ({ keepers = [] }: Draft, groups: Groups): readonly number[] =>
+  keepers.filter((place) => !groups.some((group) => group.includes(place)));
+
+function* guessed(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
+  const { groups, microBatches, schedule, layers, keepers } = draft;
+  const found = estimate(costs, groups, microBatches, schedule, layers, keepers);
   if (found !== null) yield found;
 }
 

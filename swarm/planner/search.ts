@@ -133,6 +133,12 @@ export function searchPlan(problem: ClusterProblem): Search {
       if (best !== null) break;
       yield adopt(judge(draft));
     }
+    // What has no room for its state alone may have it with the help of those who are idle.
+    if (costs.keepers)
+      for (const { draft } of guesses) {
+        if (best !== null) break;
+        yield adopt(judge({ ...draft, keepers: idleOf(costs, draft) }));
+      }
     if (best === null) return;
     for (const root of distinctStages([best, ...roots])) yield* climb(root);
     const random = seededRandom(1);
@@ -159,8 +165,9 @@ export function searchPlan(problem: ClusterProblem): Search {
     yield adopt(here);
     for (let isMoving = true; isMoving; ) {
       isMoving = false;
-      const { groups, microBatches, schedule, layers } = here.draft;
-      const guess = estimate(costs, groups, microBatches, schedule, layers)?.seconds ?? Number.POSITIVE_INFINITY;
+      const { groups, microBatches, schedule, layers, keepers } = here.draft;
+      const guess =
+        estimate(costs, groups, microBatches, schedule, layers, keepers)?.seconds ?? Number.POSITIVE_INFINITY;
       for (const { draft, seconds } of moves(costs, here.draft)) {
         work += GUESS_WORK;
         if (seconds > PROMISING * guess) {
@@ -198,6 +205,9 @@ function leading(fitting: readonly Estimated[], most: number): Estimated[] {
   });
   return [...new Set([...fitting.slice(0, most), ...ofEach])];
 }
+
+const idleOf = ({ peers }: ClusterCosts, { groups }: Draft): number[] =>
+  [...peers.keys()].filter((place) => !groups.some((group) => group.includes(place)));
 
 /** The best candidate of each number of stages, the fastest first. */
 function distinctStages(candidates: readonly Candidate[]): Candidate[] {

@@ -24,7 +24,7 @@ const MOST_REGIONS = 32;
 /** Past eight stages not every number is tried. */
 const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64];
 
-/** Peers by what they are, not by where they stand in the file: the fastest first. */
+/** Peers by what they are, not by where they stand in the file: the fastest first, of those alike who stays longest. */
 export function canonicalOrder({ peers, slowness }: ClusterCosts): number[] {
   const speed = peers.map(slowness);
   const key = (place: number): string => {
@@ -36,6 +36,7 @@ export function canonicalOrder({ peers, slowness }: ClusterCosts): number[] {
       (speed[a] ?? 0) - (speed[b] ?? 0) ||
       (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0) ||
       (peers[b]?.upload ?? 0) - (peers[a]?.upload ?? 0) ||
+      (peers[b]?.sessionSeconds ?? 0) - (peers[a]?.sessionSeconds ?? 0) ||
       (key(a) < key(b) ? -1 : 1),
   );
 }

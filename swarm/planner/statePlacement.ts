@@ -1,0 +1,126 @@
+/**
+ * Where a stage's training state lies (Cephalo: apart from the work). With its members, the largest share as small as
+ * their memory allows; or by what their links carry; or on one of them, the hub, so that nobody else sends values out;
+ * and what its members have no room for with peers who keep state and compute nothing.
+ */
+import type { Range } from '../base.ts';
+import { homeStage, type Plan } from '../plan.ts';
+import type { ClusterCosts } from './clusterCosts.ts';
+import { levelShares } from './stateShares.ts';
+
+/** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
+const SHARD_ALIGNMENT = 64;
+/** Of an element on a peer that does not compute with it: value, moments, sum, what comes in, and the way out. */
+const KEPT_BYTES = 32;
+
+export type Placement = 'room' | 'links' | 'hub';
+
+interface OwnBlocks {
+  readonly elements: number;
+  readonly count: number;
+  /** Several peers compute with them. */
+  readonly shared: boolean;
+}
+
+/** What all shards of a stage's blocks take: moments, where there are several holders the sums, and the way out. */
+export function stateBytes(blocks: readonly OwnBlocks[]): number {
+  let bytes = 0;
+  let largest = 0;
+  for (const { elements, count, shared } of blocks) {
+    if (count === 0) continue;
+    bytes += elements * count * (shared ? 16 : 8);
+    largest = Math.max(largest, elements);
+  }
+  return bytes + 12 * largest;
+}
+
+/** A part of a block is added up apart, as a shared one is. */
+export function blocksAtHome({ model }: ClusterCosts, index: number, plan: Plan, keepers: Keepers): OwnBlocks[] {
+  const alone = plan.stages[index]?.members.length === 1 && keepers.size === 0;
+  return model.blocks
+    .filter(({ name }) => homeStage(plan, name) === index)
+    .map(({ name, elements }) => ({
+      elements,
+      count: 1,
+      shared: !alone || (name === 'embedding' && model.tied && plan.stages.length > 1),
+    }));
+}
+
+/** Of a stage's state, to each member so much, by its room. What no room is left for stays over. */
+export function memberShares(
+  costs: ClusterCosts,
+  places: readonly number[],
+  rooms: readonly number[],
+  state: number,
+  placement: Placement,
+): number[] {
+  if (placement === 'room' || places.length === 1) return levelShares(rooms, state);
+  const rates = places.map((place) => Math.min(costs.peers[place]?.upload ?? 0, costs.peers[place]?.download ?? 0));
+  if (rates.includes(Number.POSITIVE_INFINITY)) return levelShares(rooms, state);
+  // The hub has all that it has room for, then the next best.
+  const weights = placement === 'links' ? rates : rates.map((rate) => (rate === Math.max(...rates) ? 1 : 0));
+  const shares = rooms.map(() => 0);
+  let left = state;
+  for (let round = 0; round <= rooms.length && left > 0; round++) {
+    const open = shares.map((share, at) => (share < (rooms[at] ?? 0) ? (weights[at] ?? 0) : 0));
+    const whole = open.reduce((sum, weight) => sum + weight, 0);
+    if (whole === 0) break;
+    const more = left;
+    for (const at of shares.keys()) {
+      const added = Math.min((rooms[at] ?? 0) - (shares[at] ?? 0), (more * (open[at] ?? 0)) / whole);
+      shares[at] = (shares[at] ?? 0) + added;
+      left -= added;
+    }
+  }
+  const rest = levelShares(
+    rooms.map((room, at) => room - (shares[at] ?? 0)),
+    Math.max(0, left),
+  );
+  return shares.map((share, at) => share + (rest[at] ?? 0));
+}
+
+/** Peers who keep what others have no room for, and how many bytes each has left. */
+export type Keepers = Map<number, number>;
+
+/** Takes `lack`, of a state of so many bytes and elements, to keepers with room; what each takes, in the state's bytes. */
+export function takenByKeepers(keepers: Keepers, lack: number, state: number, elements: number): Map<number, number> {
+  const perByte = (KEPT_BYTES * elements) / state;
+  const places = [...keepers.keys()];
+  const shares = levelShares(
+    places.map((place) => (keepers.get(place) ?? 0) / perByte),
+    lack,
+  );
+  const taken = new Map<number, number>();
+  for (const [at, place] of places.entries()) {
+    const share = shares[at] ?? 0;
+    if (share <= 0) continue;
+    taken.set(place, share);
+    keepers.set(place, (keepers.get(place) ?? 0) - share * perByte);
+  }
+  return taken;
+}
+
+/** Who has how much of a stage's state, members first; the parts in any unit. */
+export type Shares = ReadonlyMap<number, number>;
+
+/** Each block of a stage cut in the proportion of its shares. */
+export function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Shares[]): Plan['state'] {
+  return model.blocks.map(({ name, elements }) => {
+    const parts = [...(shares[homeStage(plan, name)] ?? [])];
+    const units = Math.ceil(elements / SHARD_ALIGNMENT);
+    const whole = parts.reduce((sum, [, share]) => sum + share, 0);
+    let reached = 0;
+    let before = 0;
+    const shards = parts.flatMap(([place, share], at) => {
+      before += whole > 0 ? share / whole : 1 / parts.length;
+      const end = at === parts.length - 1 ? units : Math.min(units, Math.round(before * units));
+      const from = reached;
+      reached = Math.max(reached, end);
+      const peer = peers[place]?.id;
+      if (reached === from || peer === undefined) return [];
+      const range: Range = [from * SHARD_ALIGNMENT, Math.min(reached * SHARD_ALIGNMENT, elements)];
+      return [{ peer, range, replicas: [] }];
+    });
+    return { block: name, shards };
+  });
+}
