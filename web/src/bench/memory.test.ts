@@ -106,7 +106,7 @@ test.each(Object.keys(MODELS))(
         expect(live(), kind).toBe(most());
         expect(live() / predicted, `${kind}, ${peer}`).toBeGreaterThanOrEqual(1);
         expect(live() / predicted, `${kind}, ${peer}`).toBeLessThanOrEqual(1.05);
-      closeRole(role);
+        closeRole(role);
         expect(live(), 'closing frees everything').toBe(0);
       }
     }
