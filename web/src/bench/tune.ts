@@ -1,7 +1,8 @@
 /**
  * Tuning of the product's tiles: every candidate at every product of the named steps, on this adapter, and the rows of
  * shaders/family/tiles.ts that would do best. Rounds go through the candidates in turn, so that a slow phase of the machine
- * meets them all; nothing in a tab ever chooses by such a timing.
+ * meets them all; nothing in a tab ever chooses by such a timing. What a text takes to compile it leaves out: whoever writes
+ * the rows weighs it (a deep panel takes SwiftShader twice as long as a shallow one).
  */
 import { largeTiles } from '../../../shaders/family/gpu.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
