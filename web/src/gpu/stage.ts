@@ -187,7 +187,8 @@ export class GpuStage implements Stage {
   }
 
   readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)], this.#proof);
+    if (encoding === 'f32')
+      return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)], this.#proof);
     return this.#readbacks.read([this.#packed(microBatch)], this.#proof, this.#launched(microBatch).packOutput);
   }
 
