@@ -195,7 +195,7 @@ function elementsText(w: Writer): string[] {
   return [...loads, ...rotations];
 }
 
-/** What is done to a row's sums after the last panel. */
+/** What is done to a row's sums over all panels. */
 function finishText(w: Writer): string[] {
   const { gelu, geluBackward, residual } = w.product.epilogue;
   const vectors = vectorsOf(w);
@@ -207,11 +207,27 @@ function finishText(w: Writer): string[] {
     lines.push('let residualRow = &residual[m];');
     lines.push(...vectors.map((j) => `s${j} += ${load4(w, '(*residualRow)', j)};`));
   }
-  if (lines.length === 0 || w.isOnePanel) return lines;
-  return [`if (k0 + ${w.tile.depth}u >= ${w.kText}) {`, ...lines.map((line) => `  ${line}`), '}'];
+  return lines;
 }
 
-/** One row of C: the sums over this panel, what C holds from the panels before, the epilogue, the store. */
+/**
+ * The epilogue of several panels: a walk of its own down the rows. To load and store C once more costs less than an `if`
+ * for the last panel in every row of every panel, which made a product with a residual up to 1.7 times as long.
+ */
+function afterText(w: Writer): string[] {
+  const lines = w.isOnePanel ? [] : finishText(w);
+  if (lines.length === 0) return [];
+  const vectors = vectorsOf(w);
+  const row = [
+    'let out = &c[m];',
+    ...vectors.map((j) => `var s${j} = ${load4(w, '(*out)', j)};`),
+    ...lines,
+    ...vectors.flatMap((j) => store4(w, '(*out)', j, `s${j}`)),
+  ];
+  return ['for (var m = first; m < end; m++) {', ...row.map((line) => `  ${line}`), '}'];
+}
+
+/** One row of C: the sums over this panel, what C holds from the panels before, the epilogue of an only panel, the store. */
 function rowText(w: Writer): string[] {
   const { bias, accumulate } = w.product.epilogue;
   const vectors = vectorsOf(w);
@@ -228,7 +244,7 @@ function rowText(w: Writer): string[] {
     ),
     'let out = &c[m];',
     ...(accumulate || !w.isOnePanel ? carried : []),
-    ...finishText(w),
+    ...(w.isOnePanel ? finishText(w) : []),
     ...vectors.flatMap((j) => store4(w, '(*out)', j, `s${j}`)),
   ];
 }
@@ -278,6 +294,6 @@ ${indent(biases, 1)}  for (var k0 = 0u; k0 < ${w.kText}; k0 += ${w.tile.depth}u)
 ${indent([...panelText(w), ...sourcesText(w), ...starts], 2)}${indent(biasGradient ? biasGradientText(w) : [], 2)}    for (var m = first; m < end; m++) {
 ${indent(rowText(w), 3)}    }
   }
-}
+${indent(afterText(w), 1)}}
 `;
 }
