@@ -23,6 +23,16 @@ function opened(): Store {
   return store.value;
 }
 
+/** So many events at once, as a long run has them: each by itself is a write to the disk. */
+function fillHistory(events: number): void {
+  const database = new DatabaseSync(join(directory, STORE_FILE));
+  database.exec(
+    `WITH RECURSIVE number(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM number WHERE i + 1 < ${events})
+     INSERT INTO event (run, atMs, step, kind, detail) SELECT 'a', i, 0, 'joined', CAST(i AS TEXT) FROM number`,
+  );
+  database.close();
+}
+
 const commit = (step: number): CommitRecord => ({
   step,
   loss: 5 - step / 10,
@@ -114,7 +124,8 @@ describe('store', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     store.addEvent('a', 'operator', 'pause', 0, 3);
-    for (let i = 0; i < 10_200; i++) store.addEvent('a', 'joined', String(i), i);
+    fillHistory(10_100);
+    for (let i = 10_100; i < 10_200; i++) store.addEvent('a', 'joined', String(i), i);
     const all = store.history('a', 0, 20_000);
     expect(all[0]).toMatchObject({ kind: 'operator', step: 3 });
     expect(all.length).toBeLessThan(10_100);

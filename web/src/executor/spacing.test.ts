@@ -46,7 +46,7 @@ class SharedMachine {
   async compute(seconds: number): Promise<void> {
     this.#busy += 1;
     for (let left = seconds; left > 1e-9; ) {
-      const slice = Math.min(left, seconds / 50);
+      const slice = Math.min(left, seconds / 20);
       await this.#clock.wait(slice * this.#busy);
       left -= slice;
     }
@@ -176,7 +176,7 @@ async function stepRate(donors: number, speed: number, seed: number, isForeseen:
 test.each([true, false])('[LI5] donors of one machine keep their shares (forecast: %s)', async (isForeseen) => {
   const speed = 0.18;
   const alone = speed / (ALONE.F + ALONE.B);
-  const rates = await Promise.all([1, 2, 3, 4, 5].map((seed) => stepRate(4, speed, seed, isForeseen)));
+  const rates = await Promise.all([1, 2, 3].map((seed) => stepRate(4, speed, seed, isForeseen)));
   const mean = rates.reduce((sum, rate) => sum + rate / rates.length, 0);
   expect(mean / alone).toBeGreaterThan(0.8);
   expect(mean / alone).toBeLessThan(1.05);
