@@ -36,6 +36,7 @@ class Rehearsal {
   readonly records: string[] = [];
   plan: Plan | null = null;
   epoch = 0;
+  stepSeconds = 0;
 
   constructor(kept?: KeptProfiles) {
     const options = { model, batch, now: () => performance.now(), search: searchInSlices };
@@ -95,7 +96,7 @@ class Rehearsal {
         ...{ spans, links: [...links] },
       });
     }
-    const record = { step: index, seconds: 1 } as Extract<Effect, { type: 'storeCommit' }>['record'];
+    const record = { step: index, seconds: this.stepSeconds } as Extract<Effect, { type: 'storeCommit' }>['record'];
     this.planner.performing({ type: 'storeCommit', record, ledger: [] });
   }
 }
@@ -135,6 +136,17 @@ test('[AP2] a newcomer who does not pay for the change is told that the plan sta
   expect(run.plan).toBe(plan);
   expect(run.proposals.at(-1)).toBeNull();
   expect(run.planner.planning?.verdict).toMatch(/b joins: the plan stays/);
+});
+
+test('[AP2] what a step takes beside what is predicted makes a gain smaller', async () => {
+  for (const stepSeconds of [0, 100]) {
+    const run = new Rehearsal();
+    await run.joins(A, profile(0.01));
+    run.stepSeconds = stepSeconds;
+    for (let step = 0; step < 6; step++) run.step(step, () => 0.01);
+    await run.joins(B, profile(0.01));
+    expect(peers(run.plan as Plan)).toHaveLength(stepSeconds === 0 ? 2 : 1);
+  }
 });
 
 test('[AP3] ten steps of spans more than a fifth off the profile are a drift; nine are none', async () => {

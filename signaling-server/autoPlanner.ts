@@ -27,6 +27,8 @@ const MOST_PREPARE_SECONDS = 20;
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
 const STEPS_KEPT = 32;
+/** Of a plan, until their median says something. */
+const LEAST_STEPS = 5;
 
 export interface AutoPlannerOptions extends DonorProfilesOptions {
   /** Milliseconds. */
@@ -92,9 +94,13 @@ export class AutoPlanner {
 
   /** For the operator; null before the first plan. */
   get planning(): Planning | null {
-    if (this.#planning === null) return null;
+    return this.#planning && { ...this.#planning, measuredSeconds: this.#median };
+  }
+
+  /** Of the newest steps of the plan in force. */
+  get #median(): number | null {
     const sorted = this.#steps.toSorted((a, b) => a - b);
-    return { ...this.#planning, measuredSeconds: sorted[Math.floor((sorted.length - 1) / 2)] ?? null };
+    return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
   }
 
   /** As it is known by now. */
@@ -219,8 +225,11 @@ export class AutoPlanner {
   }
 
   #decide(host: PlannerHost, reason: string, plan: Plan, costs: ClusterCosts, next: ClusterPlan): void {
-    const nowSeconds = forecast(costs, plan).stepSeconds;
-    const nextSeconds = next.predicted.stepSeconds;
+    const predictedSeconds = forecast(costs, plan).stepSeconds;
+    // What a step takes beside what is predicted (the round trip of its commit, …) it takes with any plan.
+    const measured = this.#steps.length >= LEAST_STEPS ? (this.#median ?? 0) : 0;
+    const beside = Math.max(0, measured - predictedSeconds);
+    const [nowSeconds, nextSeconds] = [predictedSeconds + beside, next.predicted.stepSeconds + beside];
     const costSeconds = this.#prepareSeconds + movingSeconds(costs.model, costs, plan, next.plan);
     const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
     const numbers = `a step takes ${short(nextSeconds)} s instead of ${short(nowSeconds)} s, the change ${short(costSeconds)} s`;
@@ -231,7 +240,7 @@ export class AutoPlanner {
     this.#answers.set(next.plan, next);
     this.#judged.add(next.plan);
     this.#profiles.rebase(plan);
-    if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds: nowSeconds, verdict };
+    if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds, verdict };
     host.propose(worth ? { plan: next.plan, reason: verdict } : null);
   }
 
