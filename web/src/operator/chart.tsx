@@ -9,6 +9,7 @@ import { NOTHING } from '../page/format.ts';
 import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
 import { saveFile } from './file.ts';
 import type { Mark } from './marks.ts';
+import { Scroll } from './scroll.tsx';
 import { csv, groupsOf, type StepWindow } from './series.ts';
 
 const HEIGHT = 210;
@@ -89,9 +90,8 @@ function Numbers({ chart }: { chart: Chart }) {
     <details class="numbers" onToggle={(event) => open(event.currentTarget.open)}>
       <summary>Numbers</summary>
       {isOpen && (
-        <div class="table">
+        <Scroll label={`${title} in numbers`}>
           <table>
-            <caption class="hidden">{title}</caption>
             <thead>
               <tr>
                 <th scope="col">Step</th>
@@ -117,7 +117,7 @@ function Numbers({ chart }: { chart: Chart }) {
                 ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
     </details>
   );

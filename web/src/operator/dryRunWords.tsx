@@ -1,6 +1,7 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
 import type { DryRun, Prediction } from '../../../swarm/runDraft.ts';
 import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
+import { Scroll } from './scroll.tsx';
 import { millisText } from './timeline.tsx';
 
 /** Ids of donors are long, names of a cluster file are what the operator wrote. */
@@ -23,9 +24,8 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
           Without the change: {sentenceOf(before)}. {changeText(stepSeconds / before.stepSeconds - 1)}
         </p>
       )}
-      <div class="table">
+      <Scroll label="Donors of this plan">
         <table>
-          <caption class="hidden">Donors of this plan</caption>
           <thead>
             <tr>
               <th scope="col">Donor</th>
@@ -61,7 +61,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
           {nameOf(peer)} is left idle: {reason}

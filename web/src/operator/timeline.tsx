@@ -2,6 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline } from '../../../swarm/watch.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
+import { Scroll } from './scroll.tsx';
 import type { WireSpan } from './swarmShape.ts';
 
 /** Rows that are drawn unasked. */
@@ -138,7 +139,7 @@ function Bars({ spans, peer, seconds, followed, kind }: BarsProps) {
 function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: string }) {
   const own = spans.filter(([, action]) => /\d+$/.exec(action)?.[0] === followed).toSorted((a, b) => a[2] - b[2]);
   return (
-    <div class="table">
+    <Scroll label="Its way through the donors">
       <table>
         <caption class="hidden">Micro-batch {Number(followed) + 1}</caption>
         <thead>
@@ -171,6 +172,6 @@ function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: strin
           })}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
