@@ -5,7 +5,9 @@
  *
  * Binding convention: `tensors` are `@group(0) @binding(i)` in table order, `dims` are the fields of the uniform
  * `@group(1) @binding(0)` in table order (each four bytes, no padding between them; the struct is padded to 16 bytes).
- * What varies with the plan is a dim; what is tuned is an `override` constant or, for the matrix product, generated text.
+ * An entry point takes its place in the grid as `@builtin(…) name: vec3u` right after its `@workgroup_size(…)`, so that
+ * parts.ts can run a part of the grid. What varies with the plan is a dim; what is tuned is an `override` constant or,
+ * for the matrix product, generated text.
  */
 
 /** Which family of a kernel suits an adapter. `software`: no workgroup memory, no barriers, subgroups of 4 in a row. */

@@ -5,7 +5,7 @@
  */
 import { invariant } from '../swarm/base.ts';
 import { type Dims, dimsBytes, type Kernel, packDims, type Variant } from './kernel.ts';
-import { type Grid, MAX_WORKGROUPS_PER_DIMENSION, PART_BYTES, partData, partsOf } from './parts.ts';
+import { type Grid, MAX_WORKGROUPS_PER_DIMENSION, PART_BYTES, type Part, partData, partsOf } from './parts.ts';
 
 /** WebGPU's guaranteed minUniformBufferOffsetAlignment: a launch's dims and its parts' uniforms share one buffer. */
 const UNIFORM_ALIGNMENT_BYTES = 256;
@@ -177,13 +177,6 @@ export function createLaunch({
     usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
   });
   device.queue.writeBuffer(dimsBuffer, 0, packDims(kernel, dims));
-  const dispatches = boxes.map((box, index): Dispatched => {
-    const offset = (index + 1) * UNIFORM_ALIGNMENT_BYTES;
-    device.queue.writeBuffer(dimsBuffer, offset, partData(box, grid));
-    const resource = { buffer: dimsBuffer, offset, size: PART_BYTES };
-    const entries = [{ binding: 0, resource }];
-    return { size: box.size, part: device.createBindGroup({ label: `${name} part`, layout: partLayout, entries }) };
-  });
   const tensors = device.createBindGroup({
     label: `${name} tensors`,
     layout: tensorsLayout,
@@ -198,16 +191,26 @@ export function createLaunch({
     layout: dimsLayout,
     entries: [{ binding: 0, resource: { buffer: dimsBuffer, offset: 0, size: dimsSize } }],
   });
-  const whole: Dispatched = { size: grid, part: null };
-  return {
-    kernel,
-    pipeline,
-    tensors,
-    dimsGroup,
-    dimsBuffer,
-    dispatches: boxes.length === 0 ? [whole] : dispatches,
-    seconds,
-  };
+  const dispatches: readonly Dispatched[] = variant.inParts
+    ? boxes.map((box, index) => {
+        const offset = (index + 1) * UNIFORM_ALIGNMENT_BYTES;
+        return { size: box.size, part: partGroup(device, partLayout, dimsBuffer, offset, box, grid) };
+      })
+    : [{ size: grid, part: null }];
+  return { kernel, pipeline, tensors, dimsGroup, dimsBuffer, dispatches, seconds };
+}
+
+function partGroup(
+  device: GPUDevice,
+  layout: GPUBindGroupLayout,
+  buffer: GPUBuffer,
+  offset: number,
+  box: Part,
+  grid: Grid,
+): GPUBindGroup {
+  device.queue.writeBuffer(buffer, offset, partData(box, grid));
+  const entries = [{ binding: 0, resource: { buffer, offset, size: PART_BYTES } }];
+  return device.createBindGroup({ label: `${buffer.label} part`, layout, entries });
 }
 
 /** Changes what varies from step to step (a learning rate, a clip scale). The workgroup counts stay as they are. */
