@@ -13,6 +13,7 @@ import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
+import { addPlannerBench } from './benchPlanner.ts';
 import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -66,6 +67,7 @@ export function addBenchCommand(program: Command): void {
   addGpuBench(bench);
   addTransportBench(bench);
   addPlanBench(bench);
+  addPlannerBench(bench);
   bench
     .command('server')
     .description('donors that one server holds, how fast they join, messages it passes on')

@@ -83,7 +83,7 @@ export function clusterCosts({ model, batch, cluster, shares, keepers = false }:
   const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops, shares?.get(peer.id)));
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
-  const memory = stageMemory(model, sequence, wire);
+  const memory = stageMemory(model, sequence, wire, batch.samples);
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
   const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
@@ -152,7 +152,7 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1): PlannedP
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
  * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
  */
-function stageMemory(model: Model, sequence: number, wire: WireEncoding) {
+function stageMemory(model: Model, sequence: number, wire: WireEncoding, whole: number) {
   interface Size {
     readonly fixed: number;
     readonly slot: number;
@@ -192,16 +192,12 @@ function stageMemory(model: Model, sequence: number, wire: WireEncoding) {
     );
   };
   // Asked for thousands of times: between one sample and all of them as a line, which is no less than the truth.
-  const recomputedLines = new Map<number, readonly [Size, Size]>();
-  const recomputedOf = (shape: StageShape, whole: number): readonly [Size, Size] => {
-    const key = 4 * shape.layers + (shape.first ? 1 : 0) + (shape.last ? 2 : 0);
-    const found =
-      recomputedLines.get(key) ?? ([size(shape, 1, shape.layers), size(shape, whole, shape.layers)] as const);
-    recomputedLines.set(key, found);
-    return found;
-  };
-  const recomputedSize = (shape: StageShape, samples: number, whole: number): Size => {
-    const [one, all] = recomputedOf(shape, whole);
+  const guessedLines = new Map<number, readonly [Size, Size]>();
+  const guessedSize = (shape: StageShape, samples: number, recomputed: number): Size => {
+    const key = 8 * shape.layers + (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + (recomputed > 0 ? 4 : 0);
+    const ends = guessedLines.get(key) ?? ([size(shape, 1, recomputed), size(shape, whole, recomputed)] as const);
+    guessedLines.set(key, ends);
+    const [one, all] = ends;
     return whole === 1 ? one : line(one, one, all, (samples - 1) / (whole - 1));
   };
   /** `start` and so many times what `b` has more than `a`. */
@@ -210,8 +206,8 @@ function stageMemory(model: Model, sequence: number, wire: WireEncoding) {
     slot: start.slot + times * (b.slot - a.slot),
   });
   return {
-    /** With all its layers recomputed. */
-    recomputedSize,
+    /** With all layers recomputed, or none. */
+    guessedSize,
     stageBytes(shape: StageShape, samples: number, slots: number, recomputed: number): number {
       const { fixed, slot } = size(shape, samples, recomputed);
       return fixed + slots * slot;

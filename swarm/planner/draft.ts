@@ -33,7 +33,7 @@ import {
 } from './statePlacement.ts';
 
 /** What a shard takes beside its elements: partial sums, scalars, rounding. */
-const SHARD_BYTES = 4_096;
+const SHARD_BYTES = 16_384;
 /** What a keeper has beside its elements. */
 const KEEPER_BYTES = 65_536;
 

@@ -19,6 +19,9 @@ import { stateBytes } from './statePlacement.ts';
 /** A keeper holds about so many bytes of a stage's state for each of its own: values and sums take the rest. */
 const KEPT_STATE = 0.25;
 
+/** Of a layer there and back. */
+const FORWARD_PART = 1 / 3;
+
 export interface Estimated {
   readonly draft: Draft;
   readonly seconds: number;
@@ -60,18 +63,33 @@ export function estimate(
   const tied =
     stages.length > 1 && costs.model.tied ? tiedExchangeSeconds(costs, groups[0] ?? [], groups.at(-1) ?? []) : 0;
   const draft: Draft = { groups, layers: cut.layers, microBatches, schedule, ...kept };
-  return { draft, seconds: cut.seconds + hops.through + tied + Math.max(0, wait - slowest), missingBytes: 0 };
+  const recompute = recomputeSeconds(stages, cut.layers, hops.rest, count);
+  const after = cut.layers.reduce((most, own, index) => {
+    const stage = stages[index];
+    return stage ? Math.max(most, stage.after + (own - 1) * stage.afterLayer) : most;
+  }, 0);
+  return {
+    draft,
+    seconds: cut.seconds + recompute + after + hops.through + tied + Math.max(0, wait - slowest),
+    missingBytes: 0,
+  };
 }
 
 /** Lines in the layers: seconds of the first one and of each more. */
 interface Stage {
+  readonly lanes: number;
   readonly through: number;
   readonly throughLayer: number;
   readonly rest: number;
   readonly restLayer: number;
+  /** Its new values. */
+  readonly after: number;
+  readonly afterLayer: number;
   /** Layers that its peers hold at most. */
   readonly most: number;
   readonly missing: (layers: number) => number;
+  /** The part of so many layers that is recomputed for want of memory. */
+  readonly again: (layers: number) => number;
 }
 
 interface Place {
@@ -93,30 +111,35 @@ function stageOf(
   const [first, last] = [stage === 0, stage === groups.length - 1];
   const blocks = blockElements(costs);
   const inFlight = schedule === '1f1b' ? groups.length - stage : count;
-  const missing = (layers: number): number => {
+  const lacking = (layers: number, recomputed: boolean): number => {
     const shape: StageShape = { first, last, layers };
     return shortOf(
       costs,
       group,
       shape,
       Math.max(0, stateOf(blocks, shape, group.length === 1 && keptBytes === 0) - keptBytes),
-      {
-        samples,
-        count,
-        inFlight,
-      },
+      { samples, count, inFlight, recomputed },
     );
   };
+  const missing = (layers: number): number => Math.max(0, lacking(layers, true));
   const one: StageShape = { first, last, layers: 1 };
-  const exchange = exchangeSeconds(costs, group);
+  // Slices go before the commit, beside what others still do; values after it.
+  const exchange = exchangeSeconds(costs, group) / 2;
   const through = costs.stageLayers(one) * lanes.through;
   return {
+    lanes: lanes.count,
     through,
     throughLayer: lanes.through,
     rest: costs.stageLayers(one) * lanes.whole - through + elementsOf(blocks, one) * exchange,
     restLayer: lanes.whole - lanes.through + blocks.layer * exchange,
+    after: elementsOf(blocks, one) * exchange,
+    afterLayer: blocks.layer * exchange,
     most: mostHeld(costs.model.layers - groups.length + 1, missing),
     missing,
+    again(layers) {
+      const most = lacking(layers, false);
+      return most <= 0 ? 0 : most / (most + Math.max(0, -lacking(layers, true)));
+    },
   };
 }
 
@@ -153,6 +176,25 @@ function settled(layers: readonly number[], stages: readonly Stage[], leastRest:
     seconds += stage.through + (own - 1) * stage.throughLayer;
   }
   return { layers, seconds };
+}
+
+/** How much longer it takes as memory asks for recompute: a forward is about a third of a layer's time. */
+function recomputeSeconds(
+  stages: readonly Stage[],
+  layers: readonly number[],
+  leastRest: number,
+  count: number,
+): number {
+  let through = 0;
+  let rest = leastRest;
+  for (const [index, own] of layers.entries()) {
+    const stage = stages[index];
+    if (!stage) continue;
+    const more = FORWARD_PART * stage.again(own) * (stage.through + (own - 1) * stage.throughLayer);
+    through += more;
+    rest = Math.max(rest, stage.rest + (own - 1) * stage.restLayer + (more * (count - 1)) / stage.lanes);
+  }
+  return through + rest - restOf(stages, layers, leastRest);
 }
 
 const restOf = (stages: readonly Stage[], layers: readonly number[], leastRest: number): number =>

@@ -12,7 +12,7 @@ import { starts } from './starts.ts';
 /** Stages of micro-batches that a candidate may have at most: larger ones only cost time to judge. */
 export const MOST_WORK = 8_192;
 /** Of many groupings only the best are guessed at in every size. */
-const MOST_IN_EVERY_SIZE = 48;
+const MOST_IN_EVERY_SIZE = 24;
 /** A guess less better than this part is no better. */
 const GAIN = 1e-6;
 
@@ -22,7 +22,7 @@ export function* rankedStarts(costs: ClusterCosts): Generator<void, Estimated[]>
   const byGuess = (a: Estimated, b: Estimated): number => a.seconds - b.seconds || a.missingBytes - b.missingBytes;
   const guesses: Estimated[] = [];
   const chosen: Groups[] = [];
-  if (groupings.length <= 4 * MOST_IN_EVERY_SIZE) chosen.push(...groupings);
+  if (groupings.length <= 8 * MOST_IN_EVERY_SIZE) chosen.push(...groupings);
   else {
     for (const groups of groupings) {
       guesses.push(...roughGuess(costs, groups));
@@ -33,7 +33,6 @@ export function* rankedStarts(costs: ClusterCosts): Generator<void, Estimated[]>
       if (chosen.length < MOST_IN_EVERY_SIZE || !stages.has(draft.groups.length)) chosen.push(draft.groups);
       stages.add(draft.groups.length);
     }
-    guesses.length = Math.min(guesses.length, MOST_IN_EVERY_SIZE);
   }
   for (const groups of chosen) {
     guesses.push(...inEverySize(costs, groups));

@@ -24,18 +24,22 @@ const POLISHED = 3;
 /** A guess so many times the best one's is not followed for its number of stages alone. */
 const HOPELESS = 3;
 /** Moves that are guessed at for one start. */
-const MOST_GUESSED = 300;
+const MOST_GUESSED = 600;
 /** Candidates that are simulated before the small moves begin, at least one of each number of stages. */
 const FIRST_SIMULATED = 16;
 /** A move whose guess is worse than this many times the guess at where it starts is not simulated. */
-const PROMISING = 1.1;
+const PROMISING = 1.4;
 /** Times that the search begins again, near the best, without finding a better one. */
 const FRUITLESS_KICKS = 60;
 const KICK_MOVES = 3;
+/** What takes longer than so many times the best is not improved further. */
+const NEAR = 1.3;
 /** A gain less than this part is none: sums in another order differ. */
 const GAIN = 1e-9;
 /** A guess takes as long as so many simulated actions. */
 const GUESS_WORK = 10;
+/** Guesses that seem not to fit are judged before it is said that nothing does. */
+const MOST_UNLIKELY = 200;
 
 export interface Candidate {
   readonly plan: Plan;
@@ -129,25 +133,28 @@ export function searchPlan(problem: ClusterProblem): Search {
     }
 
     // Where the guesses promised too much, the next ones in line.
-    for (const { draft } of guesses) {
+    for (const { draft } of guesses.slice(0, MOST_UNLIKELY)) {
       if (best !== null) break;
       yield adopt(judge(draft));
     }
     // What has no room for its state alone may have it with the help of those who are idle.
     if (costs.keepers)
-      for (const { draft } of guesses) {
+      for (const { draft } of guesses.slice(0, MOST_UNLIKELY)) {
         if (best !== null) break;
         yield adopt(judge({ ...draft, keepers: idleOf(costs, draft) }));
       }
     if (best === null) return;
     for (const root of distinctStages([best, ...roots])) yield* climb(root);
     const random = seededRandom(1);
-    for (let fruitless = 0; fruitless < FRUITLESS_KICKS; fruitless++) {
+    const others = distinctGroups(fitting);
+    for (let fruitless = 0, next = 0; fruitless < FRUITLESS_KICKS || next < others.length; fruitless++, next++) {
       const before: Candidate = best;
-      const from = kicked(costs, before, random);
-      const candidate = from === null ? null : judge(polish(from).draft);
-      if (candidate !== null) yield* climb(candidate);
-      else yield { best, work };
+      for (const from of [others[next] ?? null, kicked(costs, best, random)]) {
+        const candidate = from === null ? null : judge(polish(from).draft);
+        const isNear = candidate !== null && candidate.forecast.stepSeconds < NEAR * best.forecast.stepSeconds;
+        if (isNear) yield* climb(candidate);
+        else yield adopt(candidate);
+      }
       if (isBetter(best, before)) fruitless = 0;
     }
   }
@@ -204,6 +211,12 @@ function leading(fitting: readonly Estimated[], most: number): Estimated[] {
     return isNew;
   });
   return [...new Set([...fitting.slice(0, most), ...ofEach])];
+}
+
+/** Each grouping once, in its best size. */
+function distinctGroups(guesses: readonly Estimated[]): Estimated[] {
+  const seen = new Set<Draft['groups']>();
+  return guesses.filter(({ draft }) => seen.size < seen.add(draft.groups).size);
 }
 
 const idleOf = ({ peers }: ClusterCosts, { groups }: Draft): number[] =>

@@ -54,17 +54,21 @@ interface Load {
   readonly count: number;
   /** Micro-batches that a lane has in flight at most. */
   readonly inFlight: number;
+  /** All layers, or none. */
+  readonly recomputed: boolean;
 }
 
-/** Bytes that peers lack for a stage with all layers recomputed, and all of them together for its state. */
+/**
+ * Bytes that peers lack for a stage, each for itself and all of them together for its state; less than 0: what is left.
+ */
 export function shortOf(
   costs: ClusterCosts,
   group: readonly number[],
   shape: StageShape,
   stateBytes: number,
-  { samples, count, inFlight }: Load,
+  { samples, count, inFlight, recomputed }: Load,
 ): number {
-  const { fixed, slot } = costs.memory.recomputedSize(shape, samples, costs.batch.samples);
+  const { fixed, slot } = costs.memory.guessedSize(shape, samples, recomputed ? shape.layers : 0);
   let speed = 0;
   for (const place of group) speed += speedOf(costs, place);
   let missing = 0;
@@ -75,7 +79,7 @@ export function shortOf(
     if (left < 0) missing -= left;
     else room += left;
   }
-  return missing + Math.max(0, stateBytes - room);
+  return missing > 0 ? missing + Math.max(0, stateBytes - room) : stateBytes - room;
 }
 
 function speedOf(costs: ClusterCosts, place: number): number {

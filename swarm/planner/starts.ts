@@ -21,8 +21,8 @@ const MOST_FOR_ALL = 4;
 const MOST_ALONE = 64;
 /** More regions than these are not begun with one by one. */
 const MOST_REGIONS = 32;
-/** Past eight stages not every number is tried. */
-const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64];
+/** Past six stages not every number is tried. */
+const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64];
 
 /** Peers by what they are, not by where they stand in the file: the fastest first, of those alike who stays longest. */
 export function canonicalOrder({ peers, slowness }: ClusterCosts): number[] {
@@ -101,10 +101,10 @@ function subsets(costs: ClusterCosts, order: readonly number[]): (readonly numbe
   return [...distinct.values()];
 }
 
-/** The first one, two, three, four, six, nine, … and all of them. */
+/** The first one, two, three, four, seven, twelve, … and all of them. */
 function beginnings(places: readonly number[]): number[][] {
   const found: number[][] = [];
-  for (let count = 1; count < places.length; count = count < 4 ? count + 1 : Math.ceil(count * (count < 64 ? 1.5 : 2)))
+  for (let count = 1; count < places.length; count = count < 4 ? count + 1 : Math.ceil(count * (count < 64 ? 1.6 : 2)))
     found.push(places.slice(0, count));
   return [...found, [...places]];
 }

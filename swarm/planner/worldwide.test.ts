@@ -16,7 +16,7 @@ function shuffled(places: readonly number[], random: Random): number[] {
 it('[CL5] [CL8] 64 peers in eight regions of the world: who shares a stage is near, and the step is half of a random placement’s', () => {
   const problem = worldwideProblem(256);
   const costs = clusterCosts(problem);
-  const found = planCluster(problem, ({ work }) => work < 200_000);
+  const found = planCluster(problem, ({ work }) => work < 100_000);
   invariant(found.ok, 'a plan');
   const groups = found.value.plan.stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer)));
   const regions = problem.cluster.links.regions;
