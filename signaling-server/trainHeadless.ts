@@ -206,10 +206,10 @@ class Swarm {
   /** One that came while the server was away comes again. */
   async #openPersistently(): Promise<Result<HeadlessDonor>> {
     for (;;) {
+      await this.#serverBack; // it may be away already
       const kills = this.#serverKills;
       const opened = await this.#open();
       if (opened.ok || kills === this.#serverKills || this.#closed) return opened;
-      await this.#serverBack;
     }
   }
 
