@@ -126,12 +126,12 @@ export function searchPlan(problem: ClusterProblem): Search {
         if (problems(costs.model, costs.batch, plan).length === 0) adopt(consider(plan, draft, build(plan)));
     yield { best, work };
     const roots: Candidate[] = [];
-    for (const { draft } of [...polishedOf(fitting), ...leading(fitting, FIRST_SIMULATED)]) {
-      const candidate = judge(draft);
-      if (candidate !== null) roots.push(candidate);
-      yield adopt(candidate);
-    }
-
+    for (const isPolished of [true, false])
+      for (const start of leading(fitting, isPolished ? POLISHED : FIRST_SIMULATED)) {
+        const candidate = judge((isPolished ? polish(start) : start).draft);
+        if (candidate !== null) roots.push(candidate);
+        yield adopt(candidate);
+      }
     // Where the guesses promised too much, the next ones in line.
     for (const { draft } of guesses.slice(0, MOST_UNLIKELY)) {
       if (best !== null) break;
@@ -164,7 +164,6 @@ export function searchPlan(problem: ClusterProblem): Search {
     work += GUESS_WORK * found.tried;
     return found;
   };
-  const polishedOf = (fitting: readonly Estimated[]): Estimated[] => leading(fitting, POLISHED).map(polish);
 
   /** Moves that help, the first one found at once, until there is none. */
   function* climb(from: Candidate): Generator<Progress, void> {
