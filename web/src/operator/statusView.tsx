@@ -60,6 +60,7 @@ function Run({ status, problem }: { status: PublicStatus; problem: string | null
           <Stat label="Donors" value={countText(donors)} note="computing now" />
         </dl>
       </section>
+      <h2 class="hidden">Charts</h2>
       <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} run={run} />
       <section class="card">
         <h2>Take part</h2>
