@@ -69,10 +69,15 @@ export class Chaos {
     }));
   }
 
+  /** The step being done; one that a roll-back took back meanwhile stands for those done again up to it. */
+  #stepOf({ entry }: Sent): number {
+    return Math.max(this.#step, entry.step);
+  }
+
   #send(sent: Sent): void {
     sent.sent = true;
     const fired = (took: boolean): void => {
-      if (took && !this.#ended) sent.firedAtStep = this.#step;
+      if (took && !this.#ended) sent.firedAtStep = this.#stepOf(sent);
     };
     this.#do(sent).then(fired, () => fired(false));
   }
@@ -88,7 +93,7 @@ export class Chaos {
         return this.#actions.killServer();
       case 'join':
         return this.#actions.join((admitted) => {
-          if (admitted && !this.#ended) sent.admittedAtStep = this.#step;
+          if (admitted && !this.#ended) sent.admittedAtStep = this.#stepOf(sent);
           this.#awaited--;
           if (this.#awaited === 0) this.#actions.holdLastStep(false);
         });
