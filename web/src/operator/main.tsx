@@ -1,6 +1,5 @@
 /** The operator's page: a link with a token logs in at once, otherwise the cookie or the form does. */
 import { render } from 'preact';
-import { z } from 'zod';
 import { Live } from '../page/live.ts';
 import { INITIAL_STATE, nextState, type OperatorState } from './state.ts';
 import { OperatorView } from './view.tsx';
@@ -17,9 +16,6 @@ function isUrgent(before: OperatorState, after: OperatorState): boolean {
     before.snapshot?.phase !== after.snapshot?.phase
   );
 }
-
-// The page's policy lets no text become code: zod need not try whether it may.
-z.config({ jitless: true });
 
 const live = new Live(INITIAL_STATE, nextState, isUrgent);
 const watch = new Watch(live);

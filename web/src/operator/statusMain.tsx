@@ -1,15 +1,11 @@
 /** The public page of a run: asks the server every few seconds, while somebody looks. */
 import { signal } from '@preact/signals';
 import { render } from 'preact';
-import { z } from 'zod';
 import { publicStatusSchema } from '../../../swarm/publicStatus.ts';
 import { read } from './api.ts';
 import { type StatusState, StatusView } from './statusView.tsx';
 
 const ASK_MS = 5_000;
-
-// The page's policy lets no text become code: zod need not try whether it may.
-z.config({ jitless: true });
 
 const shown = signal<StatusState>({ status: null, problem: null });
 
