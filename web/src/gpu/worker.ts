@@ -20,10 +20,14 @@ import type { DonorPage, DonorStatus, DonorWorker } from './protocol.ts';
 /** The page draws at most this often. */
 const STATUS_INTERVAL_MS = 250;
 
+type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
+
 let session: Session | null = null;
 let limits: Limits = NO_LIMITS;
-let apply: (welcome: Extract<ServerMessage, { type: 'welcome' }>) => Promise<void> = async () => {};
+let apply: (welcome: Welcome) => Promise<void> = async () => {};
 let applying: Promise<void> = Promise.resolve();
+/** Of the connection there is; what was measured for an earlier one is not told to it. */
+let newest: Welcome | null = null;
 
 const wait = (seconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
@@ -63,7 +67,9 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     wait,
   });
   limit(given);
-  apply = async ({ run }) => {
+  apply = async (welcome) => {
+    const { run } = welcome;
+    if (welcome !== newest) return;
     const model = modelFromConfig(run.model);
     if (!model.ok) return; // the session says so
     const memory = {
@@ -75,6 +81,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     const { train, wire } = run;
     const applicant = { gpu, adapter: profile, model: model.value, train, wire, memoryBytes, memory, now };
     const admitted = await admit(applicant);
+    if (welcome !== newest) return;
     if (admitted.ok) session?.measured(admitted.value);
     else await page.fail('wrongGpu', admitted.reason);
   };
@@ -91,6 +98,7 @@ function limit(given: Limits): void {
 function serverSaid(message: ServerMessage): void {
   session?.serverSaid(message);
   if (message.type !== 'welcome') return;
+  newest = message;
   // One at a time: a connection that came back during a check has its own after it.
   applying = applying
     .then(() => apply(message))
@@ -108,7 +116,10 @@ const worker: DonorWorker = {
   peerSent: (from: PeerId, message: ArrayBuffer) => session?.peerSent(from, message),
   linkLost: (peer: PeerId) => session?.linkLost(peer),
   linksMeasured: (links: readonly LinkReport[]) => session?.linksMeasured(links),
-  disconnected: () => session?.disconnected(),
+  disconnected: () => {
+    newest = null;
+    session?.disconnected();
+  },
   wait: (milliseconds) => wait(milliseconds / 1000),
 };
 
