@@ -4,7 +4,7 @@
  * quartile, because whatever else runs on the machine only makes a span longer. Three things keep donors of one machine,
  * which all begin a step at once, from taking their crowded spans for the time alone: the estimate begins with the
  * admission's forecast, it rises slowly (and so follows a machine that becomes slower within some steps), and a donor
- * whose spans are stretched one after the other steps aside once, by a random part of its idle time.
+ * whose estimate has risen a tenth among stretched spans steps aside once, by a random part of its idle time.
  */
 import { type Forecast, NO_FORECAST, type StageWork } from './forecast.ts';
 import { BusyMeter } from './meter.ts';
@@ -15,11 +15,12 @@ const SPANS_KEPT = 16;
 const QUARTILE = 0.25;
 /** The estimate falls at once and rises by this a span: a slower machine is believed after some, a crowd is over by then. */
 const RISE = 1.005;
-/** Timers are late by some milliseconds. */
-const SLACK_SECONDS = 0.02;
-/** So many spans in a row, each so much longer than alone, mean that another donor has the same rhythm. */
-const CROWDED_SPANS = 3;
-const CROWDED_STRETCH = 1.2;
+/** Timers are late, and so is a commit: so much of it is caught up on. On average the share is never exceeded. */
+const SLACK_SECONDS = 0.1;
+/** A span so much longer than alone: something else ran, perhaps another donor that has the same rhythm. */
+const CROWDED = 1.2;
+/** An estimate that has risen so much among such spans may be a crowd's. */
+const DOUBTFUL_RISE = 1.1;
 
 /** What is done in one span: spans of equal work are compared. */
 export type Work = StageWork | { readonly op: 'norms' | 'update' };
@@ -40,8 +41,8 @@ interface Known {
   readonly spans: number[];
   /** The estimate of the time when running alone. */
   alone: number;
-  /** Stretched spans, one after the other. */
-  crowded: number;
+  /** The least estimate since this donor stepped aside. */
+  trusted: number;
 }
 
 export class DutyCycle implements Pace {
@@ -74,26 +75,27 @@ export class DutyCycle implements Pace {
     const span = this.#clock.now() - begun;
     const known = this.#learn(work, span);
     this.#schedule.take(known.alone / this.speed, begun);
-    if (known.crowded < CROWDED_SPANS) return;
-    known.crowded = 0;
+    if (span <= CROWDED * known.alone || known.alone <= DOUBTFUL_RISE * known.trusted) return;
+    known.trusted = known.alone;
     this.#schedule.take(this.#random() * (known.alone / this.speed - known.alone));
   }
 
   /** What is known of this kind of work, now that it took a span more. */
   #learn(work: Work, span: number): Known {
     const kind = JSON.stringify(work);
-    const known = this.#known.get(kind) ?? { spans: [], alone: this.#foreseen(work), crowded: 0 };
+    const known = this.#known.get(kind) ?? this.#foreseen(work);
     this.#known.set(kind, known);
     known.spans.push(span);
     if (known.spans.length > SPANS_KEPT) known.spans.shift();
     const sorted = known.spans.toSorted((a, b) => a - b);
     const quartile = sorted[Math.floor((sorted.length - 1) * QUARTILE)] ?? span;
     known.alone = Math.min(quartile, known.alone * RISE);
-    known.crowded = span > CROWDED_STRETCH * known.alone ? known.crowded + 1 : 0;
+    known.trusted = Math.min(known.trusted, known.alone);
     return known;
   }
 
-  #foreseen(work: Work): number {
-    return ('layers' in work ? this.forecast(work) : null) ?? Number.POSITIVE_INFINITY;
+  #foreseen(work: Work): Known {
+    const alone = ('layers' in work ? this.forecast(work) : null) ?? Number.POSITIVE_INFINITY;
+    return { spans: [], alone, trusted: alone };
   }
 }
