@@ -136,8 +136,6 @@ export interface ServeOptions {
   readonly port?: number;
   readonly host?: string;
   readonly iceServers?: string;
-  /** By default one whose plans are no matter of measurements: every donor computes. */
-  readonly schedule?: string;
 }
 
 /** `shoal serve`, once it listens. */
@@ -147,7 +145,6 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     'serve',
     runFile,
     ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
-    ...['--schedule', options.schedule ?? 'gpipe'],
     ...(options.host === undefined ? [] : ['--host', options.host]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);

@@ -55,7 +55,7 @@ export function addServeCommand(program: Command): void {
     .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
     .option(
       '--schedule <name>',
-      `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: auto, the plan that is predicted to be fastest; gpipe with --stages)`,
+      `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe, over every donor; auto: the plan that is predicted to be fastest)`,
       schedule,
     )
     .option(
@@ -119,7 +119,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
 }
 
 function wishesOf({ stages, schedule }: ServeOptions): PlanWishes {
-  const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
+  const order = schedule ?? 'gpipe';
   if (order === 'auto') return { auto: true };
   return { schedule: order, ...(stages === undefined ? {} : { stages }) };
 }
