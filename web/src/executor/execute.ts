@@ -14,7 +14,7 @@ import {
   type ReportMessage,
   type Route,
 } from '../../../swarm/messages.ts';
-import { type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
+import type { BlockUse, Model } from '../../../swarm/model.ts';
 import { owner, type Plan } from '../../../swarm/plan.ts';
 import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
@@ -37,10 +37,6 @@ export interface Role {
   readonly shards: Shards;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
   readonly kept: readonly ShardWork[];
-}
-
-export function usesOf(model: Model, plan: Plan): Map<number, readonly BlockUse[]> {
-  return new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
 }
 
 /** The outside world, as a step sees it. */

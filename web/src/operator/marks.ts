@@ -2,10 +2,9 @@
 import type { EventKind, WatchedEvent } from '../../../swarm/watch.ts';
 import type { Tone } from './charts.ts';
 import type { StepWindow } from './series.ts';
+import type { Sign } from './signs.ts';
 
-export interface EventSign {
-  readonly glyph: string;
-  readonly word: string;
+export interface EventSign extends Sign {
   readonly tone: Tone;
 }
 
