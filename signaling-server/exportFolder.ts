@@ -3,12 +3,13 @@
  * is there whole or not at all; tensors are streamed from a reader, never held together.
  */
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import { modelFromConfig } from '../swarm/families.ts';
 import type { Model } from '../swarm/model.ts';
 import { encodeHeader } from '../swarm/safetensors.ts';
+import { makeFolder } from './makeFolder.ts';
 import { readFault } from './namedFile.ts';
 import { folderPlaceFault } from './outputPlace.ts';
 import { openWeights, type TensorNames, type Weights } from './weights.ts';
@@ -53,7 +54,7 @@ export async function exportFolder(directory: string, content: Export): Promise<
   const target = await exportTarget(place);
   if (!target.ok) return target;
   const unfinished = join(dirname(place), `.${basename(place)}.unfinished-${randomUUID()}`);
-  await mkdir(unfinished, { recursive: true });
+  makeFolder(unfinished);
   try {
     await writeFile(join(unfinished, 'config.json'), `${JSON.stringify(config(content.model), null, 2)}\n`);
     for (const { name, bytes } of content.tokenizer ?? []) await writeFile(join(unfinished, name), await bytes());

@@ -2,9 +2,10 @@
  * The metrics file: one line a committed step, each step once, whatever happened. A line is appended when everything
  * about its step is known; when a run goes back, the whole file is written anew beside the old one and takes its place.
  */
-import { appendFileSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import { makeFolder } from './makeFolder.ts';
 import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */
@@ -26,7 +27,7 @@ export class MetricsFile {
   constructor(path: string, source: MetricsSource) {
     this.#path = resolve(path);
     this.#source = source;
-    mkdirSync(dirname(this.#path), { recursive: true });
+    makeFolder(dirname(this.#path));
     this.rewrite();
   }
 

@@ -3,12 +3,12 @@
  * dataLock.ts), write-ahead log, every method one transaction, so that a server that is killed comes back to a whole
  * state. Large things are blobs beside it, named here by their hash.
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { peerId, type Result, refusal, success } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import type { LedgerEntry } from '../swarm/ledger.ts';
+import { makeFolder } from './makeFolder.ts';
 import { type OperatorStore, operatorStore } from './operatorStore.ts';
 import { type ProfileStore, profileStore } from './profileStore.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
@@ -65,10 +65,10 @@ export const STORE_FILE = 'shoal.sqlite';
 
 /** Opens and, where it is of an older version, migrates the store of a data directory. */
 export function openStore(directory: string): Result<Store> {
-  mkdirSync(directory, { recursive: true });
   const file = join(directory, STORE_FILE);
   let database: DatabaseSyncInstance | undefined;
   try {
+    makeFolder(directory);
     database = new DatabaseSync(file);
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
     const problem = migrate(database);

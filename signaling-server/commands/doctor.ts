@@ -1,10 +1,11 @@
 /** `shoal doctor`: what this machine can do, and how to mend what it cannot. */
 import { constants, existsSync } from 'node:fs';
-import { access, mkdir } from 'node:fs/promises';
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { findBrowser, noBrowser } from '../findBrowser.mjs';
 import { launchBrowser } from '../headless.ts';
+import { makeFolder } from '../makeFolder.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../projectRoot.ts';
 
 interface Check {
@@ -63,7 +64,7 @@ function pages(): Check {
 async function workFolder(): Promise<Check> {
   const name = 'work folder';
   try {
-    await mkdir(WORK_FOLDER, { recursive: true });
+    makeFolder(WORK_FOLDER);
     await access(WORK_FOLDER, constants.W_OK);
     return well(name, WORK_FOLDER);
   } catch {

@@ -1,11 +1,12 @@
 /** `shoal simulate`: one schedule through the simulator. */
-import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
 import { readJsonFile } from '../jsonFile.ts';
+import { makeFolder } from '../makeFolder.ts';
 import { filePlaceFault } from '../outputPlace.ts';
 import { badInput, need } from './failure.ts';
 
@@ -36,7 +37,7 @@ async function simulateCommand(path: string, options: SimulateOptions): Promise<
 }
 
 async function save(path: string, text: string): Promise<void> {
-  await mkdir(dirname(resolve(path)), { recursive: true });
+  makeFolder(dirname(path));
   await writeFile(path, text);
 }
 

@@ -1,5 +1,5 @@
 /** `shoal swarm`: a server and N headless donors train a run to its end. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
@@ -11,6 +11,7 @@ import { exportTarget } from '../exportFolder.ts';
 import { exportRun } from '../exportRun.ts';
 import { type Interrupt, onInterrupt } from '../interrupt.ts';
 import { terminalLog } from '../log.ts';
+import { makeFolder } from '../makeFolder.ts';
 import { filePlaceFault } from '../outputPlace.ts';
 import type { PlanWishes } from '../planning.ts';
 import { fileProgress } from '../progress.ts';
@@ -179,7 +180,7 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
   const log = terminalLog();
   if (options.report !== undefined) {
     const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
-    mkdirSync(dirname(options.report), { recursive: true });
+    makeFolder(dirname(options.report));
     writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory })}\n`);
   }
   if (outcome === 'interrupted') throw failed(`stopped after ${trained.committedSteps} steps, before the run's end`);
