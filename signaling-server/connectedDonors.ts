@@ -7,6 +7,7 @@ import { type PeerId, peerId } from '../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../swarm/limits.ts';
 import type { AdapterProfile, HelloMessage, Profile, RefusalReason, ServerMessage } from '../swarm/messages.ts';
 import type { DonorLink } from './donorSocket.ts';
+import { memberId } from './memberStore.ts';
 import { donorHash } from './profileStore.ts';
 
 export interface Connection {
@@ -17,6 +18,8 @@ export interface Connection {
   readonly adapter: AdapterProfile;
   /** By which its last measurements are kept; null: it is remembered by nothing. */
   readonly donor: string | null;
+  /** By which its name is kept, where it chose one. */
+  readonly member: string | null;
   limits: Limits;
   /** Null until its GPU is checked and measured: nobody plans with it before. */
   profile: Profile | null;
@@ -36,7 +39,8 @@ export class ConnectedDonors {
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
     const donor = key === undefined ? null : donorHash(key, adapter);
-    const connection: Connection = { peer, link, token, adapter, donor, limits, profile: null, uploadBytes: 0 };
+    const member = key === undefined ? null : memberId(key);
+    const connection = { peer, link, token, adapter, donor, member, limits, profile: null, uploadBytes: 0 };
     this.#connections.set(peer, connection);
     return connection;
   }

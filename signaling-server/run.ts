@@ -313,7 +313,8 @@ export class ActiveRun implements DonorHost {
   #join(connection: Connection): void {
     this.joined.push(connection.peer);
     this.history.joined(connection, this.committedSteps);
-    const { peer, profile, limits, donor } = connection;
+    const { peer, profile, limits, donor, member } = connection;
+    if (member !== null) this.#options.store.linkMember(this.name, peer, member);
     if (profile) this.#options.planner?.measured(peer, profile, limits, donor);
     this.#tell(connection);
   }

@@ -106,6 +106,23 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (run, committedSteps, prompt)
   ) STRICT, WITHOUT ROWID;
   `,
+  // 4 to 5: donors who chose to be named, and under which peer ids they worked since (memberStore.ts)
+  `
+  CREATE TABLE member (
+    -- SHA-256 of the key that the donor's browser remembers
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    team TEXT NOT NULL,
+    savedAtMs INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE memberPeer (
+    run TEXT NOT NULL REFERENCES run(name),
+    peer TEXT NOT NULL,
+    member TEXT NOT NULL REFERENCES member(id) ON DELETE CASCADE,
+    PRIMARY KEY (run, peer)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX memberPeerByMember ON memberPeer (member);
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -21,6 +21,7 @@ import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import type { KeptProfiles } from './donorProfiles.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
+import { addMemberApi } from './memberApi.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
 import { addOperatorApi, throttled } from './operatorApi.ts';
@@ -100,6 +101,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   );
   await addPlugins(app, options.pages);
   addDonorApi(app, run, data.blobs);
+  addMemberApi(app, run, data, access);
   addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
   addMonitoring(app, run, data.store);

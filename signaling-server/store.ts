@@ -9,6 +9,7 @@ import { peerId, type Result, refusal, success } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import type { LedgerEntry } from '../swarm/ledger.ts';
 import { makeFolder } from './makeFolder.ts';
+import { type MemberStore, memberStore } from './memberStore.ts';
 import { type OperatorStore, operatorStore } from './operatorStore.ts';
 import { type ProfileStore, profileStore } from './profileStore.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
@@ -26,7 +27,7 @@ export interface RunRow {
   readonly epoch: number;
 }
 
-export interface Store extends OperatorStore, ProfileStore {
+export interface Store extends MemberStore, OperatorStore, ProfileStore {
   /** A secret of this directory, made by `create` the first time it is asked for. */
   secret(key: string, create: () => string): string;
   /** A new run with its initial state, checkpoint 0. */
@@ -158,6 +159,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
     );
 
   return {
+    ...memberStore({ one, many, run, atomically, records }),
     ...operatorStore({ one, many, run, atomically, records }),
     ...profileStore({ one, many, run, atomically, records }),
     secret: (key, create) =>
