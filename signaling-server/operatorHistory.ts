@@ -67,7 +67,8 @@ export class RunHistory {
     this.#store.addEvent(this.#name, kind, detail, this.#now(), step);
   }
 
-  joined({ peer, adapter, limits, profile }: Connection, step: number): void {
+  joined({ peer, adapter, limits, profile, member }: Connection, step: number): void {
+    if (member !== null) this.#store.linkMember(this.#name, peer, member);
     this.add('joined', `${peer} ${JSON.stringify({ adapter, limits, profile })}`, step);
   }
 

@@ -313,8 +313,7 @@ export class ActiveRun implements DonorHost {
   #join(connection: Connection): void {
     this.joined.push(connection.peer);
     this.history.joined(connection, this.committedSteps);
-    const { peer, profile, limits, donor, member } = connection;
-    if (member !== null) this.#options.store.linkMember(this.name, peer, member);
+    const { peer, profile, limits, donor } = connection;
     if (profile) this.#options.planner?.measured(peer, profile, limits, donor);
     this.#tell(connection);
   }
