@@ -1,10 +1,9 @@
 /**
  * A donor's share of its GPU's time: each span of work is followed by enough idle time that it lasts (time when running
- * alone) / speed. The time alone is not known but estimated, for each kind of work, from its newest spans: their lower
- * quartile, because whatever else runs on the machine only makes a span longer. Three things keep donors of one machine,
- * which all begin a step at once, from taking their crowded spans for the time alone: the estimate begins with the
- * admission's forecast, it rises slowly (and so follows a machine that becomes slower within some steps), and a donor
- * whose estimate has risen a tenth among stretched spans steps aside once, by a random part of its idle time.
+ * alone) / speed. The time alone is not known but estimated, for each kind of work: the least of its newest spans, because
+ * whatever else runs on the machine only makes a span longer. Donors of one machine begin every step together, and would
+ * take the crowd for the time alone. So the estimate begins with the admission's forecast and rises slowly, and a donor
+ * whose spans are stretched puts some of them elsewhere in their places, at random: where the others are idle.
  */
 import { type Forecast, NO_FORECAST, type StageWork } from './forecast.ts';
 import { BusyMeter } from './meter.ts';
@@ -12,15 +11,14 @@ import { type Clock, Schedule } from './spacing.ts';
 
 /** Spans that the estimate looks back on. */
 const SPANS_KEPT = 16;
-const QUARTILE = 0.25;
-/** The estimate falls at once and rises by this a span: a slower machine is believed after some, a crowd is over by then. */
-const RISE = 1.005;
-/** Timers are late, and so is a commit: so much of it is caught up on. On average the share is never exceeded. */
-const SLACK_SECONDS = 0.1;
-/** A span so much longer than alone: something else ran, perhaps another donor that has the same rhythm. */
-const CROWDED = 1.2;
-/** An estimate that has risen so much among such spans may be a crowd's. */
-const DOUBTFUL_RISE = 1.1;
+/** The estimate falls at once and rises by this a span: a slower machine is believed within some hundred spans. */
+const RISE = 1.003;
+/** A span so much longer than alone: something else ran, perhaps other donors that have the same rhythm. */
+const CROWDED = 1.1;
+/** So many of the spans after such a one are put elsewhere. */
+const ELSEWHERE = 0.4;
+/** Late timers, late commits and spans put elsewhere are caught up on, no more: the share holds over any few seconds. */
+export const SLACK_SECONDS = 0.3;
 
 /** What is done in one span: spans of equal work are compared. */
 export type Work = StageWork | { readonly op: 'norms' | 'update' };
@@ -41,8 +39,6 @@ interface Known {
   readonly spans: number[];
   /** The estimate of the time when running alone. */
   alone: number;
-  /** The least estimate since this donor stepped aside. */
-  trusted: number;
 }
 
 export class DutyCycle implements Pace {
@@ -63,6 +59,8 @@ export class DutyCycle implements Pace {
 
   async run(work: Work, submit: () => void, settled: () => Promise<void>): Promise<void> {
     await this.#schedule.turn();
+    const known = this.#kind(work);
+    if (this.speed < 1) await this.#clock.wait(this.#delay(known));
     const begun = this.#clock.now();
     this.#busy.begin();
     submit();
@@ -72,30 +70,29 @@ export class DutyCycle implements Pace {
       return;
     }
     await done;
-    const span = this.#clock.now() - begun;
-    const known = this.#learn(work, span);
+    learn(known, this.#clock.now() - begun);
     this.#schedule.take(known.alone / this.speed, begun);
-    if (span <= CROWDED * known.alone || known.alone <= DOUBTFUL_RISE * known.trusted) return;
-    known.trusted = known.alone;
-    this.#schedule.take(this.#random() * (known.alone / this.speed - known.alone));
   }
 
-  /** What is known of this kind of work, now that it took a span more. */
-  #learn(work: Work, span: number): Known {
+  /** How far into its place a span begins, in seconds: its work must still end in it, and the next one be caught up. */
+  #delay({ spans, alone }: Known): number {
+    const isCrowded = (spans.at(-1) ?? 0) > CROWDED * alone;
+    if (!isCrowded || this.#random() > ELSEWHERE) return 0;
+    return this.#random() * Math.min(alone / this.speed - alone, SLACK_SECONDS);
+  }
+
+  #kind(work: Work): Known {
     const kind = JSON.stringify(work);
-    const known = this.#known.get(kind) ?? this.#foreseen(work);
+    const forecast = 'layers' in work ? this.forecast(work) : null;
+    const known = this.#known.get(kind) ?? { spans: [], alone: forecast ?? Number.POSITIVE_INFINITY };
     this.#known.set(kind, known);
-    known.spans.push(span);
-    if (known.spans.length > SPANS_KEPT) known.spans.shift();
-    const sorted = known.spans.toSorted((a, b) => a - b);
-    const quartile = sorted[Math.floor((sorted.length - 1) * QUARTILE)] ?? span;
-    known.alone = Math.min(quartile, known.alone * RISE);
-    known.trusted = Math.min(known.trusted, known.alone);
     return known;
   }
+}
 
-  #foreseen(work: Work): Known {
-    const alone = ('layers' in work ? this.forecast(work) : null) ?? Number.POSITIVE_INFINITY;
-    return { spans: [], alone, trusted: alone };
-  }
+/** That this kind of work took a span more. */
+function learn(known: Known, span: number): void {
+  known.spans.push(span);
+  if (known.spans.length > SPANS_KEPT) known.spans.shift();
+  known.alone = Math.min(...known.spans, known.alone * RISE);
 }

@@ -8,35 +8,14 @@ import { type Draft, planOf } from '../../../swarm/planner/draft.ts';
 import { predictedTimeline, shapeOf } from '../../../swarm/planner/forecast.ts';
 import { build } from '../../../swarm/schedule/lower.ts';
 import { makespanSeconds } from '../../../swarm/timeline.ts';
-import { DutyCycle } from './dutyCycle.ts';
+import { DutyCycle, SLACK_SECONDS } from './dutyCycle.ts';
+import { VirtualTime } from './virtualTime.ts';
 
 const SPEEDS = [0.32, 0.19, 0.13, 0.08];
 /** Of one sample through one layer, alone. */
 const [FORWARD, BACKWARD] = [0.05, 0.1];
 const LATENCY = 0.02;
 const BATCH = { samples: 16, sequence: 64 };
-
-/** Time that passes only where someone waits. */
-class VirtualClock {
-  time = 0;
-  readonly #waiting: { readonly at: number; readonly resolve: () => void }[] = [];
-
-  now = (): number => this.time;
-
-  wait = (seconds: number): Promise<void> =>
-    new Promise((resolve) => this.#waiting.push({ at: this.time + seconds, resolve }));
-
-  async run(): Promise<void> {
-    for (;;) {
-      for (let turn = 0; turn < 30; turn++) await Promise.resolve();
-      this.#waiting.sort((a, b) => a.at - b.at);
-      const next = this.#waiting.shift();
-      if (!next) return;
-      this.time = Math.max(this.time, next.at);
-      next.resolve();
-    }
-  }
-}
 
 function costsOf(speeds: readonly number[]): ClusterCosts {
   const model = modelFromConfig({
@@ -59,7 +38,7 @@ function costsOf(speeds: readonly number[]): ClusterCosts {
 
 /** When everyone may work again after a step that each runs by its own duty cycle. */
 async function execute(costs: ClusterCosts, plan: Plan, speeds: readonly number[]): Promise<number> {
-  const clock = new VirtualClock();
+  const clock = new VirtualTime();
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
   const messages = new Map<string, { readonly here: Promise<void>; readonly arrive: () => void }>();
   const message = (key: string) => {
@@ -120,12 +99,13 @@ const PLANS: readonly [name: string, draft: Draft][] = [
 ];
 
 describe('what is predicted of throttled donors is what their pacing does', () => {
-  it.each(PLANS)('[LI5] [SI9] %s, within two per cent', async (_name, draft) => {
+  it.each(PLANS)('[LI5] [SI9] %s, within two per cent and what is caught up on', async (_name, draft) => {
     const costs = costsOf(SPEEDS);
     const plan = planOf(costs, draft)?.plan;
     if (!plan) throw new Error('no plan');
     const predicted = makespanSeconds(predictedTimeline(costs, plan));
     const measured = await execute(costs, plan, SPEEDS);
-    expect(Math.abs(predicted / measured - 1), `predicted ${predicted}, measured ${measured}`).toBeLessThan(0.02);
+    const apart = Math.abs(predicted - measured);
+    expect(apart, `predicted ${predicted}, measured ${measured}`).toBeLessThan(0.02 * measured + SLACK_SECONDS);
   });
 });
