@@ -2,15 +2,11 @@
  * The server of one run: pages, the donors' sockets, their HTTP calls and the dashboard's. It only wires: what is
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
-import { existsSync } from 'node:fs';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { isIP, type Socket } from 'node:net';
-import helmet from '@fastify/helmet';
-import rateLimit from '@fastify/rate-limit';
-import staticFiles from '@fastify/static';
 import websocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyServerOptions } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages.ts';
 import { batchOf, modelOf } from '../swarm/runFile.ts';
@@ -28,6 +24,7 @@ import { addOperatorApi, throttled } from './operatorApi.ts';
 import { addressKey } from './operatorControls.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { withLinks } from './operatorSource.ts';
+import { addPages } from './pages.ts';
 import { type PlanTerms, type PlanWishes, planTerms } from './planning.ts';
 import { planSearch } from './planThread.ts';
 import { publicStatus } from './publicStatus.ts';
@@ -48,8 +45,6 @@ const DONORS_PER_ADDRESS = 256;
 /** A request's head is here by then, or its connection ends; bodies may be large and slow. */
 const HEADERS_LIMIT_MS = 10_000;
 const CONNECTION_CHECK_MS = 2_000;
-/** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
-const CALLS_PER_MINUTE = 3_000;
 /** Of the public page, which asks twelve times a minute. */
 const STATUS_CALLS = { config: { rateLimit: { max: 120, timeWindow: 60_000 } } };
 
@@ -99,7 +94,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
     options.onOperatorToken?.(token),
   );
-  await addPlugins(app, options.pages);
+  await addPages(app, options.pages);
+  await app.register(websocket, { options: { maxPayload: SOCKET_BYTES_LIMIT } });
   addDonorApi(app, run, data.blobs);
   addMemberApi(app, run, data, access);
   addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
@@ -175,41 +171,6 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     expectedDonors: options.expectedDonors ?? null,
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });
-}
-
-async function addPlugins(app: FastifyInstance, pages: string | undefined): Promise<void> {
-  await app.register(helmet, {
-    contentSecurityPolicy: {
-      useDefaults: false,
-      directives: {
-        defaultSrc: ["'self'"],
-        baseUri: ["'none'"],
-        connectSrc: ["'self'"],
-        frameAncestors: ["'none'"],
-        formAction: ["'self'"],
-        imgSrc: ["'self'", 'data:'],
-        objectSrc: ["'none'"],
-        scriptSrc: ["'self'"],
-        styleSrc: ["'self'"],
-        workerSrc: ["'self'"],
-      },
-    },
-    // Isolated from other origins a page's clock is exact to microseconds, which the measurements use.
-    crossOriginEmbedderPolicy: true,
-    strictTransportSecurity: false,
-  });
-  await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000 });
-  await app.register(websocket, { options: { maxPayload: SOCKET_BYTES_LIMIT } });
-  if (pages === undefined || !existsSync(pages)) return;
-  await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
-  for (const page of ['operator', 'status'])
-    app.get(`/${page}`, (_request, reply) => trusting(reply).sendFile(`${page}.html`));
-}
-
-/** No text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */
-function trusting(reply: FastifyReply): FastifyReply {
-  const policy = String(reply.getHeader('content-security-policy'));
-  return reply.header('content-security-policy', `${policy};require-trusted-types-for 'script';trusted-types 'none'`);
 }
 
 /** A flood from one address is cut before it costs more than its acceptance. */

@@ -1,0 +1,43 @@
+/** The built pages, with what a browser may do on them. Every answer of the server bears these headers. */
+import { existsSync } from 'node:fs';
+import helmet from '@fastify/helmet';
+import rateLimit from '@fastify/rate-limit';
+import staticFiles from '@fastify/static';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+
+/** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
+const CALLS_PER_MINUTE = 3_000;
+
+export async function addPages(app: FastifyInstance, pages: string | undefined): Promise<void> {
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'self'"],
+        baseUri: ["'none'"],
+        connectSrc: ["'self'"],
+        frameAncestors: ["'none'"],
+        formAction: ["'self'"],
+        imgSrc: ["'self'", 'data:'],
+        objectSrc: ["'none'"],
+        scriptSrc: ["'self'"],
+        styleSrc: ["'self'"],
+        workerSrc: ["'self'"],
+      },
+    },
+    // Isolated from other origins a page's clock is exact to microseconds, which the measurements use.
+    crossOriginEmbedderPolicy: true,
+    strictTransportSecurity: false,
+  });
+  await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000 });
+  if (pages === undefined || !existsSync(pages)) return;
+  await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
+  for (const page of ['operator', 'status'])
+    app.get(`/${page}`, (_request, reply) => trusting(reply).sendFile(`${page}.html`));
+}
+
+/** No text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */
+function trusting(reply: FastifyReply): FastifyReply {
+  const policy = String(reply.getHeader('content-security-policy'));
+  return reply.header('content-security-policy', `${policy};require-trusted-types-for 'script';trusted-types 'none'`);
+}
