@@ -136,6 +136,7 @@ function Plot(props: PlotProps) {
   const { chart } = props;
   const around = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const [isSeen, see] = useState(false);
   const live = useRef<Live>({ ...props, colour: () => '#888' });
   live.current = { ...props, colour: live.current.colour };
   // Another set of lines is another plot.
@@ -154,20 +155,24 @@ function Plot(props: PlotProps) {
     plot.current = made;
     const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     sized.observe(element);
+    const seen = new IntersectionObserver((entries) => see(entries.at(-1)?.isIntersecting ?? true));
+    seen.observe(element);
     const scheme = matchMedia('(prefers-color-scheme: dark)');
     const redraw = (): void => made.redraw();
     scheme.addEventListener('change', redraw);
     return () => {
       scheme.removeEventListener('change', redraw);
       sized.disconnect();
+      seen.disconnect();
       made.destroy();
       plot.current = null;
     };
   }, [shape]);
 
+  // A chart that nobody looks at is drawn when it comes into sight.
   useEffect(() => {
-    plot.current?.setData(data);
-  }, [data, props.marks]);
+    if (isSeen) plot.current?.setData(data);
+  }, [data, props.marks, isSeen]);
 
   return <div ref={around} class="plot" role="img" aria-label={summaryOf(chart)} />;
 }

@@ -4,7 +4,7 @@
  */
 import type { WatchedStep } from '../../../swarm/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
-import { groupsOf, joined, mean, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
+import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
 
 /** Points of a line: a pixel shows no more. */
 const MOST_POINTS = 600;
@@ -64,13 +64,11 @@ export function chartsOf(input: ChartInput): Chart[] {
   const shown = within(input.steps, input.window);
   const groups = groupsOf(shown.length, MOST_POINTS);
   const xs = groups.map(([, to]) => (shown[to - 1]?.step ?? 0) + 1);
-  const means = (of: Field['of']): (number | null)[] =>
-    groups.map(([from, to]) => {
-      const values = shown.slice(from, to).flatMap((step) => of(step) ?? []);
-      return values.length === 0 ? null : mean(values);
-    });
-  const trailing = (of: (step: WatchedStep) => number, share: number): number[] =>
-    groups.map(([, to]) => percentile(shown.slice(Math.max(0, to - PERCENTILE_STEPS), to).map(of), share));
+  const means = (of: Field['of']): (number | null)[] => meansOf(shown.map(of), groups);
+  const trailing = (of: (step: WatchedStep) => number, share: number): number[] => {
+    const values = Float64Array.from(shown, of);
+    return groups.map(([, to]) => percentile(values.subarray(Math.max(0, to - PERCENTILE_STEPS), to), share));
+  };
   const field = (name: keyof WatchedStep): Field => ({ name, of: (step) => step[name] ?? null });
   const chart = (
     about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,

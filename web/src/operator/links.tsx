@@ -1,9 +1,15 @@
 /** The ways between donors. Each direction by itself: both ends measure their own way to the other. */
+import { useState } from 'preact/hooks';
 import type { Snapshot } from '../../../swarm/messages.ts';
 import { byteRateText, millisecondsText, ROUTES, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 
+/** Rows that are drawn unasked. */
+const MOST_ROWS = 40;
+
 export function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
+  const [isWhole, whole] = useState(false);
+  const shown = isWhole ? links : links.slice(0, MOST_ROWS);
   return (
     <div class="card">
       <h2 id="links">Links</h2>
@@ -25,7 +31,7 @@ export function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
             </tr>
           </thead>
           <tbody>
-            {links.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
+            {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
               <tr key={`${from} ${peer}`}>
                 <th scope="row" title={from}>
                   {shortId(from)}
@@ -41,6 +47,13 @@ export function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
           </tbody>
         </table>
       </section>
+      {links.length > MOST_ROWS && (
+        <p class="buttons">
+          <button type="button" onClick={() => whole(!isWhole)}>
+            {isWhole ? 'Fewer links' : `All ${links.length} links`}
+          </button>
+        </p>
+      )}
     </div>
   );
 }

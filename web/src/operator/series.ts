@@ -22,16 +22,30 @@ export function smoothed(values: readonly number[], weight: number): number[] {
 }
 
 /** Of all the values so many (a share of 1) are below it; between two of them along a line. NaN of none. */
-export function percentile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
+export function percentile(values: ArrayLike<number>, share: number): number {
+  const sorted = Float64Array.from(values).sort();
   const place = share * (sorted.length - 1);
   const [low, high] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]];
   if (low === undefined || high === undefined) return Number.NaN;
   return low + (high - low) * (place - Math.floor(place));
 }
 
-export const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / values.length;
+/** Of each range of places, over the values that are known. */
+export function meansOf(
+  values: readonly (number | null)[],
+  ranges: readonly (readonly [from: number, to: number])[],
+): (number | null)[] {
+  return ranges.map(([from, to]) => {
+    let [sum, count] = [0, 0];
+    for (let place = from; place < to; place++) {
+      const value = values[place];
+      if (value === null || value === undefined) continue;
+      sum += value;
+      count += 1;
+    }
+    return count === 0 ? null : sum / count;
+  });
+}
 
 /** Those after which so many steps stood committed that the window shows them. */
 export function within(steps: readonly WatchedStep[], window: StepWindow): readonly WatchedStep[] {

@@ -1,9 +1,20 @@
 /** Stages over peers: who computes what, how busy each was, and the ways between them. */
+import { useMemo } from 'preact/hooks';
 import type { PlanInForce } from '../../../swarm/watch.ts';
 import { byteRateText, layersText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
-import { type Link, linksBehind, longestWait, paceOf, type StageLink, type StepWork } from './swarmShape.ts';
+import {
+  type Link,
+  linksBehind,
+  linksByEnds,
+  longestWait,
+  type PeerWork,
+  paceOf,
+  type StageLink,
+  type StepWork,
+  waysText,
+} from './swarmShape.ts';
 
-/** Of one gap between stages; the others are in the table of links. */
+/** Of one gap between stages, each by itself; more are one sentence. */
 const MOST_NAMED = 4;
 const BAND_HEIGHT = 30;
 
@@ -15,6 +26,8 @@ interface MapProps {
 
 export function SwarmMap({ plan, links, work }: MapProps) {
   const most = Math.max(1, ...plan.stages.map(({ members }) => members.length));
+  const byEnds = useMemo(() => linksByEnds(links), [links]);
+  const workOf = useMemo(() => new Map(work?.peers.map((each) => [each.peer, each])), [work]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
     <section class="map" aria-label="Stages and their donors" tabIndex={0}>
@@ -26,11 +39,18 @@ export function SwarmMap({ plan, links, work }: MapProps) {
             </h3>
             <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
               {members.map(({ peer, samples, recompute }) => (
-                <Cell key={peer} peer={peer} samples={samples} recomputed={recompute.length} work={work} />
+                <Cell
+                  key={peer}
+                  peer={peer}
+                  samples={samples}
+                  recomputed={recompute.length}
+                  seconds={work?.seconds ?? 0}
+                  work={workOf.get(peer)}
+                />
               ))}
             </ul>
             <Band
-              links={linksBehind(plan, stage, links)}
+              links={linksBehind(plan, stage, byEnds)}
               above={members.length}
               below={plan.stages[stage + 1]?.members.length ?? 0}
             />
@@ -45,13 +65,14 @@ interface CellProps {
   readonly peer: string;
   readonly samples: number;
   readonly recomputed: number;
-  readonly work: StepWork | null;
+  /** Of the step. */
+  readonly seconds: number;
+  readonly work: PeerWork | undefined;
 }
 
-function Cell({ peer, samples, recomputed, work }: CellProps) {
-  const own = work?.peers.find((each) => each.peer === peer);
-  const share = own && work && work.seconds > 0 ? own.busySeconds / work.seconds : null;
-  const wait = own ? longestWait(own) : null;
+function Cell({ peer, samples, recomputed, seconds, work }: CellProps) {
+  const share = work && seconds > 0 ? work.busySeconds / seconds : null;
+  const wait = work ? longestWait(work) : null;
   return (
     <li class="cell">
       <strong title={peer}>{shortId(peer)}</strong>
@@ -88,18 +109,21 @@ function Band({ links, above, below }: BandProps) {
           />
         ))}
       </svg>
-      <ul class="soft small">
-        {links.slice(0, MOST_NAMED).map(({ from, to, route, bytesPerSecond }) => (
-          <li key={`${from} ${to}`}>
-            {shortId(from)} ↔ {shortId(to)}: {byteRateText(bytesPerSecond)}{' '}
-            <span class={`mark ${ROUTES[route].tone}`}>
-              <span aria-hidden="true">{ROUTES[route].glyph}</span> {ROUTES[route].word}
-            </span>
-          </li>
-        ))}
-        {links.length > MOST_NAMED && <li>and {links.length - MOST_NAMED} faster ones</li>}
-        {links.length === 0 && <li>no way measured yet</li>}
-      </ul>
+      {links.length > MOST_NAMED ? (
+        <p class="soft small">{waysText(links)}</p>
+      ) : (
+        <ul class="soft small">
+          {links.map(({ from, to, route, bytesPerSecond }) => (
+            <li key={`${from} ${to}`}>
+              <span class={`mark ${ROUTES[route].tone}`}>
+                <span aria-hidden="true">{ROUTES[route].glyph}</span> {ROUTES[route].word}
+              </span>{' '}
+              {`${shortId(from)} ↔ ${shortId(to)}: ${byteRateText(bytesPerSecond)}`}
+            </li>
+          ))}
+          {links.length === 0 && <li>no way measured yet</li>}
+        </ul>
+      )}
     </div>
   );
 }

@@ -39,7 +39,12 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   const links = snapshot.links ?? [];
   const isOfPlan = timeline !== null && timeline.epoch === plan?.epoch;
   const work = useMemo(() => (isOfPlan && plan ? workOf(timeline.measured, plan) : null), [timeline, plan]);
-  const peers = plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [];
+  const peers = useMemo(() => plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [], [plan]);
+  // It changes with its step alone, not with every number of the run.
+  const spans = useMemo(
+    () => timeline && <Timeline timeline={timeline} peers={isOfPlan ? peers : []} />,
+    [timeline, peers, isOfPlan],
+  );
   return (
     <>
       <section class="card" aria-labelledby="map">
@@ -58,7 +63,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
           <Scrubber first={traces[0]} last={traces[1]} chosen={chosen} choose={choose} />
         )}
         <p class="sentence">{timeline && timelineText(timeline)}</p>
-        {timeline && <Timeline timeline={timeline} peers={isOfPlan ? peers : []} />}
+        {spans}
         {timeline && !isOfPlan && <p class="soft small">This step was done under plan {timeline.epoch}.</p>}
       </section>
       {plan && <PlanWords state={state} snapshot={snapshot} plan={plan} />}

@@ -1,6 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { bottleneckText, type Link, linksBehind, longestWait, paceOf, type WireSpan, workOf } from './swarmShape.ts';
+import {
+  bottleneckText,
+  type Link,
+  linksBehind,
+  linksByEnds,
+  longestWait,
+  paceOf,
+  type WireSpan,
+  waysText,
+  workOf,
+} from './swarmShape.ts';
 
 const member = (peer: string, microBatches = [0, 1]) => ({
   ...{ peer, microBatches, samples: microBatches.length },
@@ -78,10 +88,10 @@ describe('links between stages', () => {
       link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 9e6 }),
       link('bbbbbbbb', 'aaaaaaaa', { route: 'relayed' }),
     ];
-    expect(linksBehind(PLAN, 0, links)).toMatchObject([
-      { route: 'relayed', bytesPerSecond: 2e6, fromPlace: 0, toPlace: 0 },
-    ]);
-    expect(linksBehind(PLAN, 1, links)).toEqual([]);
+    const behind = linksBehind(PLAN, 0, linksByEnds(links));
+    expect(behind).toMatchObject([{ route: 'relayed', bytesPerSecond: 2e6, fromPlace: 0, toPlace: 0 }]);
+    expect(waysText([...behind, ...behind])).toBe('2 ways, 2 relayed; the slowest aaaaaa ↔ bbbbbb: 2.0 MB/s relayed');
+    expect(linksBehind(PLAN, 1, linksByEnds(links))).toEqual([]);
     expect([null, 9e5, 1e6, 1e7].map(paceOf)).toEqual(['unknown', 'slow', 'fair', 'fast']);
   });
 });

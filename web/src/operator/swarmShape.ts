@@ -118,18 +118,22 @@ export interface StageLink {
   readonly bytesPerSecond: number | null;
 }
 
-/** Both directions between neighbouring stages as one: the slower rate, relayed where either is. The slowest first. */
-export function linksBehind(plan: Pick<PlanInForce, 'stages'>, stage: number, links: readonly Link[]): StageLink[] {
+/** By their two ends. */
+export type LinksByEnds = ReadonlyMap<string, Link>;
+export const linksByEnds = (links: readonly Link[]): LinksByEnds =>
+  new Map(links.map((link) => [`${link.from} ${link.peer}`, link]));
+
+/** Both directions between neighbouring stages as one: the slower rate, relayed where either is. In order of place. */
+export function linksBehind(plan: Pick<PlanInForce, 'stages'>, stage: number, links: LinksByEnds): StageLink[] {
   const [before, after] = [plan.stages[stage], plan.stages[stage + 1]];
   if (!before || !after) return [];
-  const ends = new Map(links.map((link) => [`${link.from} ${link.peer}`, link]));
-  const found = before.members.flatMap((a, fromPlace) =>
+  return before.members.flatMap((a, fromPlace) =>
     after.members.flatMap((b, toPlace): StageLink[] => {
-      const shared = a.microBatches.some((id) => b.microBatches.includes(id));
-      const both = [ends.get(`${a.peer} ${b.peer}`), ends.get(`${b.peer} ${a.peer}`)].filter(
+      const both = [links.get(`${a.peer} ${b.peer}`), links.get(`${b.peer} ${a.peer}`)].filter(
         (each) => each !== undefined,
       );
-      if (!shared || a.peer === b.peer || both.length === 0) return [];
+      if (both.length === 0 || a.peer === b.peer || !a.microBatches.some((id) => b.microBatches.includes(id)))
+        return [];
       const rates = both.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []);
       return [
         {
@@ -140,5 +144,15 @@ export function linksBehind(plan: Pick<PlanInForce, 'stages'>, stage: number, li
       ];
     }),
   );
-  return found.toSorted((a, b) => (a.bytesPerSecond ?? 0) - (b.bytesPerSecond ?? 0));
+}
+
+/** Many ways in one sentence that names the slowest. */
+export function waysText(links: readonly StageLink[]): string {
+  const measured = links.filter(({ bytesPerSecond }) => bytesPerSecond !== null);
+  const [slowest] = measured.toSorted((a, b) => (a.bytesPerSecond ?? 0) - (b.bytesPerSecond ?? 0));
+  const relayed = links.filter(({ route }) => route === 'relayed').length;
+  const counted = `${links.length} ways, ${relayed === 0 ? 'all direct' : `${relayed} relayed`}`;
+  if (slowest === undefined) return counted;
+  const { from, to, bytesPerSecond, route } = slowest;
+  return `${counted}; the slowest ${shortId(from)} ↔ ${shortId(to)}: ${byteRateText(bytesPerSecond)} ${route}`;
 }

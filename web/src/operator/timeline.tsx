@@ -32,6 +32,16 @@ export function timelineText({ step, measured, predicted, bubble }: StepTimeline
   return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
+function byPeer(spans: readonly WireSpan[]): ReadonlyMap<string, readonly WireSpan[]> {
+  const found = new Map<string, WireSpan[]>();
+  for (const span of spans) {
+    const own = found.get(span[0]);
+    if (own) own.push(span);
+    else found.set(span[0], [span]);
+  }
+  return found;
+}
+
 export function Timeline({ timeline, peers }: TimelineProps) {
   const [followed, follow] = useState<string>('');
   const [isWhole, whole] = useState(false);
@@ -41,8 +51,9 @@ export function Timeline({ timeline, peers }: TimelineProps) {
       [...new Set(measured.map(([, action]) => /\d+$/.exec(action)?.[0] ?? ''))].sort((a, b) => Number(a) - Number(b)),
     [measured],
   );
-  const known = [...peers, ...measured.map(([peer]) => peer).filter((peer) => !peers.includes(peer))];
-  const rows = [...new Set(known)];
+  const measuredBy = useMemo(() => byPeer(measured), [measured]);
+  const predictedBy = useMemo(() => byPeer(predicted), [predicted]);
+  const rows = [...new Set([...peers, ...measuredBy.keys()])];
   const shown = isWhole ? rows : rows.slice(0, MOST_ROWS);
   const seconds = Math.max(spanOf(measured), spanOf(predicted), 1e-6);
   return (
@@ -77,9 +88,9 @@ export function Timeline({ timeline, peers }: TimelineProps) {
           <div class="span-row" key={peer}>
             <span class="soft small">{shortId(peer)}</span>
             <div>
-              <Bars spans={measured} peer={peer} seconds={seconds} followed={followed} kind="measured" />
+              <Bars spans={measuredBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="measured" />
               {predicted.length > 0 && (
-                <Bars spans={predicted} peer={peer} seconds={seconds} followed={followed} kind="predicted" />
+                <Bars spans={predictedBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="predicted" />
               )}
             </div>
           </div>
@@ -104,7 +115,6 @@ export function Timeline({ timeline, peers }: TimelineProps) {
 
 interface BarsProps {
   readonly spans: readonly WireSpan[];
-  readonly peer: string;
   readonly seconds: number;
   readonly followed: string;
   readonly kind: 'measured' | 'predicted';
@@ -112,13 +122,12 @@ interface BarsProps {
 
 const CLASSES: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'again' };
 
-function Bars({ spans, peer, seconds, followed, kind }: BarsProps) {
+function Bars({ spans, seconds, followed, kind }: BarsProps) {
   const scale = WIDTH / seconds;
   return (
     <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
-      {spans.flatMap(([own, action, start, end]) => {
+      {spans.map(([, action, start, end]) => {
         const [, op = 'F', id = ''] = /^\d+([A-Z]+)[^\d]*(\d*)$/.exec(action) ?? [];
-        if (own !== peer) return [];
         const isFaint = followed !== '' && id !== followed;
         return (
           <rect

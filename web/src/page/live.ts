@@ -12,6 +12,7 @@ export class Live<State, Event> {
   readonly #next: (state: State, event: Event) => State;
   readonly #isUrgent: (before: State, after: State) => boolean;
   #timer: ReturnType<typeof setTimeout> | null = null;
+  #shownAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     initial: State,
@@ -33,12 +34,13 @@ export class Live<State, Event> {
     const before = this.#current;
     this.#current = this.#next(before, event);
     if (this.#isUrgent(before, this.#current)) this.#show();
-    else this.#timer ??= setTimeout(() => this.#show(), REDRAW_MS);
+    else this.#timer ??= setTimeout(() => this.#show(), Math.max(0, this.#shownAtMs + REDRAW_MS - performance.now()));
   }
 
   #show(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
+    this.#shownAtMs = performance.now();
     this.shown.value = this.#current;
   }
 }
