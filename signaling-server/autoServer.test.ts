@@ -1,26 +1,11 @@
 /** `--schedule auto` in a whole server: donors that say what they measured, plans that follow. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Profile } from '../swarm/messages.ts';
-import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
+import type { DataDirectory } from './dataDirectory.ts';
 import { operatorSource } from './operatorSource.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
-import { createServer, type Server } from './server.ts';
-
-const RUN = {
-  name: 'auto',
-  model: { model_type: 'gpt2', n_layer: 4, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    steps: 100_000,
-    globalBatchSize: 8,
-    sequenceLength: 8,
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-};
+import type { Server } from './server.ts';
+import { TinyServers } from './tinyServers.ts';
 
 /** A layer takes `seconds` for a sample. */
 const profile = (seconds: number): Profile => ({
@@ -29,28 +14,14 @@ const profile = (seconds: number): Profile => ({
   checkedKernels: 0,
 });
 
-let directory: string;
-const toClose: { close(): unknown }[] = [];
+let servers: TinyServers;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'shoal-auto-'));
-  writeFileSync(join(directory, 'corpus.txt'), 'Call me Ishmael. Some years ago, never mind how long. '.repeat(9));
-  writeFileSync(join(directory, 'run.json'), JSON.stringify(RUN));
+  servers = new TinyServers({ name: 'auto', layers: 4, samples: 8, steps: 100_000, checkpointEverySteps: 20 });
 });
-afterEach(async () => {
-  for (const thing of toClose.splice(0).reverse()) await thing.close();
-  rmSync(directory, { recursive: true, force: true });
-});
+afterEach(() => servers.close());
 
 async function serve(): Promise<{ readonly server: Server; readonly data: DataDirectory }> {
-  const data = await openDataDirectory(join(directory, 'data'));
-  if (!data.ok) throw new Error(data.reason);
-  toClose.push(data.value);
-  const name = await addRun(data.value, join(directory, 'run.json'));
-  if (!name.ok) throw new Error(name.reason);
-  const server = await createServer({ data: data.value, runName: name.value, port: 0, log: () => {}, auto: true });
-  if (!server.ok) throw new Error(server.reason);
-  toClose.push(server.value);
-  return { server: server.value, data: data.value };
+  return { server: await servers.serve({ auto: true }), data: await servers.data() };
 }
 
 test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {

@@ -1,58 +1,28 @@
 /** Floods of every kind against a server that trains: honest donors' commits go on. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { counted } from './counted.ts';
-import { addRun, openDataDirectory } from './dataDirectory.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
-import { createServer, type Server, type ServerOptions } from './server.ts';
+import type { Server, ServerOptions } from './server.ts';
+import { TinyServers } from './tinyServers.ts';
 
 const STEPS = 100_000;
-const RUN = {
-  name: 'flooded',
-  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    steps: STEPS,
-    globalBatchSize: 4,
-    sequenceLength: 8,
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-  checkpoint: { everySteps: STEPS },
-};
 const HOSTILE_MESSAGES = 10_000;
 const HOSTILE_SOCKETS = 1_000;
 
-let folder: string;
-const toClose: { close(): unknown }[] = [];
+let servers: TinyServers;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shoal-floods-'));
-  writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. '.repeat(9));
-  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+  servers = new TinyServers({ steps: STEPS });
 });
-afterEach(async () => {
-  for (const thing of toClose.splice(0).reverse()) await thing.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => servers.close());
 
 /** A server with one honest donor, at work. */
 async function training(options: Partial<ServerOptions> = {}): Promise<Server> {
-  const data = await openDataDirectory(join(folder, 'data'));
-  if (!data.ok) throw new Error(data.reason);
-  toClose.push(data.value);
-  const name = await addRun(data.value, join(folder, 'run.json'));
-  if (!name.ok) throw new Error(name.reason);
-  const wishes = { data: data.value, runName: name.value, port: 0, log: () => {}, stages: 1, ...options };
-  const server = await createServer(wishes);
-  if (!server.ok) throw new Error(server.reason);
-  toClose.push(server.value);
-  const honest = new ScriptedDonor(server.value.url);
+  const server = await servers.serve({ stages: 1, ...options });
+  const honest = new ScriptedDonor(server.url);
   await honest.hears('committed');
-  return server.value;
+  return server;
 }
 
 /** Resolves when the honest donor has had so many more steps committed. */

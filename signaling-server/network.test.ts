@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { type PeerId, peerId } from '../swarm/base.ts';
@@ -9,49 +6,18 @@ import type { LinkReport } from '../swarm/messages.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { outlineModel } from '../swarm/randomPlan.ts';
 import { encodeEnvelope } from '../swarm/relay.ts';
-import { addRun, openDataDirectory } from './dataDirectory.ts';
 import { Network } from './network.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
-import { createServer, type Server, type ServerOptions } from './server.ts';
+import type { Server, ServerOptions } from './server.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from './testCertificate.ts';
+import { TinyServers } from './tinyServers.ts';
 
-const RUN = {
-  name: 'tiny',
-  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    steps: 3,
-    globalBatchSize: 4,
-    sequenceLength: 8,
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-};
-
-let folder: string;
-const toClose: { close(): unknown }[] = [];
-
+let servers: TinyServers;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shoal-network-'));
-  writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. Some years ago, never mind how long. '.repeat(9));
-  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+  servers = new TinyServers({ steps: 3 });
 });
-afterEach(async () => {
-  for (const thing of toClose.splice(0).reverse()) await thing.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-async function serve(options: Partial<ServerOptions>): Promise<Server> {
-  const data = await openDataDirectory(join(folder, 'data'));
-  if (!data.ok) throw new Error(data.reason);
-  toClose.push(data.value);
-  const name = await addRun(data.value, join(folder, 'run.json'));
-  if (!name.ok) throw new Error(name.reason);
-  const created = await createServer({ data: data.value, runName: name.value, port: 0, log: () => {}, ...options });
-  if (!created.ok) throw new Error(created.reason);
-  toClose.push(created.value);
-  return created.value;
-}
+afterEach(() => servers.close());
+const serve = (options: Partial<ServerOptions>): Promise<Server> => servers.serve(options);
 
 describe('a run by invitation', () => {
   it('[WP11] refuses whose link does not carry it, and nobody else', async () => {

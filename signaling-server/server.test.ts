@@ -1,72 +1,25 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MESSAGE_BYTES_LIMIT, PROTOCOL_VERSION } from '../swarm/messages.ts';
 import { parseManifest } from './checkpointState.ts';
 import { counted } from './counted.ts';
-import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
+import { addRun, openDataDirectory } from './dataDirectory.ts';
 import { exportRun } from './exportRun.ts';
 import { SCRIPTED_ADAPTER, ScriptedDonor, scriptedEvaluation, scriptedLoss } from './scriptedDonor.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
+import { TinyServers, tinyRunFile } from './tinyServers.ts';
 
 const STEPS = 6;
-const RUN = {
-  name: 'tiny',
-  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    steps: STEPS,
-    globalBatchSize: 4,
-    sequenceLength: 8,
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-  checkpoint: { everySteps: 2 },
-  evaluation: { files: ['held-out.txt'], everySteps: 3 },
-};
+const RUN = { steps: STEPS, checkpointEverySteps: 2, evaluationEverySteps: 3 };
 
-let directory: string;
-const toClose: { close(): unknown }[] = [];
-
+let servers: TinyServers;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'shoal-server-'));
-  mkdirSync(join(directory, 'files'));
-  writeFileSync(
-    join(directory, 'files', 'corpus.txt'),
-    'Call me Ishmael. Some years ago, never mind how long. '.repeat(9),
-  );
-  writeFileSync(
-    join(directory, 'files', 'held-out.txt'),
-    'It is not down in any map; true places never are. '.repeat(2),
-  );
-  writeRun(RUN);
+  servers = new TinyServers(RUN);
 });
-afterEach(async () => {
-  for (const thing of toClose.splice(0).reverse()) await thing.close();
-  rmSync(directory, { recursive: true, force: true });
-});
-
-const runPath = () => join(directory, 'files', 'run.json');
-const writeRun = (run: unknown) => writeFileSync(runPath(), JSON.stringify(run));
-
-async function openData(): Promise<DataDirectory> {
-  const data = await openDataDirectory(join(directory, 'data'));
-  if (!data.ok) throw new Error(data.reason);
-  toClose.push(data.value);
-  return data.value;
-}
-
-async function serve(options: Partial<ServerOptions> = {}): Promise<Server> {
-  const data = options.data ?? (await openData());
-  const name = await addRun(data, runPath());
-  if (!name.ok) throw new Error(name.reason);
-  const server = await createServer({ data, runName: name.value, port: 0, log: () => {}, ...options });
-  if (!server.ok) throw new Error(server.reason);
-  toClose.push(server.value);
-  return server.value;
-}
+afterEach(() => servers.close());
+const serve = (options: Partial<ServerOptions> = {}): Promise<Server> => servers.serve(options);
 
 async function joined(server: Server): Promise<ScriptedDonor> {
   const donor = new ScriptedDonor(server.url);
@@ -82,7 +35,7 @@ const metrics = (path: string) =>
 
 describe('a run', () => {
   it('is trained to its end by one donor, every step once in the metrics', async () => {
-    const metricsPath = join(directory, 'metrics.jsonl');
+    const metricsPath = join(servers.folder, 'metrics.jsonl');
     const server = await serve({ metricsPath });
     const donor = await joined(server);
     expect(await donor.hears('standby')).toEqual({ type: 'standby', state: 'finished' });
@@ -111,7 +64,7 @@ describe('a run', () => {
   });
 
   it('goes back to the newest checkpoint when a donor is lost, and still has every step once', async () => {
-    const metricsPath = join(directory, 'metrics.jsonl');
+    const metricsPath = join(servers.folder, 'metrics.jsonl');
     const server = await serve({ expectedDonors: 2, metricsPath });
     const first = new ScriptedDonor(server.url);
     const second = await joined(server);
@@ -123,14 +76,13 @@ describe('a run', () => {
   });
 
   it('goes on from its store with another number of donors', async () => {
-    const data = await openData();
-    const earlier = await serve({ data, steps: 3, expectedDonors: 2, metricsPath: join(directory, 'a.jsonl') });
+    const earlier = await serve({ steps: 3, expectedDonors: 2, metricsPath: join(servers.folder, 'a.jsonl') });
     const donors = [await joined(earlier), await joined(earlier)];
     await Promise.all(donors.map((donor) => donor.hears('standby')));
     await earlier.close();
 
-    const metricsPath = join(directory, 'b.jsonl');
-    const later = await serve({ data, metricsPath });
+    const metricsPath = join(servers.folder, 'b.jsonl');
+    const later = await serve({ metricsPath });
     expect(metrics(metricsPath).map(({ step }) => step)).toEqual([0, 1, 2]);
     const donor = await joined(later);
     expect(await donor.hears('prepare')).toMatchObject({ step: 3, source: { from: 'checkpoint', step: 3 } });
@@ -146,8 +98,8 @@ describe('a run', () => {
   });
 
   it('stops at a step boundary with everything saved', async () => {
-    const data = await openData();
-    const server = await serve({ data });
+    const data = await servers.data();
+    const server = await serve();
     const donor = await joined(server);
     await donor.hears('committed', ({ step }) => step === 0);
     await server.stop();
@@ -160,34 +112,36 @@ describe('a run', () => {
 
 describe('data directory', () => {
   it('refuses the same name with another content', async () => {
-    const data = await openData();
-    expect(await addRun(data, runPath())).toEqual({ ok: true, value: 'tiny' });
-    expect(await addRun(data, runPath())).toEqual({ ok: true, value: 'tiny' });
-    writeRun({ ...RUN, train: { ...RUN.train, steps: 7 } });
-    expect(await addRun(data, runPath())).toEqual({ ok: false, reason: expect.stringContaining('another content') });
-    writeRun(RUN);
-    expect(await addRun(data, runPath(), { seed: 2 })).toEqual({
+    const data = await servers.data();
+    expect(await addRun(data, servers.runPath)).toEqual({ ok: true, value: 'tiny' });
+    expect(await addRun(data, servers.runPath)).toEqual({ ok: true, value: 'tiny' });
+    servers.writeRun(tinyRunFile({ ...RUN, steps: 7 }));
+    expect(await addRun(data, servers.runPath)).toEqual({
+      ok: false,
+      reason: expect.stringContaining('another content'),
+    });
+    servers.writeRun(tinyRunFile(RUN));
+    expect(await addRun(data, servers.runPath, { seed: 2 })).toEqual({
       ok: false,
       reason: expect.stringMatching(/name "tiny"/),
     });
-    expect(await addRun(data, runPath(), { seed: 2, name: 'tiny-2' })).toEqual({ ok: true, value: 'tiny-2' });
+    expect(await addRun(data, servers.runPath, { seed: 2, name: 'tiny-2' })).toEqual({ ok: true, value: 'tiny-2' });
     expect(data.store.runNames()).toEqual(['tiny', 'tiny-2']);
   });
 
   it('serves one server at a time', async () => {
-    await openData();
-    const second = await openDataDirectory(join(directory, 'data'));
+    await servers.data();
+    const second = await openDataDirectory(servers.dataFolder);
     expect(second).toEqual({ ok: false, reason: expect.stringContaining('in use by another server') });
   });
 
   it('sweeps uploads that no checkpoint names', async () => {
-    const data = await openData();
-    await addRun(data, runPath());
+    const data = await servers.data();
+    await addRun(data, servers.runPath);
     const needed = await data.blobs.list();
     await data.blobs.put(new Uint8Array([1, 2, 3]));
-    data.close();
-    toClose.length = 0;
-    expect(await (await openData()).blobs.list()).toEqual(needed);
+    servers.closeData();
+    expect(await (await servers.data()).blobs.list()).toEqual(needed);
   });
 });
 
@@ -200,9 +154,9 @@ describe('server', () => {
         resolve(typeof address === 'object' && address ? address.port : 0);
       });
     });
-    toClose.push(other);
-    const data = await openData();
-    await addRun(data, runPath());
+    servers.closing(other);
+    const data = await servers.data();
+    await addRun(data, servers.runPath);
     const server = await createServer({ data, runName: 'tiny', port, log: () => {} });
     expect(server).toEqual({ ok: false, reason: `port ${port} of localhost is taken: choose another one with --port` });
   });
@@ -232,7 +186,7 @@ describe('server', () => {
   });
 
   it('[SV6] bounds uploads by the model and by what was asked for', async () => {
-    writeRun({ ...RUN, checkpoint: { everySteps: STEPS } });
+    servers.writeRun(tinyRunFile({ steps: STEPS, evaluationEverySteps: 3 }));
     const server = await serve();
     const unmeasured = new ScriptedDonor(server.url, { greets: false });
     await unmeasured.opened;
@@ -358,12 +312,11 @@ describe('operator', () => {
   });
 
   it('keeps a session over a restart, and a stop until a start', async () => {
-    const data = await openData();
-    const first = await serve({ data });
+    const first = await serve();
     const cookie = cookieOf(await login(first));
     await command(first, cookie, 'stop');
     await first.close();
-    const second = await serve({ data });
+    const second = await serve();
     expect(second.run.snapshot().phase).toBe('paused');
     expect((await command(second, cookie, 'start')).status).toBe(200);
     await (await joined(second)).hears('standby');
@@ -371,8 +324,8 @@ describe('operator', () => {
   });
 
   it('neither goes on from a damaged checkpoint nor exports it', async () => {
-    const data = await openData();
-    const first = await serve({ data });
+    const data = await servers.data();
+    const first = await serve();
     await (await joined(first)).hears('standby');
     await first.close();
     const newest = data.store.newestCheckpoint(first.run.name);
@@ -381,8 +334,8 @@ describe('operator', () => {
     const reason = expect.stringMatching(/the checkpoint after step \d+ cannot be used: .* is damaged/);
     const runName = first.run.name;
     expect(await createServer({ data, runName, port: 0, log: () => {} })).toEqual({ ok: false, reason });
-    expect(await exportRun(data, runName, join(directory, 'export'))).toEqual({ ok: false, reason });
-    expect(existsSync(join(directory, 'export'))).toBe(false);
+    expect(await exportRun(data, runName, join(servers.folder, 'export'))).toEqual({ ok: false, reason });
+    expect(existsSync(join(servers.folder, 'export'))).toBe(false);
   });
 
   it('can start again after a stop', async () => {

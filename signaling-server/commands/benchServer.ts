@@ -3,31 +3,16 @@
  * The donors are sockets that speak the protocol and compute nothing; they share this process with the server, so that
  * every figure is a lower bound.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { WebSocket } from 'ws';
 import { PROTOCOL_VERSION } from '../../swarm/messages.ts';
-import { addRun, openDataDirectory } from '../dataDirectory.ts';
 import { SCRIPTED_ADAPTER } from '../scriptedDonor.ts';
-import { createServer } from '../server.ts';
-import { failed, need } from './failure.ts';
+import { TinyServers } from '../tinyServers.ts';
 
 const DONORS = 1_000;
 /** Donors who knock at the same time. */
 const WAVE = 20;
 const SIGNALS_EACH = 50;
-const RUN = {
-  name: 'bench',
-  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    ...{ steps: 1, globalBatchSize: 4, sequenceLength: 8 },
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-};
 
 export interface ServerBench {
   /** Held at once, of so many who knocked. */
@@ -49,14 +34,9 @@ interface Client {
 }
 
 export async function benchServer(): Promise<ServerBench> {
-  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-server-'));
-  writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. '.repeat(9));
-  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
-  const data = need(await openDataDirectory(join(folder, 'data')), failed);
-  const runName = need(await addRun(data, join(folder, 'run.json')), failed);
+  const servers = new TinyServers({ steps: 1 });
   const limits = { expectedDonors: DONORS + 1, donorsPerAddress: DONORS, connectionsPerAddress: 2 * DONORS };
-  const options = { data, runName, port: 0, log: () => {}, ...limits };
-  const server = need(await createServer(options), failed);
+  const server = await servers.serve(limits);
   try {
     const clients: Client[] = [];
     while (clients.length < DONORS) {
@@ -71,9 +51,7 @@ export async function benchServer(): Promise<ServerBench> {
       residentBytes: process.memoryUsage.rss(),
     };
   } finally {
-    await server.close();
-    data.close();
-    rmSync(folder, { recursive: true, force: true });
+    await servers.close();
   }
 }
 
