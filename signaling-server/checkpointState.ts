@@ -8,11 +8,7 @@ import { invariant, overlap, type Range, type Result, refusal, success } from '.
 import type { StoredShard } from '../swarm/coordinator/state.ts';
 import type { BlockName, Model } from '../swarm/model.ts';
 import type { BlobStore } from './blobs.ts';
-import type { Store } from './store.ts';
 import type { Weights } from './weights.ts';
-
-/** The newest and the one before it: a donor may be reading the older one. */
-const KEPT_CHECKPOINTS = 2;
 
 type ReadsBlobs = Pick<BlobStore, 'readRange'>;
 
@@ -60,15 +56,6 @@ export const stateSize = ({ blocks }: Model): number =>
 /** Whether a shard that a donor says it uploaded is here, whole. */
 export const isStored = (blobs: BlobStore, { hash, range }: Pick<StoredShard, 'hash' | 'range'>): boolean =>
   statSync(blobs.path(hash), { throwIfNoEntry: false })?.size === shardBytes(range, true);
-
-/** Makes this state the newest one, and forgets the blobs that only superseded ones had. */
-export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): void {
-  const superseded = store.saveCheckpoint(run, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
-  const needed = new Set(store.manifests().flatMap((text) => manifestHashes(parseManifest(text))));
-  for (const hash of superseded.flatMap((text) => manifestHashes(parseManifest(text)))) {
-    if (!needed.has(hash)) void blobs.remove(hash);
-  }
-}
 
 /** Puts the values that a run begins with into blobs, as checkpoint 0; one that is no number is refused by name. */
 export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Result<Manifest>> {

@@ -23,8 +23,6 @@ export interface Connection {
   limits: Limits;
   /** Null until its GPU is checked and measured: nobody plans with it before. */
   profile: Profile | null;
-  /** What it may still upload: nothing that it was not asked for. */
-  uploadBytes: number;
 }
 
 export class ConnectedDonors {
@@ -40,7 +38,7 @@ export class ConnectedDonors {
     const token = randomBytes(24).toString('base64url');
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);
-    const connection = { peer, link, token, adapter, donor, member, limits, profile: null, uploadBytes: 0 };
+    const connection = { peer, link, token, adapter, donor, member, limits, profile: null };
     this.#connections.set(peer, connection);
     return connection;
   }
@@ -57,20 +55,6 @@ export class ConnectedDonors {
   ofToken(token: string): PeerId | null {
     for (const [peer, connection] of this.#connections) if (connection.token === token) return peer;
     return null;
-  }
-
-  /** It was asked for a checkpoint. */
-  grantUpload(peer: PeerId, bytes: number): void {
-    const connection = this.#connections.get(peer);
-    if (connection) connection.uploadBytes = bytes;
-  }
-
-  /** False where it was not asked for so much. What was not kept is given back: a negative number. */
-  takeUpload(peer: PeerId, bytes: number): boolean {
-    const connection = this.#connections.get(peer);
-    if (!connection || connection.uploadBytes < bytes) return false;
-    connection.uploadBytes -= bytes;
-    return true;
   }
 
   /** Those whose GPU is checked, in the order in which they connected. */

@@ -8,9 +8,10 @@ import { type Result, refusal, success } from '../swarm/base.ts';
 import type { Model } from '../swarm/model.ts';
 import { modelOf, type RunFile, withSeed } from '../swarm/runFile.ts';
 import { type BlobStore, openBlobs } from './blobs.ts';
-import { manifestHashes, parseManifest, storeInitialState } from './checkpointState.ts';
+import { storeInitialState } from './checkpointState.ts';
 import { lockDataDirectory } from './dataLock.ts';
-import { parseDocument, type RunDocument } from './runDocument.ts';
+import { sweepBlobs } from './keptBlobs.ts';
+import type { RunDocument } from './runDocument.ts';
 import { readRunFile } from './runFileOnDisk.ts';
 import { hashSources } from './sources.ts';
 import { openStore, type Store } from './store.ts';
@@ -40,24 +41,13 @@ export async function openDataDirectory(path: string): Promise<Result<DataDirect
   };
   try {
     const blobs = await openBlobs(join(directory, 'blobs'));
-    await sweep(store.value, blobs);
+    await sweepBlobs(store.value, blobs);
     return success({ directory, store: store.value, blobs, close });
   } catch (error) {
     close();
     const detail = error instanceof Error ? error.message : String(error);
     return refusal(`the data directory ${directory} cannot be used: ${detail}`);
   }
-}
-
-/** Uploads of checkpoints that never became whole. */
-async function sweep(store: Store, blobs: BlobStore): Promise<void> {
-  const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
-  for (const name of store.runNames()) {
-    const { data, evaluation, tokenizer } = parseDocument(store.run(name)?.document ?? '{}');
-    for (const hash of [...data.shards, ...(evaluation?.shards ?? [])]) needed.add(hash);
-    for (const { hash } of tokenizer) needed.add(hash);
-  }
-  for (const hash of await blobs.list()) if (!needed.has(hash)) await blobs.remove(hash);
 }
 
 export interface AddOptions {

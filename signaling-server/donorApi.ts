@@ -70,14 +70,16 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       const peer = run.donorOfToken(bearer(request));
       let taken = 0;
       const mayTake = (bytes: number): boolean => {
-        const may = peer !== null && run.takeUpload(peer, bytes);
+        const may = peer !== null && run.uploads.take(peer, bytes);
         if (may) taken += bytes;
         return may;
       };
       try {
-        return { hash: await blobs.putStream(bounded(request.body, largestShard, mayTake)) };
+        const hash = await blobs.putStream(bounded(request.body, largestShard, mayTake));
+        run.uploads.kept(hash);
+        return { hash };
       } catch (error) {
-        if (peer !== null) run.takeUpload(peer, -taken); // nothing of it is kept
+        if (peer !== null) run.uploads.take(peer, -taken); // nothing of it is kept
         if (error instanceof UploadSizeError) return problem(reply, error.status, error.message);
         // A full disk, say. The donor tries again; what to do about it is the operator's.
         run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);

@@ -19,3 +19,24 @@ export function terminalLog(least: (typeof LEVELS)[number] = 'info'): Log {
     process.stderr.write(`${time} ${level === 'warn' ? 'warning: ' : ''}${text}\n`);
   };
 }
+
+/** Of one level, before the rest is only counted: donors who come and go by the thousand fill no disk with words. */
+const LINES_PER_MINUTE = 300;
+const MINUTE_MS = 60_000;
+
+/** The same log with so many lines a minute at most; `now` in milliseconds. */
+export function boundedLog(log: Log, now: () => number): Log {
+  const minutes = new Map<Parameters<Log>[0], { readonly beganMs: number; lines: number }>();
+  return (level, text) => {
+    const nowMs = now();
+    let minute = minutes.get(level);
+    if (minute === undefined || nowMs - minute.beganMs >= MINUTE_MS) {
+      const left = (minute?.lines ?? 0) - LINES_PER_MINUTE;
+      minute = { beganMs: nowMs, lines: 0 };
+      minutes.set(level, minute);
+      if (left > 0) log('warn', `${left} lines were left out: more than ${LINES_PER_MINUTE} in a minute`);
+    }
+    minute.lines += 1;
+    if (minute.lines <= LINES_PER_MINUTE) log(level, text);
+  };
+}

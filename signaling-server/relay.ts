@@ -101,7 +101,10 @@ export class Relay {
   #credit(from: PeerId, to: PeerId, bytes: number): void {
     const onTheWay = this.#onTheWay.get(from);
     if (!onTheWay) return;
-    onTheWay.set(to, Math.max(0, (onTheWay.get(to) ?? 0) - bytes));
+    const left = (onTheWay.get(to) ?? 0) - bytes;
+    // Forgotten with its last byte: a sender may name anyone it likes.
+    if (left > 0) onTheWay.set(to, left);
+    else onTheWay.delete(to);
     this.#receivers.get(from)?.port.sendBytes(encodeEnvelope('credit', to, creditContent(bytes)));
   }
 }

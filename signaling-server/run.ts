@@ -42,13 +42,12 @@ import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './run
 import type { RunOptions } from './runOptions.ts';
 import { keep } from './runRecords.ts';
 import { configOf, startState } from './runStart.ts';
+import { Uploads } from './uploads.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
 /** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
 const MAX_DONORS = 1_000;
-/** Checkpoints that one donor may have on the way, some of them tried again. */
-const UPLOADS = 4;
 /** setTimeout takes no longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -57,13 +56,12 @@ export class ActiveRun implements DonorHost {
   readonly document: RunDocument;
   readonly model: Model;
   readonly facts: RunFacts;
-  /** GPU bytes of each donor, the most that any of its plans predicted and it reported. */
+  /** GPU bytes of each donor that is here, the most that any of its plans predicted and it reported. */
   readonly memory = new Map<PeerId, DonorMemory>();
-  /** Everyone who was ever admitted, in order. */
-  readonly joined: PeerId[] = [];
   readonly counts = new RunCounts();
   readonly network: Network;
   readonly history: RunHistory;
+  readonly uploads: Uploads;
   readonly #options: RunOptions;
   readonly #donors = new ConnectedDonors();
   readonly #listeners = new Set<() => void>();
@@ -87,6 +85,7 @@ export class ActiveRun implements DonorHost {
     this.history = new RunHistory(store, name, Date.now);
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
+    this.uploads = new Uploads(store, options.blobs, stateSize(this.model));
     this.facts = factsOf(this.document);
     this.#config = configOf(this.document, this.model, options);
     this.#state = begin(this.#config, startState(store, name));
@@ -262,6 +261,8 @@ export class ActiveRun implements DonorHost {
   gone(peer: PeerId, detail: string): void {
     this.network.gone(peer);
     if (this.#closed || !this.#donors.leave(peer)) return;
+    this.memory.delete(peer);
+    this.uploads.gone(peer);
     this.#options.planner?.gone(peer);
     this.history.gone(peer, detail, this.committedSteps);
     this.#dispatch({ type: 'donorGone', peer, detail });
@@ -275,11 +276,6 @@ export class ActiveRun implements DonorHost {
   /** The donor whose HTTP calls carry this token. */
   donorOfToken(token: string): PeerId | null {
     return this.#donors.ofToken(token);
-  }
-
-  /** Whether this donor may upload so much: it was asked for a checkpoint, and has not sent it several times over. */
-  takeUpload(peer: PeerId, bytes: number): boolean {
-    return this.#donors.takeUpload(peer, bytes);
   }
 
   /** Something of this run could not be kept: for whoever looks after the machine. */
@@ -311,7 +307,6 @@ export class ActiveRun implements DonorHost {
 
   /** Its GPU is checked: it may be planned for. */
   #join(connection: Connection): void {
-    this.joined.push(connection.peer);
     this.history.joined(connection, this.committedSteps);
     const { peer, profile, limits, donor } = connection;
     if (profile) this.#options.planner?.measured(peer, profile, limits, donor);
@@ -373,7 +368,7 @@ export class ActiveRun implements DonorHost {
     switch (effect.type) {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)
-          this.#donors.grantUpload(effect.to, UPLOADS * stateSize(this.model));
+          void this.uploads.asked(effect.to, effect.message);
         this.#donors.send(effect.to, effect.message);
         return;
       case 'refuse':

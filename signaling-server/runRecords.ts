@@ -1,7 +1,7 @@
 /** What of a run is kept: the effects that go to the store, and with them the metrics file and the counts. */
 import type { Effect } from '../swarm/coordinator/state.ts';
 import type { BlobStore } from './blobs.ts';
-import { saveCheckpoint } from './checkpointState.ts';
+import { saveCheckpoint } from './keptBlobs.ts';
 import type { RunCounts } from './metrics.ts';
 import type { MetricsFile } from './metricsFile.ts';
 import { addRollBack } from './rollBacks.ts';
@@ -28,7 +28,7 @@ export function keep({ store, blobs, name, counts, metrics }: Records, effect: E
       metrics?.append();
       return true;
     case 'storeCheckpoint':
-      saveCheckpoint(store, blobs, name, {
+      void saveCheckpoint(store, blobs, name, {
         step: effect.step,
         shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
       });

@@ -17,6 +17,7 @@ import type { DataDirectory } from './dataDirectory.ts';
 import { addDonorApi } from './donorApi.ts';
 import type { KeptProfiles } from './donorProfiles.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donorSocket.ts';
+import { boundedLog } from './log.ts';
 import { addMemberApi } from './memberApi.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
@@ -166,7 +167,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     store: data.store,
     blobs: data.blobs,
     name: runName,
-    log,
+    log: boundedLog(log, Date.now),
     ...(options.terms ?? planTerms(model, batch, options, { ...planSearch(file.model), kept })),
     expectedDonors: options.expectedDonors ?? null,
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),

@@ -71,17 +71,22 @@ export function openStore(directory: string): Result<Store> {
   try {
     makeFolder(directory);
     database = new DatabaseSync(file);
-    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
-    const problem = migrate(database);
-    if (problem !== null) {
-      database.close();
-      return refusal(`${file} ${problem}`);
-    }
-    return success(storeOf(database));
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+    const store = storeOn(database);
+    if (store.ok) return store;
+    database.close();
+    return refusal(`${file} ${store.reason}`);
   } catch (error) {
     database?.close();
     return refusal(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** The store in this database, which is migrated where it is of an older version. */
+export function storeOn(database: DatabaseSyncInstance): Result<Store> {
+  database.exec('PRAGMA foreign_keys = ON');
+  const problem = migrate(database);
+  return problem === null ? success(storeOf(database)) : refusal(problem);
 }
 
 function migrate(database: DatabaseSyncInstance): string | null {
@@ -107,6 +112,9 @@ export interface Queries {
   /** Committed steps that fit a condition, in order. */
   records(condition: string, ...values: Value[]): CommitRecord[];
 }
+
+/** Plans that are kept: those of the newest steps, whose spans are shown beside them, and more. */
+const EPOCHS_KEPT = 512;
 
 const RUN_COLUMNS = 'name, contentHash, document, active, operatorPaused, generation, epoch';
 const STEP_COLUMNS = [
@@ -135,10 +143,17 @@ const runRow = (row: Row): RunRow => ({
 });
 
 function storeOf(database: DatabaseSyncInstance): Store {
+  /** Understood once each: they are few, and understanding one takes longer than most of them. */
+  const statements = new Map<string, ReturnType<typeof database.prepare>>();
+  const prepared = (sql: string): ReturnType<typeof database.prepare> => {
+    const statement = statements.get(sql) ?? database.prepare(sql);
+    statements.set(sql, statement);
+    return statement;
+  };
   const one = (sql: string, ...values: Value[]): Row | null =>
-    (database.prepare(sql).get(...values) as Row | undefined) ?? null;
-  const many = (sql: string, ...values: Value[]): Row[] => database.prepare(sql).all(...values) as Row[];
-  const run = (sql: string, ...values: Value[]): void => void database.prepare(sql).run(...values);
+    (prepared(sql).get(...values) as Row | undefined) ?? null;
+  const many = (sql: string, ...values: Value[]): Row[] => prepared(sql).all(...values) as Row[];
+  const run = (sql: string, ...values: Value[]): void => void prepared(sql).run(...values);
 
   const atomically = <T>(work: () => T): T => {
     database.exec('BEGIN IMMEDIATE');
@@ -189,6 +204,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
     saveEpoch: (name, epoch, generation, plan, reason) =>
       atomically(() => {
         run('INSERT OR REPLACE INTO epoch VALUES (?, ?, ?, ?, ?)', name, epoch, generation, plan, reason);
+        run('DELETE FROM epoch WHERE run = ? AND epoch <= ?', name, epoch - EPOCHS_KEPT);
         run('UPDATE run SET epoch = max(epoch, ?), generation = ? WHERE name = ?', epoch, generation, name);
       }),
 

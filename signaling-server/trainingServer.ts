@@ -18,7 +18,7 @@ export const runStatusSchema = z.object({
   end: z.enum(['finished', 'failed', 'stopped']).nullable(),
   /** The step that donors were told to do, or that is held back; null between two plans. */
   announcedStep: z.int().nullable(),
-  /** GPU bytes of each peer that was ever ready. */
+  /** GPU bytes of each donor that is here and was ever ready. */
   memory: z.array(z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number() })),
 });
 export type RunStatus = z.infer<typeof runStatusSchema>;

@@ -148,7 +148,7 @@ class PlanBench {
   }
 
   async all(server: Server, data: DataDirectory, { steps, plans, alone, once }: BenchPlanOptions): Promise<Measured[]> {
-    const donors = server.run.joined;
+    const donors = peersOf(server);
     const wanted = plans?.split(',');
     const asAdmitted = productMs();
     const results: Measured[] = [];
@@ -176,8 +176,9 @@ class PlanBench {
   async #measured(server: Server, { store }: DataDirectory, trial: Trial): Promise<Measured> {
     const { name, steps, asAdmitted, attempts: most } = trial;
     const { run } = server;
+    const donors = peersOf(server);
     for (let attempts = 1; ; attempts++) {
-      const plan = this.#plan(name, run.joined);
+      const plan = this.#plan(name, donors);
       const predictedSeconds = this.#planner.predicted(plan) ?? Number.NaN;
       const before = productMs() / asAdmitted;
       this.#current = plan;
@@ -197,7 +198,7 @@ class PlanBench {
       const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
       if (!steady && attempts < most) continue;
       return {
-        ...{ name, plan: planText(plan, run.joined), predictedSeconds, medianSeconds },
+        ...{ name, plan: planText(plan, donors), predictedSeconds, medianSeconds },
         ...{ ratio: predictedSeconds / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
         ...{ machine: [before, after], steady, attempts },
       };
@@ -212,6 +213,9 @@ interface Trial {
   /** At most so often. */
   readonly attempts: number;
 }
+
+/** In the order in which they were opened. */
+const peersOf = ({ run }: Server): PeerId[] => run.donors().map(({ peer }) => peer);
 
 const planNamed = (plans: readonly NamedPlan[], name: string): Plan | null =>
   plans.find((known) => known.name === name)?.plan ?? null;

@@ -9,7 +9,7 @@ import { type Course, courseOf, type PendingCheckpoint, type StoredShard, shardK
 import { change, donorOf, log, type Turn } from './turn.ts';
 
 /** Older ones are given up: they lack a shard of a donor that has left. */
-const PENDING_CHECKPOINTS = 3;
+export const PENDING_CHECKPOINTS = 3;
 
 type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
 

@@ -1,0 +1,115 @@
+/** Donors who come and go without end: what they leave behind is bounded, in the store and on the disk. */
+import { DatabaseSync } from '@photostructure/sqlite';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { invariant, type PeerId, peerId, success } from '../swarm/base.ts';
+import { PROTOCOL_VERSION, type ServerMessage } from '../swarm/messages.ts';
+import { equalSplit } from '../swarm/planner/equalSplit.ts';
+import { batchOf, modelOf } from '../swarm/runFile.ts';
+import { openBlobs } from './blobs.ts';
+import { addRun } from './dataDirectory.ts';
+import { ActiveRun } from './run.ts';
+import { parseDocument } from './runDocument.ts';
+import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from './scriptedDonor.ts';
+import { storeOn } from './store.ts';
+import { TinyServers } from './tinyServers.ts';
+import { Uploads } from './uploads.ts';
+
+const JOINS = 6_000;
+
+let servers: TinyServers;
+beforeEach(() => {
+  servers = new TinyServers({ steps: 1_000, checkpointEverySteps: 2 });
+});
+afterEach(() => servers.close());
+
+/** A run whose store is in memory, and the database under it. */
+async function runInMemory(): Promise<{
+  readonly run: ActiveRun;
+  readonly database: InstanceType<typeof DatabaseSync>;
+}> {
+  const database = new DatabaseSync(':memory:');
+  const store = storeOn(database);
+  invariant(store.ok, 'the store is new');
+  const blobs = await openBlobs(servers.dataFolder);
+  const data = { directory: servers.dataFolder, store: store.value, blobs, close: () => {} };
+  const name = await addRun(data, servers.runPath);
+  invariant(name.ok, 'the run is a run');
+  const { file } = parseDocument(store.value.run(name.value)?.document ?? '');
+  const [model, batch] = [modelOf(file), batchOf(file)];
+  const makePlan = (peers: readonly PeerId[]) => success(equalSplit(model, batch.samples, peers));
+  const options = {
+    makePlan,
+    capacity: 2,
+    store: store.value,
+    blobs,
+    name: name.value,
+    log: () => {},
+    expectedDonors: null,
+  };
+  const run = servers.closing(new ActiveRun(options));
+  return { run, database };
+}
+
+/** Joins, is planned for, says that it is ready, and is gone. */
+function comeAndGo(run: ActiveRun, number: number): void {
+  const heard: ServerMessage[] = [];
+  const link = {
+    address: '192.0.2.1',
+    send: (message: ServerMessage) => void heard.push(message),
+    sendBytes: () => {},
+    refuse: () => {},
+    close: () => {},
+  };
+  const key = `a-key-of-a-browser-${number}`;
+  const peer = run.admit({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, key }, link);
+  invariant(heard[0]?.type === 'welcome' && heard[0].peer === peer, 'it is welcome');
+  run.heard(heard[0].peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  const prepare = heard.find(({ type }) => type === 'prepare');
+  invariant(prepare?.type === 'prepare', 'it is planned for');
+  run.heard(heard[0].peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
+  invariant(heard.at(-1)?.type === 'start', 'it is at work');
+  run.gone(heard[0].peer, 'its connection closed');
+}
+
+function rows(database: InstanceType<typeof DatabaseSync>): Record<string, number> {
+  const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
+  const count = (table: string) =>
+    Number((database.prepare(`SELECT count(*) AS n FROM "${table}"`).get() as { n: number }).n);
+  return Object.fromEntries(tables.map(({ name }) => [name, count(name)]));
+}
+
+test('[SV7] 6,000 joins leave no more rows than half as many', { timeout: 120_000 }, async () => {
+  const { run, database } = await runInMemory();
+  for (let i = 0; i < JOINS / 2; i++) comeAndGo(run, i);
+  const half = rows(database);
+  for (let i = JOINS / 2; i < JOINS; i++) comeAndGo(run, i);
+  const all = rows(database);
+  expect(run.epoch).toBe(JOINS);
+  expect(Object.keys(all).toSorted()).toContain('epoch');
+  const grown = Object.entries(all).filter(([table, count]) => table !== 'event' && count > (half[table] ?? 0));
+  expect(grown).toEqual([]);
+  expect(all.event).toBeLessThanOrEqual(10_100);
+  expect(all.epoch).toBe(512);
+  expect(run.memory.size).toBe(0);
+});
+
+test('[SV7] uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
+  const blobs = await openBlobs(servers.dataFolder);
+  const store = storeOn(new DatabaseSync(':memory:'));
+  invariant(store.ok, 'the store is new');
+  const uploads = new Uploads(store.value, blobs, 1);
+  const named: string[] = [];
+  for (let step = 2; step <= 100; step += 2) {
+    for (const peer of ['a', 'b']) await uploads.asked(peerId(peer), { epoch: 1, step });
+    for (let copy = 0; copy < 4; copy++) uploads.kept(await blobs.put(new Uint8Array([step, copy])));
+    if (step !== 40) continue;
+    const [state = '', tokens = ''] = await blobs.list();
+    named.push(state, tokens);
+    const document = { data: { shards: [tokens] }, evaluation: null };
+    const manifest = { step: 0, shards: [{ hash: state }] };
+    store.value.addRun('tiny', 'hash', JSON.stringify(document), JSON.stringify(manifest), 0);
+  }
+  const kept = await blobs.list();
+  expect(kept).toEqual(expect.arrayContaining(named));
+  expect(kept).toHaveLength(3 * 4 + named.length);
+});
