@@ -7,6 +7,7 @@ const TINY = goldenFile('gpt2-tiny/run.json');
 
 /** Few weights and many tokens: what lanes exchange is small beside what they compute. */
 const NARROW = { model_type: 'gpt2', n_layer: 2, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 };
+const MEDIUM = { model_type: 'gpt2', n_layer: 4, n_head: 8, n_embd: 256, n_positions: 128, vocab_size: 512 };
 const longTrain = ({ train }: Json): Json => ({
   ...(train as Json),
   ...{ steps: 8, globalBatchSize: 64, sequenceLength: 128 },
@@ -44,8 +45,10 @@ test('[LI1] the share of GPU time is changed while the donor computes', async ()
   await operator.untilFurther(2);
 });
 
+const bench = test.skipIf(process.env.LIMITS_BENCH === undefined);
+
 /** `LIMITS_BENCH=1 npx vitest run --project e2e e2e/limits.spec.ts -t bench`: prints rates; time is asserted nowhere. */
-test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: the rate at a share of the time', async () => {
+bench('bench: the rate at a share of the time', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(900)));
   const operator = await openOperator(server);
   const donor = await openDonor(server.url);
@@ -68,27 +71,48 @@ test.skipIf(process.env.LIMITS_BENCH === undefined)('bench: the rate at a share 
   }
 });
 
-/** As above. Four donors of one stage beside one donor, each with the same share of this machine. */
-test.skipIf(process.env.LIMITS_BENCH === undefined)(
-  'bench: four lanes against one donor',
-  { timeout: 900_000 },
-  async () => {
-    const run = copyOfRun('gpt2-tiny', (file) => ({
-      ...file,
-      init: { seed: 1 },
-      model: NARROW,
-      train: longTrain(file),
-    }));
-    const rates = new Map<number, number[]>();
-    for (let round = 0; round < 2; round++)
-      for (const donors of [1, 4]) {
-        const specs = Array.from({ length: donors }, () => ['--donor', 'speed=0.18']).flat();
-        const { metrics } = await runSwarm(run, ...specs, '--stages', '1');
-        const seconds = metrics.slice(WARM_UP_STEPS).map((line) => line.seconds);
-        const median = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / 2)] ?? Number.NaN;
-        rates.set(donors, [...(rates.get(donors) ?? []), (metrics[0]?.tokens ?? 0) / median]);
-      }
-    const mean = (donors: number): number => (rates.get(donors) ?? []).reduce((sum, rate) => sum + rate / 2, 0);
-    console.log(JSON.stringify([...rates]), `four lanes: ${(mean(4) / mean(1)).toFixed(2)} times one donor`);
-  },
-);
+interface Contest {
+  readonly run: string;
+  readonly speed: number;
+  readonly donors: number;
+  readonly stages: number;
+}
+
+/** So many donors against one, each with the same share of this machine: two rounds, alternating. */
+async function contest({ run, speed, donors, stages }: Contest): Promise<void> {
+  const rates = new Map<number, number[]>();
+  for (let round = 0; round < 2; round++)
+    for (const count of [1, donors]) {
+      const specs = Array.from({ length: count }, () => ['--donor', `speed=${speed}`]).flat();
+      const { metrics } = await runSwarm(run, ...specs, '--stages', String(Math.min(count, stages)));
+      const seconds = metrics.slice(WARM_UP_STEPS).map((line) => line.seconds);
+      const median = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / 2)] ?? Number.NaN;
+      console.log(`${count} donors: ${seconds.map((value) => value.toFixed(2)).join(' ')} s`);
+      rates.set(count, [...(rates.get(count) ?? []), (metrics[0]?.tokens ?? 0) / median]);
+    }
+  const mean = (count: number): number => (rates.get(count) ?? []).reduce((sum, rate) => sum + rate / 2, 0);
+  const tokens = JSON.stringify([...rates].map(([count, all]) => [count, all.map(Math.round)]));
+  console.log(`tokens/s ${tokens}: ${donors} donors, ${(mean(donors) / mean(1)).toFixed(2)} times one`);
+}
+
+/** As above. Lanes: four donors of one stage. */
+bench('bench: four lanes against one donor', { timeout: 900_000 }, async () => {
+  const run = copyOfRun('gpt2-tiny', (file) => ({
+    ...file,
+    init: { seed: 1 },
+    model: NARROW,
+    train: longTrain(file),
+  }));
+  await contest({ run, speed: 0.18, donors: 4, stages: 1 });
+});
+
+/** As above. The m size of the other libraries' benchmark: the bubble of two stages and four micro-batches or more. */
+bench('bench: two stages against one donor', { timeout: 900_000 }, async () => {
+  const run = copyOfRun('gpt2-tiny', (file) => ({
+    ...file,
+    init: { seed: 1 },
+    model: MEDIUM,
+    train: { ...(file.train as Json), steps: 7, globalBatchSize: 16, sequenceLength: 128 },
+  }));
+  await contest({ run, speed: 0.35, donors: 2, stages: 2 });
+});
