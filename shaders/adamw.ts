@@ -4,9 +4,11 @@
  * they are; a tensor's place and whether it decays are dims.
  */
 import code from './adamw.wgsl?raw';
+import plain from './adamwPlain.wgsl?raw';
+import shadow from './adamwShadow.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 /** Fields of the `scalars` tensor, in order. */
 export const ADAMW_SCALARS = [
@@ -56,7 +58,7 @@ export const adamw: Kernel = {
   }),
   variant: (_family, { offset, count, gradientOffset, momentOffset }) =>
     laneVariant(
-      { name: 'adamw', code, lanes: lanesOf(offset, count, gradientOffset, momentOffset) },
+      { name: 'adamw', code: plain + code, lanes: lanesOf(offset, count, gradientOffset, momentOffset) },
       (dims) => dims.count,
     ),
   cpu: adamwCpu,
@@ -82,6 +84,31 @@ export const adamw: Kernel = {
   // m and v do not go through a cancellation; the update is lr times a number of ordinary size.
   tolerance: { absolute: 2e-6, relative: 1e-6 },
   cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 7 * count }),
+};
+
+/** The same, and the new values once more where a stage computes with halves of them. */
+export const adamwShadow: Kernel = {
+  ...adamw,
+  name: 'adamw.shadow',
+  tensors: [...adamw.tensors, half(readWrite('shadow'))],
+  dims: [...adamw.dims, u32('shadowOffset')],
+  sizes: (dims) => ({ ...adamw.sizes(dims), shadow: dims.shadowOffset + dims.count }),
+  variant: (_family, { offset, count, gradientOffset, momentOffset, shadowOffset }) =>
+    laneVariant(
+      {
+        name: 'adamw.shadow',
+        code: shadow + code,
+        lanes: lanesOf(offset, count, gradientOffset, momentOffset, shadowOffset),
+      },
+      (dims) => dims.count,
+    ),
+  cpu: (arrays, dims) => {
+    adamwCpu(arrays, dims);
+    const { values, shadow: copy } = arrays;
+    for (let i = 0; i < dims.count; i++) copy[dims.shadowOffset + i] = values[dims.offset + i];
+  },
+  cases: adamw.cases.map((dims, index) => ({ ...dims, shadowOffset: index === 1 ? 7 : 128 * index })),
+  cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 8 * count }),
 };
 
 function adamwCpu(

@@ -2,7 +2,6 @@
 // [offset, offset + count) of values, as many of grads from gradientOffset on, and of m and v from momentOffset on:
 //   g = grad·clipScale,   p ← p·(1 − lr·weightDecay·decay)
 //   m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   p ← p − lr·(m/c₁)/(√(v/c₂) + ε)
-struct Dims { offset: u32, count: u32, decay: u32, gradient_offset: u32, moment_offset: u32 }
 struct Scalars {
   learning_rate: f32, clip_scale: f32, beta1: f32, beta2: f32,
   epsilon: f32, correction1: f32, correction2: f32, weight_decay: f32,
@@ -13,6 +12,7 @@ struct Scalars {
 @group(0) @binding(3) var<storage, read_write> v: array<Lane>;
 @group(0) @binding(4) var<storage, read> scalars: Scalars;
 @group(1) @binding(0) var<uniform> dims: Dims;
+// `struct Dims` and `fn leave` stand in adamwPlain.wgsl or adamwShadow.wgsl.
 
 // One invocation a lane.
 @compute @workgroup_size(GROUP)
@@ -29,5 +29,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let v_new = s.beta2 * v[moment_at] + (1.0 - s.beta2) * (g * g);
   m[moment_at] = m_new;
   v[moment_at] = v_new;
-  values[at] = decayed - step * m_new / (sqrt(v_new * (1.0 / s.correction2)) + s.epsilon);
+  let value = decayed - step * m_new / (sqrt(v_new * (1.0 / s.correction2)) + s.epsilon);
+  values[at] = value;
+  leave(index, value);
 }

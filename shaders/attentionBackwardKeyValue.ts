@@ -15,11 +15,11 @@ import gpu from './attentionBackwardKeyValue.wgsl?raw';
 import shared from './attentionBackwardKeyValueShared.wgsl?raw';
 import software from './attentionBackwardKeyValueSoftware.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
-import { read, readWrite } from './slots.ts';
+import { half, read, readWrite } from './slots.ts';
 
 export const attentionBackwardKeyValue: Kernel = {
   name: 'attention.backwardKeyValue',
-  tensors: [read('qkv'), read('lse'), read('delta'), read('dy'), readWrite('dqkv')],
+  tensors: [half(read('qkv')), read('lse'), read('delta'), half(read('dy')), half(readWrite('dqkv'))],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>

@@ -15,11 +15,18 @@ import gpu from './attentionBackwardQuery.wgsl?raw';
 import shared from './attentionBackwardQueryShared.wgsl?raw';
 import software from './attentionBackwardQuerySoftware.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
-import { read, readWrite } from './slots.ts';
+import { half, read, readWrite } from './slots.ts';
 
 export const attentionBackwardQuery: Kernel = {
   name: 'attention.backwardQuery',
-  tensors: [read('qkv'), read('y'), read('lse'), read('dy'), readWrite('delta'), readWrite('dqkv')],
+  tensors: [
+    half(read('qkv')),
+    half(read('y')),
+    read('lse'),
+    half(read('dy')),
+    readWrite('delta'),
+    half(readWrite('dqkv')),
+  ],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>

@@ -2,11 +2,11 @@
 import { ATTENTION_CASES, ATTENTION_DIMS, attentionForwardCpu, attentionSizes, attentionVariant } from './attention.ts';
 import code from './attentionForward.wgsl?raw';
 import type { Kernel } from './kernel.ts';
-import { read, readWrite } from './slots.ts';
+import { half, read, readWrite } from './slots.ts';
 
 export const attentionForward: Kernel = {
   name: 'attention.forward',
-  tensors: [read('qkv'), readWrite('y'), readWrite('lse')],
+  tensors: [half(read('qkv')), half(readWrite('y')), readWrite('lse')],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) =>

@@ -2,11 +2,11 @@
 import code from './columnSum.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { columnVariant, lanesOf } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const columnSum: Kernel = {
   name: 'columnSum',
-  tensors: [read('dy'), readWrite('dbias')],
+  tensors: [half(read('dy')), readWrite('dbias')],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C }) => ({ dy: N * C, dbias: C }),
   variant: (family, { C }) => columnVariant({ name: 'columnSum', code, lanes: lanesOf(C) }, family),

@@ -7,11 +7,11 @@ import code from './crossEntropy.wgsl?raw';
 import { fillLogits, softmaxRow } from './crossEntropyLoss.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, rowVariant } from './lanes.ts';
-import { f32, read, readWrite, u32 } from './slots.ts';
+import { f32, half, read, readWrite, u32 } from './slots.ts';
 
 export const crossEntropy: Kernel = {
   name: 'crossEntropy',
-  tensors: [readWrite('logits'), read('targets', 'u32'), readWrite('loss')],
+  tensors: [half(readWrite('logits')), read('targets', 'u32'), readWrite('loss')],
   dims: [u32('N'), u32('V'), f32('scale')],
   sizes: ({ N, V }) => ({ logits: N * V, targets: N, loss: N }),
   variant: (family, { V }) => rowVariant({ name: 'crossEntropy', code, lanes: lanesOf(V) }, family, ({ N }) => N),

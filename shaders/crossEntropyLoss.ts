@@ -3,11 +3,11 @@ import code from './crossEntropyLoss.wgsl?raw';
 import { fillBelow } from './fill.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, rowVariant } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const crossEntropyLoss: Kernel = {
   name: 'crossEntropy.loss',
-  tensors: [read('logits'), read('targets', 'u32'), readWrite('loss')],
+  tensors: [half(read('logits')), read('targets', 'u32'), readWrite('loss')],
   dims: [u32('N'), u32('V')],
   sizes: ({ N, V }) => ({ logits: N * V, targets: N, loss: N }),
   variant: (family, { V }) => rowVariant({ name: 'crossEntropy.loss', code, lanes: lanesOf(V) }, family, ({ N }) => N),

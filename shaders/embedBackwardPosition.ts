@@ -2,11 +2,11 @@
 import code from './embedBackwardPosition.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const embedBackwardPosition: Kernel = {
   name: 'embed.backwardPosition',
-  tensors: [read('dx'), readWrite('dposition')],
+  tensors: [half(read('dx')), readWrite('dposition')],
   dims: [u32('N'), u32('T'), u32('C')],
   sizes: ({ N, T, C }) => ({ dx: N * C, dposition: T * C }),
   variant: (_family, { C }) =>

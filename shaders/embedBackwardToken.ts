@@ -5,12 +5,12 @@
 import code from './embedBackwardToken.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 import { segmentsLength, sortTokens } from './sortTokens.ts';
 
 export const embedBackwardToken: Kernel = {
   name: 'embed.backwardToken',
-  tensors: [read('order', 'u32'), read('segments', 'u32'), read('dx'), readWrite('dtoken')],
+  tensors: [read('order', 'u32'), read('segments', 'u32'), half(read('dx')), readWrite('dtoken')],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C, V }) => ({ order: N, segments: segmentsLength(N), dx: N * C, dtoken: V * C }),
   variant: (_family, { C }) =>

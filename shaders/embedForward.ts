@@ -6,11 +6,11 @@ import code from './embedForward.wgsl?raw';
 import { fillBelow } from './fill.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const embedForward: Kernel = {
   name: 'embed.forward',
-  tensors: [read('ids', 'u32'), read('token'), read('position'), readWrite('x')],
+  tensors: [read('ids', 'u32'), half(read('token')), half(read('position')), half(readWrite('x'))],
   dims: [u32('N'), u32('T'), u32('C')],
   // V is no dim of the kernel, only of its cases: ids are trusted to be below it.
   sizes: ({ N, T, C, V }) => ({ ids: N, token: V * C, position: T * C, x: N * C }),

@@ -4,11 +4,11 @@ import code from './embedTokens.wgsl?raw';
 import { fillBelow } from './fill.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const embedTokens: Kernel = {
   name: 'embed.tokens',
-  tensors: [read('ids', 'u32'), read('token'), readWrite('x')],
+  tensors: [read('ids', 'u32'), half(read('token')), half(readWrite('x'))],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C, V }) => ({ ids: N, token: V * C, x: N * C }),
   variant: (_family, { C }) =>

@@ -16,7 +16,10 @@ export type AdapterFamily = 'software' | 'gpu';
 export interface TensorSlot {
   readonly name: string;
   readonly access: 'read' | 'readWrite';
-  readonly type: 'f32' | 'u32';
+  /** f16: only in a kernel that `inHalves` made. */
+  readonly type: 'f32' | 'u32' | 'f16';
+  /** An activation or a weight: what a donor that computes in halves keeps as f16. Sums and statistics are none. */
+  readonly half?: true;
 }
 
 export interface DimSlot {

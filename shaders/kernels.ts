@@ -1,10 +1,11 @@
 /** The one table of kernels: tests, the admission check and the benchmark walk over it. */
-import { adamw } from './adamw.ts';
+import { adamw, adamwShadow } from './adamw.ts';
 import { addInto } from './addInto.ts';
 import { attentionBackwardKeyValue } from './attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from './attentionBackwardQuery.ts';
 import { attentionForward } from './attentionForward.ts';
 import { columnSum } from './columnSum.ts';
+import { copyIn, copyOut } from './copy.ts';
 import { countPass } from './countPass.ts';
 import { crossEntropy } from './crossEntropy.ts';
 import { crossEntropyLoss } from './crossEntropyLoss.ts';
@@ -67,6 +68,9 @@ export const kernels: readonly Kernel[] = [
   addInto,
   sumSquares,
   adamw,
+  adamwShadow,
+  copyIn,
+  copyOut,
   countPass,
   packF16,
   unpackF16,

@@ -8,11 +8,11 @@ import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, rowVariant } from './lanes.ts';
 import code from './layerNormBackward.wgsl?raw';
 import { fillStat } from './layerNormForward.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const layerNormBackward: Kernel = {
   name: 'layerNorm.backward',
-  tensors: [read('x'), read('stat'), read('weight'), read('dy'), readWrite('dx')],
+  tensors: [half(read('x')), read('stat'), half(read('weight')), half(read('dy')), half(readWrite('dx'))],
   dims: [u32('N'), u32('C'), u32('accumulate')],
   sizes: ({ N, C }) => ({ x: N * C, stat: N * 2, weight: C, dy: N * C, dx: N * C }),
   variant: (family, { C }) => rowVariant({ name: 'layerNorm.backward', code, lanes: lanesOf(C) }, family, ({ N }) => N),

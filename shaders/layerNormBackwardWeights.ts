@@ -6,11 +6,11 @@ import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { columnVariant, lanesOf } from './lanes.ts';
 import code from './layerNormBackwardWeights.wgsl?raw';
 import { fillStat } from './layerNormForward.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const layerNormBackwardWeights: Kernel = {
   name: 'layerNorm.backwardWeights',
-  tensors: [read('x'), read('stat'), read('dy'), readWrite('dweight'), readWrite('dbias')],
+  tensors: [half(read('x')), read('stat'), half(read('dy')), readWrite('dweight'), readWrite('dbias')],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C }) => ({ x: N * C, stat: N * 2, dy: N * C, dweight: C, dbias: C }),
   variant: (family, { C }) => columnVariant({ name: 'layerNorm.backwardWeights', code, lanes: lanesOf(C) }, family),

@@ -55,7 +55,7 @@ function shapeOf(dims: Dims): Shape {
   return { M, N, K };
 }
 
-function sizes(epilogue: Epilogue, dims: Dims): Record<string, number> {
+function sizes(layout: Layout, epilogue: Epilogue, dims: Dims): Record<string, number> {
   const { M, N, K } = shapeOf(dims);
   const all: Record<string, number> = {
     a: M * K,
@@ -66,7 +66,7 @@ function sizes(epilogue: Epilogue, dims: Dims): Record<string, number> {
     pre: M * N,
     biasGradient: N,
   };
-  return Object.fromEntries(productTensors(epilogue).map(({ name }) => [name, all[name] ?? 0]));
+  return Object.fromEntries(productTensors(layout, epilogue).map(({ name }) => [name, all[name] ?? 0]));
 }
 
 /** The product as its text sees it: what varies with the micro-batch is a run-time dim. */
@@ -163,13 +163,13 @@ function makeMatmul(form: MatmulForm): Kernel {
   checkEpilogue(layout, epilogue);
   return {
     name: ['matmul', layout, ...epilogueNames(epilogue)].join('.'),
-    tensors: productTensors(epilogue),
+    tensors: productTensors(layout, epilogue),
     dims: [
       { name: 'M', type: 'u32' },
       { name: 'N', type: 'u32' },
       { name: 'K', type: 'u32' },
     ],
-    sizes: (dims) => sizes(epilogue, dims),
+    sizes: (dims) => sizes(layout, epilogue, dims),
     variant: (family, dims) => variantOf(form, family, dims),
     cpu: (arrays, dims) => reference(layout, epilogue, arrays, dims),
     cases: CASES.map((shape) => ({ ...shape })),
@@ -177,7 +177,7 @@ function makeMatmul(form: MatmulForm): Kernel {
     tolerance: { absolute: 1e-5, relative: 1e-5 },
     cost: (dims) => {
       const { M, N, K } = shapeOf(dims);
-      const elements = Object.values(sizes(epilogue, dims)).reduce((sum, count) => sum + count, 0);
+      const elements = Object.values(sizes(layout, epilogue, dims)).reduce((sum, count) => sum + count, 0);
       return { flops: 2 * M * N * K, bytes: 4 * elements };
     },
   };

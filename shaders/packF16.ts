@@ -7,11 +7,11 @@ import { halfBits } from './half.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import code from './packF16.wgsl?raw';
-import { f32, read, readWrite, u32 } from './slots.ts';
+import { f32, half, read, readWrite, u32 } from './slots.ts';
 
 export const packF16: Kernel = {
   name: 'packF16',
-  tensors: [read('x'), readWrite('packed', 'u32')],
+  tensors: [half(read('x')), readWrite('packed', 'u32')],
   dims: [u32('n'), f32('gain')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('f16', n) }),
   variant: () => laneVariant({ name: 'packF16', code, lanes: lanesOf(1) }, ({ n }) => packedWords('f16', n)),

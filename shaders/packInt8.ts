@@ -16,7 +16,7 @@ import plain from './packInt8.wgsl?raw';
 import feedback from './packInt8Feedback.wgsl?raw';
 import feedbackNarrow from './packInt8FeedbackNarrow.wgsl?raw';
 import plainNarrow from './packInt8Narrow.wgsl?raw';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 const CASES: readonly Dims[] = [{ n: 1 }, { n: 259 }, { n: 320 }, { n: 4096 }];
 
@@ -31,7 +31,7 @@ function variantOf(name: string, n: number, wide: string, narrow: string): Varia
 
 export const packInt8: Kernel = {
   name: 'packInt8',
-  tensors: [read('x'), readWrite('packed', 'u32')],
+  tensors: [half(read('x')), readWrite('packed', 'u32')],
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n) }),
   variant: (_family, { n }) => variantOf('packInt8', n, plain, plainNarrow),
@@ -44,7 +44,7 @@ export const packInt8: Kernel = {
 
 export const packInt8Feedback: Kernel = {
   name: 'packInt8.feedback',
-  tensors: [read('x'), readWrite('packed', 'u32'), readWrite('residual')],
+  tensors: [half(read('x')), readWrite('packed', 'u32'), readWrite('residual')],
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n), residual: n }),
   variant: (_family, { n }) => variantOf('packInt8.feedback', n, feedback, feedbackNarrow),

@@ -8,11 +8,11 @@ import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, rowVariant } from './lanes.ts';
 import code from './rmsNormBackward.wgsl?raw';
 import { fillInverseRms } from './rmsNormForward.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const rmsNormBackward: Kernel = {
   name: 'rmsNorm.backward',
-  tensors: [read('x'), read('stat'), read('weight'), read('dy'), readWrite('dx')],
+  tensors: [half(read('x')), read('stat'), half(read('weight')), half(read('dy')), half(readWrite('dx'))],
   dims: [u32('N'), u32('C'), u32('accumulate')],
   sizes: ({ N, C }) => ({ x: N * C, stat: N, weight: C, dy: N * C, dx: N * C }),
   variant: (family, { C }) => rowVariant({ name: 'rmsNorm.backward', code, lanes: lanesOf(C) }, family, ({ N }) => N),

@@ -3,11 +3,11 @@ import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { columnVariant, lanesOf } from './lanes.ts';
 import code from './rmsNormBackwardWeights.wgsl?raw';
 import { fillInverseRms } from './rmsNormForward.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 
 export const rmsNormBackwardWeights: Kernel = {
   name: 'rmsNorm.backwardWeights',
-  tensors: [read('x'), read('stat'), read('dy'), readWrite('dweight')],
+  tensors: [half(read('x')), read('stat'), half(read('dy')), readWrite('dweight')],
   dims: [u32('N'), u32('C')],
   sizes: ({ N, C }) => ({ x: N * C, stat: N, dy: N * C, dweight: C }),
   variant: (family, { C }) => columnVariant({ name: 'rmsNorm.backwardWeights', code, lanes: lanesOf(C) }, family),

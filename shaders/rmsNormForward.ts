@@ -5,11 +5,11 @@
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, rowVariant } from './lanes.ts';
 import code from './rmsNormForward.wgsl?raw';
-import { f32, read, readWrite, u32 } from './slots.ts';
+import { f32, half, read, readWrite, u32 } from './slots.ts';
 
 export const rmsNormForward: Kernel = {
   name: 'rmsNorm.forward',
-  tensors: [read('x'), read('weight'), readWrite('y'), readWrite('stat')],
+  tensors: [half(read('x')), half(read('weight')), half(readWrite('y')), readWrite('stat')],
   dims: [u32('N'), u32('C'), f32('epsilon')],
   sizes: ({ N, C }) => ({ x: N * C, weight: C, y: N * C, stat: N }),
   variant: (family, { C }) => rowVariant({ name: 'rmsNorm.forward', code, lanes: lanesOf(C) }, family, ({ N }) => N),

@@ -9,7 +9,7 @@
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import code from './rotary.wgsl?raw';
-import { f32, read, readWrite, u32 } from './slots.ts';
+import { f32, half, read, readWrite, u32 } from './slots.ts';
 
 /** [T, D]: for each position D/2 cosines, then as many sines. */
 export function rotaryTable(positions: number, headWidth: number, theta: number): Float32Array<ArrayBuffer> {
@@ -27,7 +27,7 @@ export function rotaryTable(positions: number, headWidth: number, theta: number)
 
 export const rotary: Kernel = {
   name: 'rotary',
-  tensors: [read('table'), readWrite('x')],
+  tensors: [read('table'), half(readWrite('x'))],
   dims: [u32('N'), u32('T'), u32('H'), u32('D'), u32('S'), f32('sign')],
   sizes: ({ N, T, D, S }) => ({ table: T * D, x: N * S }),
   variant: (_family, { D, S }) =>

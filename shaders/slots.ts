@@ -7,5 +7,7 @@ export const readWrite = (name: string, type: TensorSlot['type'] = 'f32'): Tenso
   access: 'readWrite',
   type,
 });
+/** A tensor that may be kept in halves (inHalves.ts). */
+export const half = (slot: TensorSlot): TensorSlot => ({ ...slot, half: true });
 export const u32 = (name: string): DimSlot => ({ name, type: 'u32' });
 export const f32 = (name: string): DimSlot => ({ name, type: 'f32' });

@@ -5,13 +5,13 @@
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import silu from './silu.wgsl?raw';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 import code from './swiGluBackward.wgsl?raw';
 import { fillGates, logistic, swiGluForward } from './swiGluForward.ts';
 
 export const swiGluBackward: Kernel = {
   name: 'swiGlu.backward',
-  tensors: [read('x'), read('dy'), readWrite('dx')],
+  tensors: [half(read('x')), half(read('dy')), half(readWrite('dx'))],
   dims: [u32('N'), u32('I')],
   sizes: ({ N, I }) => ({ x: N * 2 * I, dy: N * I, dx: N * 2 * I }),
   variant: (_family, { I }) =>

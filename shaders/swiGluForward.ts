@@ -5,14 +5,14 @@
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import silu from './silu.wgsl?raw';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 import code from './swiGluForward.wgsl?raw';
 
 export const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
 
 export const swiGluForward: Kernel = {
   name: 'swiGlu.forward',
-  tensors: [read('x'), readWrite('y')],
+  tensors: [half(read('x')), half(readWrite('y'))],
   dims: [u32('N'), u32('I')],
   sizes: ({ N, I }) => ({ x: N * 2 * I, y: N * I }),
   variant: (_family, { I }) =>

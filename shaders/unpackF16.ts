@@ -4,12 +4,12 @@ import { halfValue } from './half.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import { packF16 } from './packF16.ts';
-import { f32, read, readWrite, u32 } from './slots.ts';
+import { f32, half, read, readWrite, u32 } from './slots.ts';
 import code from './unpackF16.wgsl?raw';
 
 export const unpackF16: Kernel = {
   name: 'unpackF16',
-  tensors: [read('packed', 'u32'), readWrite('x')],
+  tensors: [read('packed', 'u32'), half(readWrite('x'))],
   dims: [u32('n'), f32('gain')],
   sizes: ({ n }) => ({ packed: packedWords('f16', n), x: n }),
   variant: () => laneVariant({ name: 'unpackF16', code, lanes: lanesOf(1) }, ({ n }) => packedWords('f16', n)),

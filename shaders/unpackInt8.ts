@@ -3,12 +3,12 @@ import { INT8_BLOCK, INT8_BLOCK_WORDS, packedWords } from '../swarm/wire.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, laneVariant } from './lanes.ts';
 import { packInt8 } from './packInt8.ts';
-import { read, readWrite, u32 } from './slots.ts';
+import { half, read, readWrite, u32 } from './slots.ts';
 import code from './unpackInt8.wgsl?raw';
 
 export const unpackInt8: Kernel = {
   name: 'unpackInt8',
-  tensors: [read('packed', 'u32'), readWrite('x')],
+  tensors: [read('packed', 'u32'), half(readWrite('x'))],
   dims: [u32('n')],
   sizes: ({ n }) => ({ packed: packedWords('int8', n), x: n }),
   variant: () =>

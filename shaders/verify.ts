@@ -4,7 +4,8 @@
  * same question. Imports nothing of Node or the DOM beyond WebGPU.
  */
 import { invariant, normal, seededRandom } from '../swarm/base.ts';
-import type { AdapterFamily, Arrays, Dims, Kernel } from './kernel.ts';
+import { halfBits, halfValue, LARGEST_HALF } from './half.ts';
+import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
 import { inParts } from './parts.ts';
 
@@ -18,14 +19,29 @@ export function caseArrays(kernel: Kernel, dims: Dims, seed = 1): MutableArrays 
   for (const { name, type } of kernel.tensors) {
     const length = sizes[name];
     invariant(length !== undefined, `${kernel.name} says no size for ${name}`);
-    arrays[name] = type === 'f32' ? Float32Array.from({ length }, () => normal(random)) : new Uint32Array(length);
+    arrays[name] = type === 'u32' ? new Uint32Array(length) : Float32Array.from({ length }, () => normal(random));
   }
   kernel.fill?.(arrays, dims, random);
   return arrays;
 }
 
+/** As a slot of this type holds them; halves are filled up to a whole word. */
+function stored({ type }: TensorSlot, values: Float32Array | Uint32Array): Float32Array | Uint32Array | Uint16Array {
+  if (type !== 'f16') return values;
+  const bits = new Uint16Array(2 * Math.ceil(values.length / 2));
+  values.forEach((value, i) => {
+    bits[i] = halfBits(value);
+  });
+  return bits;
+}
+
+function loaded({ type }: TensorSlot, bytes: ArrayBuffer, length: number): Float32Array | Uint32Array {
+  if (type === 'f16') return Float32Array.from(new Uint16Array(bytes, 0, length), halfValue);
+  return type === 'f32' ? new Float32Array(bytes, 0, length) : new Uint32Array(bytes, 0, length);
+}
+
 /** A storage buffer that holds `values` (at least 16 bytes long, so that it can be bound as one vec4). */
-function upload(device: GPUDevice, label: string, values: Float32Array | Uint32Array): GPUBuffer {
+function upload(device: GPUDevice, label: string, values: Float32Array | Uint32Array | Uint16Array): GPUBuffer {
   const buffer = device.createBuffer({
     label,
     size: Math.max(16, values.byteLength),
@@ -51,9 +67,11 @@ export async function runKernel(
   const owned: GPUBuffer[] = [];
   const buffers: Record<string, BufferSlice> = {};
   const encoder = device.createCommandEncoder({ label: `verify ${kernel.name}` });
-  for (const { name } of kernel.tensors) {
-    const values = arrays[name];
-    invariant(values, `${kernel.name} needs an array for ${name}`);
+  for (const slot of kernel.tensors) {
+    const { name } = slot;
+    const given = arrays[name];
+    invariant(given, `${kernel.name} needs an array for ${name}`);
+    const values = stored(slot, given);
     const buffer = upload(device, `verify ${kernel.name} ${name}`, values);
     owned.push(buffer);
     // Bound at its exact size, so that a read or write past the end shows in the values.
@@ -68,7 +86,7 @@ export async function runKernel(
     .filter(({ access }) => access === 'readWrite')
     .map((slot) => {
       const source = buffers[slot.name];
-      const size = arrays[slot.name]?.byteLength ?? 0;
+      const size = source?.size ?? 0;
       const readback = device.createBuffer({
         label: `verify ${kernel.name} ${slot.name} readback`,
         size: Math.max(4, size),
@@ -86,13 +104,20 @@ export async function runKernel(
     for (const { slot, readback, size } of readbacks) {
       await readback.mapAsync(GPUMapMode.READ);
       const bytes = readback.getMappedRange().slice(0, size);
-      outputs[slot.name] = slot.type === 'f32' ? new Float32Array(bytes) : new Uint32Array(bytes);
+      outputs[slot.name] = loaded(slot, bytes, arrays[slot.name]?.length ?? 0);
     }
     return outputs;
   } finally {
     for (const buffer of owned) buffer.destroy();
   }
 }
+
+/** What storing a result as a half may change, beside what the kernel's own tolerance allows. */
+const HALF_ROUNDING = { absolute: 2 ** -24, relative: 2 ** -10 };
+const EXACT = { absolute: 0, relative: 0 };
+
+const orInfinite = (value: number): number =>
+  Math.abs(value) > LARGEST_HALF ? value * Number.POSITIVE_INFINITY : value;
 
 export interface Comparison {
   /** Largest |gpu − cpu| − (absolute + relative·|cpu|): at most 0 where the kernel is right, ∞ for a NaN. */
@@ -108,18 +133,19 @@ export function compareOutputs(kernel: Kernel, gpu: Arrays, cpu: Arrays): Compar
   const { absolute, relative } = kernel.tolerance;
   let worst: Comparison = { excess: Number.NEGATIVE_INFINITY, error: 0, where: 'nothing was written' };
   let error = 0;
-  for (const { name, access } of kernel.tensors) {
+  for (const { name, access, type } of kernel.tensors) {
     if (access === 'read') continue;
+    const rounding = type === 'f16' ? HALF_ROUNDING : EXACT;
     const actual = gpu[name];
     const expected = cpu[name];
     invariant(actual && expected && actual.length === expected.length, `${kernel.name} wrote no ${name}`);
     for (let i = 0; i < expected.length; i++) {
       const a = actual[i] ?? Number.NaN;
-      const e = expected[i] ?? Number.NaN;
+      const e = type === 'f16' ? orInfinite(expected[i] ?? Number.NaN) : (expected[i] ?? Number.NaN);
       const difference = Object.is(a, e) ? 0 : Math.abs(a - e);
       const excess = Number.isNaN(difference)
         ? Number.POSITIVE_INFINITY
-        : difference - absolute - relative * Math.abs(e);
+        : difference - absolute - rounding.absolute - (relative + rounding.relative) * Math.abs(e);
       error = Math.max(error, Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference);
       if (excess > worst.excess) worst = { excess, error, where: `${name}[${i}] is ${a} on the GPU, ${e} on the CPU` };
     }

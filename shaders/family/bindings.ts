@@ -54,7 +54,7 @@ export function declarations(product: Product, width: Widths): string {
     bias: row(n, width.c),
     biasGradient: row(n, width.c),
   };
-  const tensors = productTensors(epilogue).map(({ name, access }, binding) => {
+  const tensors = productTensors(layout, epilogue).map(({ name, access }, binding) => {
     const mode = access === 'read' ? 'read' : 'read_write';
     return `@group(0) @binding(${binding}) var<storage, ${mode}> ${name}: ${types[name]};\n`;
   });

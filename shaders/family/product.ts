@@ -8,6 +8,7 @@
  */
 import { invariant } from '../../swarm/base.ts';
 import type { TensorSlot } from '../kernel.ts';
+import { half, read, readWrite } from '../slots.ts';
 
 export type Layout = 'NN' | 'NT' | 'TN';
 
@@ -52,17 +53,17 @@ export function checkEpilogue(layout: Layout, epilogue: Epilogue): void {
   invariant(!biasGradient || layout === 'TN', 'a bias gradient is a by-product of a weight gradient');
 }
 
-export function productTensors(epilogue: Epilogue): TensorSlot[] {
-  const slot = (name: string, access: TensorSlot['access'] = 'read'): TensorSlot => ({ name, access, type: 'f32' });
+/** TN sums gradients of weights, which stay whole floats; all else are activations and weights. */
+export function productTensors(layout: Layout, epilogue: Epilogue): TensorSlot[] {
   return [
-    slot('a'),
-    slot('b'),
-    slot('c', 'readWrite'),
-    ...(epilogue.bias ? [slot('bias')] : []),
-    ...(epilogue.residual ? [slot('residual')] : []),
-    ...(epilogue.gelu ? [slot('pre', 'readWrite')] : []),
-    ...(epilogue.geluBackward ? [slot('pre')] : []),
-    ...(epilogue.biasGradient ? [slot('biasGradient', 'readWrite')] : []),
+    half(read('a')),
+    half(read('b')),
+    layout === 'TN' ? readWrite('c') : half(readWrite('c')),
+    ...(epilogue.bias ? [half(read('bias'))] : []),
+    ...(epilogue.residual ? [half(read('residual'))] : []),
+    ...(epilogue.gelu ? [half(readWrite('pre'))] : []),
+    ...(epilogue.geluBackward ? [half(read('pre'))] : []),
+    ...(epilogue.biasGradient ? [readWrite('biasGradient')] : []),
   ];
 }
 

@@ -1,0 +1,50 @@
+/** Every kernel over halves against its CPU reference, on an adapter that has shader-f16 (llvmpipe, or a GPU). */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type DawnDevice, dawnDevice } from './dawn.ts';
+import { embedForward } from './embedForward.ts';
+import { inHalves } from './inHalves.ts';
+import { kernels } from './kernels.ts';
+import { PipelineCache } from './launch.ts';
+import { caseArrays, compareKernel, runKernel } from './verify.ts';
+
+const found = await dawnDevice();
+const hasHalves = found.ok && found.value.device.features.has('shader-f16');
+const skipped = hasHalves
+  ? ''
+  : ` (skipped: ${found.ok ? `${found.value.description} has no shader-f16` : found.reason})`;
+
+describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
+  let dawn: DawnDevice;
+  let pipelines: PipelineCache;
+  beforeAll(() => {
+    if (!found.ok) return;
+    dawn = found.value;
+    pipelines = new PipelineCache(dawn.device);
+  });
+
+  const table = kernels
+    .map((kernel) => inHalves(kernel))
+    .filter((kernel) => kernel.tensors.some(({ type }) => type === 'f16'))
+    .flatMap((kernel) =>
+      kernel.cases.map((dims) => ({
+        kernel,
+        dims,
+        title: `${kernel.name} ${JSON.stringify(dims).replaceAll('"', '')}`,
+      })),
+    );
+  test.each(table)('$title', async ({ kernel, dims }) => {
+    const comparison = await compareKernel(dawn.device, 'gpu', kernel, dims, { pipelines });
+    expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
+  });
+
+  test('a sum past the largest half is stored as infinite, and is none before', async () => {
+    const kernel = inHalves(embedForward);
+    const dims = { N: 1, T: 1, C: 8, V: 1 };
+    const arrays = caseArrays(kernel, dims);
+    arrays.token.set([65_504, 65_504, -65_504, -65_504, 1, 2 ** -14, Number.POSITIVE_INFINITY, Number.NaN]);
+    arrays.position.set([0, 32, -1, -65_504, 2 ** -11, 0, 0, 0]);
+    const { x } = await runKernel(dawn.device, 'gpu', kernel, dims, arrays, pipelines);
+    const infinite = Number.POSITIVE_INFINITY;
+    expect([...x]).toEqual([65_504, infinite, -infinite, -infinite, 1, 2 ** -14, infinite, Number.NaN]);
+  });
+});
