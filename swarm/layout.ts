@@ -1,13 +1,17 @@
 /**
  * Where a block's tensors lie in a GPU buffer. A block's elements are counted without gaps everywhere (plans, shards,
- * frames, checkpoints); in a buffer each tensor begins at a multiple of 64 floats, since WebGPU binds at multiples of
- * 256 bytes, except that a joined one lies right behind the one before. An arena is the one translation between the two:
+ * frames, checkpoints); in a buffer each tensor begins at a multiple of 64 floats (of 128 halves: then its gradients,
+ * which are floats, lie at the same elements), since WebGPU binds at multiples of 256 bytes, except that a joined one lies right behind the one before. An arena is the one translation between the two:
  * gaps stay zero, so norms may run over whole arenas.
  */
 import { invariant, overlap, type Range } from './base.ts';
 import { type Block, type BlockUse, block, type Model, type TensorSpec } from './model.ts';
+import { type Compute, ELEMENT_BYTES } from './precision.ts';
 
 export const ALIGNMENT_FLOATS = 64;
+const BINDING_BYTES = 4 * ALIGNMENT_FLOATS;
+/** Elements between places where a binding may begin, in a buffer of floats or of halves. */
+export const alignmentOf = (compute: Compute = 'f32'): number => BINDING_BYTES / ELEMENT_BYTES[compute];
 /** The longest piece of a block that travels as one tensor frame sequence. */
 export const SLICE_ELEMENTS = 1_048_576;
 
@@ -29,10 +33,11 @@ export interface Arena {
 }
 
 /** The arena of some ranges of a block (a whole block, a tied head's token table, a shard). */
-export function arena(source: Block, ranges: readonly Range[]): Arena {
+export function arena(source: Block, ranges: readonly Range[], compute?: Compute): Arena {
+  const alignment = alignmentOf(compute);
   const segments: Segment[] = [];
   let end = 0;
-  const aligned = (): number => Math.ceil(end / ALIGNMENT_FLOATS) * ALIGNMENT_FLOATS;
+  const aligned = (): number => Math.ceil(end / alignment) * alignment;
   for (const range of ranges) {
     for (const tensor of source.tensors) {
       const part = overlap(range, [tensor.offset, tensor.offset + tensor.elements]);
@@ -95,4 +100,5 @@ export function slices(use: BlockUse, shard: Range): Range[] {
   return pieces;
 }
 
-export const arenaOfUse = (model: Model, use: BlockUse): Arena => arena(block(model, use.block), use.ranges);
+export const arenaOfUse = (model: Model, use: BlockUse, compute?: Compute): Arena =>
+  arena(block(model, use.block), use.ranges, compute);

@@ -6,6 +6,7 @@ import { overlap, type PeerId, type Range } from './base.ts';
 import { arena, arenaOfUse, slices } from './layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from './model.ts';
 import { type Holder, holders, type Plan } from './plan.ts';
+import { type Compute, ELEMENT_BYTES } from './precision.ts';
 import { isAgain, type Program, program, type Step } from './program.ts';
 import { slots as slotsOf } from './schedule/check.ts';
 import { stepSchedule } from './schedule/lower.ts';
@@ -29,6 +30,13 @@ const READBACKS = 3;
 export const WIRE = 'wire';
 export const WIRE_RESIDUAL = 'wire.residual';
 
+/** Elements of activations and weights take half a float each where they are halves. */
+type Keep = (name: string, elements: number) => BufferSpec;
+const keeping =
+  (compute: Compute): Keep =>
+  (name, elements) =>
+    storage(name, (elements * ELEMENT_BYTES[compute]) / 4);
+
 const storage = (name: string, floats: number): BufferSpec => ({
   name,
   bytes: Math.max(16, Math.ceil(floats) * 4),
@@ -47,26 +55,30 @@ export interface StageSize {
   readonly recompute?: readonly number[];
   /** How the stream goes to and comes from other peers; absent: f32. */
   readonly wire?: WireEncoding;
+  /** How activations and the weights that are computed with are kept; absent: f32. */
+  readonly compute?: Compute;
   /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
   readonly logitsBytes?: number;
 }
 
 /** Everything a stage keeps: values, gradients, activations for each slot, scratch, and the way out. */
 export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
-  const { layers, samples, sequence, slots } = size;
+  const { layers, samples, sequence, slots, compute = 'f32' } = size;
   const work = program(model, layers, size);
+  const keep = keeping(compute);
   const rows = samples * sequence;
   const specs: BufferSpec[] = [];
   let largestSlice = 1;
   for (const use of blocksOfStage(model, layers)) {
-    const { floats } = arenaOfUse(model, use);
-    specs.push(storage(`values/${use.block}`, floats), storage(`gradients/${use.block}`, floats));
+    const { floats } = arenaOfUse(model, use, compute);
+    specs.push(keep(`values/${use.block}`, floats), storage(`gradients/${use.block}`, floats));
     for (const [from, to] of slices(use, [0, block(model, use.block).elements])) {
       largestSlice = Math.max(largestSlice, to - from);
     }
   }
-  for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows));
-  specs.push(...sharedBuffers(work, samples, sequence), ...wireBuffers(work, rows * model.width, size.wire));
+  for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows, keep));
+  specs.push(...sharedBuffers(work, samples, sequence, compute));
+  specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wire: size.wire, compute }));
   specs.push(storage(PASSES, 1));
   const outgoing = Math.max(rows * model.width, largestSlice);
   for (let i = 0; i < READBACKS; i++) {
@@ -76,8 +88,8 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   return specs;
 }
 
-function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
-  const specs = [...work.kept].map(([name, width]) => storage(`${slot}/${name}`, rows * width));
+function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): BufferSpec[] {
+  const specs = [...work.kept].map(([name, width]) => keep(`${slot}/${name}`, rows * width));
   for (const step of [...work.body, ...work.head]) {
     if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, `${slot}/`, rows));
   }
@@ -90,11 +102,25 @@ function slotBuffers(work: Program, slot: string, rows: number): BufferSpec[] {
   return specs;
 }
 
-/** The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over. */
-function wireBuffers({ first, last }: Program, elements: number, wire: WireEncoding = 'f32'): BufferSpec[] {
-  if (wire === 'f32' || (first && last)) return [];
-  const packed = storage(WIRE, packedWords(wire, elements));
-  return wire === 'int8' && !first ? [packed, storage(WIRE_RESIDUAL, elements)] : [packed];
+interface WireSize {
+  /** Elements of the stream, and of the longest piece of a block that travels. */
+  readonly stream: number;
+  readonly largestSlice: number;
+  readonly wire: WireEncoding | undefined;
+  readonly compute: Compute;
+}
+
+/**
+ * The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over. What is
+ * kept as halves comes and goes as floats, values too: they pass through the same place.
+ */
+function wireBuffers({ first, last }: Program, { stream, largestSlice, wire = 'f32', compute }: WireSize) {
+  const alone = first && last;
+  const specs: BufferSpec[] = [];
+  if (compute === 'f16') specs.push(storage(WIRE, Math.max(largestSlice, alone ? 0 : stream)));
+  else if (wire !== 'f32' && !alone) specs.push(storage(WIRE, packedWords(wire, stream)));
+  if (wire === 'int8' && !first) specs.push(storage(WIRE_RESIDUAL, stream));
+  return specs;
 }
 
 /** What a row's forward leaves for its backward beside its output. */
@@ -106,18 +132,19 @@ function statistics({ operation, y }: Step, prefix: string, rows: number): Buffe
 }
 
 /** Of the layers that are computed again: they have the same names, and one place. */
-function againBuffers(work: Program, rows: number): BufferSpec[] {
-  const specs = [...work.again].map(([name, width]) => storage(name, rows * width));
+function againBuffers(work: Program, rows: number, keep: Keep): BufferSpec[] {
+  const specs = [...work.again].map(([name, width]) => keep(name, rows * width));
   const [one] = work.backward.filter(({ before }) => before.length > 0);
   return [...specs, ...(one?.before ?? []).flatMap((step) => statistics(step, '', rows))];
 }
 
 /** What all slots of a stage share: scratch, what is computed again, and the table of the rotary positions' cosines and sines. */
-export function sharedBuffers(work: Program, samples: number, sequence: number): BufferSpec[] {
+export function sharedBuffers(work: Program, samples: number, sequence: number, compute: Compute = 'f32') {
   const rows = samples * sequence;
-  const specs = [...work.scratch].map(([name, width]) => storage(name, rows * width));
-  for (const [name, width] of work.logits) specs.push(storage(name, Math.min(rows, work.lossRows) * width));
-  specs.push(...againBuffers(work, rows));
+  const keep = keeping(compute);
+  const specs = [...work.scratch].map(([name, width]) => keep(name, rows * width));
+  for (const [name, width] of work.logits) specs.push(keep(name, Math.min(rows, work.lossRows) * width));
+  specs.push(...againBuffers(work, rows, keep));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
   if (heads > 0) specs.push(storage('attention.delta', rows * heads));
   const rotary = rotaryOf(work);
@@ -136,8 +163,10 @@ export function rotaryOf({ body }: Program): Extract<Operation, { op: 'rotary' }
 export interface ShardWork {
   readonly block: BlockName;
   readonly range: Range;
-  /** Stage of this peer whose values buffer is the master; null: a buffer of the shard's own. */
+  /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
   readonly valuesStage: number | null;
+  /** Where the float32 master is: that buffer, or one of the shard's own. A stage's halves are no master. */
+  readonly master: 'stage' | 'own';
   /** Gradient sums to add, in order. */
   readonly holders: readonly Holder[];
   /** The first sum is this peer's own and the shard all of it: the others are added onto it where it lies. */
@@ -158,6 +187,7 @@ export function shardsOf(
   plan: Plan,
   peer: PeerId,
   holdersOf: HoldersOf = (name) => holders(model, plan, name),
+  compute: Compute = 'f32',
 ): ShardWork[] {
   return plan.state.flatMap(({ block: name, shards }) => {
     const kept = shards.filter((shard) => shard.peer === peer);
@@ -169,6 +199,7 @@ export function shardsOf(
         block: name,
         range,
         valuesStage: own?.stage ?? null,
+        master: own && compute === 'f32' ? 'stage' : 'own',
         holders: concerned,
         sumInPlace: own !== undefined && own === concerned[0] && isAll(range, own.ranges),
       };
@@ -177,14 +208,20 @@ export function shardsOf(
 }
 
 /** Everything a peer keeps as the primary of shards: moments, sums of others' slices, its own values where it holds none. */
-export function shardBuffers(model: Model, plan: Plan, peer: PeerId, holdersOf?: HoldersOf): BufferSpec[] {
-  const work = shardsOf(model, plan, peer, holdersOf);
+export function shardBuffers(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  holdersOf?: HoldersOf,
+  compute?: Compute,
+): BufferSpec[] {
+  const work = shardsOf(model, plan, peer, holdersOf, compute);
   if (work.length === 0) return [];
-  const specs = work.flatMap(({ block: name, range, valuesStage, holders: order, sumInPlace }) => {
-    const { floats } = arena(block(model, name), [range]);
+  const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace }) => {
+    const { floats } = arena(block(model, name), [range], compute);
     const key = shardKey(name, range);
     const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
-    if (valuesStage === null) own.push(storage(`values/${key}`, floats));
+    if (master === 'own') own.push(storage(`values/${key}`, floats));
     if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
     if (order.length > 1) own.push(storage(`incoming/${key}`, floats));
     return own;
@@ -206,6 +243,7 @@ export function stagesOfPeer(
   peer: PeerId,
   sequence: number,
   wire: WireEncoding = 'f32',
+  compute: Compute = 'f32',
 ): Map<number, StageSize> {
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
   const inFlight = slotsOf(stepSchedule(plan));
@@ -220,6 +258,7 @@ export function stagesOfPeer(
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
       recompute: member.recompute,
       wire,
+      compute,
     });
   });
   return found;
@@ -232,7 +271,10 @@ export function predictedBytes(
   peer: PeerId,
   sequence: number,
   wire: WireEncoding = 'f32',
+  compute: Compute = 'f32',
 ): number {
-  const specs = [...stagesOfPeer(plan, peer, sequence, wire).values()].flatMap((size) => stageBuffers(model, size));
-  return [...specs, ...shardBuffers(model, plan, peer)].reduce((sum, { bytes }) => sum + bytes, 0);
+  const specs = [...stagesOfPeer(plan, peer, sequence, wire, compute).values()].flatMap((size) =>
+    stageBuffers(model, size),
+  );
+  return [...specs, ...shardBuffers(model, plan, peer, undefined, compute)].reduce((sum, { bytes }) => sum + bytes, 0);
 }

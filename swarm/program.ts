@@ -11,16 +11,16 @@
  * their backwards, are done for a run of rows at a time, and the gradients of all runs add up.
  */
 import { invariant, type Range } from './base.ts';
+import { alignmentOf } from './layout.ts';
 import { type BlockName, layerBlock, type Model, type Operation } from './model.ts';
+import { type Compute, ELEMENT_BYTES } from './precision.ts';
 
 /** The gradient of the residual stream: what comes into a stage's backward and what leaves it. */
 export const STREAM = 'stream';
 /** The activation that a stage receives: rows of width C. */
 export const INPUT = 'input';
-/** Most bytes that logits take, while ALIGNED_ROWS of them take no more (a vocabulary of 262,144). */
+/** Most bytes that logits take, while 64 rows of floats take no more (a vocabulary of 262,144). */
 export const LOGITS_BYTES = 64 * 2 ** 20;
-/** A part of a tensor that starts at a multiple of so many rows starts where a binding may: at a multiple of 256 bytes. */
-const ALIGNED_ROWS = 64;
 /** Scope of what a layer's backward computes again: its activations have one place for all such layers and slots. */
 const AGAIN = 'again';
 
@@ -57,7 +57,7 @@ export interface Program {
   readonly lossRows: number;
   /** The stream as it leaves the layers. */
   readonly output: string;
-  /** Width in floats a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
+  /** Width in elements a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
   readonly kept: ReadonlyMap<string, number>;
   /** Same for the activations of a layer that its backward computes again. */
   readonly again: ReadonlyMap<string, number>;
@@ -71,8 +71,10 @@ export interface Program {
  * Rows whose logits fit: a power of two, so that most micro-batches divide by it and no tile of a product is cut. On a
  * GPU each run reads and adds to the whole gradient of the head's matrix, which 256 rows pay for: hence not fewer bytes.
  */
-export function lossRows(vocabulary: number, bytes = LOGITS_BYTES): number {
-  return Math.max(ALIGNED_ROWS, 2 ** Math.floor(Math.log2(bytes / (4 * vocabulary))));
+export function lossRows(vocabulary: number, bytes = LOGITS_BYTES, compute: Compute = 'f32'): number {
+  // A part of a tensor that starts at a multiple of so many rows starts where a binding may.
+  const aligned = alignmentOf(compute);
+  return Math.max(aligned, 2 ** Math.floor(Math.log2(bytes / (ELEMENT_BYTES[compute] * vocabulary))));
 }
 
 const input = (operation: Operation): string | null => {
@@ -161,9 +163,14 @@ export interface ProgramOptions {
   /** Layers whose activations are not kept: the backward has only their input, and computes them again. */
   readonly recompute?: readonly number[];
   readonly logitsBytes?: number;
+  readonly compute?: Compute;
 }
 
-export function program(model: Model, layers: Range, { recompute = [], logitsBytes }: ProgramOptions = {}): Program {
+export function program(
+  model: Model,
+  layers: Range,
+  { recompute = [], logitsBytes, compute }: ProgramOptions = {},
+): Program {
   const first = layers[0] === 0;
   const last = layers[1] === model.layers;
   const body: Step[] = [];
@@ -213,7 +220,7 @@ export function program(model: Model, layers: Range, { recompute = [], logitsByt
     backward,
     head,
     loss,
-    lossRows: lossRows(model.vocabulary, logitsBytes),
+    lossRows: lossRows(model.vocabulary, logitsBytes, compute),
     output: stream,
     kept,
     again,
