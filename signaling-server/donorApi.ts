@@ -41,10 +41,12 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     api.get('/api/tokens/:hash', { config: { rateLimit } }, async (request, reply) => {
       const parameters = tokensParameters.safeParse(request.params);
       if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, 'no such tokens here');
+      const tokens = await blobs.read(parameters.data.hash);
+      run.counts.served('tokens', tokens.length);
       return reply
         .header('cache-control', `private, max-age=${YEAR_SECONDS}, immutable`)
         .type('application/octet-stream')
-        .send(await blobs.read(parameters.data.hash));
+        .send(tokens);
     });
 
     api.get('/api/state/:checkpoint/:block', { config: { rateLimit } }, async (request, reply) => {
@@ -58,6 +60,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (manifest === null) return problem(reply, 404, `checkpoint ${parameters.data.checkpoint} is not kept`);
       const bytes = stateBytes(blobs, manifest, found.name, kind, [from, to]);
       if (!bytes.ok) return problem(reply, 500, bytes.reason);
+      run.counts.served('state', (to - from) * FLOAT_BYTES);
       return reply
         .header('content-length', (to - from) * FLOAT_BYTES)
         .type('application/octet-stream')
@@ -71,8 +74,10 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       let taken = 0;
       const mayTake = (bytes: number): boolean => {
         const may = peer !== null && run.uploads.take(peer, bytes);
-        if (may) taken += bytes;
-        return may;
+        if (!may) return false;
+        taken += bytes;
+        run.counts.served('checkpoint', bytes);
+        return true;
       };
       try {
         const hash = await blobs.putStream(bounded(request.body, largestShard, mayTake));

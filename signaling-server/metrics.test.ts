@@ -31,8 +31,10 @@ test('metrics in the open format end with their own mark, and the board asks for
 test('metrics: names with units, labels from closed lists, no donor by name', async () => {
   const counts = new RunCounts();
   const commit = { step: 0, loss: 1, gradientNorm: 1, learningRate: 1, donors: 2, stages: 1, microBatches: 1, plan: 1 };
-  counts.committed({ ...commit, tokens: 64, seconds: 0.2, bytesDirect: 10, bytesRelayed: 1 });
-  counts.committed({ ...commit, tokens: 64, seconds: 90, bytesDirect: 10, bytesRelayed: 1 });
+  const traffic = { activation: 4, gradient: 4, slice: 1, values: 1 };
+  counts.committed({ ...commit, tokens: 64, seconds: 0.2, bytesDirect: 10, bytesRelayed: 1 }, traffic);
+  counts.committed({ ...commit, tokens: 64, seconds: 90, bytesDirect: 10, bytesRelayed: 1 }, null);
+  counts.served('tokens', 7);
   counts.refused('malformed');
   counts.rolledBack();
   const donors = [donor('secret-a'), donor('secret-b')];
@@ -54,6 +56,9 @@ test('metrics: names with units, labels from closed lists, no donor by name', as
     'shoal_roll_backs_total 1',
     'shoal_refused_total{reason="malformed"} 1',
     'shoal_tensor_bytes_total{way="direct"} 20',
+    'shoal_step_tensor_bytes_total{kind="activation"} 4',
+    'shoal_server_bytes_total{kind="tokens"} 7',
+    'shoal_server_bytes_total{kind="checkpoint"} 0',
     'shoal_links{way="direct"} 0',
     'shoal_links{way="relayed"} 2',
     'shoal_link_round_trip_seconds{of="least"} 0.04',

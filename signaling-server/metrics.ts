@@ -5,6 +5,8 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import type { RefusalReason, Snapshot } from '../swarm/messages.ts';
+import { STEP_TENSORS, type StepTraffic } from '../swarm/stepTraffic.ts';
+import { SERVED_KINDS, type ServedKind } from '../swarm/watch.ts';
 
 /** Upper bounds of the histogram of commit times. */
 const COMMIT_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -15,10 +17,19 @@ export const OPEN_METRICS_TYPE = Registry.OPENMETRICS_CONTENT_TYPE;
 /** Counts of a run since this server began. */
 export class RunCounts {
   readonly #registry = new Registry<typeof METRICS_TYPE | typeof OPEN_METRICS_TYPE>();
+  readonly #served: Record<ServedKind, number> = { tokens: 0, state: 0, checkpoint: 0 };
   readonly #commits = this.#counter('shoal_committed_steps_total', 'Commits, also of steps done again.');
   readonly #tokens = this.#counter('shoal_committed_tokens_total', 'Tokens of these commits.');
   readonly #rollBacks = this.#counter('shoal_roll_backs_total', 'Returns to a checkpoint.');
   readonly #tensorBytes = this.#counter('shoal_tensor_bytes_total', 'Tensor bytes between donors.', ['way']);
+  readonly #stepBytes = this.#counter('shoal_step_tensor_bytes_total', 'Tensor bytes of these commits, as planned.', [
+    'kind',
+  ]);
+  readonly #servedBytes = this.#counter(
+    'shoal_server_bytes_total',
+    'Tokens and state to donors, checkpoints from them.',
+    ['kind'],
+  );
   readonly #refused = this.#counter('shoal_refused_total', 'Refused by reason.', ['reason']);
   readonly #refusedConnections = this.#counter(
     'shoal_refused_connections_total',
@@ -54,15 +65,29 @@ export class RunCounts {
   constructor() {
     // There from the first scrape on.
     for (const way of ['direct', 'relayed'] as const) this.#tensorBytes.inc({ way }, 0);
+    for (const kind of STEP_TENSORS) this.#stepBytes.inc({ kind }, 0);
+    for (const kind of SERVED_KINDS) this.#servedBytes.inc({ kind }, 0);
   }
 
-  committed({ tokens, seconds, bytesDirect, bytesRelayed }: CommitRecord): void {
+  /** `traffic`: of the plan under which the step was done; null where that is not kept. */
+  committed({ tokens, seconds, bytesDirect, bytesRelayed }: CommitRecord, traffic: StepTraffic | null): void {
     this.#commits.inc();
     this.#tokens.inc(tokens);
     this.#tensorBytes.inc({ way: 'direct' }, bytesDirect);
     this.#tensorBytes.inc({ way: 'relayed' }, bytesRelayed);
+    for (const kind of STEP_TENSORS) this.#stepBytes.inc({ kind }, traffic?.[kind] ?? 0);
     this.#commitSeconds.observe(seconds);
     this.#lastCommit.setToCurrentTime();
+  }
+
+  served(kind: ServedKind, bytes: number): void {
+    this.#servedBytes.inc({ kind }, bytes);
+    this.#served[kind] += bytes;
+  }
+
+  /** Since this server began. */
+  get servedBytes(): Readonly<Record<ServedKind, number>> {
+    return this.#served;
   }
 
   checkpointed(): void {

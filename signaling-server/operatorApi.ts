@@ -9,7 +9,7 @@ import { OPERATOR_COMMANDS } from '../swarm/watch.ts';
 import { isSameOrigin } from './access.ts';
 import { addOperatorControls } from './operatorControls.ts';
 import { type OperatorDesk, perMinute, problem } from './operatorDesk.ts';
-import { type OperatorSource, operatorSource, stepTimeline } from './operatorSource.ts';
+import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './operatorSource.ts';
 import type { ActiveRun } from './run.ts';
 
 const LOGINS_PER_MINUTE = 10;
@@ -69,7 +69,8 @@ export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
       const { run: name, until } = query.data;
       const committed = store.committedSteps(name);
       const steps = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
-      return { steps, evaluations: [...store.evaluations(name)] };
+      const known = name === run.name ? withTraffic(run, steps) : steps;
+      return { steps: known, evaluations: [...store.evaluations(name)] };
     });
   });
 }

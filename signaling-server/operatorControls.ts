@@ -8,6 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../swarm/base.ts';
 import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../swarm/runDraft.ts';
+import { alertLimitsSchema } from '../swarm/watch.ts';
 import { parseManifest, stateProblem } from './checkpointState.ts';
 import { type OperatorDesk, perMinute, problem } from './operatorDesk.ts';
 import { sendExport } from './operatorExport.ts';
@@ -56,6 +57,8 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
       const said = done.ok ? words(body.data) : `${words(body.data)}: refused, ${done.reason}`;
       const by = await session.nameOf(request.headers.cookie);
       audit(store, run.name, said, by, run.committedSteps, Date.now());
+      // Every other dashboard sees it too, also while the run rests.
+      run.tellWatchers();
       return done.ok ? { ok: true, value: done.value } : problem(reply, 409, done.reason);
     });
   };
@@ -124,6 +127,16 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
     samplesBody,
     ({ run: name, step }) => `sample checkpoint ${step} of ${name}`,
     (question) => sampleCheckpoint(data, question),
+  );
+  change(
+    '/api/operator/alerts',
+    alertLimitsSchema,
+    ({ donors, checkpointMinutes, stalledSeconds }) =>
+      `alert below ${donors} donors, after ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
+    (limits) => {
+      store.saveAlertLimits(run.name, JSON.stringify(limits));
+      return success(null);
+    },
   );
   change(
     '/api/operator/let-go',

@@ -28,9 +28,35 @@ describe('the dashboard', () => {
     expect(kinds.slice(-2)).toEqual(['finished', 'operator']);
     for (const kind of ['gone', 'rollBack', 'checkpoint'] as const) expect(kinds).toContain(kind);
     expect(events.find(({ kind }) => kind === 'gone')?.peer).toBe(second.welcome.peer);
-    expect(events.find(({ kind }) => kind === 'plan')?.text).toMatch(/^Plan 1 \(2 × donor, 2 × stage/);
+    expect(events.find(({ kind }) => kind === 'plan')?.text).toMatch(/^Plan 1 \(2 donors, 2 stages, 4 micro-batches, /);
     expect(events.at(-1)).toMatchObject({ step: STEPS, text: expect.stringMatching(/^stop \(session [0-9a-f]{6}\)$/) });
     expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).toSorted((a, b) => a - b));
+  });
+
+  it('has a donor’s faults, once a plan, and what its steps send by kind', async () => {
+    const server = await operated.serve(2);
+    await operated.logIn();
+    const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+    const [first] = donors;
+    await first?.hears('committed', ({ step }) => step === 2);
+    const epoch = 1;
+    const about = donors[1]?.welcome.peer;
+    for (let time = 0; time < 3; time++)
+      first?.say({ type: 'fault', epoch, reason: 'linkLost', about, detail: 'no answer for 15 s' });
+    await first?.hears('standby', ({ state }) => state === 'finished');
+    const { events, peers, recent, served } = await operated.shown();
+    const faults = events.filter(({ kind }) => kind === 'fault');
+    expect(faults.map(({ peer, text }) => [peer, text])[0]).toEqual([
+      first?.welcome.peer,
+      `lost its link to ${about?.slice(0, 6)}: no answer for 15 s`,
+    ]);
+    expect(faults.length).toBeLessThan(3);
+    expect(peers?.find(({ peer }) => peer === first?.welcome.peer)?.faults).toBe(3);
+    // 4 samples of 8 positions, 8 wide, 4 bytes each; the tied table of 256 · 8 goes to its primary and back.
+    expect(recent[0]?.traffic).toEqual({
+      ...{ activation: 4 * 8 * 8 * 4, gradient: 4 * 8 * 8 * 4, slice: 256 * 8 * 4, values: 256 * 8 * 4 },
+    });
+    expect(served?.checkpoint).toBeGreaterThan(0);
   });
 
   it('[OP2] has the measured spans of a step on one clock, and the share that was idle', async () => {

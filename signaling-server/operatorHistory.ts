@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { aligned, type MeasuredSpan } from '../swarm/alignment.ts';
 import type { PeerId } from '../swarm/base.ts';
 import type { Effect } from '../swarm/coordinator/state.ts';
-import type { ReportMessage } from '../swarm/messages.ts';
+import type { PeerMessage, ReportMessage } from '../swarm/messages.ts';
 import { type Plan, peers } from '../swarm/plan.ts';
 import { formatAction } from '../swarm/schedule/action.ts';
 import { bubbleRatio, type Timeline } from '../swarm/timeline.ts';
@@ -21,6 +21,8 @@ const BATCH = 16;
 const MOST_SPANS = 5_000;
 /** One sentence of an event; what it quotes may be longer. */
 const TEXT_LENGTH_LIMIT = 400;
+
+type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
 export type WireSpan = StepTimeline['measured'][number];
 
@@ -44,8 +46,8 @@ export class RunHistory {
   /** Spans of the step that is being reported, by peer. */
   #reports = new Map<PeerId, readonly MeasuredSpan[]>();
   readonly #left = new Set<PeerId>();
-  /** Faults that each donor told of since it came. */
-  readonly #faults = new Map<PeerId, number>();
+  /** Faults that each donor told of since it came, and the plan under which it last did. */
+  readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
   #reported = '';
   #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
   #unsaved: TraceRow[] = [];
@@ -72,12 +74,16 @@ export class RunHistory {
     this.add('joined', `${peer} ${JSON.stringify({ adapter, limits, profile })}`, step);
   }
 
-  faulted(peer: PeerId): void {
-    this.#faults.set(peer, this.faults(peer) + 1);
+  /** Of each donor one event a plan: whatever it says, it fills no store. */
+  faulted(peer: PeerId, { reason, about, detail }: FaultMessage, step: number): void {
+    const epoch = this.#plan?.epoch ?? 0;
+    const isNews = this.#faults.get(peer)?.epoch !== epoch;
+    this.#faults.set(peer, { count: this.faults(peer) + 1, epoch });
+    if (isNews) this.add('fault', `${peer} ${JSON.stringify({ reason, about, detail })}`, step);
   }
 
   faults(peer: PeerId): number {
-    return this.#faults.get(peer) ?? 0;
+    return this.#faults.get(peer)?.count ?? 0;
   }
 
   gone(peer: PeerId, detail: string, step: number): void {
@@ -190,6 +196,15 @@ const planDetail = z.object({
 });
 const rollBackDetail = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
 const operatorDetail = z.object({ what: z.string(), session: z.string() });
+const faultDetail = z.object({ reason: z.string(), about: z.string().optional(), detail: z.string() });
+/** What donors call their faults, for a person. */
+const FAULTS: Readonly<Record<string, string>> = {
+  deviceLost: 'lost its GPU',
+  linkLost: 'lost its link',
+  outOfMemory: 'ran out of memory',
+  badFrame: 'got a broken frame',
+  internal: 'failed',
+} satisfies Record<FaultMessage['reason'], string>;
 const joinedDetail = z.object({
   adapter: z.object({ description: z.string(), vendor: z.string(), architecture: z.string() }),
 });
@@ -216,12 +231,22 @@ function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: 
     }
     case 'left':
       return { peer: detail, text: '' };
+    case 'fault': {
+      const [peer = '', ...rest] = detail.split(' ');
+      const fault = parsed(faultDetail, rest.join(' '));
+      if (fault === null) return { peer, text: '' };
+      const about = fault.about === undefined ? '' : ` to ${fault.about.slice(0, 6)}`;
+      return {
+        peer,
+        text: `${FAULTS[fault.reason] ?? fault.reason}${about}${fault.detail === '' ? '' : `: ${fault.detail}`}`,
+      };
+    }
     case 'plan': {
       const plan = parsed(planDetail, detail);
       if (plan === null) return { peer: null, text: '' };
       const { epoch, reason, donors, stages, microBatches, schedule } = plan;
-      const size = `${donors} × donor, ${stages} × stage, ${microBatches} × micro-batch, ${schedule}`;
-      return { peer: null, text: `Plan ${epoch} (${size}): ${reason}` };
+      const size = [counted(donors, 'donor'), counted(stages, 'stage'), counted(microBatches, 'micro-batch'), schedule];
+      return { peer: null, text: `Plan ${epoch} (${size.join(', ')}): ${reason}` };
     }
     case 'rollBack': {
       const back = parsed(rollBackDetail, detail);
@@ -240,6 +265,9 @@ function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: 
       return { peer: null, text: detail };
   }
 }
+
+const counted = (count: number, noun: string): string =>
+  `${count} ${noun}${count === 1 ? '' : noun.endsWith('ch') ? 'es' : 's'}`;
 
 function parsed<T>(schema: z.ZodType<T>, text: string): T | null {
   try {

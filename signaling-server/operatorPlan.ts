@@ -33,9 +33,8 @@ export function clusterOf(run: ActiveRun): Cluster {
   return clusterAtHand(donors, run.network.reports);
 }
 
-/** A plan that the store keeps, on the donors at hand; empty where one of its members is gone. */
-export function predictedSpans(problem: ClusterProblem, planText: string): WireSpan[] {
-  const plan = JSON.parse(planText) as Plan; // the store's own words
+/** Of a plan on the donors at hand; empty where one of its members is gone. */
+export function predictedSpans(problem: ClusterProblem, plan: Plan): WireSpan[] {
   const known = new Set(problem.cluster.peers.map(({ id }) => id));
   const isKnown = plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
   return isKnown ? wireSpans(predictedTimeline(clusterCosts(problem), plan)) : [];

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { publicStatusSchema } from '../swarm/publicStatus.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../swarm/runDraft.ts';
+import { INITIAL_ALERT_LIMITS } from '../swarm/watch.ts';
 import { OPERATED_STEPS, OperatedServer } from './operatedServer.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
 import { filesOfTar } from './tar.ts';
@@ -175,6 +176,22 @@ describe('[OP5] what is shown beside the numbers', () => {
     const metrics = await fetch(`${url}/metrics`, { headers: { accept: 'application/openmetrics-text' } });
     expect(metrics.headers.get('content-type')).toContain('application/openmetrics-text');
     expect(await metrics.text()).toMatch(/shoal_run_loss 1\.1\n[\s\S]*# EOF\n$/);
+  });
+});
+
+describe('the limits of the alerts', () => {
+  it('are kept with the run, seen by every dashboard, and stand in the audit', async () => {
+    await operated.serve(null);
+    const { post } = await operated.logIn();
+    expect((await operated.shown()).alertLimits).toEqual(INITIAL_ALERT_LIMITS);
+    const limits = { donors: 3, checkpointMinutes: 5, stalledSeconds: 60 };
+    const watched = new Promise<void>((resolve) => operated.server.run.onChange(resolve));
+    expect((await post('/api/operator/alerts', limits)).status).toBe(200);
+    await watched;
+    expect((await post('/api/operator/alerts', { ...limits, donors: -1 })).status).toBe(400);
+    const { alertLimits, events } = await operated.shown();
+    expect(alertLimits).toEqual(limits);
+    expect(events.at(-1)?.text).toMatch(/^alert below 3 donors, after 5 min without a checkpoint, 60 s without a step/);
   });
 });
 

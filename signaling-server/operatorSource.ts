@@ -3,8 +3,18 @@
  * told already: steps and events go out once, the rest when it has become another.
  */
 import type { Snapshot } from '../swarm/messages.ts';
+import type { Plan } from '../swarm/plan.ts';
 import { batchOf } from '../swarm/runFile.ts';
-import type { PeerFacts, PlanInForce, StepTimeline, WatchedStep, WatchMessage } from '../swarm/watch.ts';
+import {
+  type AlertLimits,
+  alertLimitsSchema,
+  INITIAL_ALERT_LIMITS,
+  type PeerFacts,
+  type PlanInForce,
+  type StepTimeline,
+  type WatchedStep,
+  type WatchMessage,
+} from '../swarm/watch.ts';
 import { eventOf } from './operatorHistory.ts';
 import { clusterOf, predictedSpans } from './operatorPlan.ts';
 import type { ActiveRun } from './run.ts';
@@ -49,17 +59,32 @@ export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
       ...news('peers', peerFacts(run)),
       ...news('plan', planInForce(run, store)),
       ...news('traces', run.history.range() as WatchMessage['traces']),
+      ...news('alertLimits', alertLimits(store, run.name)),
+      ...news('served', run.counts.servedBytes),
     };
   };
 }
 
+function alertLimits(store: Store, name: string): AlertLimits {
+  const kept = store.alertLimits(name);
+  const limits = alertLimitsSchema.safeParse(kept === null ? null : JSON.parse(kept));
+  return limits.success ? limits.data : INITIAL_ALERT_LIMITS;
+}
+
 function watchedSteps(run: ActiveRun, store: Store, from: number): WatchedStep[] {
   const bubbles = run.history.bubbles(from);
-  return store.steps(run.name, from).map((record) => {
+  return withTraffic(run, store.steps(run.name, from)).map((record) => {
     const bubble = bubbles.get(record.step);
     return bubble === undefined ? record : { ...record, bubble };
   });
 }
+
+/** Of the active run, whose plans are known by their epochs. */
+export const withTraffic = (run: ActiveRun, steps: readonly WatchedStep[]): WatchedStep[] =>
+  steps.map((step) => {
+    const traffic = run.trafficOf(step.plan);
+    return traffic === null ? step : { ...step, traffic };
+  });
 
 function peerFacts(run: ActiveRun): PeerFacts[] {
   return run.donors().map(({ peer, limits, profile }) => {
@@ -73,9 +98,13 @@ function planInForce(run: ActiveRun, store: Store): PlanInForce | null {
   const current = run.history.plan;
   if (current === null) return null;
   const { epoch, plan } = current;
+  return watchedPlan(epoch, plan, store.epoch(run.name, epoch)?.reason ?? '');
+}
+
+export function watchedPlan(epoch: number, plan: Plan, reason: string): PlanInForce {
   return {
     epoch,
-    reason: store.epoch(run.name, epoch)?.reason ?? '',
+    reason,
     schedule: plan.schedule,
     microBatches: plan.microBatches.map(({ id, samples: [from, to] }) => ({ id, samples: [from, to] })),
     stages: plan.stages.map(({ layers: [from, to], members }) => ({
@@ -98,6 +127,8 @@ export function stepTimeline(run: ActiveRun, store: Store, step: number): StepTi
   const { epoch, bubble } = trace;
   const stored = store.epoch(run.name, epoch);
   const problem = { model: run.model, batch: batchOf(run.document.file), cluster: clusterOf(run) };
-  const predicted = stored === null ? [] : predictedSpans(problem, stored.plan);
-  return { step: trace.step, epoch, bubble, measured, predicted };
+  const plan = stored && (JSON.parse(stored.plan) as Plan); // the store's own words
+  const predicted = plan === null ? [] : predictedSpans(problem, plan);
+  const watched = plan && watchedPlan(epoch, plan, stored?.reason ?? '');
+  return { step: trace.step, epoch, bubble, measured, predicted, plan: watched };
 }

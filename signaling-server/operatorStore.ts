@@ -18,6 +18,9 @@ const TRACES_KEPT = 256;
 /** Checkpoints of which samples are kept. */
 const SAMPLED_CHECKPOINTS = 200;
 
+/** Key of a run's limits among the settings. */
+const ALERT_LIMITS = 'alertLimits ';
+
 /** What an operator did: the audit. */
 export const OPERATOR_EVENT = 'operator';
 
@@ -77,6 +80,9 @@ export interface OperatorStore {
   createdAtMs(name: string): number;
   /** What each donor earned with the steps from `from` on. */
   ledgerFrom(name: string, from: number): LedgerEntry[];
+  /** When operators want to be told, as JSON; null: nobody has said. */
+  alertLimits(name: string): string | null;
+  saveAlertLimits(name: string, limits: string): void;
   block(address: string, note: string, nowMs: number): void;
   unblock(address: string): void;
   blocks(): BlockRow[];
@@ -171,6 +177,12 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
         name,
         from,
       ).map((row) => ({ peer: peerId(String(row.donor)), tokens: Number(row.tokens) })),
+    alertLimits: (name) => {
+      const row = one('SELECT value FROM setting WHERE key = ?', `${ALERT_LIMITS}${name}`);
+      return row && String(row.value);
+    },
+    saveAlertLimits: (name, limits) =>
+      run('INSERT OR REPLACE INTO setting VALUES (?, ?)', `${ALERT_LIMITS}${name}`, limits),
     block: (address, note, nowMs) => run('INSERT OR REPLACE INTO block VALUES (?, ?, ?)', address, nowMs, note),
     unblock: (address) => run('DELETE FROM block WHERE address = ?', address),
     blocks: () =>

@@ -38,6 +38,7 @@ import { RunCounts } from './metrics.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
 import { Network } from './network.ts';
 import { audit, RunHistory } from './operatorHistory.ts';
+import { type TrafficOf, trafficOf } from './operatorTraffic.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import type { RunOptions } from './runOptions.ts';
 import { keep } from './runRecords.ts';
@@ -62,6 +63,7 @@ export class ActiveRun implements DonorHost {
   readonly network: Network;
   readonly history: RunHistory;
   readonly uploads: Uploads;
+  readonly trafficOf: TrafficOf;
   readonly #options: RunOptions;
   readonly #donors = new ConnectedDonors();
   readonly #listeners = new Set<() => void>();
@@ -87,6 +89,7 @@ export class ActiveRun implements DonorHost {
     this.model = modelOf(this.document.file);
     this.uploads = new Uploads(store, options.blobs, stateSize(this.model));
     this.facts = factsOf(this.document);
+    this.trafficOf = trafficOf(store, name, this.model, this.document.file);
     this.#config = configOf(this.document, this.model, options);
     this.#state = begin(this.#config, startState(store, name));
     options.planner?.attach(this.#plannerHost());
@@ -127,6 +130,10 @@ export class ActiveRun implements DonorHost {
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  tellWatchers(): void {
+    for (const listener of [...this.#listeners]) listener();
   }
 
   /** Resolves once `holds` does. */
@@ -240,7 +247,7 @@ export class ActiveRun implements DonorHost {
         this.history.reported(peer, message);
         break;
       case 'fault':
-        this.history.faulted(peer);
+        this.history.faulted(peer, message, this.committedSteps);
         break;
       case 'uploaded':
         if (!message.shards.every((shard) => isStored(this.#options.blobs, shard))) return 'malformed';
@@ -347,7 +354,7 @@ export class ActiveRun implements DonorHost {
       this.#busy = false;
     }
     this.#setTimer();
-    for (const listener of [...this.#listeners]) listener();
+    this.tellWatchers();
   }
 
   #setTimer(): void {
@@ -363,8 +370,7 @@ export class ActiveRun implements DonorHost {
     this.history.performing(effect, this.committedSteps);
     planner?.performing(effect);
     if (effect.type === 'storeEpoch') this.network.planned(effect.plan);
-    const { name, counts } = this;
-    if (keep({ store, blobs, name, counts, metrics: this.#metrics }, effect)) return;
+    if (keep({ store, blobs, run: this, metrics: this.#metrics }, effect)) return;
     switch (effect.type) {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)

@@ -4,23 +4,24 @@ import type { BlobStore } from './blobs.ts';
 import { saveCheckpoint } from './keptBlobs.ts';
 import type { RunCounts } from './metrics.ts';
 import type { MetricsFile } from './metricsFile.ts';
+import type { TrafficOf } from './operatorTraffic.ts';
 import { addRollBack } from './rollBacks.ts';
 import type { Store } from './store.ts';
 
 export interface Records {
   readonly store: Store;
   readonly blobs: BlobStore;
-  readonly name: string;
-  readonly counts: RunCounts;
+  readonly run: { readonly name: string; readonly counts: RunCounts; readonly trafficOf: TrafficOf };
   readonly metrics: MetricsFile | null;
 }
 
 /** Whether it was one to keep. */
-export function keep({ store, blobs, name, counts, metrics }: Records, effect: Effect): boolean {
+export function keep({ store, blobs, run, metrics }: Records, effect: Effect): boolean {
+  const { name, counts, trafficOf } = run;
   switch (effect.type) {
     case 'storeCommit':
       store.commitStep(name, effect.record, effect.ledger);
-      counts.committed(effect.record);
+      counts.committed(effect.record, trafficOf(effect.record.plan));
       metrics?.append();
       return true;
     case 'storeEvaluation':

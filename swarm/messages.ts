@@ -99,12 +99,17 @@ const shardReport = z.object({
 const route = z.enum(['direct', 'relayed']);
 export type Route = z.infer<typeof route>;
 
+/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; or the other end said so first. */
+export const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd'] as const;
+export type RelayReason = (typeof RELAY_REASONS)[number];
+
 /** One way from the reporting donor, as it measured it; null: not measured yet. */
 const linkReport = z.object({
   peer,
   route,
   roundTripMs: z.number().min(0).nullable(),
   bytesPerSecond: z.number().min(0).nullable(),
+  why: z.enum(RELAY_REASONS).optional(),
 });
 export type LinkReport = z.infer<typeof linkReport>;
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';
 import { limitsSchema } from './limits.ts';
 import { profileSchema, snapshotSchema } from './messages.ts';
+import { STEP_TENSORS } from './stepTraffic.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
 export type OperatorCommand = (typeof OPERATOR_COMMANDS)[number];
@@ -26,6 +27,8 @@ export const watchedStepSchema = z.object({
   bytesRelayed: z.number(),
   /** Share of the donors' time that was idle; absent where their spans are not kept any more. */
   bubble: z.number().optional(),
+  /** Tensor bytes by what they are; absent where the step's plan is not kept any more. */
+  traffic: z.record(z.enum(STEP_TENSORS), z.number()).optional(),
 });
 export type WatchedStep = z.infer<typeof watchedStepSchema>;
 
@@ -37,6 +40,7 @@ export const EVENT_KINDS = [
   'plan',
   'checkpoint',
   'rollBack',
+  'fault',
   'finished',
   'failed',
   'operator',
@@ -83,6 +87,22 @@ const planInForceSchema = z.object({
 });
 export type PlanInForce = z.infer<typeof planInForceSchema>;
 
+/** When an operator wants to be told; kept with the run. */
+export const alertLimitsSchema = z.object({
+  /** Fewer donors that compute are too few. */
+  donors: z.int().min(0).max(10_000),
+  /** Steps may go on so long without a checkpoint. */
+  checkpointMinutes: z.number().min(1).max(100_000),
+  /** No step for so long is too long. */
+  stalledSeconds: z.number().min(5).max(1_000_000),
+});
+export type AlertLimits = z.infer<typeof alertLimitsSchema>;
+export const INITIAL_ALERT_LIMITS: AlertLimits = { donors: 1, checkpointMinutes: 30, stalledSeconds: 30 };
+
+/** Bytes that went through the server itself since it began, by what they are. */
+export const SERVED_KINDS = ['tokens', 'state', 'checkpoint'] as const;
+export type ServedKind = (typeof SERVED_KINDS)[number];
+
 const watchSchema = z.object({
   snapshot: snapshotSchema,
   /** The newest steps, oldest first: at least those that were not sent before. */
@@ -95,6 +115,9 @@ const watchSchema = z.object({
   plan: planInForceSchema.nullable().optional(),
   /** Steps whose spans are kept, the first and the last. */
   traces: z.tuple([count, count]).nullable().optional(),
+  alertLimits: alertLimitsSchema.optional(),
+  /** tokens and state to donors, checkpoints from them. */
+  served: z.record(z.enum(SERVED_KINDS), z.number()).optional(),
 });
 export type WatchMessage = z.infer<typeof watchSchema>;
 
@@ -107,6 +130,8 @@ export const stepTimelineSchema = z.object({
   measured: z.array(spanSchema),
   /** Empty where a donor of the plan is gone, or measured nothing. */
   predicted: z.array(spanSchema),
+  /** The plan of that step; null where it is not kept any more. */
+  plan: planInForceSchema.nullable(),
 });
 export type StepTimeline = z.infer<typeof stepTimelineSchema>;
 

@@ -148,7 +148,7 @@ describe('Mesh', () => {
     await tab(ALICE).mesh.send(BOB, new ArrayBuffer(70));
     await quiet();
     expect(tab(BOB).frames).toEqual([{ from: ALICE, bytes: 70 }]);
-    expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'relayed' }]);
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'relayed', why: 'noAnswer' }]);
   });
 
   test('[WP] an end without any address relays at once, and so does the other', async () => {
@@ -160,6 +160,8 @@ describe('Mesh', () => {
     links.find(({ peer }) => peer === BOB)?.strand();
     await Promise.all(both);
     expect(server.carried.at(-1)).toMatchObject({ from: ALICE, to: BOB, data: 'relayed' });
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'relayed', why: 'noAddress' }]);
+    expect(tab(BOB).mesh.reports()).toMatchObject([{ route: 'relayed', why: 'otherEnd' }]);
     await tab(BOB).mesh.send(ALICE, new ArrayBuffer(50));
     await quiet();
     expect(tab(ALICE).frames).toEqual([{ from: BOB, bytes: 50 }]);

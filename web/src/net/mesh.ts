@@ -14,7 +14,7 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/frame.ts';
-import type { LinkReport, Route } from '../../../swarm/messages.ts';
+import type { LinkReport, RelayReason, Route } from '../../../swarm/messages.ts';
 import type { Link, OpenLink } from './link.ts';
 import { Relay } from './relay.ts';
 
@@ -67,6 +67,8 @@ interface Slot {
   attempt: number;
   /** Null: not decided yet, or lost. */
   route: Route | null;
+  /** What kept the direct way from opening. */
+  why: RelayReason | null;
   /** Until then `connect` waits for the direct way. */
   deadlineMs: number;
   attemptEndMs: number;
@@ -139,7 +141,7 @@ export class Mesh {
       return;
     }
     if (data === RELAYED) {
-      if (slot) this.#giveUpWaiting(slot);
+      if (slot) this.#giveUpWaiting(slot, 'otherEnd');
       return;
     }
     const isNew = order > 0;
@@ -179,7 +181,8 @@ export class Mesh {
         slot.link.close();
         this.#retryLater(slot);
       }
-      if (slot.route === null && nowMs >= slot.deadlineMs && slot.link.state !== 'open') this.#relayFrom(slot);
+      if (slot.route === null && nowMs >= slot.deadlineMs && slot.link.state !== 'open')
+        this.#relayFrom(slot, 'noAnswer');
       const isDue = slot.link.state === 'closed' && slot.retryAtMs !== null && nowMs >= slot.retryAtMs;
       if (isDue && this.#wanted.has(slot.peer)) this.#begin(slot.peer);
     }
@@ -191,7 +194,8 @@ export class Mesh {
       const slot = this.#slots.get(peer);
       if (!slot?.route) return [];
       const { roundTripMs, bytesPerSecond } = slot.route === 'direct' ? slot.link : this.#relay.measured(peer);
-      return { peer, route: slot.route, roundTripMs, bytesPerSecond };
+      const why = slot.route === 'relayed' && slot.why !== null ? { why: slot.why } : {};
+      return { peer, route: slot.route, roundTripMs, bytesPerSecond, ...why };
     });
   }
 
@@ -237,6 +241,7 @@ export class Mesh {
     this.#slots.set(peer, {
       ...{ peer, link, epoch, attempt, retryAtMs: null, failures: before?.failures ?? 0 },
       route: before?.route === 'relayed' ? 'relayed' : null,
+      why: before?.why ?? null,
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
       attemptEndMs: nowMs + ATTEMPT_LIMIT_MS,
     });
@@ -271,19 +276,21 @@ export class Mesh {
   #onOpened(slot: Slot | undefined): void {
     if (!slot) return;
     slot.route ??= 'direct';
+    slot.why = null;
     this.#settle();
   }
 
   #onStranded(slot: Slot | undefined): void {
     if (!slot) return;
     slot.link.close();
-    this.#relayFrom(slot);
+    this.#relayFrom(slot, this.#options.relayOnly ? 'hidden' : 'noAddress');
     this.#retryLater(slot);
   }
 
   #onClosed(slot: Slot | undefined, reason: string): void {
     if (!slot) return;
     this.#retryLater(slot);
+    slot.why = 'failed';
     if (slot.route !== 'direct') return;
     slot.route = null;
     slot.deadlineMs = Math.max(slot.deadlineMs, this.#options.now() + (this.#waiting ? 0 : CONNECT_LIMIT_MS));
@@ -291,12 +298,13 @@ export class Mesh {
   }
 
   /** Frames to this peer go through the server from here on; the other end need not wait for this one. */
-  #relayFrom(slot: Slot): void {
+  #relayFrom(slot: Slot, why: RelayReason): void {
     if (slot.route === null) this.#options.sendSignal(slot.peer, slot.epoch, slot.attempt, RELAYED);
-    this.#giveUpWaiting(slot);
+    this.#giveUpWaiting(slot, why);
   }
 
-  #giveUpWaiting(slot: Slot): void {
+  #giveUpWaiting(slot: Slot, why: RelayReason): void {
+    if (slot.route === null) slot.why ??= why;
     slot.route ??= 'relayed';
     this.#settle();
   }

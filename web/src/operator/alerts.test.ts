@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import type { SnapshotPhase } from '../../../swarm/messages.ts';
-import type { WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
-import { type AlertInput, alertsOf, INITIAL_LIMITS } from './alerts.ts';
+import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from '../../../swarm/watch.ts';
+import { type AlertInput, alertsOf } from './alerts.ts';
 
 const adapter = { vendor: '', architecture: '', description: '', software: false, browser: '' };
 const donor = { peer: peerId('a'), adapter, state: 'computing' as const, stages: [], tokens: 0 };
@@ -18,7 +18,7 @@ const input = (part: Partial<AlertInput> & { phase?: SnapshotPhase; computing?: 
   const { phase = 'training', computing = 1, ...rest } = part;
   return {
     snapshot: { phase, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
-    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_LIMITS, nowMs: 0, movedAtMs: 0 },
+    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, nowMs: 0, movedAtMs: 0 },
     ...rest,
   };
 };
@@ -38,6 +38,8 @@ describe('alerts', () => {
 
   test('too few donors, a run that failed', () => {
     expect(alertsOf(input({ computing: 0 }))).toEqual(['Too few donors: 0 of at least 1 computes.']);
+    expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
+    expect(alertsOf(input({ phase: 'preparing', computing: 0, nowMs: 90_000 }))).toHaveLength(1);
     expect(alertsOf(input({ phase: 'failed' }))).toEqual(['The run stands: NaN.']);
   });
 

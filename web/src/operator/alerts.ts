@@ -1,20 +1,11 @@
 /** What should not go on unseen. Pure: a function of what the server said and of the time. */
 import type { Snapshot } from '../../../swarm/messages.ts';
-import type { WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import type { AlertLimits, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
 import { durationText } from '../page/format.ts';
 import { percentile } from './series.ts';
 
-export interface AlertLimits {
-  /** Fewer donors that compute are too few. */
-  readonly donors: number;
-  /** Steps may go on so long without a checkpoint. */
-  readonly checkpointMinutes: number;
-}
-export const INITIAL_LIMITS: AlertLimits = { donors: 1, checkpointMinutes: 30 };
-
-/** A step may take so many times the usual one, and never less than this. */
+/** A step may always take so many times the usual one. */
 const STALLED_TIMES = 5;
-const STALLED_SECONDS = 30;
 const USUAL_STEPS = 50;
 
 export interface AlertInput {
@@ -33,7 +24,8 @@ export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: 
   if (phase === 'paused' || phase === 'finished') return [];
   const found: string[] = [];
   const computing = donors.filter(({ state }) => state === 'computing').length;
-  if (computing < limits.donors)
+  // Between two plans everyone gets ready: that is a moment, or else the run stalls.
+  if (phase !== 'preparing' && computing < limits.donors)
     found.push(
       `Too few donors: ${computing} of at least ${limits.donors} ${limits.donors === 1 ? 'computes' : 'compute'}.`,
     );
@@ -42,8 +34,8 @@ export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: 
     curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds),
     0.5,
   );
-  const allowed = Math.max(STALLED_SECONDS, STALLED_TIMES * (Number.isNaN(usual) ? 0 : usual));
-  if (computing > 0 && still > allowed) found.push(`The run stalls: no step for ${durationText(still)}.`);
+  const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (Number.isNaN(usual) ? 0 : usual));
+  if (phase !== 'waiting' && still > allowed) found.push(`The run stalls: no step for ${durationText(still)}.`);
   const saved = events.findLast(({ kind }) => kind === 'checkpoint');
   if (saved && committedSteps > saved.step && nowMs - saved.atMs > limits.checkpointMinutes * 60_000)
     found.push(

@@ -1,48 +1,39 @@
-/** What should not go on unseen, and how much is too much. The limits are kept in this browser. */
+/** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { type AlertLimits, alertsOf, INITIAL_LIMITS } from './alerts.ts';
+import { type AlertLimits, alertLimitsSchema } from '../../../swarm/watch.ts';
+import { Answer, useAct } from './act.tsx';
+import { alertsOf } from './alerts.ts';
+import { tell } from './api.ts';
+import type { OperatorState } from './state.ts';
 import type { SectionProps } from './view.tsx';
 
-const KEY = 'shoal-alert-limits';
 const LOOK_MS = 2_000;
-const limitsSchema = z.object({
-  donors: z.int().min(0).max(10_000),
-  checkpointMinutes: z.number().min(1).max(100_000),
-});
+const NONE: readonly string[] = [];
 
-function keptLimits(): AlertLimits {
-  try {
-    return limitsSchema.safeParse(JSON.parse(localStorage.getItem(KEY) ?? 'null')).data ?? INITIAL_LIMITS;
-  } catch {
-    return INITIAL_LIMITS; // a browser that keeps nothing
-  }
-}
-
-function keepLimits(limits: AlertLimits): void {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(limits));
-  } catch {
-    // as above
-  }
-}
-
-export function AlertsCard({ state, snapshot }: SectionProps) {
-  const [limits, limit] = useState(keptLimits);
+/** Whatever part of the dashboard is open; the tab's title says how many there are. */
+export function useAlerts({ snapshot, curve, events, alertLimits: limits }: OperatorState): readonly string[] {
   const [nowMs, look] = useState(Date.now());
   const [movedAtMs, moved] = useState(Date.now());
-  useEffect(() => moved(Date.now()), [snapshot.committedSteps, snapshot.phase]);
+  useEffect(() => moved(Date.now()), [snapshot?.committedSteps, snapshot?.phase]);
   useEffect(() => {
     const timer = setInterval(() => look(Date.now()), LOOK_MS);
     return () => clearInterval(timer);
   }, []);
-  const alerts = alertsOf({ snapshot, curve: state.curve, events: state.events, limits, nowMs, movedAtMs });
-  const set = (part: Partial<AlertLimits>): void => {
-    const next = limitsSchema.safeParse({ ...limits, ...part });
-    if (!next.success) return;
-    limit(next.data);
-    keepLimits(next.data);
-  };
+  const alerts = snapshot ? alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }) : NONE;
+  useEffect(() => {
+    document.title = `${alerts.length > 0 ? `⚠ ${alerts.length} · ` : ''}Shoal: operator`;
+  }, [alerts.length]);
+  return alerts;
+}
+
+const FIELDS: readonly (readonly [keyof AlertLimits, string, number])[] = [
+  ['donors', 'Donors at work, at least', 0],
+  ['stalledSeconds', 'Seconds without a step, at most', 5],
+  ['checkpointMinutes', 'Minutes without a checkpoint, at most', 1],
+];
+
+export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
   return (
     <section class="card" aria-labelledby="alerts">
       <h2 id="alerts">Alerts</h2>
@@ -51,7 +42,7 @@ export function AlertsCard({ state, snapshot }: SectionProps) {
           <p class="soft">Nothing to worry about.</p>
         ) : (
           alerts.map((text) => (
-            <p key={text} class="notice bad">
+            <p key={text.replaceAll(/\d+/g, '')} class="notice bad">
               <span aria-hidden="true">⚠ </span>
               {text}
             </p>
@@ -60,31 +51,47 @@ export function AlertsCard({ state, snapshot }: SectionProps) {
       </div>
       <details>
         <summary>When to alert</summary>
-        <div class="fields">
-          <label>
-            <span>Donors at work, at least</span>
-            <input
-              type="number"
-              min={0}
-              value={limits.donors}
-              onInput={(event) => set({ donors: event.currentTarget.valueAsNumber })}
-            />
-          </label>
-          <label>
-            <span>Minutes without a checkpoint, at most</span>
-            <input
-              type="number"
-              min={1}
-              value={limits.checkpointMinutes}
-              onInput={(event) => set({ checkpointMinutes: event.currentTarget.valueAsNumber })}
-            />
-          </label>
-        </div>
+        <LimitsForm key={JSON.stringify(alertLimits)} kept={alertLimits} />
         <p class="soft small">
-          Kept in this browser. For alerts while nobody looks, the server’s <a href="/metrics">metrics</a> come with
-          Prometheus rules and a Grafana board.
+          Kept by the server, for every operator. For alerts while nobody looks, its <a href="/metrics">metrics</a> come
+          with Prometheus rules and a Grafana board.
         </p>
       </details>
     </section>
+  );
+}
+
+function LimitsForm({ kept }: { kept: AlertLimits }) {
+  const [limits, edit] = useState(kept);
+  const act = useAct();
+  const isWhole = alertLimitsSchema.safeParse(limits).success;
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void act.run(() => tell('/api/operator/alerts', limits, z.unknown()), 'Kept.');
+      }}
+    >
+      <div class="fields">
+        {FIELDS.map(([field, label, least]) => (
+          <label key={field}>
+            <span>{label}</span>
+            <input
+              type="number"
+              required
+              min={least}
+              value={limits[field]}
+              onInput={(event) => edit({ ...limits, [field]: event.currentTarget.valueAsNumber })}
+            />
+          </label>
+        ))}
+      </div>
+      <div class="buttons">
+        <button type="submit" class="small" disabled={act.busy || !isWhole || limits === kept}>
+          Keep these limits
+        </button>
+      </div>
+      <Answer answer={act.answer} />
+    </form>
   );
 }

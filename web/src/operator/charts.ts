@@ -2,6 +2,7 @@
  * The charts of a run as data: which lines each has, in which unit, and what goes into its file. Pure; chart.tsx draws
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
+import { STEP_TENSORS, type StepTensor } from '../../../swarm/stepTraffic.ts';
 import type { WatchedStep } from '../../../swarm/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
 import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
@@ -69,7 +70,7 @@ export function chartsOf(input: ChartInput): Chart[] {
     const values = Float64Array.from(shown, of);
     return groups.map(([, to]) => percentile(values.subarray(Math.max(0, to - PERCENTILE_STEPS), to), share));
   };
-  const field = (name: keyof WatchedStep): Field => ({ name, of: (step) => step[name] ?? null });
+  const field = (name: Exclude<keyof WatchedStep, 'traffic'>): Field => ({ name, of: (step) => step[name] ?? null });
   const chart = (
     about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
     fields: readonly Field[],
@@ -136,6 +137,14 @@ export function chartsOf(input: ChartInput): Chart[] {
     ),
     chart(
       {
+        ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
+        note: 'The same tensors by what they are, as each step’s plan has them.',
+      },
+      STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
+      STEP_TENSORS.map((kind) => ({ ...KINDS[kind], values: means(({ traffic }) => traffic?.[kind] ?? null) })),
+    ),
+    chart(
+      {
         ...{ id: 'idle', title: 'Idle share (bubble)', format: percentText },
         note: 'Of the donors’ time between the first and the last work of a step; of the newest steps.',
       },
@@ -144,6 +153,14 @@ export function chartsOf(input: ChartInput): Chart[] {
     ),
   ];
 }
+
+/** Each goes out as it comes in: activations and gradients, slices and values are as much as each other. */
+const KINDS: Readonly<Record<StepTensor, Omit<Line, 'values'>>> = {
+  activation: { label: 'activations', tone: 'accent', pattern: 'solid' },
+  gradient: { label: 'their gradients', tone: 'good', pattern: 'dashed' },
+  slice: { label: 'weights’ gradients', tone: 'wait', pattern: 'dotted' },
+  values: { label: 'new weights', tone: 'bad', pattern: 'thin' },
+};
 
 const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () => ({
   columns: ['step', ...fields.map(({ name }) => name)],

@@ -1,13 +1,16 @@
 /** What an operator's page knows, and how each event changes it. Pure. */
 import { assertNever } from '../../../swarm/base.ts';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
-import type {
-  OperatorCommand,
-  PeerFacts,
-  PlanInForce,
-  WatchedEvent,
-  WatchedStep,
-  WatchMessage,
+import {
+  type AlertLimits,
+  INITIAL_ALERT_LIMITS,
+  type OperatorCommand,
+  type PeerFacts,
+  type PlanInForce,
+  type ServedKind,
+  type WatchedEvent,
+  type WatchedStep,
+  type WatchMessage,
 } from '../../../swarm/watch.ts';
 import { type Section, sectionOf } from './sections.ts';
 
@@ -25,6 +28,10 @@ export interface OperatorState {
   readonly plan: PlanInForce | null;
   /** Steps whose spans the server keeps. */
   readonly traces: readonly [number, number] | null;
+  /** When operators want to be told; kept by the server. */
+  readonly alertLimits: AlertLimits;
+  /** Bytes that went through the server itself since it began. */
+  readonly served: Readonly<Record<ServedKind, number>> | null;
   readonly section: Section;
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
@@ -52,6 +59,8 @@ export const INITIAL_STATE: OperatorState = {
   peers: [],
   plan: null,
   traces: null,
+  alertLimits: INITIAL_ALERT_LIMITS,
+  served: null,
   section: 'run',
   asked: null,
   answer: null,
@@ -111,6 +120,8 @@ function heard(state: OperatorState, message: WatchMessage): OperatorState {
     peers: message.peers ?? known.peers,
     plan: message.plan === undefined ? known.plan : message.plan,
     traces: message.traces === undefined ? known.traces : message.traces,
+    alertLimits: message.alertLimits ?? known.alertLimits,
+    served: message.served ?? known.served,
     answer: isNews ? state.answer : null,
   };
 }

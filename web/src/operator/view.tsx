@@ -3,6 +3,7 @@ import type { Snapshot } from '../../../swarm/messages.ts';
 import type { OperatorCommand } from '../../../swarm/watch.ts';
 import { durationText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
+import { useAlerts } from './alertsCard.tsx';
 import { HistorySection } from './historySection.tsx';
 import { Login } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
@@ -27,6 +28,7 @@ interface ViewProps {
 /** What a part is given. */
 export interface SectionProps extends ViewProps {
   readonly snapshot: Snapshot;
+  readonly alerts: readonly string[];
 }
 
 export function OperatorView({ state, actions }: ViewProps) {
@@ -46,6 +48,7 @@ export function OperatorView({ state, actions }: ViewProps) {
 
 function Dashboard({ state, actions }: ViewProps) {
   const { snapshot, connection, section } = state;
+  const alerts = useAlerts(state);
   if (!snapshot) {
     const sentence =
       connection === 'closed'
@@ -60,11 +63,11 @@ function Dashboard({ state, actions }: ViewProps) {
       </main>
     );
   }
-  const props = { state, actions, snapshot };
+  const props = { state, actions, snapshot, alerts };
   return (
     <main class={connection === 'open' ? 'wide' : 'wide stale'}>
       <Head {...props} />
-      <Parts section={section} />
+      <Parts section={section} alerts={alerts.length} />
       {part(section, props)}
     </main>
   );
@@ -87,12 +90,19 @@ function part(section: Section, props: SectionProps) {
   }
 }
 
-function Parts({ section: current }: { section: Section }) {
+function Parts({ section: current, alerts }: { section: Section; alerts: number }) {
   return (
     <nav class="parts" aria-label="Parts of the dashboard">
       {SECTIONS.map(([section, name]) => (
         <a key={section} href={`#${section}`} aria-current={section === current ? 'page' : undefined}>
           {name}
+          {section === 'run' && alerts > 0 && (
+            <span class="badge">
+              <span aria-hidden="true">⚠ </span>
+              {alerts}
+              <span class="hidden"> {alerts === 1 ? 'alert' : 'alerts'}</span>
+            </span>
+          )}
         </a>
       ))}
       <a href="/status">Public status</a>
@@ -100,7 +110,7 @@ function Parts({ section: current }: { section: Section }) {
   );
 }
 
-function Head({ state, actions, snapshot }: SectionProps) {
+function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
   const left = secondsLeft(state);
   return (
     <section class="card" aria-labelledby="run-name">
@@ -128,10 +138,10 @@ const BUTTONS: readonly (readonly [OperatorCommand, string])[] = [
   ['stop', 'Stop'],
 ];
 
-function Commands({ state, actions, snapshot }: SectionProps) {
+function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
   const { asked, answer, connection } = state;
   return (
-    <>
+    <div class="commands">
       <div class="buttons">
         {BUTTONS.map(([command, label]) => (
           <button
@@ -148,6 +158,6 @@ function Commands({ state, actions, snapshot }: SectionProps) {
         {answer && !answer.ok && <span aria-hidden="true">✕ </span>}
         {answer?.sentence}
       </p>
-    </>
+    </div>
   );
 }
