@@ -28,11 +28,13 @@ declare module 'ws' {
   export interface ServerOptions {
     readonly maxPayload?: number;
     readonly server?: HttpServer;
+    readonly path?: string;
   }
 
-  export class Server extends EventEmitter {
+  export class WebSocketServer extends EventEmitter {
     constructor(options?: ServerOptions);
     readonly clients: ReadonlySet<WebSocket>;
+    on(event: 'connection', listener: (socket: WebSocket) => void): this;
   }
 
   export default WebSocket;

@@ -88,6 +88,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
     'signaling-server/network.test.ts',
     'signaling-server/floods.test.ts',
     'signaling-server/commands/benchServer.ts',
+    'signaling-server/commands/benchDashboard.ts',
   ],
 };
 

@@ -8,6 +8,7 @@ import type { BenchPage } from '../../web/src/bench/main.ts';
 import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
 import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
+import { addDashboardBench } from './benchDashboard.ts';
 import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
 import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
@@ -68,6 +69,7 @@ export function addBenchCommand(program: Command): void {
   addTransportBench(bench);
   addPlanBench(bench);
   addPlannerBench(bench);
+  addDashboardBench(bench);
   bench
     .command('server')
     .description('donors that one server holds, how fast they join, messages it passes on')

@@ -49,7 +49,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
     <>
       <section class="card" aria-labelledby="map">
         <h2 id="map">Map</h2>
-        <p class="sentence">
+        <p class="sentence long">
           {plan ? bottleneckText(work ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
         </p>
         {plan && <MapLegend />}
@@ -62,7 +62,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         ) : (
           <Scrubber first={traces[0]} last={traces[1]} chosen={chosen} choose={choose} />
         )}
-        <p class="sentence">{timeline && timelineText(timeline)}</p>
+        <p class="sentence long">{timeline && timelineText(timeline)}</p>
         {spans}
         {timeline && !isOfPlan && <p class="soft small">This step was done under plan {timeline.epoch}.</p>}
       </section>
