@@ -4,7 +4,7 @@ import { type Donor, type Operator, openDonor, openOperator } from './browser.ts
 import { curveFaults } from './fidelity.ts';
 import { copyOfRun, type ProductServer, runSwarm, startServer, withSteps } from './product.ts';
 
-/** Checkpoints every 3 steps; by default longer than any test here takes, so that nothing happens after its end. */
+/** Checkpoints every 3 steps; longer than the test takes, so that nothing happens after its end. */
 const STEPS = 150;
 const longRun = (): string => copyOfRun('gpt2-long', withSteps(STEPS));
 
@@ -24,35 +24,12 @@ async function expectGoldenCurve(runFile: string, server: ProductServer, operato
 
 const untilStage = (donor: Donor, stage: RegExp): Promise<void> => donor.untilShows('Your stage', stage);
 
-test('a browser is killed: the run goes on from its newest checkpoint with the one left', async () => {
-  // The first donor trains on while the second one is checked and measured: a short run would be over by then.
-  const runFile = longRun();
-  const server = await startServer(runFile);
-  const operator = await openOperator(server);
-  const stays = await openDonor(server.url);
-  const dies = await openDonor(server.url);
-  await untilStage(stays, /1 of 2\s*layers 1–2/);
-  await untilStage(dies, /2 of 2\s*layers 3–4/);
-  const { generation } = await operator.untilFurther(4);
-  await dies.kill();
-  const rolledBack = await operator.until((now) => now.generation > generation);
-  expect(rolledBack.donors).toHaveLength(1);
-  await untilStage(stays, /1 of 1\s*layers 1–4/);
-  await operator.untilFurther(4);
-  await operator.press('Stop');
-  const metrics = await expectGoldenCurve(runFile, server, operator);
-  expect(new Set(metrics.map(({ donors }) => donors))).toEqual(new Set([1, 2]));
-  expect(metrics.at(-1)?.donors).toBe(1);
-});
-
-test('joining, pausing, resuming and leaving never roll back', async () => {
-  const runFile = longRun();
-  const server = await startServer(runFile);
-  const operator = await openOperator(server);
+/** The first donor is alone, a second one comes, rests and comes back: neither costs a step. */
+async function joinAndRest(server: ProductServer, operator: Operator): Promise<readonly [Donor, Donor]> {
   const first = await openDonor(server.url);
   await untilStage(first, /1 of 1\s*layers 1–4/);
-  const { generation } = await operator.untilFurther(2);
-
+  await operator.untilFurther(2);
+  // The first donor trains on while the second one is checked and measured: a short run would be over by then.
   const second = await openDonor(server.url);
   await untilStage(first, /1 of 2\s*layers 1–2/);
   await untilStage(second, /2 of 2\s*layers 3–4/);
@@ -67,26 +44,11 @@ test('joining, pausing, resuming and leaving never roll back', async () => {
   await second.until('computing');
   await untilStage(second, /of 2/);
   await operator.untilFurther(2);
+  return [first, second];
+}
 
-  await first.press('Leave');
-  await first.until('left');
-  await first.page.getByText('You have left. The swarm has what it needs').waitFor();
-  await untilStage(second, /1 of 1\s*layers 1–4/);
-  const after = await operator.untilFurther(2);
-  expect(after.generation).toBe(generation);
-  expect(after.donors).toHaveLength(1);
-
-  await operator.press('Stop');
-  await expectGoldenCurve(runFile, server, operator);
-});
-
-test('the operator pauses, resumes, stops and starts the run', async () => {
-  const runFile = longRun();
-  const server = await startServer(runFile);
-  const operator = await openOperator(server);
-  const donor = await openDonor(server.url);
-  const { generation } = await operator.untilFurther(2);
-
+/** Pause, resume, stop, start. */
+async function steer(operator: Operator, donor: Donor): Promise<void> {
   await operator.press('Pause');
   const paused = await operator.until(({ phase }) => phase === 'paused');
   expect(paused.sentence).toBe(`Paused by the operator after ${paused.committedSteps} steps.`);
@@ -94,8 +56,7 @@ test('the operator pauses, resumes, stops and starts the run', async () => {
   await donor.page.getByText(paused.sentence).waitFor();
 
   await operator.press('Resume');
-  const resumed = await operator.untilFurther(2);
-  expect(resumed.generation).toBe(generation);
+  await operator.untilFurther(2);
 
   await operator.press('Stop');
   const stopped = await operator.until(({ phase }) => phase === 'paused');
@@ -103,7 +64,33 @@ test('the operator pauses, resumes, stops and starts the run', async () => {
 
   await operator.press('Start');
   await operator.untilFurther(2);
+}
+
+test('joining, resting, leaving and the operator’s words roll nothing back; a killed browser does, to the newest checkpoint', async () => {
+  const runFile = longRun();
+  const server = await startServer(runFile);
+  const operator = await openOperator(server);
+  const [first, second] = await joinAndRest(server, operator);
+  await steer(operator, first);
+  await first.press('Leave');
+  await first.until('left');
+  await first.page.getByText('You have left. The swarm has what it needs').waitFor();
+  await untilStage(second, /1 of 1\s*layers 1–4/);
+  const alone = await operator.untilFurther(2);
+  expect(alone.generation).toBe(0);
+  expect(alone.donors).toHaveLength(1);
+
+  const dies = await openDonor(server.url);
+  await untilStage(dies, /2 of 2\s*layers 3–4/);
+  await operator.untilFurther(4);
+  await dies.kill();
+  const rolledBack = await operator.until(({ generation }) => generation > 0);
+  expect(rolledBack.donors).toHaveLength(1);
+  await untilStage(second, /1 of 1\s*layers 1–4/);
+  await operator.untilFurther(4);
+
   await operator.press('Stop');
-  await operator.until(({ phase }) => phase === 'paused');
-  await expectGoldenCurve(runFile, server, operator);
+  const metrics = await expectGoldenCurve(runFile, server, operator);
+  expect(new Set(metrics.map(({ donors }) => donors))).toEqual(new Set([1, 2]));
+  expect(metrics.at(-1)?.donors).toBe(1);
 });

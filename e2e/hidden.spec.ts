@@ -1,4 +1,5 @@
 /** Nothing hangs on a page's timer: a donor in a hidden tab is admitted, trains, is paused and leaves as any other. */
+import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { openDonor, openOperator } from './browser.ts';
 import { openHidableDonor } from './hiddenTab.ts';
@@ -6,19 +7,30 @@ import { copyOfRun, startServer, withSteps } from './product.ts';
 
 const visibility = 'document.visibilityState';
 
-test('[AD4] two donors train while the tab of one of them is hidden', async () => {
+test('[AD4] [WP9] two donors train, the tab of one of them hidden; directly connected they send no tensor frame through the server', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(150)));
   const operator = await openOperator(server);
-  const { page, hide } = await openHidableDonor(server.url);
+  let binaryMessages = 0;
+  const watch = ({ payload }: { payload: string | Buffer }): void => {
+    if (typeof payload !== 'string') binaryMessages += 1;
+  };
+  const prepare = (page: Page): void => {
+    page.on('websocket', (socket) => socket.on('framesent', watch).on('framereceived', watch));
+  };
+  const { page, hide } = await openHidableDonor(server.url, prepare);
   await hide();
-  const visible = await openDonor(server.url);
-  await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 2);
+  const visible = await openDonor(server.url, { prepare });
+  const { links } = await operator.until((now) => now.links?.length === 2);
+  expect(links?.map(({ route }) => route)).toEqual(['direct', 'direct']);
   await operator.untilFurther(8);
   expect(await page.evaluate(visibility)).toBe('hidden');
+  await operator.page.getByRole('link', { name: 'Swarm' }).click();
+  await operator.page.getByRole('region', { name: 'Links' }).getByText('direct').first().waitFor();
   await visible.press('Leave');
   await visible.until('left');
   await operator.untilFurther(3);
   expect(await page.evaluate(visibility)).toBe('hidden');
+  expect(binaryMessages).toBe(0);
 });
 
 /** `HIDDEN_BENCH=1 npx vitest run --project e2e e2e/hidden.spec.ts`: prints the figure; time is asserted nowhere. */

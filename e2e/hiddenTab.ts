@@ -44,11 +44,12 @@ async function ended(child: ChildProcess): Promise<void> {
   await closed;
 }
 
-/** A donor that is admitted, in a tab that can be hidden. */
-export async function openHidableDonor(url: string): Promise<HidableDonor> {
+/** A donor that is admitted, in a tab that can be hidden. `prepare` is called before the page loads anything. */
+export async function openHidableDonor(url: string, prepare: (page: Page) => void = () => {}): Promise<HidableDonor> {
   const [context] = (await launchByHand()).contexts();
   if (!context) throw new Error('the browser has no context');
   const page = await context.newPage();
+  prepare(page);
   await page.goto(url);
   await page.getByRole('button', { name: 'Donate this GPU', exact: true }).click();
   await page.locator('body:not([data-state="idle"]):not([data-state="starting"])').waitFor({ state: 'attached' });

@@ -5,34 +5,29 @@ import type { CommitRecord } from '../swarm/coordinator/state.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { copyOfRun, goldenFile, RunningCommand, runSwarm, temporaryFolder } from './product.ts';
 
-const TINY = goldenFile('gpt2-tiny/run.json');
-
 const each = (metrics: readonly CommitRecord[], field: keyof CommitRecord) =>
   new Set(metrics.map((line) => line[field]));
 
-test('stopped after 7 steps in three uneven micro-batches, resumed by one donor: the same curve, every step once', async () => {
+test('stopped after 7 steps in three uneven micro-batches, resumed by one donor, broken off, resumed: the same curve, every step once', async () => {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
   const data = ['--data-dir', temporaryFolder()];
   const folder = join(temporaryFolder(), 'export');
   const first = await runSwarm(run, '--donors', '2', '--micro-batches', '3', '--steps', '7', ...data);
   expect(curveFaults('gpt2-tiny', 7, first.metrics)).toEqual([]);
   expect(each(first.metrics, 'microBatches')).toEqual(new Set([3]));
-  const { metrics } = await runSwarm(run, '--donors', '1', ...data, '--export', folder);
+
+  const alone = ['--donors', '1', ...data];
+  const second = new RunningCommand(['swarm', run, ...alone]);
+  await second.printed(/step (\d+) of 20/, 'stderr');
+  const { code, stderr } = await second.stop();
+  expect(code).toBe(1);
+  expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);
+
+  const { metrics } = await runSwarm(run, ...alone, '--export', folder);
   expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
   expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
   expect(metrics.slice(0, 7)).toEqual(first.metrics);
   expect(metrics.map(({ donors }) => donors)).toEqual([...Array(7).fill(2), ...Array(13).fill(1)]);
-});
-
-test('ended by a signal it saves what it did, and has failed; the same command goes on', async () => {
-  const options = ['--donors', '1', '--data-dir', temporaryFolder()];
-  const first = new RunningCommand(['swarm', TINY, ...options]);
-  await first.printed(/step (\d+) of 20/, 'stderr');
-  const { code, stderr } = await first.stop();
-  expect(code).toBe(1);
-  expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);
-  const { metrics } = await runSwarm(TINY, ...options);
-  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
 });
 
 test.each([
