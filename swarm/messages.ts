@@ -65,6 +65,13 @@ const bytes = z
   .min(0)
   .max(2 ** 48);
 const finite = z.number();
+/** What a donor says of itself is a number that some machine could have: sums and products of such numbers stay finite. */
+const seconds = z.number().min(0).max(86_400);
+const instant = z.number().min(-1e12).max(1e12);
+const memory = z
+  .number()
+  .min(0)
+  .max(2 ** 50);
 /** Of a detail that one side tells the other; what it quotes may have to be cut. */
 export const DETAIL_LENGTH_LIMIT = 2_000;
 const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
@@ -107,8 +114,8 @@ export type RelayReason = (typeof RELAY_REASONS)[number];
 const linkReport = z.object({
   peer,
   route,
-  roundTripMs: z.number().min(0).nullable(),
-  bytesPerSecond: z.number().min(0).nullable(),
+  roundTripMs: z.number().min(0).max(1e9).nullable(),
+  bytesPerSecond: z.number().min(0).max(1e12).nullable(),
   why: z.enum(RELAY_REASONS).optional(),
 });
 export type LinkReport = z.infer<typeof linkReport>;
@@ -116,10 +123,10 @@ export type LinkReport = z.infer<typeof linkReport>;
 /** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
 export const profileSchema = z.object({
   layers: z
-    .array(z.object({ samples: z.int().min(1), forwardSeconds: z.number().min(0), backwardSeconds: z.number().min(0) }))
+    .array(z.object({ samples: z.int().min(1).max(65_536), forwardSeconds: seconds, backwardSeconds: seconds }))
     .max(8),
   /** GPU memory that could really be had, as far as it was tried. */
-  memoryBytes: z.number().min(0),
+  memoryBytes: memory,
   /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
   checkedKernels: z.int().min(0),
 });
@@ -127,7 +134,7 @@ export type Profile = z.infer<typeof profileSchema>;
 
 /** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
 export const MOST_SPANS = 1_000;
-const spanSchema = z.object({ action: z.string().max(40), start: finite, end: finite });
+const spanSchema = z.object({ action: z.string().max(40), start: instant, end: instant });
 
 export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({
@@ -157,7 +164,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     data: z.string().max(65_536),
   }),
   /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the stages. */
-  z.object({ type: z.literal('ready'), epoch: count, memoryBytes: z.number().min(0) }),
+  z.object({ type: z.literal('ready'), epoch: count, memoryBytes: memory }),
   z.object({
     type: z.literal('report'),
     epoch: count,
