@@ -37,9 +37,11 @@ class Rehearsal {
   plan: Plan | null = null;
   epoch = 0;
   stepSeconds = 0;
+  /** What the clock of the test is ahead by. */
+  aheadMs = 0;
 
   constructor(kept?: KeptProfiles) {
-    const options = { model, batch, now: () => performance.now(), search: searchInSlices };
+    const options = { model, batch, now: () => performance.now() + this.aheadMs, search: searchInSlices };
     this.planner = new AutoPlanner({ ...options, ...(kept && { kept }) });
     this.planner.attach({
       planned: () => ({ offer: [...this.offer], plan: this.plan }),
@@ -217,4 +219,35 @@ test('[AP5] the reasons and the prediction are recorded with every plan', async 
   await run.joins(C, profile(0.01));
   expect(JSON.parse(run.records[0] ?? '')).toMatchObject({ epoch: 1, predictedSeconds: expect.any(Number) });
   expect(run.planner.planning?.reasons.join()).toContain('c: stage 0, layers [0, 4), every sample');
+});
+
+test('[AP7] a donor whose measurements swing for ever is looked at less and less', async () => {
+  const run = new Rehearsal();
+  await run.joins(A, profile(0.01));
+  await run.joins(B, profile(0.01));
+  run.stepSeconds = 0.5;
+  const looks: number[] = [];
+  for (let step = 0; step < 2_000; step++) {
+    const before = run.proposals.length;
+    run.step(step, (peer) => (peer === A && step % 60 < 30 ? 0.05 : 0.01));
+    run.aheadMs += 1_000;
+    await run.planner.settled();
+    if (run.proposals.length > before) looks.push(step);
+  }
+  expect(looks.length).toBeGreaterThan(2);
+  expect(looks.length).toBeLessThan(16);
+  expect(looks.filter((step) => step >= 1_000).length).toBeLessThan(4);
+});
+
+test('[AP7] an admission that says nothing takes any time does not keep all the work', async () => {
+  const run = new Rehearsal();
+  await run.joins(A, profile(0));
+  await run.joins(B, profile(0.01));
+  expect(samplesOf(run.plan, A)).toBeGreaterThan(samplesOf(run.plan, B));
+  for (let step = 0; step < 60; step++) {
+    run.step(step, () => 0.01);
+    await run.planner.settled();
+  }
+  expect(samplesOf(run.plan, B)).toBeGreaterThan(0);
+  expect(run.planner.planning?.predictedSeconds).toBeGreaterThan(0.1);
 });

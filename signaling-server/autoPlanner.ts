@@ -7,7 +7,7 @@
 import { isOff } from '../swarm/autoplan/drift.ts';
 import type { PeerProfile } from '../swarm/autoplan/peerProfile.ts';
 import { isWorth, movingSeconds } from '../swarm/autoplan/worth.ts';
-import { type PeerId, type Result, success } from '../swarm/base.ts';
+import { type PeerId, peerId, type Result, success } from '../swarm/base.ts';
 import type { Effect, Proposal } from '../swarm/coordinator/state.ts';
 import type { Limits } from '../swarm/limits.ts';
 import type { PeerMessage, Profile, ReportMessage, Snapshot } from '../swarm/messages.ts';
@@ -20,6 +20,7 @@ import { forecast } from '../swarm/planner/forecast.ts';
 import { DonorProfiles, type DonorProfilesOptions } from './donorProfiles.ts';
 import { planAtOnce } from './planSearch.ts';
 import type { PlanSearch } from './planThread.ts';
+import { Voices } from './voices.ts';
 
 /** Getting ready, until it was measured: kernels compile, links open. Longer ones were waits for something else. */
 const PREPARE_SECONDS = 3;
@@ -29,6 +30,10 @@ const LOOK_EVERY_STEPS = 10;
 const STEPS_KEPT = 32;
 /** Of a plan, until their median says something. */
 const LEAST_STEPS = 5;
+/** Steps before a change that those after it are held against: as many as a drift takes. */
+const STEPS_BEFORE = 10;
+/** What is said of links has one voice: each has two ends, and many may speak at once. */
+const LINKS = peerId('links');
 
 export interface AutoPlannerOptions extends DonorProfilesOptions {
   /** Milliseconds. */
@@ -57,6 +62,11 @@ export interface PlannerHost {
   log(level: 'info' | 'debug', text: string): void;
 }
 
+interface Cause {
+  readonly reason: string;
+  readonly by: PeerId | null;
+}
+
 export type Planning = NonNullable<Snapshot['planning']>;
 
 export class AutoPlanner {
@@ -69,7 +79,11 @@ export class AutoPlanner {
   #host: PlannerHost | null = null;
   /** The answer of a search at once holds until the donors, or what is known of them, are others. */
   #atOnce: { readonly key: string; readonly plan: Result<Plan> } | null = null;
-  #reasons: string[] = [];
+  readonly #voices = new Voices();
+  /** Why to look for a better plan, and whose words say so; null: something that happened. */
+  #causes: Cause[] = [];
+  /** Whose words are behind the plan that was proposed last. */
+  #proposed: { readonly plan: Plan; readonly by: readonly PeerId[] } | null = null;
   #judging: Promise<void> | null = null;
   #planning: Planning | null = null;
   #begunMs: number | null = null;
@@ -99,8 +113,7 @@ export class AutoPlanner {
 
   /** Of the newest steps of the plan in force. */
   get #median(): number | null {
-    const sorted = this.#steps.toSorted((a, b) => a - b);
-    return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
+    return median(this.#steps);
   }
 
   /** As it is known by now. */
@@ -118,9 +131,17 @@ export class AutoPlanner {
   /** Before the coordinator hears of it. */
   heard(peer: PeerId, message: PeerMessage): void {
     const { type } = message;
-    if (type === 'limits' && this.#profiles.limited(peer, message.limits)) this.consider(`${peer} has other limits`);
+    const late = this.#voices.late(peer, this.#options.now());
+    if (late !== null) this.consider(late, peer);
+    if (type === 'limits' && this.#profiles.limited(peer, message.limits)) this.#said(peer, `${peer} has other limits`);
     if (type === 'report') this.#reported(peer, message);
-    if (type === 'pause' || type === 'resume' || type === 'leave') this.consider(`${peer} said ${type}`);
+    if (type === 'resume') this.#said(peer, `${peer} said ${type}`);
+    if (type === 'pause' || type === 'leave') this.consider(`${peer} said ${type}`);
+  }
+
+  /** A donor's own word, which counts now or when it is listened to again. */
+  #said(peer: PeerId, reason: string): void {
+    if (this.#voices.says(peer, reason, this.#options.now())) this.consider(reason, peer);
   }
 
   #reported(peer: PeerId, { epoch, spans, links = [] }: ReportMessage): void {
@@ -129,12 +150,13 @@ export class AutoPlanner {
     if (!plan || epoch !== this.#planning?.epoch) return;
     const drifted = this.#profiles.worked(peer, plan, spans);
     if (drifted !== null)
-      this.consider(`${peer} takes ${Math.round(100 * drifted)} % of the time that it was planned with`);
+      this.#said(peer, `${peer} takes ${Math.round(100 * drifted)} % of the time that it was planned with`);
   }
 
   /** Before the coordinator hears of it. */
   gone(peer: PeerId): void {
     this.#profiles.gone(peer);
+    this.#voices.gone(peer);
     this.#atOnce = null;
     this.consider(`${peer} is gone`);
   }
@@ -146,6 +168,7 @@ export class AutoPlanner {
     if (effect.type === 'storeCheckpoint') this.#profiles.keepAll();
     if (effect.type !== 'storeCommit') return;
     this.#steps = [...this.#steps, effect.record.seconds].slice(-STEPS_KEPT);
+    this.#voices.took(this.#median ?? 0, this.#steps.length, this.#options.now());
     if ((effect.record.step + 1) % LOOK_EVERY_STEPS === 0) this.#lookAtLinks();
   }
 
@@ -159,9 +182,9 @@ export class AutoPlanner {
   };
 
   /** Soon, beside everything else. */
-  consider(reason: string): void {
+  consider(reason: string, by: PeerId | null = null): void {
     if (this.#options.onlyPredicts) return;
-    this.#reasons.push(reason);
+    this.#causes.push({ reason, by });
     this.#judging ??= this.#judgeAll().finally(() => {
       this.#judging = null;
     });
@@ -198,14 +221,14 @@ export class AutoPlanner {
 
   async #judgeAll(): Promise<void> {
     await Promise.resolve(); // the coordinator hears of the same thing first
-    while (this.#reasons.length > 0) {
-      const reason = [...new Set(this.#reasons)].join('; ');
-      this.#reasons = [];
-      await this.#judge(reason);
+    while (this.#causes.length > 0) {
+      const causes = this.#causes;
+      this.#causes = [];
+      await this.#judge(causes);
     }
   }
 
-  async #judge(reason: string): Promise<void> {
+  async #judge(causes: readonly Cause[]): Promise<void> {
     const host = this.#host;
     if (!host) return;
     this.#atOnce = null;
@@ -218,13 +241,13 @@ export class AutoPlanner {
     if (this.#host === null) return;
     const after = host.planned();
     if (after.plan !== plan || after.offer.join() !== offer.join()) {
-      this.#reasons.push(reason);
+      this.#causes.push(...causes);
       return;
     }
-    if (found.ok) this.#decide(host, reason, plan, clusterCosts(problem), found.value);
+    if (found.ok) this.#decide(host, causes, plan, clusterCosts(problem), found.value);
   }
 
-  #decide(host: PlannerHost, reason: string, plan: Plan, costs: ClusterCosts, next: ClusterPlan): void {
+  #decide(host: PlannerHost, causes: readonly Cause[], plan: Plan, costs: ClusterCosts, next: ClusterPlan): void {
     const predictedSeconds = forecast(costs, plan).stepSeconds;
     // What a step takes beside what is predicted (the round trip of its commit, …) it takes with any plan.
     const measured = this.#steps.length >= LEAST_STEPS ? (this.#median ?? 0) : 0;
@@ -232,6 +255,8 @@ export class AutoPlanner {
     const [nowSeconds, nextSeconds] = [predictedSeconds + beside, next.predicted.stepSeconds + beside];
     const costSeconds = this.#prepareSeconds + movingSeconds(costs.model, costs, plan, next.plan);
     const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
+    const reason = [...new Set(causes.map((cause) => cause.reason))].join('; ');
+    const by = speakersOf(causes);
     const numbers = `a step takes ${short(nextSeconds)} s instead of ${short(nowSeconds)} s, the change ${short(costSeconds)} s`;
     const verdict = worth
       ? `${reason}: with another plan ${numbers}`
@@ -241,6 +266,8 @@ export class AutoPlanner {
     this.#judged.add(next.plan);
     this.#profiles.rebase(plan);
     if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds, verdict };
+    if (worth) this.#proposed = { plan: next.plan, by };
+    else this.#voices.inVain(by, this.#options.now());
     host.propose(worth ? { plan: next.plan, reason: verdict } : null);
   }
 
@@ -248,6 +275,8 @@ export class AutoPlanner {
     this.#profiles.begin();
     this.#profiles.rebase(plan);
     this.#atOnce = null;
+    const before = median(this.#steps.slice(-STEPS_BEFORE));
+    this.#voices.began(this.#proposed?.plan === plan ? this.#proposed.by : [], before, this.#options.now());
     this.#steps = [];
     this.#begunMs = this.#options.now();
     const predictedSeconds = this.predicted(plan);
@@ -271,8 +300,15 @@ export class AutoPlanner {
     if (!plan || expected === null) return;
     const seconds = this.predicted(plan, 'planned');
     if (seconds !== null && isOff(seconds, expected))
-      this.consider('links are others than those that were planned with');
+      this.#said(LINKS, 'links are others than those that were planned with');
   }
+}
+
+const speakersOf = (causes: readonly Cause[]): PeerId[] => [...new Set(causes.flatMap(({ by }) => by ?? []))];
+
+function median(values: readonly number[]): number | null {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
 }
 
 const short = (value: number): string => String(Number(value.toPrecision(3)));

@@ -19,6 +19,10 @@ import type { MemoryCaps } from '../swarm/planner/fit.ts';
 
 /** Every GPU that passes the admission has so much. */
 const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
+/** Nothing that a browser launches is done faster. */
+const LEAST_LAYER_SECONDS = 1e-6;
+/** Who drifts by so much did not measure at its admission what it works with. */
+const DISBELIEVED = 20;
 
 /** What donors measured on their last visits. */
 export interface KeptProfiles {
@@ -67,7 +71,8 @@ export class DonorProfiles {
   /** A donor that is remembered starts from its last numbers. */
   measured(peer: PeerId, admitted: Profile, limits: Limits, donor: string | null): void {
     const last = (donor !== null && this.#options.kept?.profile(donor)) || null;
-    const profile = returnedProfile({ ...admitted, memoryBytes: this.#memory(admitted, limits) }, last);
+    const measured = { ...plausible(admitted), memoryBytes: this.#memory(admitted, limits) };
+    const profile = returnedProfile(measured, last);
     const fresh = { spans: new SpanWindow(), links: new Map(), planned: profile, expected: null };
     this.#donors.set(peer, { donor, profile, limits, ...fresh });
   }
@@ -119,7 +124,10 @@ export class DonorProfiles {
       took += work.seconds;
       should += expected(work);
     }
-    return this.#drift.step(peer, took, should) ? took / should : null;
+    if (!this.#drift.step(peer, took, should)) return null;
+    const factor = took / should;
+    if (factor > DISBELIEVED || factor < 1 / DISBELIEVED) known.profile = scaled(known.profile, factor);
+    return factor;
   }
 
   /** A new plan: other work, other neighbours. */
@@ -177,3 +185,23 @@ export class DonorProfiles {
     return known.profile;
   }
 }
+
+/** Times of nothing would have all the work, and no span could be compared with them. */
+const plausible = (admitted: Profile): Profile => ({
+  ...admitted,
+  layers: admitted.layers.map(({ samples, forwardSeconds, backwardSeconds }) => ({
+    samples,
+    forwardSeconds: Math.max(LEAST_LAYER_SECONDS, forwardSeconds),
+    backwardSeconds: Math.max(LEAST_LAYER_SECONDS, backwardSeconds),
+  })),
+});
+
+/** The same donor, as if it had measured `factor` times as long at its admission. */
+const scaled = ({ layers, ...profile }: PeerProfile, factor: number): PeerProfile => ({
+  ...profile,
+  layers: layers.map(({ samples, forwardSeconds, backwardSeconds }) => ({
+    samples,
+    forwardSeconds: Math.max(LEAST_LAYER_SECONDS, factor * forwardSeconds),
+    backwardSeconds: Math.max(LEAST_LAYER_SECONDS, factor * backwardSeconds),
+  })),
+});
