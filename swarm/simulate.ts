@@ -7,15 +7,16 @@
 import { invariant, type PeerId } from './base.ts';
 import type { Model } from './model.ts';
 import type { Plan } from './plan.ts';
-import { type Action, formatAction, isTransfer, type Schedule, type StageOp } from './schedule/action.ts';
+import { type Action, formatAction, OP_INDEX, type Schedule, type StageOp } from './schedule/action.ts';
 import { type Dispatcher, inListOrder, NOTHING, type Policy } from './schedule/dispatch.ts';
 import { type WorkGraph, workGraph, workOf } from './schedule/graph.ts';
 import { receiver, wiring } from './schedule/order.ts';
-import { type Events, eventHeap } from './simulate/events.ts';
+import { addEvent, type EventHeap, eventHeap, instantEnd, nextSeconds, takeEvent } from './simulate/events.ts';
 import { type LinkCost, linkQueues } from './simulate/links.ts';
-import type { Span, Timeline } from './timeline.ts';
+import { inStartOrder, type Spans, timelineOf } from './simulate/spans.ts';
+import type { Timeline } from './timeline.ts';
 
-/** Each function is called once for each action or message, in the order of events: they may draw seeded jitter. */
+/** Each function is called once for each action, before time begins, or once for each message, in the order of events. */
 export interface Costs {
   readonly forwardSeconds: (stage: number, microBatch: number, peer: PeerId) => number;
   readonly backwardSeconds: (stage: number, microBatch: number, peer: PeerId) => number;
@@ -32,13 +33,19 @@ export interface Costs {
   readonly gradientBytes: (stage: number, microBatch: number) => number;
 }
 
+const { SEND_F, SEND_B, RECV_B } = OP_INDEX;
+const isSend = (op: number): boolean => op === SEND_F || op === SEND_B;
+const isTransfer = (op: number): boolean => op >= SEND_F && op <= RECV_B;
+
 /** A simulation under way. Work and peers are numbers, as in the graph. */
 interface Run {
   readonly graph: WorkGraph;
   readonly costs: Costs;
   readonly dispatcher: Dispatcher;
-  readonly events: Events;
+  readonly events: EventHeap;
   readonly send: ReturnType<typeof linkQueues>;
+  /** What each piece of work takes; transfers take what their link does. */
+  readonly seconds: Float64Array;
   /** Needs of each piece of work that have not ended. */
   readonly open: Int32Array;
   readonly busy: Uint8Array;
@@ -52,6 +59,7 @@ interface Run {
   readonly started: Int32Array;
   startedCount: number;
   readonly awake: Awake;
+  now: number;
 }
 
 /** Runs a schedule that has no scheduleProblems, lowered or not. Time 0 is the step's start. */
@@ -66,24 +74,31 @@ export function simulate(
 }
 
 /** The same, of a schedule that is numbered already: for whoever tries several costs on one. */
-export function simulateGraph(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Timeline {
-  return timelineOf(runToEnd(graph, costs, policy));
+export const simulateGraph = (graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Timeline =>
+  timelineOf(graph, simulateSpans(graph, costs, policy));
+
+/** The same as columns, by the number of the work: for timelines of millions. */
+export function simulateSpans(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Spans {
+  const { started, startSeconds, endSeconds } = runToEnd(graph, costs, policy);
+  return { order: inStartOrder(started, startSeconds), startSeconds, endSeconds };
 }
 
-/** When each piece of work ends, by its number: for whoever tries many schedules and wants no timeline of them. */
-export function simulateEnds(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Float64Array {
-  return runToEnd(graph, costs, policy).endSeconds;
-}
+/** What each piece of work takes and when it ends, by its number: for whoever tries many schedules. */
+export const simulateEnds = (graph: WorkGraph, costs: Costs): Pick<Run, 'seconds' | 'endSeconds'> =>
+  runToEnd(graph, costs, inListOrder);
 
 function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   const run = begin(graph, costs, policy);
-  const handle = (event: number, seconds: number): void => {
-    if (event < 0) hand(run, -event - 1, seconds);
-    else if (event & 1) meet(run, event >> 1);
-    else end(run, event >> 1, seconds);
-  };
-  choose(run, 0);
-  for (let now = run.events.runInstant(handle); now !== null; now = run.events.runInstant(handle)) choose(run, now);
+  const { events } = run;
+  choose(run);
+  while (events.count > 0) {
+    const until = instantEnd(nextSeconds(events));
+    while (events.count > 0 && nextSeconds(events) <= until) {
+      run.now = nextSeconds(events);
+      handle(run, takeEvent(events));
+    }
+    choose(run);
+  }
   const stuck = run.endSeconds.findIndex(Number.isNaN);
   if (stuck !== -1) {
     const { peer, action } = workOf(graph, stuck);
@@ -105,16 +120,28 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     dispatcher,
     events: eventHeap(),
     send: linkQueues(graph.peers.length),
+    seconds: durations(graph, costs),
     open,
     busy: new Uint8Array(graph.peers.length),
     reachedSeconds: new Float64Array(graph.peers.length),
     startSeconds: new Float64Array(count),
     endSeconds: new Float64Array(count).fill(Number.NaN),
-    handed: new Uint8Array(count),
+    handed: new Uint8Array(costs.restSeconds ? count : 0),
     started: new Int32Array(count),
     startedCount: 0,
     awake,
+    now: 0,
   };
+}
+
+function durations({ actions, peers, listFrom }: WorkGraph, costs: Costs): Float64Array {
+  const seconds = new Float64Array(actions.length);
+  for (const [place, peer] of peers.entries())
+    for (let work = listFrom[place] ?? 0; work < (listFrom[place + 1] ?? 0); work++) {
+      const action = actions[work];
+      if (action) seconds[work] = actionSeconds(action, peer, costs);
+    }
+  return seconds;
 }
 
 type Awake = ReturnType<typeof awakePeers>;
@@ -143,85 +170,86 @@ function awakePeers(count: number) {
 }
 
 /** Free peers start what their dispatcher says, until none has anything to start at this instant. */
-function choose(run: Run, now: number): void {
+function choose(run: Run): void {
   const { awake, busy, dispatcher } = run;
   for (let peer = awake.take(); peer !== NOTHING; peer = awake.take()) {
     while (busy[peer] === 0) {
       const work = dispatcher.next(peer);
       if (work === NOTHING) break;
-      start(run, work, peer, now);
+      start(run, work, peer);
     }
   }
 }
 
-function start(run: Run, work: number, peer: number, now: number): void {
-  const { graph, costs, events, reachedSeconds, startSeconds } = run;
-  const action = actionOf(graph, work);
+// Events are numbers: the end of work n is 2n, the arrival of a message for it 2n + 1, the start of its rest -n - 1.
+
+function handle(run: Run, event: number): void {
+  if (event < 0) hand(run, -event - 1);
+  else if (event & 1) meet(run, event >> 1);
+  else end(run, event >> 1);
+}
+
+function start(run: Run, work: number, peer: number): void {
+  const { graph, costs, events, reachedSeconds, startSeconds, now } = run;
+  const op = graph.opOf[work] ?? 0;
   run.started[run.startedCount++] = work;
   run.dispatcher.started?.(work);
-  if (action.op === 'SEND_F' || action.op === 'SEND_B') {
+  if (!isTransfer(op)) {
     startSeconds[work] = now;
-    const to = receiver(action.op, action.stage, action.microBatch, graph.wires);
-    const arrival = sendMessage(run, action, peer, graph.placeOf.get(to) ?? 0, now);
-    events.add(arrival, work * 2);
+    run.busy[peer] = 1;
+    const seconds = run.seconds[work] ?? 0;
+    if (costs.restSeconds) {
+      const rest = costs.restSeconds(peerAt(graph, peer), seconds);
+      if (rest > 0) addEvent(events, now + seconds - rest, -work - 1);
+    }
+    addEvent(events, now + seconds, work * 2);
+  } else if (isSend(op)) {
+    startSeconds[work] = now;
     reachedSeconds[peer] = now;
-  } else if (isTransfer(action)) {
+    sendMessage(run, work, receiverOf(graph, work), work * 2);
+  } else {
     // A receive is awaited from the moment the peer comes to it.
     startSeconds[work] = reachedSeconds[peer] ?? 0;
     reachedSeconds[peer] = now;
-    end(run, work, now);
-  } else {
-    startSeconds[work] = now;
-    run.busy[peer] = 1;
-    const seconds = actionSeconds(action, peerAt(graph, peer), costs);
-    const rest = costs.restSeconds?.(peerAt(graph, peer), seconds) ?? 0;
-    if (rest > 0) events.add(now + seconds - rest, -work - 1);
-    events.add(now + seconds, work * 2);
+    end(run, work);
   }
 }
 
 /** The work has ended (a send: has arrived). What it yields goes to who waits for it. */
-function end(run: Run, work: number, seconds: number): void {
-  const { graph } = run;
-  const { dependants, dependantsFrom, peerOf } = graph;
-  const action = actionOf(graph, work);
+function end(run: Run, work: number): void {
+  const { dependants, dependantsFrom, peerOf, opOf } = run.graph;
   const peer = peerOf[work] ?? 0;
-  run.endSeconds[work] = seconds;
-  if (!isTransfer(action)) {
+  run.endSeconds[work] = run.now;
+  if (!isTransfer(opOf[work] ?? 0)) {
     run.busy[peer] = 0;
-    run.reachedSeconds[peer] = seconds;
+    run.reachedSeconds[peer] = run.now;
     run.awake.wake(peer);
   }
   run.dispatcher.ended?.(work);
   const last = dependantsFrom[work + 1] ?? 0;
   for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
     const dependant = dependants[index] ?? 0;
-    const to = peerOf[dependant] ?? 0;
-    if (to !== peer && run.handed[work] === 1) continue;
-    pass(run, work, dependant, seconds);
+    if (run.handed[work] === 1 && peerOf[dependant] !== peer) continue;
+    pass(run, work, dependant);
   }
 }
 
 /** What other peers wait for leaves; this peer is still at rest. */
-function hand(run: Run, work: number, seconds: number): void {
+function hand(run: Run, work: number): void {
   const { dependants, dependantsFrom, peerOf } = run.graph;
-  const peer = peerOf[work] ?? 0;
   run.handed[work] = 1;
   const last = dependantsFrom[work + 1] ?? 0;
   for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
     const dependant = dependants[index] ?? 0;
-    const to = peerOf[dependant] ?? 0;
-    if (to !== peer) pass(run, work, dependant, seconds);
+    if (peerOf[dependant] !== peerOf[work]) pass(run, work, dependant);
   }
 }
 
 /** To one of those who wait for it. Before lowering, what changes peers travels although no action says so. */
-function pass(run: Run, work: number, dependant: number, seconds: number): void {
-  const { graph, events } = run;
-  const [peer, to] = [graph.peerOf[work] ?? 0, graph.peerOf[dependant] ?? 0];
-  const action = actionOf(graph, work);
-  const travels = to !== peer && actionOf(graph, dependant).op === action.op;
-  if (travels) events.add(sendMessage(run, action, peer, to, seconds), dependant * 2 + 1);
+function pass(run: Run, work: number, dependant: number): void {
+  const { peerOf, opOf } = run.graph;
+  const to = peerOf[dependant] ?? 0;
+  if (to !== peerOf[work] && opOf[dependant] === opOf[work]) sendMessage(run, work, to, dependant * 2 + 1);
   else meet(run, dependant);
 }
 
@@ -233,22 +261,24 @@ function meet({ open, dispatcher, awake, graph }: Run, work: number): void {
   awake.wake(graph.peerOf[work] ?? 0);
 }
 
-function actionOf({ actions }: WorkGraph, work: number): Action {
-  const action = actions[work];
-  invariant(action, `there is no work ${work}`);
-  return action;
+/** The outcome of this work goes there, and its arrival is an event. */
+function sendMessage({ graph, costs, events, send, now }: Run, work: number, to: number, event: number): void {
+  const { action, peer } = workOf(graph, work);
+  const from = graph.peerOf[work] ?? 0;
+  const cost = costs.link(peer, peerAt(graph, to), action);
+  addEvent(events, send(from, to, messageBytes(action, costs), cost, now), event);
+}
+
+function receiverOf(graph: WorkGraph, work: number): number {
+  const { action } = workOf(graph, work);
+  if (action.op !== 'SEND_F' && action.op !== 'SEND_B') throw new RangeError(`work ${work} is no send`);
+  return graph.placeOf.get(receiver(action.op, action.stage, action.microBatch, graph.wires)) ?? 0;
 }
 
 function peerAt({ peers }: WorkGraph, place: number): PeerId {
   const peer = peers[place];
-  invariant(peer !== undefined, `there is no peer ${place}`);
+  if (peer === undefined) throw new RangeError(`there is no peer ${place}`);
   return peer;
-}
-
-/** When the outcome of this action arrives there. */
-function sendMessage({ graph, costs, send }: Run, action: Action, from: number, to: number, now: number): number {
-  const cost = costs.link(peerAt(graph, from), peerAt(graph, to), action);
-  return send(from, to, messageBytes(action, costs), cost, now);
 }
 
 function messageBytes(action: Action, costs: Costs): number {
@@ -278,49 +308,5 @@ function actionSeconds(action: Action, peer: PeerId, costs: Costs): number {
       return costs.stateSeconds?.(action.op, action.stage, peer) ?? 0;
     default:
       return 0;
-  }
-}
-
-/** By start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */
-function timelineOf({ graph, started, startSeconds, endSeconds }: Run): Timeline {
-  // At one instant peers chose from the last to the first.
-  reverseInstants(started, startSeconds);
-  sortNearlySorted(started, startSeconds);
-  const timeline: Span[] = [];
-  for (const work of started)
-    timeline.push({
-      peer: peerAt(graph, graph.peerOf[work] ?? 0),
-      action: actionOf(graph, work),
-      startSeconds: startSeconds[work] ?? 0,
-      endSeconds: endSeconds[work] ?? 0,
-    });
-  return timeline;
-}
-
-function reverseInstants(list: Int32Array, seconds: Float64Array): void {
-  for (let from = 0, to = 1; from < list.length; from = to++) {
-    const now = seconds[list[from] ?? 0];
-    while (to < list.length && seconds[list[to] ?? 0] === now) to++;
-    for (let low = from, high = to - 1; low < high; low++, high--) {
-      const item = list[low] ?? 0;
-      list[low] = list[high] ?? 0;
-      list[high] = item;
-    }
-  }
-}
-
-/** By seconds, then number. By insertion: work is noted as it starts, so that little has to move. */
-function sortNearlySorted(list: Int32Array, seconds: Float64Array): void {
-  for (let end = 1; end < list.length; end++) {
-    const item = list[end] ?? 0;
-    const own = seconds[item] ?? 0;
-    let index = end;
-    for (; index > 0; index--) {
-      const other = list[index - 1] ?? 0;
-      const before = (seconds[other] ?? 0) - own;
-      if (before < 0 || (before === 0 && other < item)) break;
-      list[index] = other;
-    }
-    list[index] = item;
   }
 }

@@ -51,30 +51,8 @@ export function peakInFlight(timeline: Timeline, peer: PeerId): number {
   return mostAtOnce(starts, ends);
 }
 
-export interface Tally {
-  readonly busySeconds: number;
-  readonly peakInFlight: number;
-}
-
-/** `busySeconds` and `peakInFlight` of every peer in one pass: for timelines of a million spans, each pair with its backward. */
-export function tallies(timeline: Timeline): ReadonlyMap<PeerId, Tally> {
-  const found = new Map<PeerId, { busySeconds: number; peakInFlight: number; starts: number[]; ends: number[] }>();
-  for (const { peer, action, startSeconds, endSeconds } of timeline) {
-    let own = found.get(peer);
-    if (own === undefined) {
-      own = { busySeconds: 0, peakInFlight: 0, starts: [], ends: [] };
-      found.set(peer, own);
-    }
-    if (!isTransfer(action)) own.busySeconds += endSeconds - startSeconds;
-    if (action.op === 'F') own.starts.push(startSeconds);
-    if (action.op === 'B') own.ends.push(endSeconds);
-  }
-  // A peer does one thing after the other, so both lists are in order.
-  for (const own of found.values()) own.peakInFlight = mostAtOnce(own.starts, own.ends);
-  return found;
-}
-
-function mostAtOnce(starts: readonly number[], ends: readonly number[]): number {
+/** Of intervals with these starts and ends, both ascending, an end counting before a start. */
+export function mostAtOnce(starts: ArrayLike<number>, ends: ArrayLike<number>): number {
   let peak = 0;
   let ended = 0;
   for (let index = 0; index < starts.length; index++) {

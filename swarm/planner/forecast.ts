@@ -8,7 +8,7 @@
 import { overlap, type PeerId } from '../base.ts';
 import { blocksOfStage } from '../model.ts';
 import type { Plan } from '../plan.ts';
-import type { Action, Schedule } from '../schedule/action.ts';
+import type { Schedule } from '../schedule/action.ts';
 import { workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
@@ -53,7 +53,7 @@ export function predictedTimeline(costs: ClusterCosts, plan: Plan): Timeline {
 /** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
 export function forecast(costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast {
   const { pipeline, graph, times } = simulation(costs, plan, built);
-  const ends = simulateEnds(graph, times);
+  const { seconds, endSeconds } = simulateEnds(graph, times);
   const { slices, values, kept } = stateExchange(costs, plan);
   let committed = 0;
   let after = 0;
@@ -65,9 +65,8 @@ export function forecast(costs: ClusterCosts, plan: Plan, built: Schedule = buil
     if (!peer) continue;
     let [busy, end] = [0, 0];
     for (let work = graph.listFrom[at] ?? 0; work < (graph.listFrom[at + 1] ?? 0); work++) {
-      const action = graph.actions[work];
-      if (action) busy += secondsOf(action, id, times);
-      end = Math.max(end, ends[work] ?? 0);
+      busy += seconds[work] ?? 0;
+      end = Math.max(end, endSeconds[work] ?? 0);
     }
     const reduce = exchangeSeconds(costs, place, peer, slices);
     const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
@@ -98,19 +97,6 @@ export function leastSeconds(costs: ClusterCosts, plan: Plan): number {
     }
   }
   return most;
-}
-
-function secondsOf(action: Action, peer: PeerId, times: Costs): number {
-  switch (action.op) {
-    case 'F':
-      return times.forwardSeconds(action.stage, action.microBatch, peer);
-    case 'R':
-      return times.recomputeSeconds?.(action.stage, action.microBatch, peer) ?? 0;
-    case 'B':
-      return times.backwardSeconds(action.stage, action.microBatch, peer);
-    default:
-      return 0;
-  }
 }
 
 const sizesOf = ({ microBatches }: Plan): Map<number, number> =>

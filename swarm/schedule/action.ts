@@ -39,6 +39,11 @@ export const workKey = ({ peer, action }: Work): string => `${formatAction(actio
 export type Schedule = ReadonlyMap<PeerId, readonly Action[]>;
 
 export const MICRO_OPS: readonly MicroOp[] = ['F', 'R', 'B', 'SEND_F', 'RECV_F', 'SEND_B', 'RECV_B'];
+/** Numbers for the kinds of action, those of MICRO_OPS first: for tables of millions. */
+export const OP_INDEX = {
+  ...{ F: 0, R: 1, B: 2, SEND_F: 3, RECV_F: 4, SEND_B: 5, RECV_B: 6 },
+  ...{ REDUCE: 7, UPDATE: 8, GATHER: 9 },
+} as const satisfies Record<MicroOp | StageOp, number>;
 const TEXT = /^(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B|REDUCE|UPDATE|GATHER)(\d*)$/;
 
 export function formatAction(action: Action): string {

@@ -17,11 +17,6 @@
 import { type Plan, peers } from '../plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
-interface Timed {
-  readonly action: MicroAction;
-  readonly tick: number;
-}
-
 /**
  * `overlap` (Zhuang et al. 2023) runs min(m, 2(p − s) − 1) forwards first, so that each transfer has an action's time to
  * hide in, for up to twice the micro-batches in flight. On the clock each hop from stage to stage takes two ticks.
@@ -36,26 +31,23 @@ export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Sc
   // The last stage's backward needs nothing but its forward, and follows it at once.
   const backward = (stage: number, microBatch: number): number =>
     forward(stage, microBatch) + (stage === stages - 1 ? 1 : (2 * hop * (stages - 1 - stage) + 1) * perPlace);
-  const lists = new Map(peers(plan).map((peer): [typeof peer, Timed[]] => [peer, []]));
+  const tick = ({ op, stage, microBatch }: MicroAction): number =>
+    op === 'F' ? forward(stage, microBatch) : backward(stage, microBatch);
+  // At one tick a backward goes first: it makes room.
+  const byTick = (a: MicroAction, b: MicroAction): number =>
+    tick(a) - tick(b) || (a.op < b.op ? -1 : a.op > b.op ? 1 : 0) || a.microBatch - b.microBatch || a.stage - b.stage;
+  const lists = new Map(peers(plan).map((peer): [typeof peer, MicroAction[]] => [peer, []]));
   plan.stages.forEach(({ members }, stage) => {
     for (const { peer, microBatches } of members) {
       const list = lists.get(peer);
       // All of a kind one after the other: runs in order, which are quick to sort.
-      for (const microBatch of microBatches)
-        list?.push({ action: { op: 'F', stage, microBatch }, tick: forward(stage, microBatch) });
-      for (const microBatch of microBatches)
-        list?.push({ action: { op: 'B', stage, microBatch }, tick: backward(stage, microBatch) });
+      for (const microBatch of microBatches) list?.push({ op: 'F', stage, microBatch });
+      for (const microBatch of microBatches) list?.push({ op: 'B', stage, microBatch });
     }
   });
-  return new Map([...lists].map(([peer, list]) => [peer, list.sort(byTick).map(({ action }): MicroAction => action)]));
+  for (const list of lists.values()) list.sort(byTick);
+  return lists;
 }
-
-/** At one tick a backward goes first: it makes room. */
-const byTick = (a: Timed, b: Timed): number =>
-  a.tick - b.tick ||
-  (a.action.op < b.action.op ? -1 : a.action.op > b.action.op ? 1 : 0) ||
-  a.action.microBatch - b.action.microBatch ||
-  a.action.stage - b.action.stage;
 
 /**
  * Each micro-batch's place x, in units of 1/`perPlace`: lanes of the widest stage are that far apart, so that a peer

@@ -1,6 +1,6 @@
 /**
  * What must come first: the one place that knows. The checker, the lowering, the simulator and the executor all ask
- * `before`, so a schedule that one of them accepts means the same to the others. See SPEC.md, SC4 to SC8.
+ * `before` (or, for a million answers, `tellNeeds`), so a schedule that one of them accepts means the same to the others. See SPEC.md, SC4 to SC8.
  *
  * Where a schedule leaves something out (transfers before lowering, recompute where nothing is recomputed), the need
  * falls through to what stands behind it: a forward without a receive needs the neighbour's forward itself.
@@ -8,7 +8,16 @@
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import type { BlockName, Model } from '../model.ts';
 import { homeStage, type Plan } from '../plan.ts';
-import { MICRO_OPS, type MicroAction, type MicroOp, type Schedule, type Work } from './action.ts';
+import {
+  type Action,
+  MICRO_OPS,
+  type MicroOp,
+  OP_INDEX,
+  type Schedule,
+  type StageAction,
+  type StageOp,
+  type Work,
+} from './action.ts';
 
 /** A plan and a schedule, indexed for `before`. */
 export interface Wiring {
@@ -19,10 +28,15 @@ export interface Wiring {
   /** The work's number, counted through the schedule list by list; -1 where it is not in there. */
   readonly find: (work: Work) => number;
   /** As `find`, whoever does it: a micro-batch has one owner in a stage. */
-  readonly number: (action: MicroAction) => number;
-  /** Is this work anywhere in the schedule? */
-  readonly has: (action: MicroAction) => boolean;
-  readonly reduces: readonly Work[];
+  readonly number: (op: MicroOp, stage: number, microBatch: number) => number;
+  /** As `find`, of what several peers do for a stage. */
+  readonly stageNumber: (op: StageOp, stage: number, peer: PeerId) => number;
+  readonly reduces: readonly StageWork[];
+}
+
+interface StageWork {
+  readonly peer: PeerId;
+  readonly action: StageAction;
 }
 
 export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedule): Wiring {
@@ -35,15 +49,18 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
   // Numbers in one table: looking work up by its text would take longer than simulating it.
   const [stages, microBatches] = [plan.stages.length, plan.microBatches.length];
   const numbers = new Int32Array(MICRO_OPS.length * stages * microBatches).fill(-1);
-  const place = ({ op, stage, microBatch }: MicroAction): number =>
+  const place = (op: MicroOp, stage: number, microBatch: number): number =>
     (OP_INDEX[op] * stages + stage) * microBatches + rank(microBatch);
-  const number = (action: MicroAction): number => numbers[place(action)] ?? -1;
+  const number = (op: MicroOp, stage: number, microBatch: number): number =>
+    numbers[place(op, stage, microBatch)] ?? -1;
   const stageNumbers = new Map<string, number>();
-  const reduces: Work[] = [];
+  const stageNumber = (op: StageOp, stage: number, peer: PeerId): number =>
+    stageNumbers.get(`${op} ${stage} ${peer}`) ?? -1;
+  const reduces: StageWork[] = [];
   let count = 0;
   for (const [peer, actions] of schedule) {
     for (const action of actions) {
-      if ('microBatch' in action) numbers[place(action)] = count;
+      if ('microBatch' in action) numbers[place(action.op, action.stage, action.microBatch)] = count;
       else stageNumbers.set(`${action.op} ${action.stage} ${peer}`, count);
       if (action.op === 'REDUCE') reduces.push({ peer, action });
       count++;
@@ -59,14 +76,14 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
       return peer;
     },
     find: ({ peer, action }) =>
-      'microBatch' in action ? number(action) : (stageNumbers.get(`${action.op} ${action.stage} ${peer}`) ?? -1),
+      'microBatch' in action
+        ? number(action.op, action.stage, action.microBatch)
+        : stageNumber(action.op, action.stage, peer),
     number,
-    has: (action) => number(action) !== -1,
+    stageNumber,
     reduces,
   };
 }
-
-const OP_INDEX: Readonly<Record<MicroOp, number>> = { F: 0, R: 1, B: 2, SEND_F: 3, RECV_F: 4, SEND_B: 5, RECV_B: 6 };
 
 /** A micro-batch's place in the plan. Mostly that is its id. */
 function rankOf({ microBatches }: Plan): (id: number) => number {
@@ -76,68 +93,85 @@ function rankOf({ microBatches }: Plan): (id: number) => number {
 }
 
 /** The work that must have ended before this one may start, whoever does it. */
-export function before({ peer, action }: Work, wiring: Wiring): Work[] {
+export function before(work: Work, wiring: Wiring): Work[] {
+  const found: Work[] = [];
+  tellNeeds(work.action, work.peer, wiring, {
+    micro: (op, stage, microBatch) =>
+      void found.push({ peer: wiring.owner(stage, microBatch), action: { op, stage, microBatch } }),
+    stage: (op, stage, peer) => void found.push({ peer, action: { op, stage } }),
+  });
+  return found;
+}
+
+/** Who is told of needs, one by one: whoever walks a million of them has no use for a list of each. */
+export interface NeedsListener {
+  readonly micro: (op: MicroOp, stage: number, microBatch: number) => void;
+  readonly stage: (op: StageOp, stage: number, peer: PeerId) => void;
+}
+
+/** As `before`. */
+export function tellNeeds(action: Action, peer: PeerId, wiring: Wiring, { micro, stage: state }: NeedsListener): void {
   const { stage } = action;
   switch (action.op) {
     case 'F':
-      return stage === 0 ? [] : [arrival('F', stage, action.microBatch, wiring)];
+      if (stage > 0) tellArrival('F', stage, action.microBatch, wiring, micro);
+      return;
     case 'R':
-      return [at('F', stage, action.microBatch, wiring)];
-    case 'B': {
-      const recompute = at('R', stage, action.microBatch, wiring);
-      return [
-        at('F', stage, action.microBatch, wiring),
-        ...(wiring.has(recompute.action) ? [recompute] : []),
-        // The last stage's loss is its own: no gradient comes from outside.
-        ...(stage === wiring.lastStage ? [] : [arrival('B', stage, action.microBatch, wiring)]),
-      ];
-    }
     case 'SEND_F':
-      return [at('F', stage, action.microBatch, wiring)];
+      micro('F', stage, action.microBatch);
+      return;
+    case 'B':
+      micro('F', stage, action.microBatch);
+      if (isThere(wiring, 'R', stage, action.microBatch)) micro('R', stage, action.microBatch);
+      // The last stage's loss is its own: no gradient comes from outside.
+      if (stage !== wiring.lastStage) tellArrival('B', stage, action.microBatch, wiring, micro);
+      return;
     case 'SEND_B':
-      return [at('B', stage, action.microBatch, wiring)];
+      micro('B', stage, action.microBatch);
+      return;
     case 'RECV_F':
-      return [at('SEND_F', stage - 1, action.microBatch, wiring)];
+      micro('SEND_F', stage - 1, action.microBatch);
+      return;
     case 'RECV_B':
-      return [at('SEND_B', stage + 1, action.microBatch, wiring)];
+      micro('SEND_B', stage + 1, action.microBatch);
+      return;
     case 'REDUCE':
-      return (wiring.plan.stages[stage]?.members ?? [])
-        .filter((member) => member.peer === peer)
-        .flatMap(({ microBatches }) => microBatches.map((id) => at('B', stage, id, wiring)));
+      for (const member of wiring.plan.stages[stage]?.members ?? [])
+        if (member.peer === peer) for (const id of member.microBatches) micro('B', stage, id);
+      return;
     case 'UPDATE':
       // The commit stands between: it needs every shard's report, and so every holder's gradients.
-      return [...wiring.reduces];
+      for (const reduce of wiring.reduces) state('REDUCE', reduce.action.stage, reduce.peer);
+      return;
     case 'GATHER':
-      return wiring.plan.state
-        .filter(({ block }) => usesBlock(block, stage, wiring))
-        .flatMap(({ block, shards }) => {
-          const home = homeStage(wiring.plan, block);
-          return shards.map((shard): Work => ({ peer: shard.peer, action: { op: 'UPDATE', stage: home } }));
-        });
+      for (const { block, shards } of wiring.plan.state)
+        if (usesBlock(block, stage, wiring))
+          for (const shard of shards) state('UPDATE', homeStage(wiring.plan, block), shard.peer);
+      return;
     default:
-      return assertNever(action);
+      assertNever(action);
   }
 }
+
+/** What brings a stage its input: its receive, or where the schedule has none the neighbour's work itself. */
+function tellArrival(
+  op: 'F' | 'B',
+  stage: number,
+  microBatch: number,
+  wiring: Wiring,
+  micro: NeedsListener['micro'],
+): void {
+  const receive = op === 'F' ? 'RECV_F' : 'RECV_B';
+  if (isThere(wiring, receive, stage, microBatch)) micro(receive, stage, microBatch);
+  else micro(op, op === 'F' ? stage - 1 : stage + 1, microBatch);
+}
+
+const isThere = (wiring: Wiring, op: MicroOp, stage: number, microBatch: number): boolean =>
+  wiring.number(op, stage, microBatch) !== -1;
 
 /** Where a send goes: the owner of the micro-batch in the next stage, or for a gradient in the one before. */
 export function receiver(op: 'SEND_F' | 'SEND_B', stage: number, microBatch: number, wiring: Wiring): PeerId {
   return wiring.owner(op === 'SEND_F' ? stage + 1 : stage - 1, microBatch);
-}
-
-const at = (
-  op: MicroOp,
-  stage: number,
-  microBatch: number,
-  wiring: Wiring,
-): Work & { readonly action: MicroAction } => ({
-  peer: wiring.owner(stage, microBatch),
-  action: { op, stage, microBatch },
-});
-
-/** What brings a stage its input: its receive, or where the schedule has none the neighbour's work itself. */
-function arrival(op: 'F' | 'B', stage: number, microBatch: number, wiring: Wiring): Work {
-  const receive = at(`RECV_${op}`, stage, microBatch, wiring);
-  return wiring.has(receive.action) ? receive : at(op, op === 'F' ? stage - 1 : stage + 1, microBatch, wiring);
 }
 
 const usesBlock = (block: BlockName, stage: number, { plan, tied, lastStage }: Wiring): boolean =>

@@ -117,5 +117,5 @@ function partner({ actions, wires }: WorkGraph, work: number, op: MicroOp, stage
   if (!action || !('microBatch' in action)) return NOTHING;
   const { stage, microBatch } = action;
   if (stage + stagesOn < 0) return NOTHING;
-  return wires.number({ op, stage: stage + stagesOn, microBatch });
+  return wires.number(op, stage + stagesOn, microBatch);
 }

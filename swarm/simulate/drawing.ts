@@ -4,7 +4,7 @@
  * a bar is stands in it (`3`: forward, in bold: backward, in italics: recompute) and in full in its tooltip.
  */
 import { type Action, formatAction } from '../schedule/action.ts';
-import type { Outcome } from './outcome.ts';
+import { type Bar, barsOf, type Outcome } from './outcome.ts';
 
 /** All in pixels. */
 const ROW = 26;
@@ -25,9 +25,10 @@ const HUES: Readonly<
 };
 
 export function drawTimeline(outcome: Outcome, title: string): string {
-  const { makespanSeconds, peers, timeline } = outcome;
-  const scale = pixelsPerSecond(outcome);
-  const stages = timeline.reduce((most, { action }) => Math.max(most, action.stage + 1), 1);
+  const { makespanSeconds, peers } = outcome;
+  const bars = barsOf(outcome);
+  const scale = pixelsPerSecond(makespanSeconds, bars);
+  const stages = bars.reduce((most, { action }) => Math.max(most, action.stage + 1), 1);
   const width = LEFT + Math.ceil(makespanSeconds * scale) + 24;
   const height = TOP + peers.length * (ROW + GAP) + 34;
   const bottom = TOP + peers.length * (ROW + GAP);
@@ -35,7 +36,7 @@ export function drawTimeline(outcome: Outcome, title: string): string {
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="12">`,
     `<title>${escaped(title)}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    ...heading(outcome, title),
+    ...heading(outcome, bars, title),
     ...ticks(makespanSeconds).map(
       (seconds) =>
         `<path d="M${at(seconds, scale)} ${TOP - 4}V${bottom}" stroke="#d5d9df"/><text x="${at(seconds, scale)}" y="${bottom + 16}" text-anchor="middle" fill="#5b6470">${shortened(seconds)} s</text>`,
@@ -44,15 +45,15 @@ export function drawTimeline(outcome: Outcome, title: string): string {
       (_, peer) =>
         `<rect x="${LEFT}" y="${top(peer)}" width="${round(makespanSeconds * scale)}" height="${ROW}" fill="#f0f2f5"/><text x="${LEFT - 8}" y="${top(peer) + 17}" text-anchor="end" fill="#1b1f24">peer ${peer}</text>`,
     ),
-    ...timeline.map((bar) => drawn(bar, scale, peers.length, stages)),
+    ...bars.map((bar) => drawn(bar, scale, peers.length, stages)),
     '</svg>',
     '',
   ].join('\n');
 }
 
-function heading({ makespanSeconds, bubbleRatio, timeline }: Outcome, title: string): string[] {
+function heading({ makespanSeconds, bubbleRatio }: Outcome, bars: readonly Bar[], title: string): string[] {
   const whole = `${shortened(makespanSeconds)} s, ${shortened(100 * bubbleRatio)} % idle`;
-  const ops = (['F', 'R', 'B'] as const).filter((op) => timeline.some(({ action }) => action.op === op));
+  const ops = (['F', 'R', 'B'] as const).filter((op) => bars.some(({ action }) => action.op === op));
   return [
     `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escaped(title)}: ${whole}</text>`,
     ...ops.map((op, index) => {
@@ -63,12 +64,7 @@ function heading({ makespanSeconds, bubbleRatio, timeline }: Outcome, title: str
   ];
 }
 
-function drawn(
-  { peer, action, start, end }: Outcome['timeline'][number],
-  scale: number,
-  peers: number,
-  stages: number,
-) {
+function drawn({ peer, action, start, end }: Bar, scale: number, peers: number, stages: number) {
   const x = at(start, scale);
   const width = round((end - start) * scale);
   const text = 'microBatch' in action ? String(action.microBatch) : '';
@@ -92,11 +88,11 @@ function colour({ op, stage }: Action, peers: number, stages: number): string {
 }
 
 /** So that the label of most actions fits, within what a browser scrolls with ease. */
-function pixelsPerSecond({ makespanSeconds, timeline }: Outcome): number {
+function pixelsPerSecond(makespanSeconds: number, bars: readonly Bar[]): number {
   if (makespanSeconds === 0) return 1;
-  const lengths = timeline.map(({ start, end }) => end - start).filter((length) => length > 0);
+  const lengths = bars.map(({ start, end }) => end - start).filter((length) => length > 0);
   const usual = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)] ?? makespanSeconds;
-  const highest = timeline.reduce((id, { action }) => Math.max(id, 'microBatch' in action ? action.microBatch : 0), 0);
+  const highest = bars.reduce((id, { action }) => Math.max(id, 'microBatch' in action ? action.microBatch : 0), 0);
   const wished = (String(highest).length * DIGIT + 4) / usual;
   return Math.min(MOST_WIDTH / makespanSeconds, Math.max(LEAST_WIDTH / makespanSeconds, wished));
 }

@@ -6,66 +6,66 @@
 /** Times closer than this, as a share of the time itself, are one instant. */
 const INSTANT = 1e-12;
 
-export interface Events {
-  readonly add: (seconds: number, event: number) => void;
-  /** Gives every event of the next instant to `handle`, also those it adds to it; answers the latest time, or null. */
-  readonly runInstant: (handle: (event: number, seconds: number) => void) => number | null;
+export interface EventHeap {
+  // Typed arrays: an array of numbers that grows and shrinks by one all the time is allocated again and again.
+  times: Float64Array;
+  events: Int32Array;
+  count: number;
 }
 
 /** `capacity` is a first guess. */
-export function eventHeap(capacity = 64): Events {
-  // Typed arrays: an array of numbers that grows and shrinks by one all the time is allocated again and again.
-  let times = new Float64Array(capacity);
-  let events = new Int32Array(capacity);
-  let count = 0;
-  const at = (index: number): number => times[index] ?? 0;
-  const put = (index: number, seconds: number, event: number): void => {
-    times[index] = seconds;
-    events[index] = event;
-  };
-  const move = (from: number, to: number): void => put(to, at(from), events[from] ?? 0);
-  const grow = (): void => {
-    const [olderTimes, olderEvents] = [times, events];
-    times = new Float64Array(2 * count);
-    events = new Int32Array(2 * count);
-    times.set(olderTimes);
-    events.set(olderEvents);
-  };
+export const eventHeap = (capacity = 64): EventHeap => ({
+  times: new Float64Array(capacity),
+  events: new Int32Array(capacity),
+  count: 0,
+});
 
-  const add = (seconds: number, event: number): void => {
-    if (count === times.length) grow();
-    let index = count++;
-    for (let parent = (index - 1) >> 1; index > 0 && at(parent) > seconds; parent = (index - 1) >> 1) {
-      move(parent, index);
-      index = parent;
-    }
-    put(index, seconds, event);
-  };
-  const take = (): number => {
-    const first = events[0] ?? 0;
-    count--;
-    const seconds = at(count);
-    let index = 0;
-    for (let child = 1; child < count; child = 2 * index + 1) {
-      if (child + 1 < count && at(child + 1) < at(child)) child++;
-      if (at(child) >= seconds) break;
-      move(child, index);
-      index = child;
-    }
-    put(index, seconds, events[count] ?? 0);
-    return first;
-  };
-  return {
-    add,
-    runInstant(handle) {
-      if (count === 0) return null;
-      const until = at(0) * (1 + INSTANT);
-      let now = at(0);
-      while (count > 0 && at(0) <= until) {
-        now = at(0);
-        handle(take(), now);
-      }
-      return now;
-    },
-  };
+export function addEvent(heap: EventHeap, seconds: number, event: number): void {
+  if (heap.count === heap.times.length) grow(heap);
+  const { times, events } = heap;
+  let index = heap.count++;
+  while (index > 0) {
+    const parent = (index - 1) >> 1;
+    const above = times[parent] ?? 0;
+    if (above <= seconds) break;
+    times[index] = above;
+    events[index] = events[parent] ?? 0;
+    index = parent;
+  }
+  times[index] = seconds;
+  events[index] = event;
+}
+
+/** When the next event of a heap that has one is. */
+export const nextSeconds = ({ times }: EventHeap): number => times[0] ?? 0;
+
+/** The last time that is one instant with this one. */
+export const instantEnd = (seconds: number): number => seconds * (1 + INSTANT);
+
+/** The next event of a heap that has one. */
+export function takeEvent(heap: EventHeap): number {
+  const { times, events } = heap;
+  const first = events[0] ?? 0;
+  const count = --heap.count;
+  const seconds = times[count] ?? 0;
+  let index = 0;
+  for (let child = 1; child < count; child = 2 * index + 1) {
+    if (child + 1 < count && (times[child + 1] ?? 0) < (times[child] ?? 0)) child++;
+    const below = times[child] ?? 0;
+    if (below >= seconds) break;
+    times[index] = below;
+    events[index] = events[child] ?? 0;
+    index = child;
+  }
+  times[index] = seconds;
+  events[index] = events[count] ?? 0;
+  return first;
+}
+
+function grow(heap: EventHeap): void {
+  const { times, events, count } = heap;
+  heap.times = new Float64Array(2 * count);
+  heap.events = new Int32Array(2 * count);
+  heap.times.set(times);
+  heap.events.set(events);
 }

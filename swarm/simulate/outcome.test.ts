@@ -8,7 +8,7 @@ import { loopedPlan } from '../schedule/placement.ts';
 import { simulate } from '../simulate.ts';
 import { makespanSeconds } from '../timeline.ts';
 import { fixedOrderEnds, messageDrivenEnds } from './bruteForce.ts';
-import { costsOf, type Outcome, outcomeDocument, outcomeOf } from './outcome.ts';
+import { barsOf, costsOf, type Outcome, outcomeDocument, outcomeOf } from './outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from './problem.ts';
 
 const upTo = (count: number): number[] => [...Array(count).keys()];
@@ -28,8 +28,8 @@ function run(given: SimulateProblem): Outcome {
 const makespan = (...of: Parameters<typeof problem>): number => run(problem(...of)).makespanSeconds;
 const inFlight = (...of: Parameters<typeof problem>): number[] =>
   run(problem(...of)).peers.map(({ peakInFlight }) => peakInFlight);
-const ends = ({ timeline }: Outcome): Map<string, number> =>
-  new Map(timeline.map(({ action, end }) => [formatAction(action), end]));
+const ends = (outcome: Outcome): Map<string, number> =>
+  new Map(barsOf(outcome).map(({ action, end }) => [formatAction(action), end]));
 
 describe('closed forms, F=1, B=2', () => {
   test.each([
@@ -212,7 +212,7 @@ test.each(['eager', 'varuna', '1f1b', 'interleaved'] as const)('[SC18] %s on slo
         given.microBatches,
         schedule === 'interleaved' ? given.chunks : 1,
       );
-      const timeline = run(given).timeline.map(({ peer, action, start, end }) => ({
+      const timeline = barsOf(run(given)).map(({ peer, action, start, end }) => ({
         peer: peerId(String(peer)),
         action,
         startSeconds: start,
@@ -246,7 +246,7 @@ describe('outcome', () => {
   });
 
   test('[SC14] peers are numbered along the first pipeline, whatever order they first work in', () => {
-    const { timeline } = run(problem('chimera', 4, 4));
+    const timeline = barsOf(run(problem('chimera', 4, 4)));
     expect(outcomeDocument(run(problem('chimera', 4, 4))).timeline.slice(0, 2)).toEqual([
       { peer: 0, action: '0F0', start: 0, end: 1 },
       { peer: 3, action: '0F2', start: 0, end: 1 },
@@ -309,7 +309,7 @@ describe('jitter', () => {
 
   test('[SI8] it only ever adds, to actions and to messages, as much as a half-normal variate does', () => {
     const late = run(problem('gpipe', 1, 4000, { jitter: { computeSeconds: 0.3 } }));
-    const extra = late.timeline.map(({ action, start, end }) => end - start - (action.op === 'F' ? 1 : 2));
+    const extra = barsOf(late).map(({ action, start, end }) => end - start - (action.op === 'F' ? 1 : 2));
     expect(Math.min(...extra)).toBeGreaterThanOrEqual(-1e-9);
     // The mean of |N(0, 1)| is √(2/π).
     const mean = extra.reduce((sum, seconds) => sum + seconds, 0) / extra.length;

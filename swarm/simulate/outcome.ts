@@ -1,5 +1,5 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { assertNever, invariant, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
+import { assertNever, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
 import type { Plan } from '../plan.ts';
 import { type Action, formatAction, type Schedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
@@ -8,18 +8,18 @@ import { chimera } from '../schedule/chimera.ts';
 import type { Policy } from '../schedule/dispatch.ts';
 import { eager } from '../schedule/eager.ts';
 import { gpipe } from '../schedule/gpipe.ts';
-import { workGraph } from '../schedule/graph.ts';
+import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { interleaved } from '../schedule/interleaved.ts';
 import { inFlightBounds } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
-import { type Costs, simulateGraph } from '../simulate.ts';
-import { makespanSeconds, type Timeline, tallies } from '../timeline.ts';
+import { type Costs, simulateSpans } from '../simulate.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
+import { type Spans, tallies } from './spans.ts';
 
 export interface Outcome {
   readonly makespanSeconds: number;
@@ -29,13 +29,16 @@ export interface Outcome {
     readonly idleSeconds: number;
     readonly peakInFlight: number;
   }[];
-  /** By start, then peer. */
-  readonly timeline: readonly {
-    readonly peer: number;
-    readonly action: Action;
-    readonly start: number;
-    readonly end: number;
-  }[];
+  /** The timeline, as columns by the number of the work: see barsOf. */
+  readonly work: Pick<WorkGraph, 'actions' | 'peerOf'> & Spans;
+}
+
+/** An action in the timeline: who does it, and from when to when. */
+export interface Bar {
+  readonly peer: number;
+  readonly action: Action;
+  readonly start: number;
+  readonly end: number;
 }
 
 /** What the problem comes to, or why it cannot run. */
@@ -47,16 +50,31 @@ export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
   // The lists of a policy have no order to be judged.
   const [wrong] = policy ? [] : deadlock(graph, schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
-  const timeline = simulateGraph(graph, costsOf(problem), policy);
-  return Number.isFinite(makespanSeconds(timeline))
-    ? success(summary(timeline, peers))
-    : refusal('the times are too long to add up');
+  const outcome = summary(graph, simulateSpans(graph, costsOf(problem), policy));
+  return Number.isFinite(outcome.makespanSeconds) ? success(outcome) : refusal('the times are too long to add up');
 }
 
-export const outcomeDocument = ({ timeline, ...totals }: Outcome) => ({
-  ...totals,
-  timeline: timeline.map(({ peer, action, start, end }) => ({ peer, action: formatAction(action), start, end })),
-});
+/** By start, then peer. */
+export const barsOf = (outcome: Outcome): Bar[] =>
+  barList(outcome, (peer, action, start, end): Bar => ({ peer, action, start, end }));
+
+export function outcomeDocument(outcome: Outcome) {
+  const { makespanSeconds, bubbleRatio, peers } = outcome;
+  const timeline = barList(outcome, (peer, action, start, end) => ({ peer, action: formatAction(action), start, end }));
+  return { makespanSeconds, bubbleRatio, peers, timeline };
+}
+
+function barList<T>(
+  { work: { actions, peerOf, order, startSeconds, endSeconds } }: Outcome,
+  bar: (peer: number, action: Action, start: number, end: number) => T,
+): T[] {
+  const bars: T[] = [];
+  for (const number of order) {
+    const action = actions[number];
+    if (action) bars.push(bar(peerOf[number] ?? 0, action, startSeconds[number] ?? 0, endSeconds[number] ?? 0));
+  }
+  return bars;
+}
 
 interface Pipeline {
   readonly plan: Plan;
@@ -101,9 +119,9 @@ export function costsOf(problem: SimulateProblem): Costs {
   const seconds =
     (field: 'forwardSeconds' | 'backwardSeconds', op: 'F' | 'R' | 'B') =>
     (stage: number, microBatch: number): number => {
-      const action: Action = { op, stage, microBatch };
-      const whole = stages[stage % stages.length]?.[field] ?? 0;
-      return whole / chunks + jitterSeconds(jitter.seed, 'computing', action, jitter.computeSeconds);
+      const whole = (stages[stage % stages.length]?.[field] ?? 0) / chunks;
+      if (jitter.computeSeconds === 0) return whole;
+      return whole + jitterSeconds(jitter.seed, 'computing', { op, stage, microBatch }, jitter.computeSeconds);
     };
   const hops = stages.map((_, hop): LinkCost => {
     const limits = 'length' in link ? (link[hop] ?? link[0]) : link;
@@ -115,9 +133,10 @@ export function costsOf(problem: SimulateProblem): Costs {
     backwardSeconds: seconds('backwardSeconds', 'B'),
     link(from, to, sent) {
       const cost = hops[hopOf(Number(from), Number(to), stages.length)];
-      invariant(cost, `peers ${from} and ${to} have no link`);
+      if (!cost) throw new RangeError(`peers ${from} and ${to} have no link`);
+      if (jitter.linkSeconds === 0) return cost;
       const late = jitterSeconds(jitter.seed, 'travelling', sent, jitter.linkSeconds);
-      return late === 0 ? cost : { ...cost, latencySeconds: cost.latencySeconds + late };
+      return { ...cost, latencySeconds: cost.latencySeconds + late };
     },
     activationBytes: () => activationBytes,
     gradientBytes: () => gradientBytes,
@@ -132,25 +151,16 @@ const hopCost = (limits: ProblemLink): LinkCost => ({
 /** Neighbours i and i + 1 are joined by link i, the last peer and the first one by the last link. */
 const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) === 1 ? Math.min(a, b) : peers - 1);
 
-function summary(timeline: Timeline, peers: readonly PeerId[]): Outcome {
-  const own = tallies(timeline);
-  const makespan = makespanSeconds(timeline);
-  const totals = peers.map((peer) => {
-    const { busySeconds, peakInFlight } = own.get(peer) ?? { busySeconds: 0, peakInFlight: 0 };
-    return { busySeconds, idleSeconds: Math.max(0, makespan - busySeconds), peakInFlight };
-  });
+function summary(graph: WorkGraph, spans: Spans): Outcome {
+  const makespan = spans.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
+  const peers = tallies(graph, spans).map((own) => ({
+    busySeconds: own.busySeconds,
+    idleSeconds: Math.max(0, makespan - own.busySeconds),
+    peakInFlight: own.peakInFlight,
+  }));
   // Sums in another order may differ in their last bits.
-  const busy = totals.reduce((sum, peer) => sum + peer.busySeconds, 0);
-  const number = new Map(peers.map((peer, index) => [peer, index]));
-  return {
-    makespanSeconds: makespan,
-    bubbleRatio: makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan)),
-    peers: totals,
-    timeline: timeline.map(({ peer, action, startSeconds, endSeconds }) => ({
-      peer: number.get(peer) ?? 0,
-      action,
-      start: startSeconds,
-      end: endSeconds,
-    })),
-  };
+  const busy = peers.reduce((sum, { busySeconds }) => sum + busySeconds, 0);
+  const bubbleRatio = makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan));
+  const { actions, peerOf } = graph;
+  return { makespanSeconds: makespan, bubbleRatio, peers, work: { actions, peerOf, ...spans } };
 }
