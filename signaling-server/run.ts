@@ -1,21 +1,16 @@
 /**
- * The shell around the coordinator for one run: it feeds events in and performs the effects that come out, each done
- * before the next. It decides nothing. Connections, the store, the metrics file and two timers are all it owns.
+ * One run: what donors and the operator say becomes events of its coordinator, what that asks for becomes messages, rows
+ * and files. It decides nothing. Connections, the store and the metrics file are all it owns.
  */
 import { invariant, type PeerId } from '../swarm/base.ts';
 import { snapshot } from '../swarm/coordinator/snapshot.ts';
 import {
-  begin,
-  type CoordinatorConfig,
-  type CoordinatorEvent,
   type CoordinatorState,
   courseOf,
   type Effect,
   type Held,
-  nextDeadline,
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
-import { step } from '../swarm/coordinator/step.ts';
 import { offerOf } from '../swarm/coordinator/successor.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
@@ -32,6 +27,7 @@ import { modelOf } from '../swarm/runFile.ts';
 import type { AutoPlanner, PlannerHost } from './autoPlanner.ts';
 import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
+import { CoordinatorLoop } from './coordinatorLoop.ts';
 import { type DonorMemory, mostMemory } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { RunCounts } from './metrics.ts';
@@ -49,8 +45,6 @@ export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
 /** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
 const MAX_DONORS = 1_000;
-/** setTimeout takes no longer waits. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class ActiveRun implements DonorHost {
   readonly name: string;
@@ -68,13 +62,8 @@ export class ActiveRun implements DonorHost {
   readonly #donors = new ConnectedDonors();
   readonly #listeners = new Set<() => void>();
   readonly #metrics: MetricsFile | null;
-  readonly #config: CoordinatorConfig;
-  #state: CoordinatorState;
-  #timer: NodeJS.Timeout | undefined;
-  /** Events that come while another one is being handled wait their turn. */
-  readonly #events: CoordinatorEvent[] = [];
+  readonly #loop: CoordinatorLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
-  #busy = false;
   #closed = false;
 
   constructor(options: RunOptions) {
@@ -90,29 +79,33 @@ export class ActiveRun implements DonorHost {
     this.uploads = new Uploads(store, options.blobs, stateSize(this.model));
     this.facts = factsOf(this.document);
     this.trafficOf = trafficOf(store, name, this.model, this.document.file);
-    this.#config = configOf(this.document, this.model, options);
-    this.#state = begin(this.#config, startState(store, name));
+    const config = configOf(this.document, this.model, options);
+    this.#loop = new CoordinatorLoop(config, startState(store, name), {
+      perform: (effect) => this.#perform(effect),
+      handled: () => this.tellWatchers(),
+    });
     options.planner?.attach(this.#plannerHost());
     const { gatherLimitMs } = options;
-    if (gatherLimitMs) this.#gatherTimer = setTimeout(() => this.#dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
-    this.#metrics = metricsFileOf(options, (steps) => isEvaluationDue(this.document, steps, this.#config.steps));
+    if (gatherLimitMs)
+      this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
+    this.#metrics = metricsFileOf(options, (steps) => isEvaluationDue(this.document, steps, config.steps));
   }
 
   get phase(): CoordinatorState['phase']['name'] {
-    return this.#state.phase.name;
+    return this.#loop.state.phase.name;
   }
 
   get committedSteps(): number {
-    return this.#state.committedSteps;
+    return this.#loop.state.committedSteps;
   }
 
   get epoch(): number {
-    return this.#state.epoch;
+    return this.#loop.state.epoch;
   }
 
   /** The step that donors were told to do, or that is held back until a donor is here; null between two plans. */
   get announcedStep(): number | null {
-    const { phase, committedSteps } = this.#state;
+    const { phase, committedSteps } = this.#loop.state;
     if (phase.name === 'training') return phase.step;
     return phase.name === 'holding' ? committedSteps : null;
   }
@@ -123,7 +116,7 @@ export class ActiveRun implements DonorHost {
   }
 
   snapshot(): Snapshot {
-    return snapshot(this.#state, Date.now());
+    return snapshot(this.#loop.state, Date.now());
   }
 
   /** Called after every event that changed something to see. */
@@ -155,13 +148,13 @@ export class ActiveRun implements DonorHost {
     audit(store, this.name, command, session, this.committedSteps, Date.now());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain();
-    this.#dispatch({ type: 'operatorSaid', command });
+    this.#loop.dispatch({ type: 'operatorSaid', command });
   }
 
   /** Which steps wait for a donor that is on its way. */
   hold(held: Held): void {
     const { planner } = this.#options;
-    const hold = (): void => this.#dispatch({ type: 'stepsHeld', held });
+    const hold = (): void => this.#loop.dispatch({ type: 'stepsHeld', held });
     // A newcomer that was waited for may be about to be proposed.
     if (held !== 'none' || !planner) hold();
     else void planner.settled().then(hold);
@@ -169,19 +162,19 @@ export class ActiveRun implements DonorHost {
 
   /** Ends at the next step boundary; the next server goes on from there. */
   shutDown(): void {
-    this.#dispatch({ type: 'operatorSaid', command: 'stop' });
+    this.#loop.dispatch({ type: 'operatorSaid', command: 'stop' });
   }
 
   /** Back to a checkpoint that the store keeps. */
   sendBack(toStep: number): void {
     if (this.phase === 'stopped') this.#beginAgain();
     const ledger = this.#options.store.ledgerFrom(this.name, toStep);
-    this.#dispatch({ type: 'sentBack', toStep, earned: [{ step: toStep, ledger }] });
+    this.#loop.dispatch({ type: 'sentBack', toStep, earned: [{ step: toStep, ledger }] });
   }
 
   /** Lets a donor go as its own button would: nothing is lost. At once: its connection ends, and what it held with it. */
   letGo(peer: PeerId, reason: 'letGo' | 'blocked' | null): void {
-    if (reason === null) this.#dispatch({ type: 'donorSaid', peer, message: { type: 'leave' } });
+    if (reason === null) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'leave' } });
     else this.#donors.of(peer)?.link.refuse(reason, 'the operator said so');
   }
 
@@ -203,7 +196,7 @@ export class ActiveRun implements DonorHost {
     if (this.#donors.count >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
     const { peer, token, limits } = this.#donors.enter(hello, link);
     this.network.connected(peer, link);
-    const { generation, epoch, committedSteps } = this.#state;
+    const { generation, epoch, committedSteps } = this.#loop.state;
     link.send({
       type: 'welcome',
       protocol: PROTOCOL_VERSION,
@@ -257,7 +250,7 @@ export class ActiveRun implements DonorHost {
         break;
     }
     if (connection.profile === null) return 'outOfOrder';
-    this.#dispatch({ type: 'donorSaid', peer, message });
+    this.#loop.dispatch({ type: 'donorSaid', peer, message });
     return null;
   }
 
@@ -272,7 +265,7 @@ export class ActiveRun implements DonorHost {
     this.uploads.gone(peer);
     this.#options.planner?.gone(peer);
     this.history.gone(peer, detail, this.committedSteps);
-    this.#dispatch({ type: 'donorGone', peer, detail });
+    this.#loop.dispatch({ type: 'donorGone', peer, detail });
   }
 
   countRefusal(reason: RefusalReason): void {
@@ -304,7 +297,7 @@ export class ActiveRun implements DonorHost {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    clearTimeout(this.#timer);
+    this.#loop.close();
     clearTimeout(this.#gatherTimer);
     this.#options.planner?.close();
     this.#metrics?.append(true);
@@ -323,46 +316,21 @@ export class ActiveRun implements DonorHost {
   #plannerHost(): PlannerHost {
     const { store, log } = this.#options;
     return {
-      planned: () => ({ offer: offerOf(this.#state), plan: courseOf(this.#state)?.plan ?? null }),
-      propose: (proposal) => this.#dispatch({ type: 'planProposed', proposal }),
+      planned: () => ({ offer: offerOf(this.#loop.state), plan: courseOf(this.#loop.state)?.plan ?? null }),
+      propose: (proposal) => this.#loop.dispatch({ type: 'planProposed', proposal }),
       record: (detail) => store.addEvent(this.name, 'planned', detail, Date.now(), this.committedSteps),
       log,
     };
   }
 
   #tell({ peer, adapter, limits: { memoryBytes } }: Connection): void {
-    this.#dispatch({ type: 'donorJoined', peer, adapter, ...(memoryBytes === null ? {} : { memoryBytes }) });
+    this.#loop.dispatch({ type: 'donorJoined', peer, adapter, ...(memoryBytes === null ? {} : { memoryBytes }) });
   }
 
   /** From the store, with those who are still connected. */
   #beginAgain(): void {
-    this.#state = begin(this.#config, startState(this.#options.store, this.name));
+    this.#loop.beginAgain(startState(this.#options.store, this.name));
     for (const connection of this.#donors.measured()) this.#tell(connection);
-  }
-
-  #dispatch(event: CoordinatorEvent): void {
-    this.#events.push(event);
-    if (this.#busy) return;
-    this.#busy = true;
-    try {
-      for (let next = this.#events.shift(); next !== undefined && !this.#closed; next = this.#events.shift()) {
-        const [state, effects] = step(this.#state, next, Date.now());
-        this.#state = state;
-        for (const effect of effects) this.#perform(effect);
-      }
-    } finally {
-      this.#busy = false;
-    }
-    this.#setTimer();
-    this.tellWatchers();
-  }
-
-  #setTimer(): void {
-    clearTimeout(this.#timer);
-    const deadline = nextDeadline(this.#state);
-    if (deadline === null || this.#closed) return;
-    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - Date.now()));
-    this.#timer = setTimeout(() => this.#dispatch({ type: 'deadlineReached' }), waitMs);
   }
 
   #perform(effect: Effect): void {
