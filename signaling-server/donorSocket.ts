@@ -19,6 +19,8 @@ import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
 export const HELLO_LIMIT_MS = 10_000;
+/** Time from its `hello` to what it measured: a place is for who means to compute. */
+const ADMISSION_LIMIT_MS = 600_000;
 /** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
 const MESSAGE_BURST = 1_000;
 const MESSAGES_PER_SECOND = 500;
@@ -56,7 +58,8 @@ export class DonorSocket implements DonorLink {
   readonly address: string;
   readonly #socket: WebSocket;
   readonly #host: DonorHost;
-  readonly #helloTimer: NodeJS.Timeout;
+  /** Until its hello, then until it has measured itself. */
+  #admissionTimer: NodeJS.Timeout;
   #peer: PeerId | null = null;
   #open = true;
   #allowance = MESSAGE_BURST;
@@ -67,7 +70,7 @@ export class DonorSocket implements DonorLink {
     this.#socket = socket;
     this.#host = host;
     this.#lastHeardMs = nowMs;
-    this.#helloTimer = setTimeout(() => this.refuse('outOfOrder', 'no hello came'), HELLO_LIMIT_MS);
+    this.#admissionTimer = setTimeout(() => this.refuse('outOfOrder', 'no hello came'), HELLO_LIMIT_MS);
     socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     socket.on('error', (error) => {
       if (/max payload/i.test(error.message)) host.countRefusal('tooLarge');
@@ -114,7 +117,7 @@ export class DonorSocket implements DonorLink {
   #ended(detail: string): void {
     if (!this.#open) return;
     this.#open = false;
-    clearTimeout(this.#helloTimer);
+    clearTimeout(this.#admissionTimer);
     if (this.#peer !== null) this.#host.gone(this.#peer, detail);
   }
 
@@ -135,6 +138,7 @@ export class DonorSocket implements DonorLink {
     const decoded = decodePeerMessage(text);
     if (this.#peer === null) return this.#greeted(text, decoded.ok ? decoded.value : decoded.reason);
     if (!decoded.ok) return ['malformed', decoded.reason];
+    if (decoded.value.type === 'measured') clearTimeout(this.#admissionTimer);
     if (decoded.value.type === 'hello') return ['outOfOrder', 'a second hello'];
     const reason = this.#host.heard(this.#peer, decoded.value);
     return reason === null ? null : [reason, `${decoded.value.type} does not fit here`];
@@ -153,10 +157,11 @@ export class DonorSocket implements DonorLink {
     }
     if (typeof message === 'string') return ['malformed', message];
     if (message.type !== 'hello') return ['outOfOrder', `${message.type} before hello`];
-    clearTimeout(this.#helloTimer);
+    clearTimeout(this.#admissionTimer);
     const admitted = this.#host.admit(message, this);
     if (isRefusal(admitted)) return [admitted, 'at hello'];
     this.#peer = admitted;
+    this.#admissionTimer = setTimeout(() => this.refuse('tooLate', 'it measured nothing'), ADMISSION_LIMIT_MS);
     if (!this.#open) this.#host.gone(admitted, 'its connection closed');
     return null;
   }

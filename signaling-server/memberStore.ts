@@ -23,6 +23,8 @@ export interface MemberStore {
   deleteMember(id: string): void;
   /** What this peer carries counts for the member, where there is one of that id. */
   linkMember(run: string, peer: PeerId, id: string): void;
+  /** This peer carries nothing any more, and never did. */
+  unlinkPeer(run: string, peer: PeerId): void;
   /** Members of a run with the ids that they worked under. */
   memberPeers(run: string): readonly (Member & { readonly peer: PeerId })[];
 }
@@ -51,6 +53,7 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
     deleteMember: (id) => run('DELETE FROM member WHERE id = ?', id),
     linkMember: (name, peer, id) =>
       run('INSERT OR IGNORE INTO memberPeer SELECT ?, ?, id FROM member WHERE id = ?', name, peer, id),
+    unlinkPeer: (name, peer) => run('DELETE FROM memberPeer WHERE run = ? AND peer = ?', name, peer),
     memberPeers: (name) =>
       many('SELECT peer, id, name, team FROM memberPeer JOIN member ON member = id WHERE run = ?', name).map((row) => ({
         id: String(row.id),

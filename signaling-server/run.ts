@@ -35,6 +35,7 @@ import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
 import { Network } from './network.ts';
 import { audit, RunHistory } from './operatorHistory.ts';
 import { type TrafficOf, trafficOf } from './operatorTraffic.ts';
+import { Resumes } from './resumes.ts';
 import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import type { RunOptions } from './runOptions.ts';
 import { keep } from './runRecords.ts';
@@ -60,6 +61,7 @@ export class ActiveRun implements DonorHost {
   readonly trafficOf: TrafficOf;
   readonly #options: RunOptions;
   readonly #donors = new ConnectedDonors();
+  readonly #resumes = new Resumes();
   readonly #listeners = new Set<() => void>();
   readonly #metrics: MetricsFile | null;
   readonly #loop: CoordinatorLoop;
@@ -216,6 +218,11 @@ export class ActiveRun implements DonorHost {
   heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
     const connection = this.#donors.of(peer);
     if (!connection) return null;
+    if (message.type === 'resume' && connection.profile !== null) {
+      this.#resumes.asked(peer, () => this.#pass(peer, message));
+      return null;
+    }
+    if (message.type === 'pause' || message.type === 'leave') this.#resumes.withdrawn(peer);
     this.#options.planner?.heard(peer, message);
     switch (message.type) {
       case 'hello':
@@ -263,6 +270,10 @@ export class ActiveRun implements DonorHost {
     if (this.#closed || !this.#donors.leave(peer)) return;
     this.memory.delete(peer);
     this.uploads.gone(peer);
+    this.#resumes.gone(peer);
+    // Nobody is named for what was never done: who comes and goes would fill the list.
+    const worked = this.#loop.state.donors.some((donor) => donor.peer === peer && donor.tokens > 0);
+    if (!worked) this.#options.store.unlinkPeer(this.name, peer);
     this.#options.planner?.gone(peer);
     this.history.gone(peer, detail, this.committedSteps);
     this.#loop.dispatch({ type: 'donorGone', peer, detail });
@@ -299,10 +310,17 @@ export class ActiveRun implements DonorHost {
     this.#closed = true;
     this.#loop.close();
     clearTimeout(this.#gatherTimer);
+    this.#resumes.close();
     this.#options.planner?.close();
     this.#metrics?.append(true);
     this.history.flush();
     this.#donors.close();
+  }
+
+  /** A resting donor comes back. */
+  #pass(peer: PeerId, message: Extract<PeerMessage, { type: 'resume' }>): void {
+    this.#options.planner?.heard(peer, message);
+    this.#loop.dispatch({ type: 'donorSaid', peer, message });
   }
 
   /** Its GPU is checked: it may be planned for. */
