@@ -56,7 +56,7 @@ export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
       recent: watchedSteps(run, store, from),
       events: history.flatMap(eventOf),
       ...news('evaluations', [...store.evaluations(run.name)].slice(-MOST_EVALUATIONS)),
-      ...news('peers', peerFacts(run)),
+      ...news('peers', peerFacts(run, store)),
       ...news('plan', planInForce(run, store)),
       ...news('traces', run.history.range() as WatchMessage['traces']),
       ...news('alertLimits', alertLimits(store, run.name)),
@@ -86,11 +86,12 @@ export const withTraffic = (run: ActiveRun, steps: readonly WatchedStep[]): Watc
     return traffic === null ? step : { ...step, traffic };
   });
 
-function peerFacts(run: ActiveRun): PeerFacts[] {
-  return run.donors().map(({ peer, limits, profile }) => {
+function peerFacts(run: ActiveRun, store: Store): PeerFacts[] {
+  return run.donors().map(({ peer, limits, profile, member }) => {
+    const name = (member && store.member(member)?.name) ?? null;
     const memory = run.memory.get(peer);
     const { predictedBytes = null, peakBytes = null } = memory ?? {};
-    return { peer, limits, profile, faults: run.history.faults(peer), predictedBytes, peakBytes };
+    return { peer, name, limits, profile, faults: run.history.faults(peer), predictedBytes, peakBytes };
   });
 }
 

@@ -61,6 +61,8 @@ export type WatchedEvent = z.infer<typeof eventSchema>;
 /** What the server knows of a donor beside what everyone is shown. */
 const peerFactsSchema = z.object({
   peer: name,
+  /** That its person chose for everyone to see. */
+  name: z.string().nullable(),
   limits: limitsSchema,
   profile: profileSchema.nullable(),
   /** Faults that it told of since it came. */

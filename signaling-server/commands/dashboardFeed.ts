@@ -195,6 +195,7 @@ export class DashboardFeed {
   #facts(): NonNullable<WatchMessage['peers']> {
     return this.#cluster.peers.map(({ id, memoryBytes, flopsPerSecond = 1e12 }, index) => ({
       peer: id,
+      name: index === 1 ? HOSTILE : null,
       limits: { ...NO_LIMITS, speed: 0.5 + (index % 5) / 10 },
       profile: {
         layers: [{ samples: 1, forwardSeconds: 1e9 / flopsPerSecond, backwardSeconds: 2e9 / flopsPerSecond }],

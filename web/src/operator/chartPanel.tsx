@@ -33,7 +33,7 @@ function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
 
 export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps) {
   const [window, show] = useState<StepWindow>(null);
-  const [smoothing, smooth] = useState(0.9);
+  const [smoothing, smooth] = useState(0.6);
   const [isLog, useLog] = useState(false);
   const [kinds, mark] = useState<ReadonlySet<EventKind>>(new Set(['gone', 'plan', 'rollBack']));
   const [chosen, choose] = useState<readonly string[]>([]);
@@ -91,7 +91,7 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
         </fieldset>
         {others.length > 0 && (
           <fieldset class="checks">
-            <legend>Compare the loss with</legend>
+            <legend>Compare with</legend>
             {others.map(({ name }) => (
               <label key={name} class="check">
                 <input

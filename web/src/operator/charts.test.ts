@@ -54,6 +54,8 @@ describe('charts', () => {
     expect(line('loss', 'held-out', given)).toEqual([6, null, null, 4, null, null, null]);
     expect(line('loss', 'other', given)).toEqual([null, 2, 2, 2, 2, 2, 2]);
     expect(line('loss', 'each step', given)).toEqual([null, 1, 1, 1, 1, null, null]);
+    expect(line('time', 'other', given)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(line('time', 'each step', given)).toEqual([1, 1, 1, 1, null, null]);
   });
 
   test('a window cuts what is drawn and what goes into the file, not what the smoothing knows', () => {
@@ -67,6 +69,15 @@ describe('charts', () => {
   test('an idle share that is not known is no zero', () => {
     const given = { steps: [stepAt(0), stepAt(1, { bubble: 0.25 })] };
     expect(line('idle', 'idle', given)).toEqual([null, 0.25]);
+  });
+
+  test('traffic by kind is what went out and came back; the file has each, and nothing where a plan is not kept', () => {
+    const traffic = { activation: 4, gradient: 3, slice: 2, values: 1 };
+    const given = { steps: [stepAt(0), stepAt(1, { traffic })] };
+    expect(line('kinds', 'activations and their gradients', given)).toEqual([null, 7]);
+    expect(line('kinds', 'weights’ gradients and new weights', given)).toEqual([null, 3]);
+    const { columns, rows } = chart('kinds', given).csv();
+    expect(csv(columns, rows)).toBe('step,activationBytes,gradientBytes,sliceBytes,valuesBytes\n0,,,,\n1,4,3,2,1\n');
   });
 
   test('says in one sentence what it shows', () => {

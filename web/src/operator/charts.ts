@@ -2,7 +2,7 @@
  * The charts of a run as data: which lines each has, in which unit, and what goes into its file. Pure; chart.tsx draws
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
-import { STEP_TENSORS, type StepTensor } from '../../../swarm/stepTraffic.ts';
+import { STEP_TENSORS } from '../../../swarm/stepTraffic.ts';
 import type { WatchedStep } from '../../../swarm/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
 import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
@@ -75,7 +75,12 @@ export function chartsOf(input: ChartInput): Chart[] {
     about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
     fields: readonly Field[],
     lines: readonly Line[],
-  ): Chart => ({ xs, lines, isLog: false, fromZero: true, csv: fileOf(shown, fields), ...about });
+    /** What other runs are compared by; absent: nothing. */
+    compared?: Field['of'],
+  ): Chart => {
+    const own = { xs, lines, isLog: false, fromZero: true, csv: fileOf(shown, fields), ...about };
+    return compared === undefined ? own : besideOthers(own, input, () => compared);
+  };
   const speed: Field = {
     name: 'tokensPerSecond',
     of: ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : null),
@@ -94,6 +99,7 @@ export function chartsOf(input: ChartInput): Chart[] {
           values: trailing((step) => speed.of(step) ?? 0, 0.5),
         },
       ],
+      speed.of,
     ),
     chart(
       { id: 'time', title: 'Step time', note: 'Seconds from a step’s start to its commit.', format: secondsText },
@@ -108,11 +114,13 @@ export function chartsOf(input: ChartInput): Chart[] {
           values: trailing(({ seconds }) => seconds, 0.95),
         },
       ],
+      ({ seconds }) => seconds,
     ),
     chart(
       { id: 'norm', title: 'Gradient norm', note: 'Before clipping.', format: plainText },
       [field('gradientNorm')],
       [{ label: 'norm', tone: 'accent', pattern: 'solid', values: means(({ gradientNorm }) => gradientNorm) }],
+      ({ gradientNorm }) => gradientNorm,
     ),
     chart(
       { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: plainText },
@@ -138,10 +146,19 @@ export function chartsOf(input: ChartInput): Chart[] {
     chart(
       {
         ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
-        note: 'The same tensors by what they are, as each step’s plan has them.',
+        note: 'The same tensors by what they are, as each step’s plan has them. What goes out comes back: the file has each.',
       },
       STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
-      STEP_TENSORS.map((kind) => ({ ...KINDS[kind], values: means(({ traffic }) => traffic?.[kind] ?? null) })),
+      [
+        {
+          ...{ label: 'activations and their gradients', tone: 'accent', pattern: 'solid' },
+          values: means(({ traffic }) => (traffic ? traffic.activation + traffic.gradient : null)),
+        },
+        {
+          ...{ label: 'weights’ gradients and new weights', tone: 'wait', pattern: 'dashed' },
+          values: means(({ traffic }) => (traffic ? traffic.slice + traffic.values : null)),
+        },
+      ],
     ),
     chart(
       {
@@ -153,14 +170,6 @@ export function chartsOf(input: ChartInput): Chart[] {
     ),
   ];
 }
-
-/** Each goes out as it comes in: activations and gradients, slices and values are as much as each other. */
-const KINDS: Readonly<Record<StepTensor, Omit<Line, 'values'>>> = {
-  activation: { label: 'activations', tone: 'accent', pattern: 'solid' },
-  gradient: { label: 'their gradients', tone: 'good', pattern: 'dashed' },
-  slice: { label: 'weights’ gradients', tone: 'wait', pattern: 'dotted' },
-  values: { label: 'new weights', tone: 'bad', pattern: 'thin' },
-};
 
 const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () => ({
   columns: ['step', ...fields.map(({ name }) => name)],
@@ -180,38 +189,23 @@ function lossChart(
   xs: readonly number[],
   means: (of: Field['of']) => (number | null)[],
 ): Chart {
-  const { evaluations, window, smoothing, isLog, compared } = input;
+  const { evaluations, window, smoothing, isLog } = input;
   const smooth = smoothedByStep(input.steps, smoothing);
   const inWindow = ([at]: readonly [number, number]): boolean =>
     window === null || (at >= window[0] && at <= window[1]);
   const heldOut = evaluations.filter(inWindow);
-  const tables: (Table & Pick<Line, 'label' | 'tone' | 'pattern'>)[] = [
+  const tables: LineTable[] = [
     { label: 'each step', tone: 'soft', pattern: 'thin', xs, ys: means(({ loss }) => loss) },
     { label: 'smoothed', tone: 'accent', pattern: 'solid', xs, ys: means(({ step }) => smooth.get(step) ?? null) },
     {
       ...{ label: 'held-out', tone: 'good', pattern: 'points' },
       ...{ xs: heldOut.map(([at]) => at), ys: heldOut.map(([, loss]) => loss) },
     },
-    ...compared.slice(0, MOST_COMPARED).map(({ run, steps }, place) => {
-      const own = within(steps, window);
-      const lossesOf = smoothedByStep(steps, smoothing);
-      const groups = groupsOf(own.length, MOST_POINTS).flatMap(([, to]) => own[to - 1] ?? []);
-      return {
-        label: run,
-        ...(COMPARED[place] ?? { tone: 'soft', pattern: 'dashed' }),
-        ...{ xs: groups.map(({ step }) => step + 1), ys: groups.map(({ step }) => lossesOf.get(step) ?? null) },
-      };
-    }),
   ];
-  const all = joined(tables);
-  return {
+  const own: Chart = {
     ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText, isLog },
     fromZero: false,
-    xs: all.xs,
-    lines: tables.map(({ label, tone, pattern }, index) => ({
-      ...{ label, tone, pattern },
-      values: all.columns[index] ?? [],
-    })),
+    ...over(tables),
     csv: () => {
       const later = new Map(evaluations);
       return {
@@ -220,6 +214,38 @@ function lossChart(
       };
     },
   };
+  return besideOthers(own, input, (run) => {
+    const losses = smoothedByStep(run.steps, smoothing);
+    return ({ step }) => losses.get(step) ?? null;
+  });
+}
+
+type LineTable = Table & Omit<Line, 'values'>;
+
+/** Several lines over one list of places. */
+function over(tables: readonly LineTable[]): Pick<Chart, 'xs' | 'lines'> {
+  const { xs, columns } = joined(tables);
+  const lines = tables.map(({ label, tone, pattern }, index) => ({
+    ...{ label, tone, pattern },
+    values: columns[index] ?? [],
+  }));
+  return { xs, lines };
+}
+
+/** The chart with the same of other runs beside it, each over its own steps. */
+function besideOthers(own: Chart, { compared, window }: ChartInput, of: (run: ComparedRun) => Field['of']): Chart {
+  if (compared.length === 0) return own;
+  const others = compared.slice(0, MOST_COMPARED).map((run, place): LineTable => {
+    const steps = within(run.steps, window);
+    const groups = groupsOf(steps.length, MOST_POINTS);
+    return {
+      label: run.run,
+      ...(COMPARED[place] ?? { tone: 'soft', pattern: 'dashed' }),
+      xs: groups.map(([, to]) => (steps[to - 1]?.step ?? 0) + 1),
+      ys: meansOf(steps.map(of(run)), groups),
+    };
+  });
+  return { ...own, ...over([...own.lines.map((line) => ({ ...line, xs: own.xs, ys: line.values })), ...others]) };
 }
 
 function smoothedByStep(steps: readonly WatchedStep[], weight: number): Map<number, number> {

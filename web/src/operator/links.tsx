@@ -1,13 +1,20 @@
 /** The ways between donors. Each direction by itself: both ends measure their own way to the other. */
 import { useState } from 'preact/hooks';
-import type { Snapshot } from '../../../swarm/messages.ts';
-import { byteRateText, millisecondsText, ROUTES, shortId } from '../page/format.ts';
+import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import type { OperatorState } from './state.ts';
+import type { Link } from './swarmShape.ts';
 
 /** Rows that are drawn unasked. */
 const MOST_ROWS = 40;
 
-export function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
+interface LinksProps {
+  readonly links: readonly Link[];
+  /** Bytes through the server itself, since it began. */
+  readonly served: OperatorState['served'];
+}
+
+export function Links({ links, served }: LinksProps) {
   const [isWhole, whole] = useState(false);
   const shown = isWhole ? links : links.slice(0, MOST_ROWS);
   return (
@@ -47,6 +54,11 @@ export function Links({ links }: { links: NonNullable<Snapshot['links']> }) {
           </tbody>
         </table>
       </section>
+      {served && (
+        <p class="soft small served">
+          {`Since it began the server itself sent donors ${trafficText(served.tokens)} of text and ${trafficText(served.state)} of weights, and took ${trafficText(served.checkpoint)} of checkpoints from them.`}
+        </p>
+      )}
       {links.length > MOST_ROWS && (
         <p class="buttons">
           <button type="button" onClick={() => whole(!isWhole)}>

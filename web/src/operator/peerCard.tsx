@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   adapterText,
+  browserText,
   byteRateText,
   bytesText,
   millisecondsText,
@@ -46,7 +47,7 @@ export function PeerCard({ row, links, close }: CardProps) {
           <dt>Machine</dt>
           <dd class="words">
             {adapterText(adapter)}
-            {adapter.software && ' (software)'}, {adapter.browser}
+            {adapter.software && ' (software)'}, {browserText(adapter.browser)}
           </dd>
         </div>
       </dl>

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
-import type { Snapshot } from '../../../swarm/messages.ts';
+import type { RelayReason, Route, Snapshot } from '../../../swarm/messages.ts';
 import type { PeerFacts } from '../../../swarm/watch.ts';
-import { peerRows, reachability, sorted } from './peerRows.ts';
+import { pairsOf, peerRows, sorted } from './peerRows.ts';
 
 const adapter = { vendor: 'v', architecture: '', description: '<b>x</b>', software: false, browser: '' };
 const donor = (peer: string, tokens = 0): Snapshot['donors'][number] => ({
@@ -11,6 +11,7 @@ const donor = (peer: string, tokens = 0): Snapshot['donors'][number] => ({
 });
 const facts = (peer: string, seconds: number, speed = 1): PeerFacts => ({
   peer,
+  name: null,
   limits: { ...NO_LIMITS, speed },
   profile: {
     layers: [{ samples: 2, forwardSeconds: seconds, backwardSeconds: seconds }],
@@ -53,18 +54,24 @@ describe('rows of donors', () => {
     expect(order('tokens', false)).toEqual(['c', 'b', 'a']);
   });
 
-  test('a pair is relayed where one of its directions is', () => {
-    const link = (from: string, peer: string, route: 'direct' | 'relayed') => ({
-      ...{ from: peerId(from), peer: peerId(peer), route },
+  test('a pair is relayed where one of its directions is, for the reason of who gave up first', () => {
+    const link = (from: string, peer: string, route: Route, why?: RelayReason) => ({
+      ...{ from: peerId(from), peer: peerId(peer), route, ...(why && { why }) },
       ...{ roundTripMs: null, bytesPerSecond: null },
     });
     expect(
-      reachability([
+      pairsOf([
         link('a', 'b', 'direct'),
-        link('b', 'a', 'relayed'),
+        link('b', 'a', 'relayed', 'failed'),
         link('a', 'c', 'direct'),
         link('c', 'a', 'direct'),
+        link('b', 'c', 'relayed', 'noAddress'),
+        link('c', 'b', 'relayed', 'otherEnd'),
       ]),
-    ).toEqual({ direct: 1, relayed: 1 });
+    ).toEqual([
+      { a: 'a', b: 'b', route: 'relayed', why: 'failed' },
+      { a: 'a', b: 'c', route: 'direct', why: null },
+      { a: 'b', b: 'c', route: 'relayed', why: 'noAddress' },
+    ]);
   });
 });

@@ -1,5 +1,5 @@
 /** Everything that is known of each donor as rows of one table, and how they are sorted. Pure. */
-import type { Snapshot } from '../../../swarm/messages.ts';
+import type { RelayReason, Route, Snapshot } from '../../../swarm/messages.ts';
 import type { PeerFacts, PlanInForce } from '../../../swarm/watch.ts';
 
 type Donor = Snapshot['donors'][number];
@@ -89,19 +89,24 @@ export function sorted(rows: readonly PeerRow[], { by, isDescending }: Order): P
   });
 }
 
-/** Pairs of donors by their way; one direction relayed makes the pair relayed. */
-export function reachability(links: NonNullable<Snapshot['links']>): {
-  readonly direct: number;
-  readonly relayed: number;
-} {
-  const pairs = new Map<string, 'direct' | 'relayed'>();
-  for (const { from, peer, route } of links) {
-    const key = [from, peer].sort().join(' ');
-    if (route === 'relayed' || !pairs.has(key)) pairs.set(key, route);
+export interface Pair {
+  readonly a: string;
+  readonly b: string;
+  readonly route: Route;
+  /** What either end says of it; the end that gave up first knows best. */
+  readonly why: RelayReason | null;
+}
+
+/** Both directions as one; one that is relayed makes the pair relayed. */
+export function pairsOf(links: Readonly<NonNullable<Snapshot['links']>>): Pair[] {
+  const pairs = new Map<string, Pair>();
+  for (const { from, peer, route, why = null } of links) {
+    const [a = from, b = peer] = [from, peer].sort();
+    const known = pairs.get(`${a} ${b}`);
+    pairs.set(`${a} ${b}`, {
+      ...{ a, b, route: route === 'relayed' ? route : (known?.route ?? route) },
+      why: why === null || (why === 'otherEnd' && known?.why) ? (known?.why ?? null) : why,
+    });
   }
-  const routes = [...pairs.values()];
-  return {
-    direct: routes.filter((route) => route === 'direct').length,
-    relayed: routes.filter((route) => route === 'relayed').length,
-  };
+  return [...pairs.values()];
 }

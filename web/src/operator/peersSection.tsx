@@ -1,11 +1,13 @@
 /** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
 import { useMemo, useState } from 'preact/hooks';
+import type { SnapshotPhase } from '../../../swarm/messages.ts';
 import { bytesText, countText, NOTHING, rangeText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { Blocks } from './blocks.tsx';
 import { PeerCard } from './peerCard.tsx';
-import { type Column, type Order, type PeerRow, peerRows, reachability, sorted } from './peerRows.ts';
-import { DONOR_STATES } from './signs.ts';
+import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
+import { Reach } from './reach.tsx';
+import { donorSign } from './signs.ts';
 import { millisText } from './timeline.tsx';
 import type { SectionProps } from './view.tsx';
 import { WhatIf } from './whatIf.tsx';
@@ -28,13 +30,20 @@ export function PeersSection({ state, snapshot }: SectionProps) {
     <>
       <div class="card">
         <h2 id="donors">Donors</h2>
-        <Reach links={snapshot.links ?? []} />
+        <Reach links={snapshot.links ?? []} events={state.events} />
         {donors.length === 0 ? (
           <p class="soft empty">
             Nobody is here. Donors open the <a href="/">start page</a> of this server.
           </p>
         ) : (
-          <PeerTable rows={shown} order={order} sortBy={sortBy} chosen={chosen} choose={choose} />
+          <PeerTable
+            rows={shown}
+            phase={snapshot.phase}
+            order={order}
+            sortBy={sortBy}
+            chosen={chosen}
+            choose={choose}
+          />
         )}
         {all.length > shown.length && (
           <p class="buttons">
@@ -48,17 +57,6 @@ export function PeersSection({ state, snapshot }: SectionProps) {
       <WhatIf rows={rows} />
       <Blocks version={state.events.at(-1)?.id ?? 0} />
     </>
-  );
-}
-
-function Reach({ links }: { links: NonNullable<SectionProps['snapshot']['links']> }) {
-  const { direct, relayed } = reachability(links);
-  if (direct + relayed === 0) return <p class="soft small">No two donors are connected.</p>;
-  return (
-    <p class="soft small">
-      Pairs of donors: {direct} direct, {relayed} relayed through the server
-      {relayed > 0 && ' (no direct way was found in 15 seconds, or one of the two hides its address)'}.
-    </p>
   );
 }
 
@@ -76,13 +74,14 @@ const HEADS: readonly (readonly [Column | null, string, boolean])[] = [
 
 interface TableProps {
   readonly rows: readonly PeerRow[];
+  readonly phase: SnapshotPhase;
   readonly order: Order | null;
   readonly sortBy: (order: Order) => void;
   readonly chosen: string | null;
   readonly choose: (peer: string | null) => void;
 }
 
-function PeerTable({ rows, order, sortBy, chosen, choose }: TableProps) {
+function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
   const press = (by: Column): void =>
     sortBy({ by, isDescending: order?.by === by ? !order.isDescending : by !== 'peer' && by !== 'state' });
   return (
@@ -116,9 +115,10 @@ function PeerTable({ rows, order, sortBy, chosen, choose }: TableProps) {
             <tr key={peer}>
               <th scope="row" title={peer}>
                 {shortId(peer)}
+                {facts?.name && <span class="nickname note">{facts.name}</span>}
               </th>
               <td>
-                <Chip {...DONOR_STATES[state]} />
+                <Chip {...donorSign(state, phase)} />
               </td>
               <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
               <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>

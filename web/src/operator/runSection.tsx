@@ -10,16 +10,18 @@ export function RunSection(props: SectionProps) {
   const computing = snapshot.donors.filter((donor) => donor.state === 'computing').length;
   return (
     <>
-      <section class="card" aria-labelledby="now">
-        <h2 id="now">Now</h2>
-        <dl class="stats four">
-          <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
-          <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note="on unseen text" />
-          <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
-          <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} computing`} />
-        </dl>
-      </section>
-      <AlertsCard {...props} />
+      <div class="pair">
+        <section class="card" aria-labelledby="now">
+          <h2 id="now">Now</h2>
+          <dl class="stats four">
+            <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
+            <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note="on unseen text" />
+            <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
+            <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} computing`} />
+          </dl>
+        </section>
+        <AlertsCard {...props} />
+      </div>
       <ChartPanel run={snapshot.run} curve={state.curve} evaluations={state.evaluations} events={state.events} />
     </>
   );

@@ -57,12 +57,17 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
   const text = edited ?? (known.length > 0 ? known : FIRST_PROMPTS).join('\n');
   const prompts = [...new Set(text.split('\n').filter((line) => line !== ''))].slice(0, MOST_PROMPTS);
   const step = chosen !== null && checkpoints.includes(chosen) ? chosen : checkpoints.at(-1);
-  const write = async (): Promise<void> => {
-    await act.run(
-      () => tell('/api/operator/samples', { run, step, prompts, tokens }, z.unknown()),
-      'Written: see below.',
-    );
-    onWritten();
+  /** One after the other: the server writes one at a time. */
+  const write = async (steps: readonly number[]): Promise<void> => {
+    for (const each of steps) {
+      const question = { run, step: each, prompts, tokens };
+      const isWritten = await act.run(
+        () => tell('/api/operator/samples', question, z.unknown()),
+        'Written: see below.',
+      );
+      onWritten();
+      if (!isWritten) return;
+    }
   };
   return (
     <form
@@ -70,7 +75,7 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
       aria-labelledby="samples"
       onSubmit={(event) => {
         event.preventDefault();
-        void write();
+        if (step !== undefined) void write([step]);
       }}
     >
       <h2 id="samples">Samples</h2>
@@ -104,6 +109,13 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
       <div class="buttons">
         <button type="submit" disabled={act.busy || step === undefined || prompts.length === 0}>
           {act.busy ? 'Writing' : 'Write samples'}
+        </button>
+        <button
+          type="button"
+          disabled={act.busy || checkpoints.length < 2 || prompts.length === 0}
+          onClick={() => void write(checkpoints)}
+        >
+          Of every checkpoint
         </button>
       </div>
       <Answer answer={act.answer} />

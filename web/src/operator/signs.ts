@@ -26,7 +26,14 @@ export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
 };
 
-export const DONOR_STATES: Readonly<Record<Snapshot['donors'][number]['state'], Sign>> = {
+const RESTING: readonly SnapshotPhase[] = ['paused', 'finished', 'failed'];
+
+/** Without a plan everyone is about to join one; while the run rests that is called being ready. */
+export const donorSign = (state: DonorState, phase: SnapshotPhase): Sign =>
+  state === 'joining' && RESTING.includes(phase) ? { tone: 'calm', glyph: '○', word: 'Ready' } : DONOR_STATES[state];
+
+type DonorState = Snapshot['donors'][number]['state'];
+const DONOR_STATES: Readonly<Record<DonorState, Sign>> = {
   joining: { tone: 'wait', glyph: '◔', word: 'Joining' },
   computing: { tone: 'good', glyph: '●', word: 'Computing' },
   spare: { tone: 'calm', glyph: '○', word: 'Spare' },

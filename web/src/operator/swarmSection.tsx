@@ -1,8 +1,10 @@
 /** How the donors work together: the map, one step's timeline, why the plan is as it is, and the ways between them. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type StepTimeline, stepTimelineSchema } from '../../../swarm/watch.ts';
+import { type PlanInForce, type StepTimeline, stepTimelineSchema, type WatchedEvent } from '../../../swarm/watch.ts';
+import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
 import { Links } from './links.tsx';
+import { EVENT_SIGNS } from './marks.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText, workOf } from './swarmShape.ts';
 import { millisText, Timeline, timelineText } from './timeline.tsx';
@@ -11,6 +13,8 @@ import type { SectionProps } from './view.tsx';
 /** The newest step's timeline is asked for at most so often. */
 const FOLLOW_MS = 2_000;
 const SCRUB_MS = 80;
+const MOST_EVENTS = 6;
+const NO_LINKS: readonly never[] = [];
 
 /** `chosen` null: always the newest one that the server keeps. */
 function useTimeline(chosen: number | null, newest: number | null): StepTimeline | null {
@@ -33,10 +37,12 @@ function useTimeline(chosen: number | null, newest: number | null): StepTimeline
 }
 
 export function SwarmSection({ state, snapshot }: SectionProps) {
-  const { plan, traces } = state;
+  const { traces } = state;
   const [chosen, choose] = useState<number | null>(null);
   const timeline = useTimeline(chosen, traces?.[1] ?? null);
-  const links = snapshot.links ?? [];
+  const links = snapshot.links ?? NO_LINKS;
+  // A step that was chosen is shown with the plan that it was done under.
+  const plan = chosen === null ? state.plan : (timeline?.plan ?? state.plan);
   const isOfPlan = timeline !== null && timeline.epoch === plan?.epoch;
   const work = useMemo(() => (isOfPlan && plan ? workOf(timeline.measured, plan) : null), [timeline, plan]);
   const peers = useMemo(() => plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [], [plan]);
@@ -48,7 +54,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   return (
     <>
       <section class="card" aria-labelledby="map">
-        <h2 id="map">Map</h2>
+        <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class="sentence long">
           {plan ? bottleneckText(work ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
         </p>
@@ -65,10 +71,29 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         <p class="sentence long">{timeline && timelineText(timeline)}</p>
         {spans}
         {timeline && !isOfPlan && <p class="soft small">This step was done under plan {timeline.epoch}.</p>}
+        {timeline && <StepEvents step={timeline.step} events={state.events} />}
       </section>
-      {plan && <PlanWords state={state} snapshot={snapshot} plan={plan} />}
-      <Links links={links} />
+      {plan && <PlanWords snapshot={snapshot} plan={plan} />}
+      <Links links={links} served={state.served} />
     </>
+  );
+}
+
+/** Of the step itself, and of the boundary behind it. */
+function StepEvents({ step, events }: { step: number; events: readonly WatchedEvent[] }) {
+  const own = events.filter((event) => event.step === step || event.step === step + 1).slice(-MOST_EVENTS);
+  return (
+    <ul class="rows events-of-step small" aria-label="What happened around this step">
+      {own.map((event) => (
+        <li key={event.id}>
+          <span class={`mark ${EVENT_SIGNS[event.kind].tone}`}>
+            <span aria-hidden="true">{EVENT_SIGNS[event.kind].glyph}</span> {EVENT_SIGNS[event.kind].word}
+          </span>{' '}
+          {[event.peer && shortId(event.peer), event.text].filter(Boolean).join(': ')}
+        </li>
+      ))}
+      {own.length === 0 && <li class="soft">Nobody came or went around this step.</li>}
+    </ul>
   );
 }
 
@@ -105,16 +130,15 @@ function Scrubber({ first, last, chosen, choose }: ScrubberProps) {
   );
 }
 
-type PlanProps = Pick<SectionProps, 'snapshot' | 'state'> & {
-  readonly plan: NonNullable<SectionProps['state']['plan']>;
-};
+type PlanProps = Pick<SectionProps, 'snapshot'> & { readonly plan: PlanInForce };
 
 /** Why the plan in force is as it is. */
 function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
   const { epoch, reason, schedule, stages, microBatches } = plan;
   const size = `${stages.length} ${stages.length === 1 ? 'stage' : 'stages'}, ${microBatches.length} ${microBatches.length === 1 ? 'micro-batch' : 'micro-batches'}, ${schedule}`;
-  const predicted = planning?.predictedSeconds ?? null;
-  const measured = planning?.measuredSeconds ?? null;
+  const isInForce = planning?.epoch === epoch;
+  const predicted = (isInForce && planning.predictedSeconds) || null;
+  const measured = (isInForce && planning.measuredSeconds) || null;
   return (
     <section class="card" aria-labelledby="plan">
       <h2 id="plan">Plan {epoch}</h2>
@@ -125,14 +149,16 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
           Predicted {millisText(predicted)} a step{measured !== null && `, measured ${millisText(measured)}`}.
         </p>
       )}
-      {planning && planning.reasons.length > 0 && (
+      {isInForce && planning.reasons.length > 0 && (
         <ul class="reasons small">
           {planning.reasons.map((words) => (
             <li key={words}>{words}</li>
           ))}
         </ul>
       )}
-      {planning?.verdict && <p class="soft small words">Newest look for a better one: {planning.verdict}.</p>}
+      {isInForce && planning.verdict && (
+        <p class="soft small words">Newest look for a better one: {planning.verdict}.</p>
+      )}
     </section>
   );
 }

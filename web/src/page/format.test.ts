@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  browserText,
   byteRateText,
   bytesText,
   countText,
@@ -48,6 +49,16 @@ describe('format', () => {
       '3.3 MiB',
       '40 GiB',
     ]);
+  });
+
+  test('a browser is its name and version', () => {
+    const chrome =
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36';
+    expect(browserText(chrome)).toBe('Chrome (headless) 156');
+    expect(browserText('Mozilla/5.0 Chrome/156.0 Safari/537.36 Edg/156.0')).toBe('Edge 156');
+    expect(browserText('Mozilla/5.0 (X11) Gecko/20100101 Firefox/150.0')).toBe('Firefox 150');
+    expect(browserText('Version/19.1 Safari/605.1.15')).toBe('Safari 19');
+    expect(browserText('<b>')).toBe('<b>');
   });
 
   test('traffic has decimal units, shares are as exact as they are small', () => {

@@ -60,6 +60,21 @@ export function adapterText({ description, vendor, architecture }: AdapterProfil
   return description || [vendor, architecture].filter(Boolean).join(' ') || 'a GPU that the browser does not name';
 }
 
+/** Name and version out of what a browser says of itself; whatever else it says, as it says it. */
+export function browserText(userAgent: string): string {
+  // Edge and Opera call themselves Chrome as well, and all of them Safari.
+  const [, name, version] =
+    /(Edg|OPR)\/(\d+)/.exec(userAgent) ?? /(Firefox|HeadlessChrome|Chrome|Version)\/(\d+)/.exec(userAgent) ?? [];
+  if (name === undefined) return userAgent;
+  const names: Readonly<Record<string, string>> = {
+    Edg: 'Edge',
+    OPR: 'Opera',
+    Version: 'Safari',
+    HeadlessChrome: 'Chrome (headless)',
+  };
+  return `${names[name] ?? name} ${version}`;
+}
+
 /** Enough of an id to tell donors apart. */
 export const shortId = (peer: string): string => peer.slice(0, 6);
 

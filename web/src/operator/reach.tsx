@@ -1,0 +1,55 @@
+/** How the donors reach each other: pairs by their way, why some are relayed, and the links that were lost. */
+import type { RelayReason } from '../../../swarm/messages.ts';
+import type { WatchedEvent } from '../../../swarm/watch.ts';
+import { shortId } from '../page/format.ts';
+import { type Pair, pairsOf } from './peerRows.ts';
+import type { Link } from './swarmShape.ts';
+
+/** Of each kind; the table of links and the history have all. */
+const MOST_NAMED = 8;
+
+const REASONS: Readonly<Record<RelayReason, string>> = {
+  hidden: 'one of the two hides its address from other donors',
+  noAddress: 'the browser found no address of its own to offer',
+  failed: 'every attempt at a direct way failed: a firewall or a strict router; a TURN server helps',
+  noAnswer: 'no direct way opened within 15 seconds: a firewall or a strict router; a TURN server helps',
+  otherEnd: 'the other end gave up first',
+};
+
+export function Reach({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
+  const pairs = pairsOf(links);
+  const relayed = pairs.filter(({ route }) => route === 'relayed');
+  const lost = events.filter(({ kind, text }) => kind === 'fault' && text.startsWith('lost its link'));
+  const counts = `${pairs.length - relayed.length} direct, ${relayed.length} relayed through the server`;
+  return (
+    <div class="reach">
+      <p class="soft small">
+        {pairs.length === 0 ? 'No two donors are connected.' : `Pairs of donors: ${counts}.`}
+        {lost.length > 0 && ` Links lost: ${lost.length}.`}
+      </p>
+      {relayed.length + lost.length > 0 && (
+        <details>
+          <summary class="small">Who is not reached directly, and why</summary>
+          <ul class="reasons small">
+            {relayed.slice(0, MOST_NAMED).map((pair) => (
+              <li key={`${pair.a} ${pair.b}`}>{relayedText(pair)}</li>
+            ))}
+            {relayed.length > MOST_NAMED && <li>and {relayed.length - MOST_NAMED} more pairs</li>}
+            {lost
+              .slice(-MOST_NAMED)
+              .toReversed()
+              .map(({ id, peer, step, text }) => (
+                <li key={id}>
+                  <span aria-hidden="true">⚡ </span>
+                  {`after ${step} steps: ${shortId(peer ?? '')} ${text}`}
+                </li>
+              ))}
+          </ul>
+        </details>
+      )}
+    </div>
+  );
+}
+
+const relayedText = ({ a, b, why }: Pair): string =>
+  `${shortId(a)} ↔ ${shortId(b)} relayed${why === null ? '' : `: ${REASONS[why]}`}`;
