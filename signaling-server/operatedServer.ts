@@ -10,6 +10,7 @@ export const OPERATED_STEPS = 40;
 export interface OperatorSessionCalls {
   get(path: string): Promise<Response>;
   post(path: string, body: unknown): Promise<Response>;
+  postBytes(path: string, body: Uint8Array<ArrayBuffer>): Promise<Response>;
 }
 
 export class OperatedServer {
@@ -46,6 +47,10 @@ export class OperatedServer {
       get: (path) => fetch(`${url}${path}`, { headers: { cookie } }),
       post: (path, body) =>
         fetch(`${url}${path}`, { method: 'POST', headers: { ...headers, cookie }, body: JSON.stringify(body) }),
+      postBytes: (path, body) => {
+        const type = { 'content-type': 'application/octet-stream' };
+        return fetch(`${url}${path}`, { method: 'POST', headers: { ...headers, cookie, ...type }, body });
+      },
     };
     return this.#calls;
   }

@@ -4,6 +4,7 @@ import { publicStatusSchema } from '../swarm/publicStatus.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../swarm/runDraft.ts';
 import { INITIAL_ALERT_LIMITS } from '../swarm/watch.ts';
 import { OPERATED_STEPS, OperatedServer } from './operatedServer.ts';
+import { parseDocument } from './runDocument.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
 import { filesOfTar } from './tar.ts';
 
@@ -77,6 +78,33 @@ describe('[OP3] runs', () => {
     expect(audit.filter((text) => text.startsWith('create run second from tiny (session'))).toHaveLength(1);
     expect(audit.filter((text) => text.includes('refused, there is a run "second" already'))).toHaveLength(1);
     expect(new Set(audit.map((text) => /session ([0-9a-f]+)/.exec(text)?.[1])).size).toBe(2);
+  });
+
+  it('are trained on a text that an operator brings along, its end held out', async () => {
+    await operated.serve(null);
+    const { get, post, postBytes } = await operated.logIn();
+    const text = Buffer.from('The sea, the sea. '.repeat(500));
+    expect((await postBytes('/api/operator/texts?name=sea', text)).status).toBe(200);
+    expect(await errorOf(await postBytes('/api/operator/texts?name=sea', text))).toEqual([
+      409,
+      'there is a text "sea" already',
+    ]);
+    expect((await postBytes('/api/operator/texts?name=small', text.subarray(0, 100))).status).toBe(409);
+    expect((await postBytes('/api/operator/texts?name=../sea', text)).status).toBe(400);
+    const answer = await post('/api/operator/runs', { ...DRAFT, text: 'sea', model: 'tiny' });
+    expect(await answer.json()).toEqual({ ok: true, value: 'second' });
+    const { runs, texts } = runListSchema.parse(await (await get('/api/operator/runs')).json());
+    const heldOut = 0.02 * 9_000;
+    expect(texts).toEqual([{ name: 'sea', bytes: 9_000 - heldOut }]);
+    expect(runs[1]?.dataTokens).toBe(9_000 - heldOut);
+    const document = parseDocument(operated.data.store.run('second')?.document ?? '');
+    expect(document.evaluation?.tokens).toBe(heldOut);
+    const gone = await post('/api/operator/runs', { ...DRAFT, name: 'third', text: 'nowhere', model: 'tiny' });
+    expect(await errorOf(gone)).toEqual([409, expect.stringContaining('nowhere.txt')]);
+    const { events } = await operated.shown();
+    expect(events.map((event) => event.text)).toContainEqual(
+      expect.stringMatching(/^create run second from tiny, text sea \(session/),
+    );
   });
 
   it('are planned before they are made, on a cluster in words, with a what-if beside it', async () => {

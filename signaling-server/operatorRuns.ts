@@ -5,7 +5,9 @@ import { type ListedRun, type RunDraft, runFileOfDraft } from '../swarm/runDraft
 import { modelOf } from '../swarm/runFile.ts';
 import { type Manifest, parseManifest, stateProblem, storeInitialState } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
+import { draftPath } from './operatorTexts.ts';
 import { parseDocument, type RunDocument } from './runDocument.ts';
+import { prepareTokens } from './tokens.ts';
 import { seededWeights } from './weights.ts';
 
 export function listedRuns({ store }: DataDirectory): ListedRun[] {
@@ -45,11 +47,13 @@ export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: num
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
   const manifest = await manifestOf(data, draft, document, file.value);
   if (!manifest.ok) return manifest;
+  const tokens = draft.text === null ? success(document) : await prepareTokens(file.value, draftPath(data), data.blobs);
+  if (!tokens.ok) return tokens;
   // Two operators may have pressed at once: the second one finds the name taken.
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
+  const { evaluation, tokenizer } = tokens.value;
   const made: RunDocument = {
-    ...document,
-    file: file.value,
+    ...{ file: file.value, data: tokens.value.data, evaluation, tokenizer },
     tensorNames: draft.model === 'same' ? document.tensorNames : null,
   };
   const text = JSON.stringify(made);

@@ -19,10 +19,19 @@ const PRESET_NAMES = Object.keys(MODEL_PRESETS) as [ModelPreset, ...ModelPreset[
 
 const whole = z.int().min(1).max(1e9);
 
+/** A text that an operator brought along: its name, and its files. */
+export const TEXT_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,59}$/;
+export const textFile = (name: string): string => `${name}.txt`;
+export const heldOutOf = (name: string): string => `${name}.held-out`;
+/** Such texts are read as bytes. */
+const BYTE_VOCABULARY = 256;
+
 export const runDraftSchema = z.object({
   name: z.string().max(200),
   /** The run whose text, tokenizer and held-out text it takes. */
   source: z.string().max(200),
+  /** A text that was brought along, in place of the source's; null: the source's. */
+  text: z.string().regex(TEXT_NAME).nullable(),
   /** The source's own model, or one of the list. */
   model: z.enum(['same', ...PRESET_NAMES]),
   /** Weights of the source after so many steps, with a fresh optimizer; null: new ones, from the seed. */
@@ -40,6 +49,7 @@ export type RunDraft = z.infer<typeof runDraftSchema>;
 
 export const INITIAL_DRAFT: Omit<RunDraft, 'source'> = {
   name: '',
+  text: null,
   model: 'same',
   checkpoint: null,
   steps: 300,
@@ -59,11 +69,19 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile
     return refusal(
       'weights of a checkpoint fit the model that they are of alone: choose the same model, or new weights',
     );
-  const model = draft.model === 'same' ? source.model : presetConfig(draft.model, source, sequenceLength);
+  const { text } = draft;
+  const vocabulary = text === null ? source.model.vocab_size : BYTE_VOCABULARY;
+  if (draft.model === 'same' && source.model.vocab_size !== vocabulary)
+    return refusal(
+      `a text of one's own is read as bytes, and the model of ${source.name} has other tokens: choose a model of the list`,
+    );
+  const model = draft.model === 'same' ? source.model : presetConfig(draft.model, vocabulary, sequenceLength);
+  const own = text && { files: [textFile(text)], tokenizer: 'bytes', order: 'shuffled' };
   const { optimizer } = source.train;
   const file = {
-    ...{ name, model, init: { seed }, evaluation: source.evaluation, precision: source.precision },
-    data: { ...source.data, seed },
+    ...{ name, model, init: { seed }, precision: source.precision },
+    data: { ...(own || source.data), seed },
+    evaluation: text === null ? source.evaluation : { files: [heldOutOf(text)], everySteps: draft.checkpointEvery },
     train: {
       ...{ steps, globalBatchSize, sequenceLength, gradientClipNorm: source.train.gradientClipNorm },
       optimizer: { ...optimizer, learningRate: draft.learningRate },
@@ -74,8 +92,7 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile
   return parseRunFile(file, 'the draft');
 }
 
-function presetConfig(preset: ModelPreset, source: RunFile, sequence: number): Record<string, unknown> {
-  const { vocab_size } = source.model;
+function presetConfig(preset: ModelPreset, vocab_size: unknown, sequence: number): Record<string, unknown> {
   const shape = MODEL_PRESETS[preset];
   return {
     ...{ model_type: 'gpt2', ...shape, n_positions: Math.max(sequence, 32), vocab_size },
@@ -104,8 +121,13 @@ const listedRunSchema = z.object({
 });
 export type ListedRun = z.infer<typeof listedRunSchema>;
 
+const listedTextSchema = z.object({ name: z.string(), bytes: z.int() });
+export type ListedText = z.infer<typeof listedTextSchema>;
+
 export const runListSchema = z.object({
   runs: z.array(listedRunSchema),
+  /** That operators brought along. */
+  texts: z.array(listedTextSchema),
   /** Whether this server can change to another run. */
   canActivate: z.boolean(),
 });

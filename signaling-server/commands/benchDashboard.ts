@@ -104,7 +104,7 @@ async function feedServer(feed: DashboardFeed): Promise<FastifyInstance> {
   app.get('/api/operator/timeline', ({ query }) =>
     feed.timeline(z.object({ step: z.coerce.number() }).parse(query).step),
   );
-  app.get('/api/operator/runs', () => ({ runs: [], canActivate: false }));
+  app.get('/api/operator/runs', () => ({ runs: [], texts: [], canActivate: false }));
   app.get('/api/operator/blocks', () => ({ blocks: [] }));
   app.get('/api/operator/samples', () => ({ samples: [], evaluations: [] }));
   new WebSocketServer({ server: app.server, path: '/api/watch' }).on('connection', (socket) => {

@@ -5,19 +5,23 @@ import {
   type DryRun,
   dryRunSchema,
   type ListedRun,
+  type ListedText,
   MODEL_PRESETS,
   type RunDraft,
   runDraftSchema,
 } from '../../../swarm/runDraft.ts';
+import { bytesText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
-import { tell } from './api.ts';
+import { query, tell, upload } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
 
 interface FormProps {
   readonly initial: RunDraft;
   readonly runs: readonly ListedRun[];
+  readonly texts: readonly ListedText[];
   readonly onClose: () => void;
-  readonly onCreated: () => void;
+  /** There is a run, or a text, more. */
+  readonly onAdded: () => void;
 }
 
 type NumberField = {
@@ -34,7 +38,7 @@ const NUMBERS: readonly (readonly [NumberField, string, string, number])[] = [
   ['seed', 'Seed', 'of weights and order', 0],
 ];
 
-export function DraftForm({ initial, runs, onClose, onCreated }: FormProps) {
+export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps) {
   const [draft, write] = useState(initial);
   const [cluster, describe] = useState('');
   const [plan, show] = useState<DryRun | null>(null);
@@ -56,7 +60,13 @@ export function DraftForm({ initial, runs, onClose, onCreated }: FormProps) {
       () => tell('/api/operator/runs', draft, z.unknown()),
       `${draft.name} is made. Make it active in the list above.`,
     );
-    onCreated();
+    onAdded();
+  };
+  const bring = async (file: File): Promise<void> => {
+    const name = textNameOf(file.name);
+    const isThere = await act.run(() => upload(query('/api/operator/texts', { name }), file), `Text ${name} is there.`);
+    onAdded();
+    if (isThere) set(textOf(`text ${name}`, draft));
   };
   const isWhole = runDraftSchema.safeParse(draft).success;
   return (
@@ -80,15 +90,37 @@ export function DraftForm({ initial, runs, onClose, onCreated }: FormProps) {
           />
         </label>
         <label>
-          <span>Text of run</span>
+          <span>Text</span>
           <select
-            value={draft.source}
-            onChange={(event) => set({ source: event.currentTarget.value, checkpoint: null })}
+            value={draft.text === null ? `run ${draft.source}` : `text ${draft.text}`}
+            onChange={(event) => set(textOf(event.currentTarget.value, draft))}
           >
             {runs.map(({ name }) => (
-              <option key={name}>{name}</option>
+              <option key={name} value={`run ${name}`}>
+                that of {name}
+              </option>
+            ))}
+            {texts.map(({ name, bytes }) => (
+              <option key={name} value={`text ${name}`}>
+                {name}, {bytesText(bytes)}
+              </option>
             ))}
           </select>
+        </label>
+        <label>
+          <span>
+            Bring a text along <span class="note">read as bytes</span>
+          </span>
+          <input
+            type="file"
+            accept="text/*,.txt,.md,.csv,.json"
+            disabled={act.busy}
+            onChange={({ currentTarget }) => {
+              const [file] = currentTarget.files ?? [];
+              if (file) void bring(file);
+              currentTarget.value = '';
+            }}
+          />
         </label>
         <label>
           <span>Model</span>
@@ -170,6 +202,21 @@ export function DraftForm({ initial, runs, onClose, onCreated }: FormProps) {
       {plan && <DryRunWords plan={plan} steps={draft.steps} />}
     </form>
   );
+}
+
+/** A name that the server takes, out of the file's. */
+const textNameOf = (fileName: string): string =>
+  fileName
+    .replace(/\.[^.]*$/, '')
+    .replaceAll(/[^A-Za-z0-9_]+/g, '-')
+    .replace(/^-+/, '')
+    .slice(0, 60) || 'text';
+
+/** The choice of a text: a run's, whose model and weights may be taken too, or one that was brought along. */
+function textOf(choice: string, { model, checkpoint }: RunDraft): Partial<RunDraft> {
+  const [kind, name = ''] = choice.split(' ');
+  if (kind === 'run') return { source: name, text: null, checkpoint: null };
+  return { text: name, model: checkpoint === null && model === 'same' ? 'small' : model };
 }
 
 function modelOf(text: string, { checkpoint }: RunDraft): Partial<RunDraft> {

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useState } from 'preact/hooks';
 import { type RunList, runListSchema } from '../../../swarm/runDraft.ts';
 import { read } from './api.ts';
 
-const NO_LIST: RunList = { runs: [], canActivate: false };
+const NO_LIST: RunList = { runs: [], texts: [], canActivate: false };
 
 /** `version`: another one asks again. */
 export function useRuns(version: unknown): readonly [RunList, () => void] {

@@ -59,7 +59,8 @@ export function RunsSection({ state, snapshot }: SectionProps) {
           initial={draft}
           runs={list.runs}
           onClose={() => write(null)}
-          onCreated={refresh}
+          texts={list.texts}
+          onAdded={refresh}
         />
       )}
     </>
