@@ -7,6 +7,7 @@ import { openBrowser, openDonor, openOperator, untilState } from './browser.ts';
 import { curveFaults } from './fidelity.ts';
 import { copyOfRun, goldenFile, runSwarm, startServer, withSteps } from './product.ts';
 
+const HOSTILE_NAME = '<img src=x onerror=alert(1)>';
 const TINY = goldenFile('gpt2-tiny/run.json');
 const NARROW = { width: 350, height: 700 };
 
@@ -52,6 +53,15 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
   expect((await operator.until(() => true)).donors).toEqual([]);
   await expectAccessible(page);
 
+  // By keyboard only. The test joins nothing: no socket is opened, and the operator sees nobody.
+  await page.getByRole('button', { name: 'Test its speed' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByText(/^So far: .* tokens a second/).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByText(/it would learn from [\d,]+ pages? of a book a minute/).waitFor();
+  expect(started.filter((url) => /^wss?:/.test(url))).toEqual([]);
+  expect((await operator.until(() => true)).donors).toEqual([]);
+
   await page.getByRole('button', { name: 'Donate this GPU' }).focus();
   await page.keyboard.press('Enter');
   await untilState(page, 'computing');
@@ -64,7 +74,6 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
 
 const MISSING = [
   {
-    what: 'WebGPU',
     remove: () => {
       Reflect.deleteProperty(Navigator.prototype, 'gpu');
     },
@@ -72,7 +81,6 @@ const MISSING = [
     sentence: 'This browser does not offer WebGPU.',
   },
   {
-    what: 'WebRTC',
     remove: () => {
       Reflect.deleteProperty(globalThis, 'RTCPeerConnection');
     },
@@ -87,22 +95,22 @@ async function expectFailure(page: Page, reason: string, sentence: string): Prom
   await page.getByText(sentence).waitFor();
 }
 
-test.each(MISSING)('without $what, the page says so, and its button is off', async ({ remove, reason, sentence }) => {
+test('without WebGPU, WebRTC or a GPU the page says so: at once with its button off, or after the click', async () => {
   const server = await startServer(TINY);
-  const { context } = await openBrowser();
-  await context.addInitScript(remove);
+  const { browser, context } = await openBrowser({ webGpu: false });
+  for (const { remove, reason, sentence } of MISSING) {
+    const lacking = await browser.newContext();
+    await lacking.addInitScript(remove);
+    const page = await lacking.newPage();
+    await page.goto(server.url);
+    await expectFailure(page, reason, sentence);
+    expect(await page.getByRole('button', { name: 'Donate this GPU' }).isDisabled()).toBe(true);
+    await expectAccessible(page);
+    await lacking.close();
+  }
   const page = await context.newPage();
   await page.goto(server.url);
-  await expectFailure(page, reason, sentence);
-  expect(await page.getByRole('button', { name: 'Donate this GPU' }).isDisabled()).toBe(true);
-  await expectAccessible(page);
-});
-
-test('without a GPU behind WebGPU the page says so after the click', async () => {
-  const server = await startServer(TINY);
-  const { context } = await openBrowser({ webGpu: false });
-  const page = await context.newPage();
-  await page.goto(server.url);
+  await page.getByText('So there is nothing here whose speed could be tested.').waitFor();
   await page.getByRole('button', { name: 'Donate this GPU' }).click();
   await expectFailure(page, 'noAdapter', 'The browser found no GPU that it can compute with.');
 });
@@ -121,10 +129,44 @@ test('at an address that is not secure the page says what to do', async () => {
   await page.getByText('Open this page over https').waitFor();
 });
 
+/** A computer whose plug the test pulls and puts back. */
+function fakeBattery(): void {
+  const battery = Object.assign(new EventTarget(), { charging: true });
+  Object.assign(navigator, { getBattery: async () => battery });
+  Object.assign(globalThis, {
+    plug: (isIn: boolean) => {
+      battery.charging = isIn;
+      battery.dispatchEvent(new Event('chargingchange'));
+    },
+  });
+}
+const plug = (page: Page, isIn: boolean): Promise<void> =>
+  page.evaluate((charging) => (globalThis as unknown as { plug(isIn: boolean): void }).plug(charging), isIn);
+
+/** Names are anyone's text: markup stands there as it was written, and what is no name is refused in words. */
+async function chooseName(page: Page): Promise<void> {
+  await page.getByText('Leaderboard, and a name of your own').click();
+  const name = page.getByLabel('Name', { exact: true });
+  const save = page.getByRole('button', { name: 'Save the name' });
+  await name.fill('x'.repeat(10_000));
+  await save.click();
+  await page.getByText('Not saved: a name has at most 40 characters, this one has 10,000.').waitFor();
+  await name.fill(HOSTILE_NAME);
+  await save.click();
+  await page.getByText('Saved. What this browser gives').waitFor();
+}
+
+/** Bytes, as in `1.0 MB`. */
+function bytesOf(text: string): number {
+  const [, number = '', unit = ''] = /^([\d.]+) (kB|MB)$/.exec(text) ?? [];
+  return Number(number) * (unit === 'MB' ? 1e6 : 1e3);
+}
+
 test('a donor hides its address, chooses what it gives, and stops in every way; what it gave outlasts a reload', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(2_000)));
   const operator = await openOperator(server);
   const { context } = await openBrowser();
+  await context.addInitScript(fakeBattery);
   const page = await context.newPage();
   await page.goto(server.url);
   const press = (name: string | RegExp): Promise<void> => page.getByRole('button', { name, exact: true }).click();
@@ -133,7 +175,9 @@ test('a donor hides its address, chooses what it gives, and stops in every way; 
   await page.getByLabel('Hide my IP address from other donors').check();
   await press(/^Balanced/);
   await page.locator('output', { hasText: '60 %' }).waitFor();
-  await page.locator('details.limits summary').click();
+  await page.getByLabel('Only on mains power').check();
+  await page.getByText('Now on mains power.').waitFor();
+  await chooseName(page);
   await press('Donate this GPU');
   await untilState(page, 'computing');
   await openDonor(server.url);
@@ -145,6 +189,30 @@ test('a donor hides its address, chooses what it gives, and stops in every way; 
   await other.getByText('Another tab of this browser already donates this GPU.').waitFor();
   await other.close();
 
+  await plug(page, false);
+  await untilState(page, 'paused');
+  await page.getByText('This computer runs on its battery. Your GPU goes on by itself on mains power.').waitFor();
+  await plug(page, true);
+  await untilState(page, 'computing');
+  // Two megabytes more than today's are soon gone.
+  const cap = page.getByLabel('Upload, at most (MB a day)');
+  const [sent = ''] = /[\d.]+ [kM]B/.exec((await page.getByText(/^Today: .* sent/).textContent()) ?? '') ?? [];
+  await cap.fill(String(Math.ceil(bytesOf(sent) / 1e6) + 2));
+  await cap.blur();
+  await untilState(page, 'paused');
+  const used = (await page.getByText(/^Today’s upload is used up/).textContent()) ?? '';
+  const [, moved = '', most = ''] = /: (.*B) of (.*B)\./.exec(used) ?? [];
+  expect(bytesOf(moved) / bytesOf(most)).toBeGreaterThan(0.9);
+  expect(bytesOf(moved) / bytesOf(most)).toBeLessThan(1.1);
+  await cap.fill('');
+  await cap.blur();
+  await untilState(page, 'computing');
+
+  await page.reload();
+  await page.getByText('This tab was loaded anew while it donated').waitFor();
+  await untilState(page, 'computing');
+  await page.getByText('Leaderboard, and a name of your own').click();
+  await page.getByRole('row', { name: `1 ${HOSTILE_NAME} (you)` }).waitFor();
   await press('Snooze 15 minutes');
   await untilState(page, 'paused');
   await page.getByText('then it goes on by itself').waitFor();
@@ -159,7 +227,7 @@ test('a donor hides its address, chooses what it gives, and stops in every way; 
   await untilState(page, 'left');
 
   await page.reload();
-  await page.locator('details.credit summary').click();
+  await page.locator('details.credit > summary').click();
   await page.getByRole('row', { name: /gpt2-long [\d,]+ \d+(\.\d)? %/ }).waitFor();
   await page.locator('details.help summary').click();
   await page.locator('details.limits summary').click();
@@ -180,11 +248,16 @@ test('the server is killed and comes back: the tab goes on without a reload', as
   await first.kill();
   await donor.until('reconnecting');
   await donor.page.getByText('The server does not answer. This page keeps trying by itself.').waitFor();
+  // What is known of the run is what it was, and does not look like what it is.
+  await donor.page.getByRole('heading', { name: 'The run, as it was last seen' }).waitFor();
+  await donor.untilShows('Loss', /when last seen/);
+  await expectAccessible(donor.page);
   await operator.page.getByText('The connection is lost; this is how the run was last seen.').waitFor();
 
   const { dataDirectory, port } = first;
   const second = await startServer(runFile, { dataDirectory, port });
   await donor.until('computing');
+  await donor.page.getByText(/The server did not answer for .*; then this tab went on by itself/).waitFor();
   await operator.until(({ phase }) => phase === 'finished');
   expect(await donor.page.locator('body').getAttribute('data-same-page')).toBe('yes');
   await second.stop();

@@ -4,6 +4,7 @@ import { aboutSchema, publicSampleSchema } from '../swarm/about.ts';
 import { type Leaderboard, leaderboardSchema } from '../swarm/leaderboard.ts';
 import { OPERATED_STEPS, OperatedServer } from './operatedServer.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
+import { filesOfTar } from './tar.ts';
 
 let operated: OperatedServer;
 beforeEach(() => {
@@ -109,5 +110,15 @@ describe('[MB2] a page before it joins', () => {
     expect(first?.text).not.toBe('');
     expect(second).toEqual(first);
     expect(operated.data.store.samples('tiny')).toHaveLength(1);
+  });
+
+  it('gets the newest state in a file once it computes, and not before', async () => {
+    await operated.serve(null);
+    expect((await call('GET', '/api/checkpoint')).status).toBe(401);
+    const donor = new ScriptedDonor(operated.server.url);
+    await donor.hears('welcome');
+    const answer = await call('GET', '/api/checkpoint', undefined, donor.welcome.token);
+    const files = filesOfTar(Buffer.from(await answer.arrayBuffer()));
+    expect([...files.keys()].some((name) => name.endsWith('.safetensors'))).toBe(true);
   });
 });

@@ -12,6 +12,7 @@ import { type Access, isSameOrigin } from './access.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { memberId } from './memberStore.ts';
 import { perMinute, problem } from './operatorDesk.ts';
+import { sendExport } from './operatorExport.ts';
 import { PublicSamples } from './publicSample.ts';
 import type { ActiveRun } from './run.ts';
 import type { Store } from './store.ts';
@@ -20,6 +21,8 @@ const READS_PER_MINUTE = 120;
 /** Each may cost the processor some seconds, once a checkpoint. */
 const SAMPLES_PER_MINUTE = 12;
 const CHANGES_PER_MINUTE = 20;
+/** Each writes the whole model once. */
+const DOWNLOADS_PER_MINUTE = 3;
 
 const keySchema = z.string().regex(/^[\w-]{16,64}$/);
 const inviteQuery = z.object({ invite: z.string().max(200).optional() });
@@ -56,6 +59,12 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
   app.get('/api/sample', { ...perMinute(SAMPLES_PER_MINUTE), onRequest: guests }, async (_request, reply) => {
     const sample = await samples.newest();
     return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
+  });
+  // Whoever computes may read every part of the state anyway: this is the same, in one file.
+  app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async ({ headers }, reply) => {
+    const peer = run.donorOfToken((headers.authorization ?? '').replace(/^Bearer /, ''));
+    if (peer === null) return problem(reply, 401, 'this call needs the token of a donor');
+    return sendExport(reply, data, run.name, undefined);
   });
   app.get('/api/leaderboard', perMinute(READS_PER_MINUTE), async (request) => credit.board(memberOf(request)));
 

@@ -55,9 +55,9 @@ const TABLE: readonly Row[] = [
     types: [/^web\/src\/(gpu|net)\//],
   },
   { files: /^web\/src\/net\//, may: [/^web\/src\/net\//, /^swarm\//, /^simple-peer$/] },
-  { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, UI_LIBRARY] },
+  { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, /^zod$/, UI_LIBRARY] },
   { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
-  { files: /^web\/src\/donor\/(credit|preferences)\.ts$/, may: [/^zod$/] }, // what a browser kept
+  { files: /^web\/src\/donor\/(conditions|credit|preferences)\.ts$/, may: [/^zod$/] }, // what a browser kept
   { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//, /^web\/src\/net\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },

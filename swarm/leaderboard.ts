@@ -14,6 +14,9 @@ export const leaderboardSchema = z.object({
   /** The donor that asked, wherever it stands; null where it has no name. */
   mine: entrySchema.nullable(),
 });
+/** What `/api/name` answers; empty: none is chosen. */
+export const memberNameSchema = z.object({ name: z.string(), team: z.string() });
+
 export type Leaderboard = z.infer<typeof leaderboardSchema>;
 
 /** A donor with a name, and the tokens of committed steps that it carried. */

@@ -10,7 +10,7 @@ import { type Result, refusal, success } from './base.ts';
 export const LEAST_SPEED = 0.05;
 /** The least rate: a frame of 64 KiB then takes about six seconds. */
 export const LEAST_BYTES_PER_SECOND = 10_000;
-const LEAST_MEMORY_BYTES = 1_048_576;
+export const LEAST_MEMORY_BYTES = 1_048_576;
 
 export const limitsSchema = z.object({
   /** Share of the GPU's time, 1: all of it. */

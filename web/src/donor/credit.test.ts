@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { credited, creditOf, creditText, NO_CREDIT, share } from './credit.ts';
+import { credited, creditOf, creditText, lastDays, NO_CREDIT, share } from './credit.ts';
 
 const DAY = '2026-11-21';
 
@@ -31,6 +31,26 @@ test('nobody gave a run more than all it has: then the record is of an earlier o
   const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: DAY });
   expect(credited(one, { run: 'a', tokens: 10, runTokens: 105, day: DAY }).runs[0]?.tokens).toBe(10);
   expect(credited(one, { run: 'a', tokens: 10, runTokens: 110, day: DAY }).runs[0]?.tokens).toBe(110);
+});
+
+test('days add up over runs, and a chart has those without work too', () => {
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: '2026-11-30' });
+  const two = credited(one, { run: 'b', tokens: 7, runTokens: 400, day: '2026-11-30' });
+  const three = credited(two, { run: 'b', tokens: -9, runTokens: 400, day: '2026-12-02' });
+  expect(three.days).toEqual([
+    { day: '2026-11-30', tokens: 107 },
+    { day: '2026-12-02', tokens: 0 },
+  ]);
+  expect(lastDays(three.days, '2026-12-01', 3)).toEqual([
+    { day: '2026-11-29', tokens: 0 },
+    { day: '2026-11-30', tokens: 107 },
+    { day: '2026-12-01', tokens: 0 },
+  ]);
+});
+
+test('a record of version 1 is taken along', () => {
+  const kept = { run: 'a', tokens: 1, runTokens: 1, firstDay: DAY, lastDay: DAY };
+  expect(creditOf(JSON.stringify({ version: 1, runs: [kept] }))).toEqual({ version: 2, runs: [kept], days: [] });
 });
 
 test('what is no record is none', () => {

@@ -1,33 +1,39 @@
 /**
- * What this browser gave, run by run, kept on this computer alone. Pure. Only tokens that the server has counted, those
- * of committed steps, are in it; the server keeps no credit of a browser, so that this record is all there is.
+ * What this browser gave, run by run and day by day, kept on this computer alone. Pure. Only tokens that the server has
+ * counted, those of committed steps, are in it; the server knows credit of those alone who chose a name.
  */
 import { z } from 'zod';
 
-const creditSchema = z.object({
-  version: z.literal(1),
-  runs: z
-    .array(
-      z.object({
-        run: z.string().max(200),
-        tokens: z.number().min(0),
-        /** Tokens that the run had committed in all, as last seen. */
-        runTokens: z.number().min(0),
-        firstDay: z.iso.date(),
-        lastDay: z.iso.date(),
-      }),
-    )
-    .max(1_000),
-});
-export type Credit = z.infer<typeof creditSchema>;
+const runs = z
+  .array(
+    z.object({
+      run: z.string().max(200),
+      tokens: z.number().min(0),
+      /** Tokens that the run had committed in all, as last seen. */
+      runTokens: z.number().min(0),
+      firstDay: z.iso.date(),
+      lastDay: z.iso.date(),
+    }),
+  )
+  .max(1_000);
+const DAYS_KEPT = 400;
+const daySchema = z.object({ day: z.iso.date(), tokens: z.number().min(0) });
+export type Day = Readonly<z.infer<typeof daySchema>>;
 
-export const NO_CREDIT: Credit = { version: 1, runs: [] };
+const creditSchema = z.object({ version: z.literal(2), runs, days: z.array(daySchema).max(DAYS_KEPT) });
+export type Credit = z.infer<typeof creditSchema>;
+/** What a page of version 1 kept. */
+const earlierSchema = z
+  .object({ version: z.literal(1), runs })
+  .transform((kept): Credit => ({ version: 2, runs: kept.runs, days: [] }));
+
+export const NO_CREDIT: Credit = { version: 2, runs: [], days: [] };
 
 export const creditText = (credit: Credit): string => JSON.stringify(credit, null, 2);
 
 export function creditOf(text: string | null): Credit {
   try {
-    return creditSchema.parse(JSON.parse(text ?? ''));
+    return z.union([creditSchema, earlierSchema]).parse(JSON.parse(text ?? ''));
   } catch {
     return NO_CREDIT;
   }
@@ -47,7 +53,31 @@ export function credited(credit: Credit, { run, tokens, runTokens, day }: Earned
   const isSameRun = known !== undefined && known.tokens + tokens <= runTokens;
   const total = Math.max(0, (isSameRun ? known.tokens : 0) + tokens);
   const entry = { run, tokens: total, runTokens, firstDay: isSameRun ? known.firstDay : day, lastDay: day };
-  return { ...credit, runs: [...credit.runs.filter((other) => other !== known), entry] };
+  return {
+    ...credit,
+    runs: [...credit.runs.filter((other) => other !== known), entry],
+    days: onDay(credit.days, day, tokens),
+  };
+}
+
+/** In the order of the days; what a roll-back takes is taken from today. */
+function onDay(days: readonly Day[], day: string, tokens: number): Day[] {
+  const before = days.find((each) => each.day === day)?.tokens ?? 0;
+  const others = days.filter((each) => each.day !== day);
+  const all = [...others, { day, tokens: Math.max(0, before + tokens) }];
+  return all.toSorted((a, b) => (a.day < b.day ? -1 : 1)).slice(-DAYS_KEPT);
+}
+
+const DAY_MS = 86_400_000;
+
+/** So many days up to this one, oldest first, those without work too. */
+export function lastDays(days: readonly Day[], today: string, count: number): Day[] {
+  const given = new Map(days.map(({ day, tokens }) => [day, tokens]));
+  const end = Date.parse(`${today}T00:00:00Z`);
+  return Array.from({ length: count }, (_, at) => {
+    const day = new Date(end - (count - 1 - at) * DAY_MS).toISOString().slice(0, 10);
+    return { day, tokens: given.get(day) ?? 0 };
+  });
 }
 
 export function share({ tokens, runTokens }: { readonly tokens: number; readonly runTokens: number }): number | null {

@@ -1,14 +1,16 @@
 /** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
 import { useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
+import { saveBlob } from '../page/save.ts';
 import { type Credit, creditText, share } from './credit.ts';
+import { DaysChart } from './daysChart.tsx';
 
 interface CreditProps {
   readonly credit: Credit;
   readonly forget: () => void;
 }
 
-export function CreditCard({ credit, forget }: CreditProps) {
+export function CreditCard({ credit, forget, today }: CreditProps & { readonly today: string }) {
   if (credit.runs.length === 0) return null;
   const runs = credit.runs.toReversed();
   return (
@@ -40,6 +42,7 @@ export function CreditCard({ credit, forget }: CreditProps) {
           </tbody>
         </table>
       </div>
+      <DaysChart days={credit.days} today={today} />
       <p class="soft small">
         Counted by the server, and only steps that are committed. This record is kept in this browser and nowhere else;
         the share is of all the run's tokens when you were last here.
@@ -54,7 +57,10 @@ function Record({ credit, forget }: CreditProps) {
   if (!isAsking) {
     return (
       <div class="buttons">
-        <button type="button" onClick={() => download(credit)}>
+        <button
+          type="button"
+          onClick={() => saveBlob('shoal-credit.json', new Blob([creditText(credit)], { type: 'application/json' }))}
+        >
           Export
         </button>
         <button type="button" onClick={() => ask(true)}>
@@ -78,12 +84,4 @@ function Record({ credit, forget }: CreditProps) {
       </button>
     </div>
   );
-}
-
-function download(credit: Credit): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([creditText(credit)], { type: 'application/json' }));
-  link.download = 'shoal-credit.json';
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

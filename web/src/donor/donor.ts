@@ -3,7 +3,7 @@
  * them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import type { Limits } from '../../../swarm/limits.ts';
+import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
 import type { AdapterProfile, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
 import { DonorBridge } from '../gpu/bridge.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../gpu/protocol.ts';
@@ -12,10 +12,14 @@ import { Mesh } from '../net/mesh.ts';
 import { Signaling, type SignalingState } from '../net/signaling.ts';
 import { openWebSocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
+import { saveBlob } from '../page/save.ts';
+import type { Surroundings } from './conditions.ts';
+import { due } from './due.ts';
+import { slept } from './incidents.ts';
 import { donorKey } from './keeper.ts';
 import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
-import { type DonorEvent, type DonorState, due, isBarred, isMember, mayDonate } from './state.ts';
+import { type DonorEvent, type DonorState, isBarred, isMember, mayDonate } from './state.ts';
 
 const SOCKET_PATH = '/api/donor';
 /** How often links are asked whether they live. */
@@ -30,6 +34,8 @@ export class Donor implements DonorPage {
   #signaling: Signaling | null = null;
   #mesh: Mesh | null = null;
   #trouble: Trouble | null = null;
+  /** Bearer of this donor's calls, while it is one. */
+  #token: string | null = null;
 
   constructor(live: Live<DonorState, DonorEvent>, invite: string | null) {
     this.#live = live;
@@ -66,7 +72,16 @@ export class Donor implements DonorPage {
   /** Without finishing anything: the worker and with it all work on the GPU ends here and now. */
   pauseNow(): void {
     this.#stop();
-    this.#live.dispatch({ type: 'pausedAtOnce' });
+    const { rest } = this.#live.current;
+    this.#live.dispatch({ type: 'pausedAtOnce', rest: rest ?? { kind: 'button' } });
+  }
+
+  /** The newest saved state, for who helped to make it; what came of it, in a sentence. */
+  async download(): Promise<string> {
+    const response = await fetch('/api/checkpoint', { headers: { authorization: `Bearer ${this.#token}` } });
+    if (!response.ok) return `Refused by the server (${response.status}): try again in a minute.`;
+    saveBlob(`${this.#live.current.run?.name ?? 'model'}.tar`, await response.blob());
+    return 'Saved: a folder that Hugging Face’s transformers loads, in a tar file.';
   }
 
   prefer(preferences: Preferences): void {
@@ -74,15 +89,21 @@ export class Donor implements DonorPage {
     this.#obey();
   }
 
-  visible(isVisible: boolean): void {
-    this.#live.dispatch({ type: 'visibilityChanged', hidden: !isVisible });
+  see(surroundings: Surroundings): void {
+    this.#live.dispatch({ type: 'surroundingsSeen', surroundings });
     this.#obey();
+  }
+
+  /** Less of the GPU for a while, or all that the person gives again; the server sees it by the work's pace. */
+  ease(factor: number): void {
+    this.#live.dispatch({ type: 'eased', factor });
+    this.#tellWorker();
   }
 
   /** From now on; what concerns memory, from the next plan on. */
   limit(limits: Limits): void {
     this.#live.dispatch({ type: 'limited', limits });
-    this.#bridge?.limit(limits);
+    this.#tellWorker();
     this.#signaling?.send({ type: 'limits', limits });
   }
 
@@ -129,6 +150,7 @@ export class Donor implements DonorPage {
 
   showStatus(status: DonorStatus): void {
     this.#live.dispatch({ type: 'workerShowed', status });
+    this.#obey(); // its traffic may be the day's last
   }
 
   fail(reason: WorkerFailure, detail: string): void {
@@ -159,10 +181,19 @@ export class Donor implements DonorPage {
     this.sendServer({ type: event.what });
   }
 
-  /** Asks the server for what the page's own conditions want. */
+  /** Does what the page's own conditions want. */
   #obey(): void {
     const what = due(this.#live.current);
-    if (what !== null) this.#ask({ type: 'asked', what });
+    if (what === 'stop') {
+      this.#stop();
+      this.#live.dispatch({ type: 'pausedAtOnce', rest: this.#live.current.rest });
+    } else if (what === 'resume') this.ask(what);
+    else if (what === 'pause') this.#ask({ type: 'asked', what });
+  }
+
+  #tellWorker(): void {
+    const { limits, eased } = this.#live.current;
+    this.#bridge?.limit({ ...limits, speed: Math.max(LEAST_SPEED, limits.speed * eased) });
   }
 
   async #wakeAt(untilMs: number): Promise<void> {
@@ -212,9 +243,13 @@ export class Donor implements DonorPage {
   }
 
   async #pulse(bridge: DonorBridge): Promise<void> {
+    let atMs = Date.now();
     while (this.#bridge === bridge) {
       this.#mesh?.pulse();
       await this.#wait(PULSE_MS);
+      const incident = slept(atMs, Date.now());
+      if (incident) this.#live.dispatch({ type: 'befell', incident });
+      atMs = Date.now();
     }
   }
 
@@ -251,7 +286,10 @@ export class Donor implements DonorPage {
       this.#mesh?.changeOver();
       this.#showLinks(bridge);
     }
-    if (message.type === 'welcome') this.#openMesh(bridge, message.peer, message.iceServers);
+    if (message.type === 'welcome') {
+      this.#token = message.token;
+      this.#openMesh(bridge, message.peer, message.iceServers);
+    }
     this.#live.dispatch({ type: 'serverSaid', message });
     if (message.type !== 'snapshot') bridge.serverSaid(message);
     this.#obey();

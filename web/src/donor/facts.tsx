@@ -35,7 +35,7 @@ function facts({ host, minuteBytes, relayOnly }: FactsProps): readonly (readonly
     ['What others see', relayOnly ? RELAYED : DIRECT],
     [
       'What it never does',
-      'It installs nothing, reads no files, mines no coins, shows no ads, and never starts by itself: not now, not on your next visit.',
+      'It installs nothing, reads no files, mines no coins, shows no ads, and never starts by itself: not now, not on your next visit. Only a tab that is loaded anew while it donates goes on, and says so.',
     ],
     [
       'How to stop',

@@ -1,7 +1,9 @@
 /** Whether this browser's GPU can take part, why not, and what to do about it. */
+import type { ComponentProps } from 'preact';
 import { adapterText, bytesText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { type BrowserName, GPU_ADVICE, type GpuSight, type Machine } from './machine.ts';
+import { TrialPart } from './trialCard.tsx';
 
 const WHY: Readonly<Record<Extract<GpuSight, { kind: 'missing' }>['why'], string>> = {
   insecure: 'A browser gives its GPU only to secure addresses: https, or localhost.',
@@ -9,7 +11,11 @@ const WHY: Readonly<Record<Extract<GpuSight, { kind: 'missing' }>['why'], string
   noAdapter: 'The browser has WebGPU, but gives this page no GPU: acceleration is off, or the driver is blocked.',
 };
 
-export function GpuCard({ machine }: { machine: Machine }) {
+interface GpuProps extends ComponentProps<typeof TrialPart> {
+  readonly machine: Machine;
+}
+
+export function GpuCard({ machine, ...trial }: GpuProps) {
   const { gpu } = machine;
   return (
     <section class="card" aria-labelledby="gpu">
@@ -26,15 +32,14 @@ export function GpuCard({ machine }: { machine: Machine }) {
             <span class="soft"> · buffers of up to {bytesText(gpu.maxBufferBytes)}</span>
           </p>
           {gpu.adapter.software && <SoftwareNotice />}
-          <p class="soft small">
-            After the click it computes for some seconds to prove that its results are right, and to measure its speed.
-          </p>
+          <TrialPart {...trial} />
         </>
       )}
       {gpu.kind === 'missing' && (
         <>
           <p>{WHY[gpu.why]}</p>
           {gpu.why !== 'insecure' && <Advice browser={machine.browser} />}
+          <p class="soft small">So there is nothing here whose speed could be tested.</p>
         </>
       )}
       {gpu.kind === 'unknown' && <p class="soft">Asking the browser.</p>}

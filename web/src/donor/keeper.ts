@@ -2,6 +2,8 @@
  * What this browser keeps for the next visit: settings, credit, and how much traffic there was. The credit is read anew
  * before it is added to, because another tab may have written meanwhile.
  */
+
+import { type DayTraffic, dayOf, dayTrafficOf, NO_TRAFFIC } from './conditions.ts';
 import { type Credit, credited, creditOf, creditText, NO_CREDIT } from './credit.ts';
 import { type Settings, settingsOf, settingsText } from './preferences.ts';
 import { contributedTokens, type DonorState } from './state.ts';
@@ -10,6 +12,7 @@ const SETTINGS = 'shoal.settings';
 const CREDIT = 'shoal.credit';
 const TRAFFIC = 'shoal.minuteBytes';
 const KEY = 'shoal.key';
+const TODAY = 'shoal.today';
 
 function read(key: string): string | null {
   try {
@@ -32,6 +35,7 @@ function write(key: string, value: string | null): void {
  * A random name of this browser, by which the server finds what it measured on its last visit. It says nothing of the
  * person, goes to this server alone, and is forgotten with the rest of what the browser keeps; null: it keeps nothing.
  */
+export const knownKey = (): string | null => read(KEY);
 export function donorKey(): string | null {
   if (read(KEY) === null) write(KEY, crypto.randomUUID());
   return read(KEY);
@@ -40,13 +44,17 @@ export function donorKey(): string | null {
 export class Keeper {
   readonly settings: Settings = settingsOf(read(SETTINGS));
   readonly #onCredit: (credit: Credit) => void;
+  readonly #onToday: (today: DayTraffic) => void;
+  /** As it was last written. */
+  #today: DayTraffic = NO_TRAFFIC;
   #visit = 0;
   /** Of this visit, in the record already. */
   #countedTokens = 0;
   #runTokens = 0;
 
-  constructor(onCredit: (credit: Credit) => void) {
+  constructor(onCredit: (credit: Credit) => void, onToday: (today: DayTraffic) => void) {
     this.#onCredit = onCredit;
+    this.#onToday = onToday;
   }
 
   get credit(): Credit {
@@ -66,11 +74,28 @@ export class Keeper {
     }
     if (minuteBytes !== before.minuteBytes && minuteBytes !== null) write(TRAFFIC, String(Math.round(minuteBytes)));
     this.#count(after);
+    if (after.today !== before.today && after.today.day !== '') this.#keepToday(after.today);
   }
 
   forgetCredit(): void {
     write(CREDIT, null);
     this.#onCredit(NO_CREDIT);
+  }
+
+  /** Another tab may have written meanwhile: what is new here is added to what stands there. */
+  #keepToday(today: DayTraffic): void {
+    const isSameDay = today.day === this.#today.day;
+    const stored = dayTrafficOf(read(TODAY), today.day);
+    const added = (part: 'sentBytes' | 'receivedBytes'): number =>
+      Math.max(0, today[part] - (isSameDay ? this.#today[part] : 0));
+    this.#today = {
+      day: today.day,
+      sentBytes: stored.sentBytes + added('sentBytes'),
+      receivedBytes: stored.receivedBytes + added('receivedBytes'),
+    };
+    write(TODAY, JSON.stringify(this.#today));
+    const { sentBytes, receivedBytes } = this.#today;
+    if (sentBytes !== today.sentBytes || receivedBytes !== today.receivedBytes) this.#onToday(this.#today);
   }
 
   #count(state: DonorState): void {
@@ -87,7 +112,7 @@ export class Keeper {
     if (tokens === 0 && (all === 0 || runTokens === this.#runTokens)) return;
     this.#countedTokens = all;
     this.#runTokens = runTokens;
-    const day = new Date().toISOString().slice(0, 10);
+    const day = dayOf(new Date());
     const credit = credited(this.credit, { run: run.name, tokens, runTokens, day });
     write(CREDIT, creditText(credit));
     this.#onCredit(credit);

@@ -1,14 +1,19 @@
 /**
  * The donor's limits and preferences as controls: presets and a slider for the GPU's share, numbers for memory and
- * traffic, switches for this tab. Live, but for what the summary of each says.
+ * traffic, when it may compute, switches for this tab. Live, but for what the words beside each say.
  */
-import { LEAST_SPEED, type Limits, limitsSchema } from '../../../swarm/limits.ts';
+import {
+  LEAST_BYTES_PER_SECOND,
+  LEAST_MEMORY_BYTES,
+  LEAST_SPEED,
+  type Limits,
+  limitsSchema,
+} from '../../../swarm/limits.ts';
 import { percentText } from '../page/format.ts';
-import { PRESETS, type Preferences } from './preferences.ts';
+import { ConditionsForm, DayCaps } from './conditionsForm.tsx';
+import { Amount, MEBIBYTE, MEGABYTE, Switch } from './fields.tsx';
+import { PRESETS, type Preferences, preferencesOf } from './preferences.ts';
 import type { DonorState } from './state.ts';
-
-const MEBIBYTE = 2 ** 20;
-const MEGABYTE = 1e6;
 
 interface LimitsFormProps {
   readonly state: DonorState;
@@ -17,12 +22,15 @@ interface LimitsFormProps {
 }
 
 export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) {
-  const { limits, preferences, machine } = state;
+  const { limits, preferences } = state;
   const change = (part: Partial<Limits>): void => {
     const parsed = limitsSchema.safeParse({ ...limits, ...part });
     if (parsed.success) onLimits(parsed.data); // what is no limit changes nothing
   };
-  const prefer = (part: Partial<Preferences>): void => onPreferences({ ...preferences, ...part });
+  const prefer = (part: Partial<Preferences>): void => {
+    const wanted = preferencesOf({ ...preferences, ...part });
+    if (wanted) onPreferences(wanted);
+  };
   return (
     <details class="card limits">
       <summary>Limits: what you give</summary>
@@ -31,6 +39,7 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         id="memory"
         name="GPU memory, at most (MiB)"
         unit={MEBIBYTE}
+        least={LEAST_MEMORY_BYTES}
         value={limits.memoryBytes}
         onChange={(memoryBytes) => change({ memoryBytes })}
       />
@@ -38,6 +47,7 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         id="upload"
         name="Upload, at most (MB a second)"
         unit={MEGABYTE}
+        least={LEAST_BYTES_PER_SECOND}
         value={limits.uploadBytesPerSecond}
         onChange={(uploadBytesPerSecond) => change({ uploadBytesPerSecond })}
       />
@@ -45,19 +55,23 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         id="download"
         name="Download, at most (MB a second)"
         unit={MEGABYTE}
+        least={LEAST_BYTES_PER_SECOND}
         value={limits.downloadBytesPerSecond}
         onChange={(downloadBytesPerSecond) => change({ downloadBytesPerSecond })}
       />
+      <DayCaps state={state} prefer={prefer} />
       <p class="soft small">An empty field means no limit. A new memory limit counts when this GPU next joins.</p>
+      <ConditionsForm state={state} prefer={prefer} />
+      <h3>This tab</h3>
       <Switch
-        name="Only while this tab is on screen"
-        note="Pauses when you look at something else, and goes on when you come back."
-        value={preferences.onlyVisible}
-        onChange={(onlyVisible) => prefer({ onlyVisible })}
+        name="Make way for this computer’s own picture"
+        note="Takes less of the GPU while the frames of this page come late, and more again when they do not. Only while the tab is on screen: a hidden one has no frames."
+        value={preferences.smooth}
+        onChange={(smooth) => prefer({ smooth })}
       />
       <Switch
         name="Keep this device awake while it computes"
-        note="Asks the browser for a wake lock; the screen stays on."
+        note="Asks the browser for a wake lock, but never on battery; the screen stays on."
         value={preferences.keepAwake}
         onChange={(keepAwake) => prefer({ keepAwake })}
       />
@@ -67,14 +81,6 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         value={preferences.relayOnly}
         onChange={(relayOnly) => prefer({ relayOnly })}
       />
-      {machine.isPhone && (
-        <Switch
-          name="Compute on this phone"
-          note="Off by default: it gets hot, and the battery drains within hours."
-          value={preferences.phone}
-          onChange={(phone) => prefer({ phone })}
-        />
-      )}
     </details>
   );
 }
@@ -116,52 +122,5 @@ function Speed({ state, onChange }: { state: DonorState; onChange: (speed: numbe
           : 'While it computes, this is where the measured share stands.'}
       </p>
     </>
-  );
-}
-
-interface AmountProps {
-  readonly id: string;
-  readonly name: string;
-  /** Bytes of one. */
-  readonly unit: number;
-  readonly value: number | null;
-  readonly onChange: (bytes: number | null) => void;
-}
-
-function Amount({ id, name, unit, value, onChange }: AmountProps) {
-  return (
-    <div class="limit">
-      <label for={id}>{name}</label>
-      <input
-        id={id}
-        type="number"
-        min={0}
-        step="any"
-        placeholder="no limit"
-        value={value === null ? '' : value / unit}
-        onChange={({ currentTarget }) =>
-          onChange(currentTarget.value === '' ? null : currentTarget.valueAsNumber * unit)
-        }
-      />
-    </div>
-  );
-}
-
-interface SwitchProps {
-  readonly name: string;
-  readonly note: string;
-  readonly value: boolean;
-  readonly onChange: (value: boolean) => void;
-}
-
-function Switch({ name, note, value, onChange }: SwitchProps) {
-  return (
-    <label class="switch">
-      <input type="checkbox" checked={value} onChange={({ currentTarget }) => onChange(currentTarget.checked)} />
-      <span>
-        {name}
-        <span class="note">{note}</span>
-      </span>
-    </label>
   );
 }

@@ -3,12 +3,18 @@ import { render } from 'preact';
 import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
 import { Live } from '../page/live.ts';
 import { Donor } from './donor.ts';
+import { FrameWatch } from './frameGuard.ts';
+import { recovered, reloaded } from './incidents.ts';
 import { Keeper } from './keeper.ts';
 import { logged } from './log.ts';
 import { seeMachine } from './machine.ts';
+import { markDonating, wasDonating } from './reload.ts';
+import { askAbout } from './runCard.tsx';
+import { SpeedTest } from './speedTest.ts';
 import { type DonorEvent, type DonorState, type FailureReason, INITIAL_STATE, mayDonate, nextState } from './state.ts';
+import { Watcher } from './surroundings.ts';
 import { Tabs } from './tabs.ts';
-import { DonorView } from './view.tsx';
+import { type DonorActions, DonorView, type PageActions } from './view.tsx';
 import { WakeLock } from './wakeLock.ts';
 
 /** What is missing here whatever a person clicks. */
@@ -33,17 +39,25 @@ function mark({ phase, me }: DonorState): void {
   else delete dataset.reason;
 }
 
-const next = (state: DonorState, event: DonorEvent): DonorState => logged(state, nextState(state, event), Date.now());
+const next = (state: DonorState, event: DonorEvent): DonorState => {
+  const atMs = Date.now();
+  return logged(state, recovered(state, nextState(state, event), atMs), atMs);
+};
 
 /** What a person has just done or waits for. */
 const isUrgent = (before: DonorState, after: DonorState): boolean =>
-  (['phase', 'pending', 'rest', 'limits', 'preferences', 'machine', 'otherTabs'] as const).some(
+  (['phase', 'pending', 'rest', 'limits', 'preferences', 'machine', 'otherTabs', 'trial'] as const).some(
     (part) => before[part] !== after[part],
   );
 
 const live = new Live(INITIAL_STATE, next, isUrgent);
 const donor = new Donor(live, invite);
-const keeper = new Keeper((credit) => live.dispatch({ type: 'creditRead', credit }));
+const keeper = new Keeper(
+  (credit) => live.dispatch({ type: 'creditRead', credit }),
+  (today) => live.dispatch({ type: 'dayCounted', today }),
+);
+const speedTest = new SpeedTest((trial) => live.dispatch({ type: 'tried', trial }));
+const frames = new FrameWatch((factor) => donor.ease(factor));
 const wakeLock = new WakeLock();
 
 const { limits, preferences } = keeper.settings;
@@ -52,7 +66,6 @@ live.dispatch({ type: 'limited', limits: linked === NO_LIMITS ? limits : linked 
 live.dispatch({ type: 'preferred', preferences });
 live.dispatch({ type: 'creditRead', credit: keeper.credit });
 if (keeper.minuteBytes !== null) live.dispatch({ type: 'trafficRead', minuteBytes: keeper.minuteBytes });
-live.dispatch({ type: 'visibilityChanged', hidden: document.visibilityState === 'hidden' });
 const reason = missing();
 if (reason) live.dispatch({ type: 'failed', reason, detail: '' });
 void seeMachine(navigator, isSecureContext).then((machine) => live.dispatch({ type: 'machineSeen', machine }));
@@ -66,19 +79,55 @@ live.shown.subscribe((state) => {
   keeper.see(before, state);
   before = state;
   tabs?.donate(!mayDonate(state));
-  const isAtWork = state.phase.kind === 'joined' || state.phase.kind === 'computing';
-  wakeLock.want(state.preferences.keepAwake && isAtWork);
+  const { preferences, surroundings, phase } = state;
+  const isAtWork = phase.kind === 'joined' || phase.kind === 'computing';
+  wakeLock.want(preferences.keepAwake && isAtWork && surroundings.power !== 'battery');
+  // Nobody looks at a page that a program drives.
+  frames.watch(preferences.smooth && phase.kind === 'computing' && !navigator.webdriver);
 });
+const watcher = new Watcher((surroundings) => donor.see(surroundings));
 document.addEventListener('visibilitychange', () => {
-  const isVisible = document.visibilityState === 'visible';
-  donor.visible(isVisible);
-  if (!isVisible) return;
+  frames.away();
+  if (document.visibilityState !== 'visible') return;
   void wakeLock.renew();
   void tabs?.count();
 });
 
+const actions: DonorActions = {
+  donate: () => {
+    speedTest.close();
+    donor.donate();
+  },
+  ask: (what) => donor.ask(what),
+  pauseNow: () => donor.pauseNow(),
+  snooze: (milliseconds) => donor.snooze(milliseconds),
+  leaveNow: () => donor.leaveNow(),
+  limit: (chosen) => donor.limit(chosen),
+  prefer: (chosen) => {
+    if (chosen.onlyIdle) void watcher.watchPerson();
+    donor.prefer(chosen);
+  },
+  download: () => donor.download(),
+};
+const page: PageActions = {
+  forgetCredit: () => keeper.forgetCredit(),
+  trySpeed: () => void speedTest.run(askAbout(invite), live.current.limits),
+  stopTrial: () => speedTest.stop(),
+};
+
 function Page() {
-  return <DonorView state={live.shown.value} actions={donor} forgetCredit={() => keeper.forgetCredit()} />;
+  return <DonorView state={live.shown.value} actions={actions} page={page} invite={invite} />;
 }
 
 render(<Page />, document.body.querySelector('#page') ?? document.body);
+
+// A reload, or the way back to this page, is no new visit: what was consented to goes on, and the page says so.
+addEventListener('pagehide', () => {
+  const { rest } = live.current;
+  markDonating(!mayDonate(live.current) && rest === null ? Date.now() : null);
+});
+if (wasDonating(Date.now()) && mayDonate(live.current)) {
+  donor.donate();
+  live.dispatch({ type: 'befell', incident: reloaded(Date.now()) });
+}
+if (live.current.preferences.onlyIdle) void watcher.watchPerson();

@@ -5,6 +5,15 @@
 import { z } from 'zod';
 import { type Limits, limitsSchema, NO_LIMITS } from '../../../swarm/limits.ts';
 
+/** Minutes since midnight, by this computer's clock; an end before its start is on the next day. */
+const hoursSchema = z.object({ from: z.int().min(0).max(1_439), to: z.int().min(0).max(1_439) });
+export type Hours = Readonly<z.infer<typeof hoursSchema>>;
+
+/** Below it a single step may not fit. */
+export const LEAST_DAY_BYTES = 1_000_000;
+const dayBytes = z.number().min(LEAST_DAY_BYTES).nullable().default(null);
+
+// What came after the first version has a default: what was kept before it is read still.
 const preferencesSchema = z.object({
   /** Rest while the tab is not on screen. */
   onlyVisible: z.boolean(),
@@ -14,6 +23,16 @@ const preferencesSchema = z.object({
   relayOnly: z.boolean(),
   /** Phones do not compute unless this is set. */
   phone: z.boolean(),
+  /** Rest while the computer runs on its battery. */
+  onlyMains: z.boolean().default(false),
+  /** Rest while the person uses the computer. */
+  onlyIdle: z.boolean().default(false),
+  /** Compute between these hours alone. */
+  hours: hoursSchema.nullable().default(null),
+  uploadBytesPerDay: dayBytes,
+  downloadBytesPerDay: dayBytes,
+  /** Take less of the GPU while this page's own frames come late. */
+  smooth: z.boolean().default(true),
 });
 export type Preferences = Readonly<z.infer<typeof preferencesSchema>>;
 
@@ -22,6 +41,12 @@ export const DEFAULT_PREFERENCES: Preferences = {
   keepAwake: false,
   relayOnly: false,
   phone: false,
+  onlyMains: false,
+  onlyIdle: false,
+  hours: null,
+  uploadBytesPerDay: null,
+  downloadBytesPerDay: null,
+  smooth: true,
 };
 
 /** Shares of the GPU's time with a name. */
@@ -36,6 +61,8 @@ export interface Settings {
   readonly limits: Limits;
   readonly preferences: Preferences;
 }
+
+export const preferencesOf = (wanted: unknown): Preferences | null => preferencesSchema.safeParse(wanted).data ?? null;
 
 export const settingsText = (settings: Settings): string => JSON.stringify(settings);
 

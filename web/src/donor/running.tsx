@@ -11,6 +11,7 @@ import {
   NOTHING,
   percentText,
   rateText,
+  timeText,
   trafficText,
 } from '../page/format.ts';
 import { Chip, Stat, StepProgress } from '../page/parts.tsx';
@@ -28,16 +29,28 @@ interface RunningProps {
 }
 
 export function Running({ state, actions }: RunningProps) {
-  const { snapshot, adapter, run, status } = state;
+  const { snapshot, adapter, run, status, incident, eased } = state;
   const { tone, glyph, word, sentence } = headlineOf(state);
   const isAtWork = state.phase.kind === 'computing' && partOf(state).length > 0;
   return (
-    <section class="card live" aria-labelledby="state">
+    <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
       <div class="live-head">
         <h1 id="state">{run ? run.name : 'Your GPU in the swarm'}</h1>
         <Chip tone={tone} glyph={glyph} word={word} announced />
       </div>
       <p class="sentence">{sentence}</p>
+      {incident && (
+        <p class="soft small incident">
+          {timeText(incident.atMs)}: {incident.text}
+        </p>
+      )}
+      {eased < 1 && isAtWork && (
+        <p class="notice">
+          <span aria-hidden="true">▲ </span>
+          This computer’s own picture stutters, so this tab takes {percentText(eased)} of what you give. It takes more
+          again when the picture is smooth; “Make way” under Limits is the switch.
+        </p>
+      )}
       <StepProgress
         done={snapshot?.committedSteps ?? null}
         steps={snapshot?.steps ?? run?.steps ?? 0}
@@ -48,7 +61,7 @@ export function Running({ state, actions }: RunningProps) {
       <OwnNumbers state={state} />
       {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
       {isAtWork && <Ways state={state} />}
-      <h2>The run</h2>
+      <h2>The run{isStale(state) && ', as it was last seen'}</h2>
       <RunNumbers state={state} />
       <p class="soft small adapter">
         {adapter ? `Your GPU: ${adapterText(adapter)}` : 'Asking the browser for a GPU.'}
@@ -57,6 +70,10 @@ export function Running({ state, actions }: RunningProps) {
     </section>
   );
 }
+
+/** Nothing comes from the server: what is shown of the run is what was last seen. */
+const isStale = ({ phase, snapshot }: DonorState): boolean =>
+  snapshot !== null && (phase.kind === 'reconnecting' || (phase.kind === 'paused' && !phase.connected));
 
 /** The stages of the plan that is being prepared or done; the worker knows them a moment before the snapshot does. */
 function partOf(state: DonorState): DonorStatus['stages'] {
@@ -116,9 +133,17 @@ function RunNumbers({ state }: { state: DonorState }) {
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
   return (
     <dl class="stats four">
-      <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note="of the newest step" />
+      <Stat
+        label="Loss"
+        value={lossText(snapshot?.loss ?? null)}
+        note={isStale(state) ? 'when last seen' : 'of the newest step'}
+      />
       <Stat label="Held-out loss" value={lossText(snapshot?.evaluationLoss ?? null)} note="on unseen text" />
-      <Stat label="The swarm's speed" value={rateText(snapshot?.tokensPerSecond ?? null)} note="tokens a second" />
+      <Stat
+        label="The swarm's speed"
+        value={rateText(isStale(state) ? null : (snapshot?.tokensPerSecond ?? null))}
+        note="tokens a second"
+      />
       <Stat
         label="You contributed"
         value={countText(tokens)}

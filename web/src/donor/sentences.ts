@@ -2,7 +2,8 @@
 import { assertNever } from '../../../swarm/base.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
-import { timeText } from '../page/format.ts';
+import { timeText, trafficText } from '../page/format.ts';
+import { AWAY_MINUTES, type Condition, clockText } from './conditions.ts';
 import { type DonorState, type FailureReason, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
@@ -128,17 +129,44 @@ function computingSentence(state: DonorState): string {
 }
 
 function pausedHeadline(state: DonorState, isConnected: boolean): Headline {
-  if (!isConnected) {
-    return headline('calm', '◐', 'Paused', 'Stopped at once: nothing computes here, and nothing is connected.');
-  }
   const { rest } = state;
   if (rest?.kind === 'snooze') {
     const until = `Your GPU rests until ${timeText(rest.untilMs)}, then it goes on by itself.`;
     return headline('calm', '◐', 'Snoozing', until);
   }
-  return restReason(state) === 'hidden'
-    ? headline('calm', '◐', 'Paused', 'This tab is not on screen. It goes on by itself when it is.')
-    : headline('calm', '◐', 'Paused', 'Your GPU rests until you resume.');
+  const reason = restReason(state);
+  if (reason !== null && reason !== 'button' && reason !== 'snooze') {
+    return headline('calm', '◐', 'Resting', conditionSentence(state, reason));
+  }
+  if (!isConnected) {
+    return headline('calm', '◐', 'Paused', 'Stopped at once: nothing computes here, and nothing is connected.');
+  }
+  return headline('calm', '◐', 'Paused', 'Your GPU rests until you resume.');
+}
+
+function conditionSentence(state: DonorState, condition: Condition): string {
+  const { preferences, surroundings, today } = state;
+  const { hours, uploadBytesPerDay, downloadBytesPerDay } = preferences;
+  switch (condition) {
+    case 'hours':
+      return hours
+        ? `It is outside the hours that you chose. Your GPU goes on by itself at ${clockText(hours.from)}.`
+        : 'It is outside the hours that you chose.';
+    case 'battery':
+      return 'This computer runs on its battery. Your GPU goes on by itself on mains power.';
+    case 'person':
+      return surroundings.personSeenBy === 'system'
+        ? `You use this computer. Your GPU goes on by itself ${AWAY_MINUTES} minutes after you have left it.`
+        : `You use this tab. Your GPU goes on by itself ${AWAY_MINUTES} minutes after you have left it alone.`;
+    case 'hidden':
+      return 'This tab is not on screen. Your GPU goes on by itself when it is.';
+    case 'upload':
+      return `Today’s upload is used up: ${trafficText(today.sentBytes)} of ${trafficText(uploadBytesPerDay ?? 0)}. Your GPU goes on by itself after midnight.`;
+    case 'download':
+      return `Today’s download is used up: ${trafficText(today.receivedBytes)} of ${trafficText(downloadBytesPerDay ?? 0)}. Your GPU goes on by itself after midnight.`;
+    default:
+      return assertNever(condition);
+  }
 }
 
 const STARTING = {

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { REFUSAL_REASONS, type ServerMessage, type Snapshot } from '../../../swarm/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
+import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
+import { due } from './due.ts';
 import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { failureText, headlineOf } from './sentences.ts';
 import {
@@ -9,7 +11,6 @@ import {
   type DonorEvent,
   type DonorPhase,
   type DonorState,
-  due,
   INITIAL_STATE,
   isBarred,
   isMember,
@@ -156,11 +157,14 @@ describe('a donor’s state', () => {
 });
 
 const ONLY_VISIBLE: DonorEvent = { type: 'preferred', preferences: { ...DEFAULT_PREFERENCES, onlyVisible: true } };
-const seen = (isVisible: boolean): DonorEvent => ({ type: 'visibilityChanged', hidden: !isVisible });
+const seen = (isVisible: boolean): DonorEvent => ({
+  type: 'surroundingsSeen',
+  surroundings: { ...UNKNOWN_SURROUNDINGS, hidden: !isVisible },
+});
 /** What the page asks when it obeys its conditions. */
 const obeyed = (state: DonorState): DonorState => {
   const what = due(state);
-  return what ? nextState(state, { type: 'asked', what }) : state;
+  return what === 'pause' || what === 'resume' ? nextState(state, { type: 'asked', what }) : state;
 };
 
 describe('what stops a donor', () => {
@@ -175,7 +179,7 @@ describe('what stops a donor', () => {
   });
 
   test('pausing at once ends the connection too; to resume is to start, and what was given stays given', () => {
-    const stopped = reached(...AT_WORK, snapshot({ tokens: 40 }), { type: 'pausedAtOnce' });
+    const stopped = reached(...AT_WORK, snapshot({ tokens: 40 }), { type: 'pausedAtOnce', rest: { kind: 'button' } });
     expect([stopped.phase, stopped.pending, isMember(stopped)]).toEqual([
       { kind: 'paused', connected: false },
       null,

@@ -14,10 +14,22 @@ import type {
 } from '../../../swarm/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
+import {
+  type Condition,
+  counted,
+  type DayTraffic,
+  type Moved,
+  NO_TRAFFIC,
+  type Surroundings,
+  UNKNOWN_SURROUNDINGS,
+  unmet,
+} from './conditions.ts';
 import { type Credit, NO_CREDIT } from './credit.ts';
+import type { Incident, Trouble } from './incidents.ts';
 import type { LogEntry } from './log.ts';
 import { type Machine, UNKNOWN_MACHINE } from './machine.ts';
 import { DEFAULT_PREFERENCES, type Preferences } from './preferences.ts';
+import { NO_TRIAL, type Trial } from './trial.ts';
 
 export type FailureReason =
   | 'insecure'
@@ -55,8 +67,18 @@ export interface DonorState {
   readonly pending: 'pause' | 'resume' | 'leave' | null;
   /** Kept over a lost connection: a person who paused stays paused. */
   readonly rest: Rest | null;
-  /** The tab is not on screen. */
-  readonly hidden: boolean;
+  readonly surroundings: Surroundings;
+  /** Moved today, by all visits of this browser. */
+  readonly today: DayTraffic;
+  /** Of it, what the worker that there is had moved when it last said so. */
+  readonly moved: Moved | null;
+  /** Of what the person gives, while this computer's own frames come late. */
+  readonly eased: number;
+  /** What befell this tab last, and that it went on. */
+  readonly incident: Incident | null;
+  readonly trouble: Trouble | null;
+  /** The speed test. */
+  readonly trial: Trial;
   readonly adapter: AdapterProfile | null;
   readonly me: PeerId | null;
   readonly run: { readonly name: string; readonly steps: number; readonly stepTokens: number } | null;
@@ -94,13 +116,18 @@ export type DonorEvent =
   | { readonly type: 'limited'; readonly limits: Limits }
   | { readonly type: 'preferred'; readonly preferences: Preferences }
   | { readonly type: 'machineSeen'; readonly machine: Machine }
-  | { readonly type: 'visibilityChanged'; readonly hidden: boolean }
+  | { readonly type: 'surroundingsSeen'; readonly surroundings: Surroundings }
+  | { readonly type: 'dayCounted'; readonly today: DayTraffic }
+  | { readonly type: 'eased'; readonly factor: number }
+  | { readonly type: 'befell'; readonly incident: Incident }
+  | { readonly type: 'tried'; readonly trial: Trial }
   | { readonly type: 'otherTabsSeen'; readonly count: number }
   | { readonly type: 'creditRead'; readonly credit: Credit }
   | { readonly type: 'trafficRead'; readonly minuteBytes: number }
   /** Without `rest` nobody pressed a button: the page's own conditions ask. */
   | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave'; readonly rest?: Rest }
-  | { readonly type: 'pausedAtOnce' }
+  /** rest: whose wish it was; null: a condition's, which ends some day. */
+  | { readonly type: 'pausedAtOnce'; readonly rest: Rest | null }
   | { readonly type: 'resumedAfresh' }
   | { readonly type: 'leftUnconfirmed' };
 
@@ -108,7 +135,13 @@ export const INITIAL_STATE: DonorState = {
   phase: { kind: 'idle' },
   pending: null,
   rest: null,
-  hidden: false,
+  surroundings: UNKNOWN_SURROUNDINGS,
+  today: NO_TRAFFIC,
+  moved: null,
+  eased: 1,
+  incident: null,
+  trouble: null,
+  trial: NO_TRIAL,
   adapter: null,
   me: null,
   run: null,
@@ -149,18 +182,8 @@ export function isMember({ phase }: DonorState): boolean {
 }
 
 /** Why the GPU is to rest, the person's wish first. */
-export function restReason({ rest, hidden, preferences }: DonorState): Rest['kind'] | 'hidden' | null {
-  return rest?.kind ?? (hidden && preferences.onlyVisible ? 'hidden' : null);
-}
-
-/** What the server must be asked for, so that what is wanted becomes true. */
-export function due(state: DonorState): 'pause' | 'resume' | null {
-  const { phase, pending } = state;
-  if (!isMember(state) || pending === 'leave' || (phase.kind === 'spare' && phase.finished)) return null;
-  const isResting = pending === 'pause' || (phase.kind === 'paused' && pending !== 'resume');
-  const wantsRest = restReason(state) !== null;
-  if (wantsRest === isResting) return null;
-  return wantsRest ? 'pause' : 'resume';
+export function restReason({ rest, preferences, surroundings, today }: DonorState): Rest['kind'] | Condition | null {
+  return rest?.kind ?? unmet(preferences, surroundings, today);
 }
 
 export function nextState(state: DonorState, event: DonorEvent): DonorState {
@@ -172,6 +195,7 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return {
         ...state,
         adapter: event.adapter,
+        moved: null,
         phase: isFirst ? { kind: 'starting', waitsFor: 'server' } : state.phase,
       };
     }
@@ -195,8 +219,16 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return { ...state, preferences: event.preferences };
     case 'machineSeen':
       return { ...state, machine: event.machine };
-    case 'visibilityChanged':
-      return { ...state, hidden: event.hidden };
+    case 'surroundingsSeen':
+      return afterLook(state, event.surroundings);
+    case 'dayCounted':
+      return { ...state, today: event.today };
+    case 'eased':
+      return { ...state, eased: event.factor };
+    case 'befell':
+      return { ...state, incident: event.incident };
+    case 'tried':
+      return { ...state, trial: event.trial };
     case 'otherTabsSeen':
       return { ...state, otherTabs: event.count };
     case 'creditRead':
@@ -212,7 +244,7 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
         ...state,
         phase: { kind: 'paused', connected: false },
         pending: null,
-        rest: state.rest ?? { kind: 'button' },
+        rest: event.rest,
         status: null,
         links: [],
       };
@@ -227,23 +259,34 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
 
 /** A new visit: what the page knows stays, what the last visit was goes. */
 function begun(state: DonorState): DonorState {
-  const { limits, preferences, hidden, machine, otherTabs, credit, log, minuteBytes, visit } = state;
-  const kept = { limits, preferences, hidden, machine, otherTabs, credit, log, minuteBytes };
+  const { limits, preferences, surroundings, today, machine, otherTabs, credit, log, minuteBytes, visit } = state;
+  const kept = { limits, preferences, surroundings, today, machine, otherTabs, credit, log, minuteBytes };
   return { ...INITIAL_STATE, ...kept, visit: visit + 1, phase: { kind: 'starting', waitsFor: 'gpu' } };
+}
+
+/** A new day has its traffic before it. */
+function afterLook(state: DonorState, surroundings: Surroundings): DonorState {
+  const { day } = surroundings;
+  return { ...state, surroundings, today: state.today.day === day ? state.today : { ...NO_TRAFFIC, day } };
 }
 
 /** A trace comes again with every status until the next step's: the same one stays the same object, drawn once. */
 function afterStatus(state: DonorState, status: DonorStatus): DonorState {
   const { lastStep } = status;
   const before = state.status?.lastStep;
-  if (!lastStep) return { ...state, status };
+  const { bytesSent, bytesReceived } = status;
+  const moved = { bytesSent, bytesReceived };
+  const today = counted(state.today, state.moved, moved);
+  if (!lastStep) return { ...state, status, today, moved };
   if (before && before.step === lastStep.step && before.epoch === lastStep.epoch) {
-    return { ...state, status: { ...status, lastStep: before } };
+    return { ...state, today, moved, status: { ...status, lastStep: before } };
   }
   const newest = (lastStep.bytes / Math.max(lastStep.seconds, 0.001)) * 60;
   return {
     ...state,
     status,
+    today,
+    moved,
     minuteBytes: newest * NEWEST_WEIGHT + (state.minuteBytes ?? newest) * (1 - NEWEST_WEIGHT),
   };
 }

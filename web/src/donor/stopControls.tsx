@@ -1,6 +1,6 @@
 /** Everything that stops this tab, and what each way costs the others. The headline above says when it is true. */
 
-import { type DonorState, isMember } from './state.ts';
+import { type DonorState, isMember, restReason } from './state.ts';
 import type { DonorActions } from './view.tsx';
 
 const SNOOZE_MS = 15 * 60_000;
@@ -25,10 +25,16 @@ export function StopControls({ state, actions }: StopProps) {
   const isPaused = phase.kind === 'paused';
   const isFinished = phase.kind === 'spare' && phase.finished;
   const mayAsk = !isFinished && pending === null && (isMember(state) || isPaused);
+  // It goes on by itself: to resume now, the condition under Limits must go.
+  const waitsForCondition = isPaused && state.rest === null && restReason(state) !== null;
   return (
     <>
       <div class="buttons">
-        <button type="button" disabled={!mayAsk} onClick={() => actions.ask(isPaused ? 'resume' : 'pause')}>
+        <button
+          type="button"
+          disabled={!mayAsk || waitsForCondition}
+          onClick={() => actions.ask(isPaused ? 'resume' : 'pause')}
+        >
           {isPaused ? 'Resume' : 'Pause'}
         </button>
         {!isPaused && !isFinished && (
@@ -47,7 +53,7 @@ export function StopControls({ state, actions }: StopProps) {
       </div>
       <p class="soft small">
         {isPaused || isFinished
-          ? 'Nothing computes here.'
+          ? `Nothing computes here.${waitsForCondition ? ' What it waits for is one of your own limits below.' : ''}`
           : 'Pause, Snooze and Leave finish the step and hand your part over first. Pause now stops at once; the others may have to repeat a step.'}
       </p>
     </>

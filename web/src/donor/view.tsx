@@ -7,11 +7,14 @@ import { CreditCard } from './creditCard.tsx';
 import { Facts, type FactsProps } from './facts.tsx';
 import { GpuCard } from './gpuCard.tsx';
 import { Help } from './help.tsx';
+import { donorKey, knownKey } from './keeper.ts';
 import { LimitsForm } from './limitsForm.tsx';
+import { MemberCard } from './memberCard.tsx';
 import type { Preferences } from './preferences.ts';
+import { RunCard, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
 import { failureText, headlineOf } from './sentences.ts';
-import { contributedTokens, type DonorState, type FailureReason, isBarred, mayDonate } from './state.ts';
+import { contributedTokens, type DonorState, type FailureReason, isBarred, isMember, mayDonate } from './state.ts';
 
 export interface DonorActions {
   donate(): void;
@@ -21,6 +24,14 @@ export interface DonorActions {
   leaveNow(): void;
   limit(limits: Limits): void;
   prefer(preferences: Preferences): void;
+  download(): Promise<string>;
+}
+
+/** What the page does outside of donating. */
+export interface PageActions {
+  forgetCredit(): void;
+  trySpeed(): void;
+  stopTrial(): void;
 }
 
 interface ViewProps {
@@ -28,8 +39,14 @@ interface ViewProps {
   readonly actions: DonorActions;
 }
 
-export function DonorView({ state, actions, forgetCredit }: ViewProps & { readonly forgetCredit: () => void }) {
+interface PageProps extends ViewProps {
+  readonly page: PageActions;
+  readonly invite: string | null;
+}
+
+export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
+  const status = useStatus();
   const { minuteBytes, preferences } = state;
   const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly };
   return (
@@ -38,11 +55,25 @@ export function DonorView({ state, actions, forgetCredit }: ViewProps & { readon
       <main class="narrow">
         {isRunning ? <Running state={state} actions={actions} /> : <Invitation state={state} actions={actions} />}
         {isRunning && <OtherTabs count={state.otherTabs} />}
-        {!isRunning && <GpuCard machine={state.machine} />}
+        {!isRunning && (
+          <GpuCard
+            machine={state.machine}
+            trial={state.trial}
+            committedSteps={status?.committedSteps ?? 0}
+            onTry={() => page.trySpeed()}
+            onStop={() => page.stopTrial()}
+          />
+        )}
         <LimitsForm
           state={state}
           onLimits={(limits) => actions.limit(limits)}
           onPreferences={(chosen) => actions.prefer(chosen)}
+        />
+        <RunCard
+          status={status}
+          invite={invite}
+          isRunning={isRunning}
+          onDownload={isMember(state) ? () => actions.download() : null}
         />
         {isRunning ? (
           <details class="card">
@@ -55,7 +86,8 @@ export function DonorView({ state, actions, forgetCredit }: ViewProps & { readon
             <Facts {...facts} />
           </section>
         )}
-        <CreditCard credit={state.credit} forget={forgetCredit} />
+        <CreditCard credit={state.credit} today={state.surroundings.day} forget={() => page.forgetCredit()} />
+        <MemberCard knownKey={knownKey} ownKey={donorKey} />
         <Help state={state} />
       </main>
     </>

@@ -34,6 +34,8 @@ export interface Applicant {
   readonly now: () => number;
 }
 
+type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire'>;
+
 /** A device that needs longer for one layer is measured once. */
 const PATIENCE_SECONDS = 0.5;
 const TIMED_RUNS = 3;
@@ -68,13 +70,56 @@ async function fingerprint({ gpu, adapter }: Applicant, cases: readonly KernelCa
  * Forward and backward of one layer for micro-batches of one sample and of more, as far as the run has them. From then on
  * launches are cut by what was measured.
  */
-export async function layerTimes({
-  gpu,
-  model,
-  train,
-  memoryBytes,
-  now,
-}: Omit<Applicant, 'adapter' | 'memory' | 'wire'>): Promise<Profile['layers']> {
+export async function layerTimes(prober: Prober): Promise<Profile['layers']> {
+  const probe = await probeStage(prober);
+  if (probe === null) return []; // not even one layer fits: the plan's own memory check says the rest
+  const { stage, few, many } = probe;
+  const { gpu, model, train, now } = prober;
+  const { globalBatchSize, sequenceLength: sequence } = train;
+  const one = await timeLayer(stage, model, 1, sequence, now);
+  const isSlow = seconds(one) * many > PATIENCE_SECONDS;
+  const largest = globalBatchSize === 1 ? one : await timeLayer(stage, model, isSlow ? few : many, sequence, now);
+  const { forward, backward } = stage.launchesOf(0);
+  const predicted = [...forward, ...backward].reduce((sum, launch) => sum + launch.seconds, 0);
+  learnRates(gpu.device, gpu.family, predicted, seconds(largest));
+  stage.close();
+  return largest === one ? [one] : [one, largest];
+}
+
+/**
+ * A person's look at their GPU before they decide: one layer forward and backward again and again, as it is trained here.
+ * Tells tokens a second of the whole model after each round; resolves to the best, null where not even a layer fits.
+ */
+export async function tryLayers(
+  prober: Prober,
+  forSeconds: number,
+  onRound: (tokensPerSecond: number, seconds: number) => void,
+): Promise<number | null> {
+  const probe = await probeStage(prober);
+  if (probe === null) return null;
+  const { model, train, now } = prober;
+  const begun = now();
+  let best = 0;
+  let samples = 1;
+  do {
+    const time = await timeLayer(probe.stage, model, samples, train.sequenceLength, now);
+    best = Math.max(best, (samples * train.sequenceLength) / (seconds(time) * model.layers));
+    if (seconds(time) * probe.many < PATIENCE_SECONDS) samples = probe.many;
+    onRound(best, now() - begun);
+  } while (now() - begun < forSeconds);
+  probe.stage.close();
+  return best;
+}
+
+interface Probe {
+  readonly stage: GpuStage;
+  /** Samples of its micro-batches. */
+  readonly few: number;
+  readonly many: number;
+}
+
+/** A stage of one layer; null: the device has no room for it. */
+async function probeStage({ gpu, model, train, memoryBytes }: Omit<Prober, 'now'>): Promise<Probe | null> {
   const { globalBatchSize, sequenceLength: sequence } = train;
   // A layer in the middle has neither embedding nor head.
   const first = model.layers > 2 ? 1 : 0;
@@ -88,21 +133,12 @@ export async function layerTimes({
   const size = sizeOf(many);
   const sizes = [...new Set([1, few, many])];
   const slotOf = new Map([[0, 0]]);
-  let stage: GpuStage;
   try {
-    stage = await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes });
+    return { stage: await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes }), few, many };
   } catch (error) {
     if (!(error instanceof Error && error.cause instanceof GPUOutOfMemoryError)) throw error;
-    return []; // not even one layer fits: the plan's own memory check says the rest
+    return null;
   }
-  const one = await timeLayer(stage, model, 1, sequence, now);
-  const isSlow = seconds(one) * many > PATIENCE_SECONDS;
-  const largest = globalBatchSize === 1 ? one : await timeLayer(stage, model, isSlow ? few : many, sequence, now);
-  const { forward, backward } = stage.launchesOf(0);
-  const predicted = [...forward, ...backward].reduce((sum, launch) => sum + launch.seconds, 0);
-  learnRates(gpu.device, gpu.family, predicted, seconds(largest));
-  stage.close();
-  return largest === one ? [one] : [one, largest];
 }
 
 const seconds = ({ forwardSeconds, backwardSeconds }: Profile['layers'][number]): number =>

@@ -3,6 +3,7 @@
  * nothing, so every call races with its death; who waits for an answer gets a rejection, never silence.
  */
 import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
+import type { About } from '../../../swarm/about.ts';
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages.ts';
@@ -48,6 +49,11 @@ export class DonorBridge {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** Rejects when the worker ends before it has an answer. */
+  tryOut(about: About, seconds: number, onRound: Parameters<DonorWorker['tryOut']>[2]): Promise<number | null> {
+    return Promise.race([this.#remote.tryOut(about, seconds, proxy(onRound)), this.#dead]);
   }
 
   serverSaid(message: ServerMessage): void {

@@ -2,6 +2,7 @@
  * What the page and its worker say to each other, and nothing else. The worker owns the GPU, the stages, the executor
  * and every timer that matters; the page owns the socket, the peer connections and the words on screen.
  */
+import type { About } from '../../../swarm/about.ts';
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { AdapterProfile, LinkReport, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
@@ -49,6 +50,12 @@ export type WorkerFailure = 'deviceLost' | 'wrongGpu' | 'internal';
 export interface DonorWorker {
   /** Opens adapter and device, describes them; or the sentence why there is none. */
   open(page: DonorPage, limits: Limits): Promise<Result<AdapterProfile>>;
+  /** Before any server is called: this run's own work for so long, told as it goes. Null: not even a layer fits. */
+  tryOut(
+    about: About,
+    seconds: number,
+    onRound: (tokensPerSecond: number, seconds: number) => void,
+  ): Promise<number | null>;
   /** What this donor gives from now on. */
   limit(limits: Limits): void;
   /** Every server message but `signal` and `snapshot`, in order; `welcome` first. */

@@ -3,7 +3,8 @@
  * executor) and every timer that matters, and answers the page's calls. Thin: what is decided is decided in the session.
  */
 import { expose, type Remote, transfer } from 'comlink';
-import { type PeerId, refusal, success } from '../../../swarm/base.ts';
+import type { About } from '../../../swarm/about.ts';
+import { invariant, type PeerId, refusal, success } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/families.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { HEARTBEAT_MS, type LinkReport, type ServerMessage } from '../../../swarm/messages.ts';
@@ -12,8 +13,8 @@ import type { Train } from '../../../swarm/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
-import { admit } from './admission.ts';
-import { openDevice } from './device.ts';
+import { admit, tryLayers } from './admission.ts';
+import { type OpenDevice, openDevice } from './device.ts';
 import { gpuEngine, gpuOf } from './engine.ts';
 import type { DonorPage, DonorStatus, DonorWorker } from './protocol.ts';
 
@@ -23,6 +24,7 @@ const STATUS_INTERVAL_MS = 250;
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 
 let session: Session | null = null;
+let opened: OpenDevice | null = null;
 let limits: Limits = NO_LIMITS;
 let apply: (welcome: Welcome) => Promise<void> = async () => {};
 let applying: Promise<void> = Promise.resolve();
@@ -46,10 +48,11 @@ function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) =
 }
 
 async function open(page: Remote<DonorPage>, given: Limits) {
-  const opened = await openDevice(navigator.gpu, navigator.userAgent);
-  if (!opened.ok) return refusal(opened.reason);
-  const { device, profile } = opened.value;
-  const gpu = gpuOf(opened.value);
+  const found = await openDevice(navigator.gpu, navigator.userAgent);
+  if (!found.ok) return refusal(found.reason);
+  opened = found.value;
+  const { device, profile } = opened;
+  const gpu = gpuOf(opened);
   void device.lost.then(({ reason, message }) => {
     if (reason !== 'destroyed') void page.fail('deviceLost', message);
   });
@@ -94,6 +97,15 @@ function limit(given: Limits): void {
   session?.limit(given);
 }
 
+async function tryOut(about: About, seconds: number, onRound: (tokensPerSecond: number, seconds: number) => void) {
+  invariant(opened, 'the device is opened first');
+  const model = modelFromConfig(about.model);
+  invariant(model.ok, 'the server serves a model that it would have refused itself');
+  const { memoryBytes } = limits;
+  const now = () => performance.now() / 1000;
+  return tryLayers({ gpu: gpuOf(opened), model: model.value, train: about.train, memoryBytes, now }, seconds, onRound);
+}
+
 /** On every welcome: the check and the measurements, then the server may plan with this donor. */
 function serverSaid(message: ServerMessage): void {
   session?.serverSaid(message);
@@ -111,6 +123,7 @@ function serverSaid(message: ServerMessage): void {
 
 const worker: DonorWorker = {
   open: (page, given) => open(page as Remote<DonorPage>, given), // comlink hands over a proxy of what the page gave
+  tryOut,
   limit,
   serverSaid,
   peerSent: (from: PeerId, message: ArrayBuffer) => session?.peerSent(from, message),

@@ -1,0 +1,126 @@
+/** When this tab may compute: what a person chooses, and beside it what this browser can see of it. */
+import { trafficText } from '../page/format.ts';
+import { AWAY_MINUTES, clockText, minuteOf } from './conditions.ts';
+import { Amount, MEGABYTE, Switch } from './fields.tsx';
+import { LEAST_DAY_BYTES, type Preferences } from './preferences.ts';
+import type { DonorState } from './state.ts';
+
+interface ConditionsProps {
+  readonly state: DonorState;
+  readonly prefer: (part: Partial<Preferences>) => void;
+}
+
+const EVENING = 22 * 60;
+const MORNING = 6 * 60;
+
+export function ConditionsForm({ state, prefer }: ConditionsProps) {
+  const { preferences, surroundings, machine } = state;
+  return (
+    <>
+      <h3>When it may compute</h3>
+      <p class="soft small">Outside it pauses by itself at the end of a step, and goes on by itself.</p>
+      <Hours preferences={preferences} prefer={prefer} />
+      <Switch
+        name="Only on mains power"
+        note={
+          surroundings.power === 'unknown'
+            ? 'This browser does not say whether the computer runs on its battery, so this switch can do nothing here.'
+            : `Now on ${surroundings.power === 'mains' ? 'mains power' : 'battery'}.`
+        }
+        value={preferences.onlyMains}
+        onChange={(onlyMains) => prefer({ onlyMains })}
+      />
+      <Switch
+        name="Only while I do not use this computer"
+        note={
+          surroundings.personSeenBy === 'system'
+            ? `The browser says when nobody has touched the computer for ${AWAY_MINUTES} minutes.`
+            : `The browser is asked for leave to see that. Without it only this tab is seen: it rests until ${AWAY_MINUTES} minutes after you last used the tab.`
+        }
+        value={preferences.onlyIdle}
+        onChange={(onlyIdle) => prefer({ onlyIdle })}
+      />
+      <Switch
+        name="Only while this tab is on screen"
+        note="Pauses when you look at something else, and goes on when you come back."
+        value={preferences.onlyVisible}
+        onChange={(onlyVisible) => prefer({ onlyVisible })}
+      />
+      {machine.isPhone && (
+        <Switch
+          name="Compute on this phone"
+          note="Off by default: it gets hot, and the battery drains within hours."
+          value={preferences.phone}
+          onChange={(phone) => prefer({ phone })}
+        />
+      )}
+    </>
+  );
+}
+
+function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; prefer: ConditionsProps['prefer'] }) {
+  const { from, to } = hours ?? { from: EVENING, to: MORNING };
+  const change = (part: 'from' | 'to', text: string): void => {
+    const minute = minuteOf(text);
+    if (minute !== null) prefer({ hours: { ...{ from, to }, [part]: minute } });
+  };
+  return (
+    <>
+      <Switch
+        name="Only at certain hours"
+        note="By this computer’s clock; an end before its beginning is on the next day."
+        value={hours !== null}
+        onChange={(isWanted) => prefer({ hours: isWanted ? { from, to } : null })}
+      />
+      {hours && (
+        <div class="hours">
+          <label>
+            <span>From</span>
+            <input
+              type="time"
+              value={clockText(from)}
+              onChange={({ currentTarget }) => change('from', currentTarget.value)}
+            />
+          </label>
+          <label>
+            <span>to</span>
+            <input
+              type="time"
+              value={clockText(to)}
+              onChange={({ currentTarget }) => change('to', currentTarget.value)}
+            />
+          </label>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Caps of a day, and what of them is used. */
+export function DayCaps({ state, prefer }: ConditionsProps) {
+  const { preferences, today } = state;
+  return (
+    <>
+      <Amount
+        id="upload-day"
+        name="Upload, at most (MB a day)"
+        unit={MEGABYTE}
+        least={LEAST_DAY_BYTES}
+        value={preferences.uploadBytesPerDay}
+        onChange={(uploadBytesPerDay) => prefer({ uploadBytesPerDay })}
+      />
+      <Amount
+        id="download-day"
+        name="Download, at most (MB a day)"
+        unit={MEGABYTE}
+        least={LEAST_DAY_BYTES}
+        value={preferences.downloadBytesPerDay}
+        onChange={(downloadBytesPerDay) => prefer({ downloadBytesPerDay })}
+      />
+      <p class="soft small">
+        Today: {trafficText(today.sentBytes)} sent, {trafficText(today.receivedBytes)} received, counted over reloads
+        and tabs. Shortly before a day’s limit the part is handed over; at the limit everything stops until midnight.
+      </p>
+    </>
+  );
+}

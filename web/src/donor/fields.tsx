@@ -1,0 +1,57 @@
+/** The two kinds of field that limits are made of. */
+
+export const MEBIBYTE = 2 ** 20;
+export const MEGABYTE = 1e6;
+
+interface AmountProps {
+  readonly id: string;
+  readonly name: string;
+  /** Bytes of one. */
+  readonly unit: number;
+  /** Bytes; what is less is said to be too little, and changes nothing. */
+  readonly least: number;
+  readonly value: number | null;
+  readonly onChange: (bytes: number | null) => void;
+}
+
+/** Empty: no limit. */
+export function Amount({ id, name, unit, least, value, onChange }: AmountProps) {
+  return (
+    <div class="limit">
+      <label for={id}>{name}</label>
+      <input
+        id={id}
+        type="number"
+        min={least / unit}
+        step="any"
+        placeholder="no limit"
+        value={value === null ? '' : value / unit}
+        onChange={({ currentTarget }) => {
+          const { value: text, valueAsNumber } = currentTarget;
+          // What is no limit changes nothing; the browser's own bubble says what was expected.
+          if (text === '' && !currentTarget.validity.badInput) onChange(null);
+          else if (currentTarget.reportValidity()) onChange(valueAsNumber * unit);
+        }}
+      />
+    </div>
+  );
+}
+
+interface SwitchProps {
+  readonly name: string;
+  readonly note: string;
+  readonly value: boolean;
+  readonly onChange: (value: boolean) => void;
+}
+
+export function Switch({ name, note, value, onChange }: SwitchProps) {
+  return (
+    <label class="switch">
+      <input type="checkbox" checked={value} onChange={({ currentTarget }) => onChange(currentTarget.checked)} />
+      <span>
+        {name}
+        <span class="note">{note}</span>
+      </span>
+    </label>
+  );
+}

@@ -1,0 +1,56 @@
+/**
+ * What befell this tab, and that it went on by itself: a lost server, a lost GPU, a computer that slept, a reload. Pure.
+ * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
+ */
+import { durationText } from '../page/format.ts';
+import type { DonorState } from './state.ts';
+
+export interface Incident {
+  readonly atMs: number;
+  readonly text: string;
+}
+
+/** What the page is getting over. */
+export interface Trouble {
+  readonly reason: 'server' | 'deviceLost' | 'internal';
+  readonly sinceMs: number;
+}
+
+/** A timer of a second that comes so late has slept with its computer. */
+const SLEPT_MS = 20_000;
+
+const WHAT: Readonly<Record<Trouble['reason'], string>> = {
+  server: 'The server did not answer',
+  deviceLost: 'The GPU was taken away',
+  internal: 'Something failed here',
+};
+
+/** Begins where the page starts over, and ends where it is let in again. */
+export function recovered(before: DonorState, after: DonorState, atMs: number): DonorState {
+  const { phase } = after;
+  if (phase === before.phase) return after;
+  if (phase.kind === 'reconnecting') {
+    if (after.trouble !== null) return after;
+    return { ...after, trouble: { reason: phase.reason, sinceMs: atMs } };
+  }
+  const { trouble } = after;
+  if (trouble === null || phase.kind === 'starting') return after;
+  const isBack = ['joined', 'computing', 'spare'].includes(phase.kind);
+  if (!isBack) return { ...after, trouble: null };
+  const lasted = durationText((atMs - trouble.sinceMs) / 1_000);
+  const text = `${WHAT[trouble.reason]} for ${lasted}; then this tab went on by itself.`;
+  return { ...after, trouble: null, incident: { atMs, text } };
+}
+
+/** Of two looks at the clock a second apart; null: it did not sleep. */
+export function slept(beforeMs: number, nowMs: number): Incident | null {
+  const gapMs = nowMs - beforeMs;
+  if (gapMs < SLEPT_MS) return null;
+  const text = `This computer slept, or the tab was frozen, for ${durationText(gapMs / 1_000)}; then it went on by itself.`;
+  return { atMs: nowMs, text };
+}
+
+export const reloaded = (nowMs: number): Incident => ({
+  atMs: nowMs,
+  text: 'This tab was loaded anew while it donated, so it went on by itself. Leave ends that.',
+});

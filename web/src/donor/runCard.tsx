@@ -1,0 +1,159 @@
+/**
+ * The run that a donor gives to, before and after the click: how far it is, how its loss fell, what its newest saved
+ * state writes, and where to get it. Asks the server every few seconds, while somebody looks.
+ */
+import { useEffect, useState } from 'preact/hooks';
+import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/about.ts';
+import type { Result } from '../../../swarm/base.ts';
+import { type PublicStatus, publicStatusSchema } from '../../../swarm/publicStatus.ts';
+import { ask } from '../page/ask.ts';
+import { countText, lossText } from '../page/format.ts';
+import { StepProgress } from '../page/parts.tsx';
+import { modelText } from './trialCard.tsx';
+
+const ASK_MS = 10_000;
+
+/** With the invitation, where the link had one. */
+const withInvite = (path: string, invite: string | null): string =>
+  invite === null ? path : `${path}?${new URLSearchParams({ invite })}`;
+
+export const askAbout = (invite: string | null): Promise<Result<About>> =>
+  ask(withInvite('/api/run', invite), aboutSchema);
+
+/** As the server last told it; null: not yet. */
+export function useStatus(): PublicStatus | null {
+  const [status, show] = useState<PublicStatus | null>(null);
+  useEffect(() => {
+    const look = (): void => {
+      if (document.visibilityState === 'hidden') return;
+      void ask('/api/status', publicStatusSchema).then((answer) => answer.ok && show(answer.value));
+    };
+    look();
+    const timer = setInterval(look, ASK_MS);
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', look);
+    };
+  }, []);
+  return status;
+}
+
+interface RunProps {
+  readonly status: PublicStatus | null;
+  readonly invite: string | null;
+  /** While this tab takes part; the numbers of the run stand elsewhere then. */
+  readonly isRunning: boolean;
+  readonly onDownload: (() => Promise<string>) | null;
+}
+
+export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
+  const [about, show] = useState<About | null>(null);
+  useEffect(() => {
+    void askAbout(invite).then((answer) => answer.ok && show(answer.value));
+  }, [invite]);
+  return (
+    <section class="card" aria-labelledby="run">
+      <h2 id="run">{isRunning ? 'What it becomes' : (status?.run ?? 'The run')}</h2>
+      <p class="soft">
+        {about
+          ? `A language model of ${modelText(about.parameters)}, trained on ${countText(
+              about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
+            )} tokens of text.`
+          : 'A language model.'}{' '}
+        {!isRunning && status?.sentence} <a href="/status">Everything about it</a>
+      </p>
+      {!isRunning && (
+        <StepProgress
+          done={status?.committedSteps ?? null}
+          steps={status?.steps ?? 0}
+          note={
+            status ? `${countText(status.donors)} ${status.donors === 1 ? 'donor computes' : 'donors compute'}` : ''
+          }
+        />
+      )}
+      <LossCurve points={status?.curve ?? []} />
+      <Newest invite={invite} checkpointStep={status?.checkpointStep ?? 0} onDownload={onDownload} />
+    </section>
+  );
+}
+
+const WIDTH = 600;
+const HEIGHT = 120;
+
+function LossCurve({ points }: { points: PublicStatus['curve'] }) {
+  const [first, last] = [points[0], points.at(-1)];
+  if (!first || !last || points.length < 2) return null;
+  const values = points.map(([, loss]) => loss);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const x = (step: number): number => ((step - first[0]) / Math.max(1, last[0] - first[0])) * WIDTH;
+  const y = (loss: number): number => ((high - loss) / Math.max(1e-9, high - low)) * HEIGHT;
+  const path = points.map(([step, loss]) => `${x(step).toFixed(1)} ${y(loss).toFixed(1)}`).join('L');
+  return (
+    <figure class="curve">
+      <div class="curve-plot">
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+          <path class="line" d={`M${path}`} />
+        </svg>
+        <div class="curve-scale" aria-hidden="true">
+          <span>{lossText(high)}</span>
+          <span>{lossText(low)}</span>
+        </div>
+      </div>
+      <figcaption>
+        Loss: {lossText(first[1])} after step {countText(first[0])}, {lossText(last[1])} after step {countText(last[0])}
+        ; less is better.
+      </figcaption>
+    </figure>
+  );
+}
+
+interface NewestProps extends Pick<RunProps, 'invite' | 'onDownload'> {
+  readonly checkpointStep: number;
+}
+
+/** The newest saved state: what it writes, and the state itself for those who helped to make it. */
+function Newest({ invite, checkpointStep, onDownload }: NewestProps) {
+  const [sample, show] = useState<PublicSample>(null);
+  const [answer, say] = useState('');
+  const [isBusy, wait] = useState(false);
+  if (checkpointStep === 0) return <p class="soft small">Nothing of it is saved yet.</p>;
+  const act = async (work: () => Promise<string>): Promise<void> => {
+    wait(true);
+    say('A moment.');
+    say(await work().catch(() => 'That failed here.'));
+    wait(false);
+  };
+  const write = async (): Promise<string> => {
+    const written = await ask(withInvite('/api/sample', invite), publicSampleSchema);
+    if (written.ok) show(written.value.sample);
+    return written.ok ? '' : written.reason;
+  };
+  return (
+    <>
+      <p class="soft small">Saved up to step {countText(checkpointStep)}.</p>
+      <div class="buttons">
+        <button type="button" disabled={isBusy} onClick={() => void act(write)}>
+          Let it write
+        </button>
+        {onDownload && (
+          <button type="button" disabled={isBusy} onClick={() => void act(onDownload)}>
+            Download the model
+          </button>
+        )}
+        <span role="status" class="soft small">
+          {answer}
+        </span>
+      </div>
+      {sample && (
+        <figure class="sample">
+          <blockquote>
+            <strong>{sample.prompt}</strong>
+            {sample.text}
+          </blockquote>
+          <figcaption>Written by the model as it was after step {countText(sample.committedSteps)}.</figcaption>
+        </figure>
+      )}
+    </>
+  );
+}

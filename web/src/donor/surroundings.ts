@@ -1,0 +1,97 @@
+/**
+ * Looks at what conditions are about: screen, power, the person, the clock. What a browser does not say stays unknown. The
+ * clock is looked at by a timer of the page, which a hidden tab gets once a minute: hours are kept to the minute.
+ */
+import { AWAY_MINUTES, dayOf, type Surroundings, UNKNOWN_SURROUNDINGS } from './conditions.ts';
+
+const LOOK_MS = 10_000;
+const AWAY_MS = AWAY_MINUTES * 60_000;
+const HANDS = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'touchstart'] as const;
+
+interface BatteryManager extends EventTarget {
+  readonly charging: boolean;
+}
+
+/** Chromium's, with a permission; what it sees of the person is of the whole computer. */
+interface IdleDetector extends EventTarget {
+  readonly userState: 'active' | 'idle' | null;
+  readonly screenState: 'locked' | 'unlocked' | null;
+  start(options: { threshold: number }): Promise<void>;
+}
+interface IdleDetectorKind {
+  new (): IdleDetector;
+  requestPermission(): Promise<PermissionState>;
+}
+declare global {
+  interface Navigator {
+    getBattery?(): Promise<BatteryManager>;
+  }
+  var IdleDetector: IdleDetectorKind | undefined;
+}
+
+export class Watcher {
+  readonly #onSeen: (surroundings: Surroundings) => void;
+  #seen = UNKNOWN_SURROUNDINGS;
+  #battery: BatteryManager | null = null;
+  #idle: IdleDetector | null = null;
+  #handMs = Date.now();
+
+  constructor(onSeen: (surroundings: Surroundings) => void) {
+    this.#onSeen = onSeen;
+    const look = (): void => this.look();
+    document.addEventListener('visibilitychange', look);
+    for (const hand of HANDS) addEventListener(hand, () => this.#hand(), { passive: true });
+    setInterval(look, LOOK_MS);
+    void this.#watchBattery();
+    look();
+  }
+
+  /** What is so now; told only where it is new. */
+  look(): void {
+    const now = new Date();
+    const { userState, screenState } = this.#idle ?? { userState: null, screenState: null };
+    const isInUse = now.getTime() - this.#handMs < AWAY_MS;
+    const seen: Surroundings = {
+      hidden: document.visibilityState === 'hidden',
+      power: this.#battery === null ? 'unknown' : this.#battery.charging ? 'mains' : 'battery',
+      isPersonHere: userState === null ? isInUse : userState === 'active' && screenState !== 'locked',
+      personSeenBy: userState === null ? 'tab' : 'system',
+      minuteOfDay: now.getHours() * 60 + now.getMinutes(),
+      day: dayOf(now),
+    };
+    const isNew = (Object.keys(seen) as (keyof Surroundings)[]).some((part) => seen[part] !== this.#seen[part]);
+    this.#seen = seen;
+    if (isNew) this.#onSeen(seen);
+  }
+
+  /** Asks the browser for the whole computer's idleness; to be called from a click where it was not granted before. */
+  async watchPerson(): Promise<void> {
+    if (this.#idle !== null || globalThis.IdleDetector === undefined) return;
+    try {
+      if ((await globalThis.IdleDetector.requestPermission()) !== 'granted') return;
+      const idle = new globalThis.IdleDetector();
+      idle.addEventListener('change', () => this.look());
+      await idle.start({ threshold: AWAY_MS });
+      this.#idle = idle;
+      this.look();
+    } catch {
+      // Not granted, or not from a click: this tab is all that is seen.
+    }
+  }
+
+  #hand(): void {
+    const wasHere = this.#seen.isPersonHere;
+    this.#handMs = Date.now();
+    if (!wasHere) this.look();
+  }
+
+  async #watchBattery(): Promise<void> {
+    try {
+      this.#battery = (await navigator.getBattery?.()) ?? null;
+      this.#battery?.addEventListener('chargingchange', () => this.look());
+      this.look();
+    } catch {
+      // A policy of the browser or of the page around this one: it does not say.
+    }
+  }
+}

@@ -1,0 +1,75 @@
+/** The speed test as a person sees it: one button, ten seconds, and what the number means. */
+import { bytesText, countText, durationText, rateText } from '../page/format.ts';
+import { aloneSeconds, pagesPerMinute, TRIAL_SECONDS, type Trial } from './trial.ts';
+
+interface TrialProps {
+  readonly trial: Trial;
+  /** Of the run, as far as it is known. */
+  readonly committedSteps: number;
+  readonly onTry: () => void;
+  readonly onStop: () => void;
+}
+
+export function TrialPart({ trial, committedSteps, onTry, onStop }: TrialProps) {
+  const isRunning = trial.kind === 'running';
+  return (
+    <div class="trial">
+      <div class="buttons">
+        <button type="button" onClick={isRunning ? onStop : onTry}>
+          {isRunning ? 'Stop the test' : trial.kind === 'none' ? 'Test its speed' : 'Test again'}
+        </button>
+        <span class="soft small">
+          {isRunning
+            ? 'Your GPU computes now, at full load.'
+            : `At most ${TRIAL_SECONDS} seconds of this run’s own work; nothing is sent, and you do not join.`}
+        </span>
+      </div>
+      {trial.kind !== 'none' && (
+        <progress
+          class={isRunning ? '' : 'off'}
+          aria-label="Speed test"
+          max={TRIAL_SECONDS}
+          value={isRunning ? trial.seconds : 0}
+        />
+      )}
+      <div role="status" class={trial.kind === 'none' ? '' : 'trial-answer'}>
+        <Answer trial={trial} committedSteps={committedSteps} />
+      </div>
+    </div>
+  );
+}
+
+function Answer({ trial, committedSteps }: Pick<TrialProps, 'trial' | 'committedSteps'>) {
+  switch (trial.kind) {
+    case 'none':
+      return null;
+    case 'running':
+      return trial.tokensPerSecond === null ? (
+        <p>Opening the GPU and compiling its programs.</p>
+      ) : (
+        <p>So far: {rateText(trial.tokensPerSecond)} tokens a second.</p>
+      );
+    case 'failed':
+      return (
+        <p>
+          <span aria-hidden="true">✕ </span>The test could not run. {trial.sentence}
+        </p>
+      );
+    case 'done': {
+      const { tokensPerSecond, about } = trial;
+      const pages = pagesPerMinute(tokensPerSecond, about);
+      const alone = aloneSeconds(tokensPerSecond, about, committedSteps);
+      return (
+        <p>
+          <strong>About {rateText(tokensPerSecond)} tokens a second</strong> with this run’s model: it would learn from{' '}
+          {countText(Math.max(1, Math.round(pages)))} {pages < 1.5 ? 'page' : 'pages'} of a book a minute.{' '}
+          {alone > 0 && `Alone it would need ${durationText(alone)} for what is left of the run.`} That is at all of the
+          GPU’s time; at half of it, half as much.
+        </p>
+      );
+    }
+  }
+}
+
+export const modelText = (parameters: number): string =>
+  `${parameters < 1e6 ? countText(parameters) : rateText(parameters)} parameters (${bytesText(parameters * 4)} of numbers)`;

@@ -1,0 +1,22 @@
+/** A page's calls to its server: what comes back is checked, and a refusal is the server's own sentence. */
+import { z } from 'zod';
+import { type Result, refusal, success } from '../../../swarm/base.ts';
+
+const UNREACHABLE = 'The server does not answer.';
+const refusalSchema = z.object({ error: z.string() });
+
+export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<Result<T>> {
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch {
+    return refusal(UNREACHABLE);
+  }
+  const body: unknown = await response.json().catch(() => null);
+  if (!response.ok) {
+    const said = refusalSchema.safeParse(body);
+    return refusal(said.success ? `Refused: ${said.data.error}.` : `Refused by the server (${response.status}).`);
+  }
+  const parsed = schema.safeParse(body);
+  return parsed.success ? success(parsed.data) : refusal('The server’s answer was not understood: reload this page.');
+}
