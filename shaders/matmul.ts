@@ -1,7 +1,7 @@
 /**
  * The matrix product C[M,N] = op(A)·op(B) with its epilogues: bias, gelu and its gradient, residual, accumulation. The
- * one idea: widths of the model are constants of the generated text, the rows of a micro-batch are a run-time dim, so a
- * model has a handful of pipelines whatever the plan does with its micro-batches.
+ * one idea: a text is generated for what its family makes of a shape, and the rows of a micro-batch are a run-time dim, so
+ * a model has a handful of pipelines whatever the plan does with its micro-batches.
  *
  * Letters and layouts: family/product.ts. The text: family/software.ts and family/gpu.ts.
  */
@@ -15,7 +15,7 @@ import {
   type Product,
   productTensors,
 } from './family/product.ts';
-import { softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
+import { softwareKey, softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
 import type { GpuRow, SoftwareRow } from './family/tiles.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Variant } from './kernel.ts';
 
@@ -80,11 +80,11 @@ export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims): Produ
 function variantOf({ layout, epilogue = {}, tried = {} }: MatmulForm, family: AdapterFamily, dims: Dims): Variant {
   const { M, N, K } = shapeOf(dims);
   const product = productOf(layout, epilogue, dims);
-  const form = ['matmul', family, layout, ...epilogueNames(epilogue), layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`];
+  const form = ['matmul', family, layout, ...epilogueNames(epilogue)];
   if (family === 'software') {
     const tile = softwareTile(product, K, tried.software);
     return {
-      key: [...form, `${tile.depth}x${tile.vectors * 16}`].join(' '),
+      key: [...form, softwareKey(product, tile)].join(' '),
       code: softwareText(product, tile),
       entryPoint: 'main',
       subgroups: true,
@@ -93,7 +93,9 @@ function variantOf({ layout, epilogue = {}, tried = {} }: MatmulForm, family: Ad
   }
   const tile = gpuTile(product, M, tried.gpu);
   return {
-    key: [...form, `${tile.rows}x${tile.columns}x${tile.depth}`].join(' '),
+    key: [...form, layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`, `${tile.rows}x${tile.columns}x${tile.depth}`].join(
+      ' ',
+    ),
     code: gpuText(product, tile),
     entryPoint: 'main',
     subgroups: false,
@@ -145,6 +147,7 @@ const CASES: readonly Shape[] = [
   { M: 9, N: 36, K: 37 },
   { M: 130, N: 37, K: 36 },
   { M: 64, N: 128, K: 128 },
+  { M: 21, N: 64, K: 64 },
   { M: 513, N: 516, K: 20 },
 ];
 

@@ -1,7 +1,7 @@
 /**
- * How a product's tensors appear in WGSL. The one idea: a matrix is an array of rows with the width in its type, as
- * vec4 where four divides the width, so both families index `a[row][column]` and only the outermost dim, where it is a
- * run-time one, is left open.
+ * How a product's tensors appear in WGSL, and what both families write their texts with. The one idea: rows are read as
+ * vec4 where four divides their length. A GPU's text indexes `a[row][column]`, with the lengths in the types and only the
+ * outermost dim, where it is a run-time one, left open; a software adapter's text leaves all of them open.
  */
 import { invariant } from '../../swarm/base.ts';
 import { type Product, productTensors } from './product.ts';

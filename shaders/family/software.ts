@@ -11,14 +11,20 @@
  * lane l has what lane l ^ r loaded. A rotation is one machine instruction, a broadcast six. So every lane meets the
  * elements in an order of its own, and the panel is copied in that order too. Sums over a panel are made in registers,
  * panels are added in C: the bits depend on K alone, not on how rows are dealt to workgroups.
+ *
+ * What a donor's start costs is mostly the JIT's time, and that goes with the text: some 10 µs an operation, 2 ms a vec4
+ * load. So dims are read from the uniform and the text depends only on what changes it (`Writer`): a model's dozen shapes
+ * share a few texts, which are no slower; and the panel is copied by a loop with one load for each vector.
  */
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
-import { aRow, component, declarations, dimText, indent, known, plus, range, type Widths, widths } from './bindings.ts';
-import { geluText, type Product } from './product.ts';
+import { component, indent, plus, range, type VectorWidth, type Widths, widths } from './bindings.ts';
+import { geluText, type Product, productTensors } from './product.ts';
 import { rowFor, SOFTWARE_ROWS, type SoftwareRow } from './tiles.ts';
 
 /** Four columns for each lane. */
 const VECTOR_COLUMNS = 4 * LANES;
+/** Steps of K that a row takes at once: four for each lane. */
+const GROUP_STEPS = 4 * LANES;
 /** For TN, where K is a run-time dim, there are two texts: the deep one where it wastes nothing. */
 const SHALLOW_PANEL = 64;
 
@@ -29,27 +35,19 @@ export interface SoftwareTile {
   readonly vectors: number;
 }
 
-/** What the pieces of the text share. */
+/** All that a text depends on. */
 interface Writer {
-  readonly product: Product;
+  readonly layout: Product['layout'];
+  readonly epilogue: Product['epilogue'];
   readonly tile: SoftwareTile;
   readonly width: Widths;
-  /** Elements of A that a lane gets by one load, along K. */
-  readonly span: number;
+  /** Whether K may be no multiple of the panel's depth, N none of its width. */
   readonly hasDepthTail: boolean;
   readonly hasColumnTail: boolean;
   readonly isOnePanel: boolean;
-  readonly kText: string;
 }
 
-/** One step of K: component p of what rotation r brings from load q. Steps are added in this order. */
-interface Step {
-  readonly q: number;
-  readonly r: number;
-  readonly p: number;
-}
-
-/** For TN the elements of A along K are rows apart: one scalar load each. */
+/** For TN the elements of A along K are rows apart: scalar loads. */
 function softwareWidths(product: Product): Widths {
   const width = widths(product);
   return product.layout === 'TN' ? { ...width, a: 1 } : width;
@@ -72,9 +70,8 @@ export function softwareTile(
     const isEven = Math.ceil(k / SHALLOW_PANEL) % 2 === 0;
     return { depth: isEven ? deepest : Math.min(deepest, SHALLOW_PANEL), vectors };
   }
-  const step = LANES * softwareWidths(product).a;
   const panels = Math.ceil(k / deepest);
-  return { depth: Math.ceil(k / panels / step) * step, vectors };
+  return { depth: Math.ceil(k / panels / GROUP_STEPS) * GROUP_STEPS, vectors };
 }
 
 /**
@@ -89,126 +86,154 @@ export function softwareWorkgroups(tile: SoftwareTile, m: number, n: number): re
 }
 
 function writer(product: Product, tile: SoftwareTile): Writer {
-  const width = softwareWidths(product);
-  const { n, k } = product;
+  const { layout, epilogue, n, k } = product;
   return {
-    product,
+    layout,
+    epilogue,
     tile,
-    width,
-    span: product.layout === 'TN' ? 1 : width.a,
+    width: softwareWidths(product),
     hasDepthTail: k === 'runtime' || k % tile.depth !== 0,
     hasColumnTail: n % (VECTOR_COLUMNS * tile.vectors) !== 0,
     isOnePanel: k !== 'runtime' && k <= tile.depth,
-    kText: dimText(k, 'K'),
   };
 }
 
-const loadsOfA = (w: Writer): number[] => range(w.tile.depth / (LANES * w.span));
-const vectorsOf = (w: Writer): number[] => range(w.tile.vectors);
-const stepsOf = (w: Writer): Step[] =>
-  loadsOfA(w).flatMap((q) => range(LANES).flatMap((r) => range(w.span).map((p) => ({ q, r, p }))));
-const panelIndex = (w: Writer, { q, r, p }: Step, j: number): number =>
-  ((q * LANES + r) * w.span + p) * w.tile.vectors + j;
+/** What tells one text of a layout and an epilogue from another. */
+export function softwareKey(product: Product, tile: SoftwareTile): string {
+  const { width, hasDepthTail, hasColumnTail, isOnePanel } = writer(product, tile);
+  const named = { 'one panel': isOnePanel, 'depth tail': hasDepthTail, 'column tail': hasColumnTail };
+  const flags = Object.entries(named).flatMap(([name, holds]) => (holds ? [name] : []));
+  return [`${tile.depth}x${VECTOR_COLUMNS * tile.vectors}`, `w${width.a}${width.b}${width.c}`, ...flags].join(' ');
+}
 
-/** Vector j of a row that is laid out as C's are. Past the last column it reads something, which is never stored. */
-function load4(w: Writer, row: string, j: number): string {
-  if (w.width.c === 4) return `${row}[${plus('column / 4u', LANES * j)}]`;
+const groupsOf = (w: Writer): number[] => range(w.tile.depth / GROUP_STEPS);
+const vectorsOf = (w: Writer): number[] => range(w.tile.vectors);
+
+function declarations({ layout, epilogue, width }: Writer): string {
+  const lanesOf = (name: string): VectorWidth => (name === 'a' ? width.a : name === 'b' ? width.b : width.c);
+  const tensors = productTensors(layout, epilogue).map(({ name, access }, binding) => {
+    const mode = access === 'read' ? 'read' : 'read_write';
+    const element = lanesOf(name) === 4 ? 'vec4f' : 'f32';
+    return `@group(0) @binding(${binding}) var<storage, ${mode}> ${name}: array<${element}>;\n`;
+  });
+  return `struct Dims { M: u32, N: u32, K: u32 }
+${tensors.join('')}@group(1) @binding(0) var<uniform> dims: Dims;
+`;
+}
+
+/** Vector j of the columns in a tensor laid out as C is, from `at` on. Past the last column it is never stored. */
+function load4(w: Writer, tensor: string, at: string, j: number): string {
+  if (w.width.c === 4) return `${tensor}[${plus(at, LANES * j)}]`;
   return `vec4f(${range(4)
-    .map((i) => `${row}[${plus('column', VECTOR_COLUMNS * j + i)}]`)
+    .map((i) => `${tensor}[${plus(at, VECTOR_COLUMNS * j + i)}]`)
     .join(', ')})`;
 }
 
-function store4(w: Writer, row: string, j: number, value: string): string[] {
+function store4(w: Writer, tensor: string, at: string, j: number, value: string): string[] {
   const guarded = (offset: number, store: string): string =>
-    w.hasColumnTail ? `if (${plus('column', offset)} < ${w.product.n}u) { ${store} }` : store;
+    w.hasColumnTail ? `if (${plus('column', offset)} < dims.N) { ${store} }` : store;
   const offset = VECTOR_COLUMNS * j;
-  if (w.width.c === 4) return [guarded(offset, `${row}[${plus('column / 4u', LANES * j)}] = ${value};`)];
-  return range(4).map((i) => guarded(offset + i, `${row}[${plus('column', offset + i)}] = ${value}.${component(i)};`));
+  if (w.width.c === 4) return [guarded(offset, `${tensor}[${plus(at, LANES * j)}] = ${value};`)];
+  return range(4).map((i) => guarded(offset + i, `${tensor}[${plus(at, offset + i)}] = ${value}.${component(i)};`));
 }
 
 /**
- * Copies the panel: its vec4 (i · vectors + j) is what this lane multiplies at step i with vector j of its columns.
- * Past K it is zero.
+ * Copies the panel: its vec4 (i · vectors + j) is what this lane multiplies at step i with vector j of its columns, step
+ * i = 16g + 4r + p by element p of load g after rotation r. Past K it is zero.
  */
 function panelText(w: Writer): string[] {
+  const { layout, width, epilogue } = w;
   const { depth, vectors } = w.tile;
-  const { span } = w;
-  const guarded = (value: string): string => (w.hasDepthTail ? `select(vec4f(), ${value}, k < ${w.kText})` : value);
-  if (w.product.layout !== 'NT') {
-    const rotation = span === 1 ? `i % ${LANES}u` : `i / ${span}u % ${LANES}u`;
-    const turned = span === 1 ? `(lane ^ (${rotation}))` : `(lane ^ (${rotation})) * ${span}u + i % ${span}u`;
-    return [
-      `for (var i = 0u; i < ${depth}u; i++) {`,
-      `  let k = k0 + i / ${LANES * span}u * ${LANES * span}u + ${turned};`,
-      '  let source = &b[k];',
-      ...vectorsOf(w).map(
-        (j) => `  panel[${plus(vectors === 1 ? 'i' : `i * ${vectors}u`, j)}] = ${guarded(load4(w, '(*source)', j))};`,
-      ),
-      '}',
-    ];
+  const panel = (step: string, j: number): string =>
+    `panel[${plus(vectors === 1 ? step : `(${step}) * ${vectors}u`, j)}]`;
+  const first = `k0 + i / ${GROUP_STEPS}u * ${GROUP_STEPS}u`;
+  const turned = `(lane ^ (i / 4u % ${LANES}u))`;
+  const guarded = (value: string, holds: string): string =>
+    w.hasDepthTail ? `select(vec4f(), ${value}, ${holds})` : value;
+  const body: string[] = [];
+  if (layout !== 'NT') {
+    const step = width.a === 4 ? `${turned} * 4u + i % 4u` : `i % 4u * ${LANES}u + ${turned}`;
+    body.push(`let k = ${first} + ${step};`, `let row = k * rowOfB + ${columnText(w)};`);
+    for (const j of vectorsOf(w)) {
+      body.push(`let value${j} = ${guarded(load4(w, 'b', 'row', j), 'k < dims.K')};`, `${panel('i', j)} = value${j};`);
+      if (epilogue.biasGradient) body.push(`total${j} += value${j};`);
+    }
+  } else {
+    // A row of B is a column of C: turn i has column i % 4 of each vector, for the four steps of a load and a rotation.
+    const isWide = width.b === 4;
+    body.push(`let k = ${first} + ${isWide ? `${turned} * 4u` : turned};`);
+    const holds = isWide ? 'k < dims.K' : `k + vec4u(${range(4).map((p) => p * LANES)}) < vec4u(dims.K)`;
+    for (const j of vectorsOf(w)) {
+      const column = plus('column + i % 4u', VECTOR_COLUMNS * j);
+      const scalars = range(4).map((p) => `b[${plus(`row${j}`, p * LANES)}]`);
+      body.push(
+        `let row${j} = (${column}) * rowOfB + k${isWide ? ' / 4u' : ''};`,
+        `let value${j} = ${guarded(isWide ? `b[row${j}]` : `vec4f(${scalars.join(', ')})`, holds)};`,
+        ...range(4).map((p) => `${panel(plus('i / 4u * 4u', p), j)}[i % 4u] = value${j}.${component(p)};`),
+      );
+    }
   }
-  // Rows of B are columns of C here: load four of them along K, then store the values the other way round.
-  const at = span === 1 ? 'k' : `k / ${span}u`;
-  return [
-    `for (var i = 0u; i < ${depth / span}u; i++) {`,
-    `  let k = k0 + ${span === 1 ? '' : `${span}u * `}(i / ${LANES}u * ${LANES}u + (lane ^ (i % ${LANES}u)));`,
-    ...vectorsOf(w).flatMap((j) => [
-      ...range(4).map((i) => `  let t${j}_${i} = b[${plus('column', VECTOR_COLUMNS * j + i)}][${at}];`),
-      ...range(span).map((p) => {
-        const elements = range(4).map((i) => `t${j}_${i}${span === 1 ? '' : `.${component(p)}`}`);
-        const index = plus(`i * ${span * vectors}u`, p * vectors + j);
-        return `  panel[${index}] = ${guarded(`vec4f(${elements.join(', ')})`)};`;
-      }),
-    ]),
-    '}',
-  ];
+  return [`for (var i = 0u; i < ${depth}u; i++) {`, ...body.map((line) => `  ${line}`), '}'];
 }
 
-/** Where A is read: fixed before the row loop for TN (rows of A are steps of K), an index into each row otherwise. */
+/** Elements of memory in a row of each operand. */
+function rowsText({ layout, width }: Writer): string[] {
+  const row = (length: 'M' | 'N' | 'K', lanes: VectorWidth): string => `dims.${length}${lanes === 4 ? ' / 4u' : ''}`;
+  return [
+    ...(layout === 'TN' ? [] : [`let rowOfA = ${row('K', width.a)};`]),
+    `let rowOfB = ${row(layout === 'NT' ? 'K' : 'N', width.b)};`,
+    `let rowOfC = ${row('N', width.c)};`,
+  ];
+}
+const columnText = ({ width }: Writer): string => (width.c === 4 ? 'column / 4u' : 'column');
+
+/**
+ * Where A is read, but for the row. Past K the last element is loaded again (the panel is zero there): this row's sum has
+ * that value in it already, so an infinity spoils no other row.
+ */
 function sourcesText(w: Writer): string[] {
   const clamped = (index: string, last: string): string => (w.hasDepthTail ? `min(${index}, ${last})` : index);
-  const depth = (q: number): string =>
-    `${plus('k0', LANES * w.span * q)} + ${w.span === 1 ? 'lane' : `lane * ${w.span}u`}`;
-  // Past K the last element is loaded again (the panel is zero there): this row's sum has that value in it already, so
-  // an infinity spoils no other row.
-  if (w.product.layout === 'TN') {
-    return loadsOfA(w).map((q) => `let source${q} = &a[${clamped(depth(q), `${w.kText} - 1u`)}];`);
-  }
-  const last = `${aRow(w.product) / w.width.a - 1}u`;
-  return loadsOfA(w).map((q) => {
-    const index = w.width.a === 1 ? depth(q) : `(${depth(q)}) / ${w.width.a}u`;
-    return `let at${q} = ${clamped(index, last)};`;
+  const sources = w.width.a === 4 ? groupsOf(w) : range(w.tile.depth / LANES);
+  return sources.map((q) => {
+    const offset = LANES * q;
+    if (w.width.a === 4) return `let at${q} = ${clamped(`${plus('k0 / 4u', offset)} + lane`, 'dims.K / 4u - 1u')};`;
+    const k = clamped(`${plus('k0', offset)} + lane`, 'dims.K - 1u');
+    return w.layout === 'TN' ? `let at${q} = ${w.hasDepthTail ? k : `(${k})`} * dims.M;` : `let at${q} = ${k};`;
   });
 }
 
-/** `a0_1`: load 0 after rotation 1. */
+/** `a0_1`: four elements of load 0, after rotation 1. */
 function elementsText(w: Writer): string[] {
-  const loads =
-    w.product.layout === 'TN'
-      ? loadsOfA(w).map((q) => `let a${q}_0 = (*source${q})[m];`)
-      : ['let row = &a[m];', ...loadsOfA(w).map((q) => `let a${q}_0 = (*row)[at${q}];`)];
-  const rotations = loadsOfA(w).flatMap((q) => [
-    `let a${q}_1 = quadSwapX(a${q}_0);`,
-    `let a${q}_2 = quadSwapY(a${q}_0);`,
-    `let a${q}_3 = quadSwapDiagonal(a${q}_0);`,
-  ]);
-  return [...loads, ...rotations];
+  const base = w.layout === 'TN' ? 'm' : 'row';
+  const load = (g: number): string =>
+    w.width.a === 4
+      ? `a[${base} + at${g}]`
+      : `vec4f(${range(4)
+          .map((p) => `a[${base} + at${4 * g + p}]`)
+          .join(', ')})`;
+  return [
+    ...(w.layout === 'TN' ? [] : ['let row = m * rowOfA;']),
+    ...groupsOf(w).map((g) => `let a${g}_0 = ${load(g)};`),
+    ...groupsOf(w).flatMap((g) => [
+      `let a${g}_1 = quadSwapX(a${g}_0);`,
+      `let a${g}_2 = quadSwapY(a${g}_0);`,
+      `let a${g}_3 = quadSwapDiagonal(a${g}_0);`,
+    ]),
+  ];
 }
 
-/** What is done to a row's sums over all panels. */
+/** What is done to a row's sums over all panels; `at` is the row's place in C. */
 function finishText(w: Writer): string[] {
-  const { gelu, geluBackward, residual } = w.product.epilogue;
+  const { gelu, geluBackward, residual } = w.epilogue;
   const vectors = vectorsOf(w);
   const lines: string[] = [];
-  if (gelu || geluBackward) lines.push('let preRow = &pre[m];');
-  if (gelu) lines.push(...vectors.flatMap((j) => [...store4(w, '(*preRow)', j, `s${j}`), `s${j} = gelu(s${j});`]));
-  if (geluBackward) lines.push(...vectors.map((j) => `s${j} *= geluSlope(${load4(w, '(*preRow)', j)});`));
-  if (residual) {
-    lines.push('let residualRow = &residual[m];');
-    lines.push(...vectors.map((j) => `s${j} += ${load4(w, '(*residualRow)', j)};`));
-  }
+  if (gelu) lines.push(...vectors.flatMap((j) => [...store4(w, 'pre', 'at', j, `s${j}`), `s${j} = gelu(s${j});`]));
+  if (geluBackward) lines.push(...vectors.map((j) => `s${j} *= geluSlope(${load4(w, 'pre', 'at', j)});`));
+  if (residual) lines.push(...vectors.map((j) => `s${j} += ${load4(w, 'residual', 'at', j)};`));
   return lines;
 }
+
+const placeText = (w: Writer): string => `let at = m * rowOfC + ${columnText(w)};`;
 
 /**
  * The epilogue of several panels: a walk of its own down the rows. To load and store C once more costs less than an `if`
@@ -219,52 +244,46 @@ function afterText(w: Writer): string[] {
   if (lines.length === 0) return [];
   const vectors = vectorsOf(w);
   const row = [
-    'let out = &c[m];',
-    ...vectors.map((j) => `var s${j} = ${load4(w, '(*out)', j)};`),
+    placeText(w),
+    ...vectors.map((j) => `var s${j} = ${load4(w, 'c', 'at', j)};`),
     ...lines,
-    ...vectors.flatMap((j) => store4(w, '(*out)', j, `s${j}`)),
+    ...vectors.flatMap((j) => store4(w, 'c', 'at', j, `s${j}`)),
   ];
   return ['for (var m = first; m < end; m++) {', ...row.map((line) => `  ${line}`), '}'];
 }
 
 /** One row of C: the sums over this panel, what C holds from the panels before, the epilogue of an only panel, the store. */
-function rowText(w: Writer): string[] {
-  const { bias, accumulate } = w.product.epilogue;
+function rowOfC(w: Writer): string[] {
+  const { bias, accumulate } = w.epilogue;
   const vectors = vectorsOf(w);
-  const element = ({ q, r, p }: Step): string => `a${q}_${r}${w.span === 1 ? '' : `.${component(p)}`}`;
   // A select, not a branch: branches cost this adapter more than the load.
   const carried = vectors.map((j) =>
-    accumulate ? `s${j} += ${load4(w, '(*out)', j)};` : `s${j} += select(vec4f(), ${load4(w, '(*out)', j)}, k0 > 0u);`,
+    accumulate
+      ? `s${j} += ${load4(w, 'c', 'at', j)};`
+      : `s${j} += select(vec4f(), ${load4(w, 'c', 'at', j)}, k0 > 0u);`,
   );
+  const term = (i: number, j: number): string => {
+    const [g, r, p] = [Math.floor(i / GROUP_STEPS), Math.floor(i / 4) % LANES, i % 4];
+    return `s${j} += a${g}_${r}.${component(p)} * panel[${i * w.tile.vectors + j}];`;
+  };
   return [
     ...elementsText(w),
     ...vectors.map((j) => `var s${j} = ${bias ? `start${j}` : 'vec4f()'};`),
-    ...stepsOf(w).map((step) =>
-      vectors.map((j) => `s${j} += ${element(step)} * panel[${panelIndex(w, step, j)}];`).join(' '),
-    ),
-    'let out = &c[m];',
+    ...range(w.tile.depth).map((i) => vectors.map((j) => term(i, j)).join(' ')),
+    placeText(w),
     ...(accumulate || !w.isOnePanel ? carried : []),
     ...(w.isOnePanel ? finishText(w) : []),
-    ...vectors.flatMap((j) => store4(w, '(*out)', j, `s${j}`)),
+    ...vectors.flatMap((j) => store4(w, 'c', 'at', j, `s${j}`)),
   ];
 }
 
-/** Column sums of B, by the first run of rows of each strip: over its steps a lane meets every step of K once. */
+/** Column sums of B, by the first run of rows of each strip: in its copy of the panel a lane meets every step of K once. */
 function biasGradientText(w: Writer): string[] {
-  const { depth, vectors } = w.tile;
-  const each = vectorsOf(w);
-  const lines = [
-    ...each.map((j) => `var total${j} = vec4f();`),
-    `for (var i = 0u; i < ${depth}u; i++) {`,
-    ...each.map((j) => `  total${j} += panel[${plus(vectors === 1 ? 'i' : `i * ${vectors}u`, j)}];`),
-    '}',
-    ...each.flatMap((j) => [
-      w.product.epilogue.accumulate
-        ? `total${j} += ${load4(w, 'biasGradient', j)};`
-        : `total${j} += select(vec4f(), ${load4(w, 'biasGradient', j)}, k0 > 0u);`,
-      ...store4(w, 'biasGradient', j, `total${j}`),
-    ]),
-  ];
+  const lines = vectorsOf(w).flatMap((j) => {
+    const before = load4(w, 'biasGradient', columnText(w), j);
+    const added = w.epilogue.accumulate ? before : `select(vec4f(), ${before}, k0 > 0u)`;
+    return [`total${j} += ${added};`, ...store4(w, 'biasGradient', columnText(w), j, `total${j}`)];
+  });
   return ['if (group.y == 0u) {', ...lines.map((line) => `  ${line}`), '}'];
 }
 
@@ -272,12 +291,12 @@ export function softwareText(product: Product, tile: SoftwareTile): string {
   const w = writer(product, tile);
   const { bias, gelu, geluBackward, biasGradient } = product.epilogue;
   const vectors = vectorsOf(w);
-  const biases = bias ? vectors.map((j) => `let bias${j} = ${load4(w, 'bias', j)};`) : [];
+  const biases = bias ? vectors.map((j) => `let bias${j} = ${load4(w, 'bias', columnText(w), j)};`) : [];
   const starts = bias ? vectors.map((j) => `let start${j} = select(vec4f(), bias${j}, k0 == 0u);`) : [];
-  const mText = dimText(product.layout === 'TN' ? known(product.m) : product.m, 'M');
+  const totals = biasGradient ? vectors.map((j) => `var total${j} = vec4f();`) : [];
   return `enable subgroups;
 
-${declarations(product, w.width)}
+${declarations(w)}
 var<private> panel: array<vec4f, ${w.tile.depth * w.tile.vectors}>;
 
 ${gelu || geluBackward ? `${geluText('vec4f')}\n` : ''}@compute @workgroup_size(${LANES})
@@ -287,12 +306,12 @@ fn main(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let column = group.x * ${VECTOR_COLUMNS * vectors.length}u + lane * 4u;
-  let run = (${mText} + groups.y - 1u) / groups.y;
+  let run = (dims.M + groups.y - 1u) / groups.y;
   let first = group.y * run;
-  let end = min(first + run, ${mText});
-${indent(biases, 1)}  for (var k0 = 0u; k0 < ${w.kText}; k0 += ${w.tile.depth}u) {
-${indent([...panelText(w), ...sourcesText(w), ...starts], 2)}${indent(biasGradient ? biasGradientText(w) : [], 2)}    for (var m = first; m < end; m++) {
-${indent(rowText(w), 3)}    }
+  let end = min(first + run, dims.M);
+${indent([...rowsText(w), ...biases], 1)}  for (var k0 = 0u; k0 < dims.K; k0 += ${w.tile.depth}u) {
+${indent([...totals, ...panelText(w), ...sourcesText(w), ...starts], 2)}${indent(biasGradient ? biasGradientText(w) : [], 2)}    for (var m = first; m < end; m++) {
+${indent(rowOfC(w), 3)}    }
   }
 ${indent(afterText(w), 1)}}
 `;
