@@ -2,10 +2,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeFrame, encodeTensor, FRAME_BYTES, FRAME_KINDS } from './frame.ts';
-import { decodePeerMessage, decodeServerMessage, PROTOCOL_VERSION } from './messages.ts';
+import { PEER_EXAMPLES, SERVER_EXAMPLES } from './messageExamples.ts';
+import { decodePeerMessage, decodeServerMessage, peerMessageSchema, serverMessageSchema } from './messages.ts';
 
 const SEED = 20_260_101;
-const RUNS = { seed: SEED, numRuns: 200 };
+const RUNS = { seed: SEED, numRuns: 400 };
 
 /** Refused with a reason, or within the tensor that it names. */
 function expectBounded(message: ArrayBuffer): void {
@@ -18,23 +19,19 @@ function expectBounded(message: ArrayBuffer): void {
   expect(offset + payload.length).toBeLessThanOrEqual((range[1] - range[0]) * 4);
 }
 
-const adapter = { vendor: 'v', architecture: 'a', description: 'd', software: true, browser: 'b' };
-const VALID: readonly unknown[] = [
-  { type: 'hello', protocol: PROTOCOL_VERSION, adapter },
-  { type: 'signal', to: 'p', epoch: 1, data: 'offer' },
-  { type: 'ready', epoch: 3, memoryBytes: 12 },
-  { type: 'fault', epoch: 1, reason: 'linkLost', about: 'p', detail: 'd' },
-  { type: 'uploaded', epoch: 1, step: 2, shards: [{ block: 'head', range: [0, 4], hash: 'a'.repeat(64) }] },
-  { type: 'start', epoch: 1, step: 2 },
-  { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
-];
+const VALID = [...PEER_EXAMPLES, ...SERVER_EXAMPLES];
 
 const decodeBoth = (text: string): void => {
   for (const decode of [decodePeerMessage, decodeServerMessage]) {
     const decoded = decode(text);
     if (!decoded.ok) expect(decoded.reason).not.toBe('');
+    else expect(JSON.stringify(decoded.value)).toBe(JSON.stringify(decoded.value, finiteAlone));
   }
 };
+
+/** JSON turns what is not finite into null without a word. */
+const finiteAlone = (_key: string, value: unknown): unknown =>
+  typeof value === 'number' && !Number.isFinite(value) ? 'not finite' : value;
 
 /** One value somewhere inside is another one. */
 const mutated = fc
@@ -44,6 +41,27 @@ const mutated = fc
     const keys = JSON.stringify(message).match(/"[^"]*"|\d+/g)?.length ?? 1;
     return JSON.stringify(message, (_key, inner: unknown) => (at++ === place % (keys + 1) ? value : inner)) ?? '';
   });
+
+test('[WP] there is an example of every message, and it is understood', () => {
+  for (const [schema, examples, decode] of [
+    [peerMessageSchema, PEER_EXAMPLES, decodePeerMessage],
+    [serverMessageSchema, SERVER_EXAMPLES, decodeServerMessage],
+  ] as const) {
+    const types = schema.options.map(({ shape }) => shape.type.value);
+    expect(examples.map(({ type }) => type).toSorted()).toEqual(types.toSorted());
+    for (const example of examples)
+      expect(decode(JSON.stringify(example)), example.type).toEqual({ ok: true, value: example });
+  }
+});
+
+test('[WP] a number that no machine has, in place of any number: refused, or a finite one', () => {
+  const strange = ['-1', '1e999', '-1e308', '1e308', '0.5', 'NaN', '"7"', '-0', '9007199254740993', 'null'];
+  for (const example of VALID) {
+    const text = JSON.stringify(example);
+    for (const { index } of text.matchAll(/(?<=[:[,])-?\d[\d.e+]*/g))
+      for (const value of strange) decodeBoth(text.slice(0, index) + text.slice(index).replace(/^-?\d[\d.e+]*/, value));
+  }
+});
 
 test('[WP] arbitrary text is refused with a reason', () => {
   fc.assert(fc.property(fc.string({ maxLength: 300 }), decodeBoth), RUNS);
