@@ -80,7 +80,11 @@ test('joining, resting, leaving and the operator’s words roll nothing back; a 
   expect(alone.generation).toBe(0);
   expect(alone.donors).toHaveLength(1);
 
+  // The run has no steps to spare for a newcomer's admission.
+  await operator.press('Pause');
+  await operator.until(({ phase }) => phase === 'paused');
   const dies = await openDonor(server.url);
+  await operator.press('Resume');
   await untilStage(dies, /2 of 2\s*layers 3–4/);
   await operator.untilFurther(4);
   await dies.kill();
