@@ -6,8 +6,8 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { NOTHING } from '../page/format.ts';
+import { saveBlob } from '../page/save.ts';
 import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
-import { saveFile } from './file.ts';
 import type { Mark } from './marks.ts';
 import { Scroll } from './scroll.tsx';
 import { csv, groupsOf, type StepWindow } from './series.ts';
@@ -39,7 +39,7 @@ export function ChartCard({ chart, marks, window, onWindow, run }: ChartProps) {
   const isEmpty = xs.length === 0;
   const save = (): void => {
     const { columns, rows } = chart.csv();
-    saveFile(`${run}-${id}.csv`, 'text/csv', csv(columns, rows));
+    saveBlob(`${run}-${id}.csv`, new Blob([csv(columns, rows)], { type: 'text/csv' }));
   };
   return (
     <section class="card chart" aria-labelledby={`chart-${id}`}>
