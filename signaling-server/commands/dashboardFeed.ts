@@ -48,7 +48,7 @@ interface Course {
   readonly epoch: number;
   readonly plan: Plan;
   readonly predicted: Timeline;
-  readonly measured: readonly Timeline[];
+  readonly measured: readonly { readonly timeline: Timeline; readonly seconds: number }[];
   readonly traffic: StepTraffic;
 }
 
@@ -96,7 +96,7 @@ export class DashboardFeed {
 
   timeline(step: number): StepTimeline {
     const { epoch, predicted } = this.#courseOf(step);
-    const measured = this.#timelineOf(step);
+    const { timeline: measured } = this.#measuredAt(step);
     const bubble = bubbleRatio(measured, this.#peers);
     const spans = { measured: wireSpans(measured), predicted: wireSpans(predicted) };
     return { step, epoch, bubble, ...spans, plan: watchedPlan(epoch, this.#courseOf(step).plan, REASON) };
@@ -115,7 +115,10 @@ export class DashboardFeed {
     const plan = equalSplit(model.value, BATCH.samples, seats, options);
     const timeline = (cluster: Cluster): Timeline =>
       predictedTimeline(clusterCosts({ model: model.value, batch: BATCH, cluster }), plan);
-    const measured = Array.from({ length: VARIANTS }, () => timeline(varied(this.#cluster, this.#random)));
+    const measured = Array.from({ length: VARIANTS }, () => {
+      const simulated = timeline(varied(this.#cluster, this.#random));
+      return { timeline: simulated, seconds: makespanSeconds(simulated) };
+    });
     const traffic = stepTraffic(model.value, plan, { ...BATCH, wire: 'f32' });
     return { epoch: 40 + place, plan, predicted: timeline(this.#cluster), measured, traffic };
   }
@@ -126,19 +129,20 @@ export class DashboardFeed {
     return course;
   }
 
-  #timelineOf(step: number): Timeline {
-    return this.#courseOf(step).measured[step % VARIANTS] ?? [];
+  #measuredAt(step: number) {
+    const measured = this.#courseOf(step).measured[step % VARIANTS];
+    invariant(measured, 'every variant is simulated');
+    return measured;
   }
 
   /** A pure function of the step, as a store would have it. */
   #step(step: number): WatchedStep {
     const random = seededRandom(step);
-    const timeline = this.#timelineOf(step);
     return {
       ...{ step, loss: 3 + 6 * Math.exp(-step / 2_000) + 0.2 * random(), gradientNorm: 0.5 + random() },
       learningRate: 3e-4 * (1 - step / RUN_STEPS),
       tokens: BATCH.samples * BATCH.sequence,
-      seconds: makespanSeconds(timeline) * (1 + 0.1 * random()),
+      seconds: this.#measuredAt(step).seconds * (1 + 0.1 * random()),
       ...{ donors: this.#peers.length, stages: STAGES, microBatches: MICRO_BATCHES, plan: this.#courseOf(step).epoch },
       ...{ bytesDirect: 4e9 + 1e8 * random(), bytesRelayed: 1e8 * random() },
       bubble: 0.3 + 0.1 * random(),
