@@ -3,6 +3,7 @@
  * (run file, tokens, initial values) has a hash, so that the same name never means two things.
  */
 import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import type { Model } from '../swarm/model.ts';
@@ -25,6 +26,9 @@ export interface DataDirectory {
   close(): void;
 }
 
+/** Exports on their way to a browser; what a crash left there is taken away. */
+export const DOWNLOADS_FOLDER = 'downloads';
+
 /** Opens it alone: a second server on the same directory is refused. */
 export async function openDataDirectory(path: string): Promise<Result<DataDirectory>> {
   const directory = resolve(path);
@@ -40,6 +44,7 @@ export async function openDataDirectory(path: string): Promise<Result<DataDirect
     lock.value.release();
   };
   try {
+    await rm(join(directory, DOWNLOADS_FOLDER), { recursive: true, force: true });
     const blobs = await openBlobs(join(directory, 'blobs'));
     await sweepBlobs(store.value, blobs);
     return success({ directory, store: store.value, blobs, close });

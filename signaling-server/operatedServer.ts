@@ -18,6 +18,8 @@ export class OperatedServer {
   #server: Server | null = null;
   #data: DataDirectory | null = null;
   #calls: OperatorSessionCalls | null = null;
+  /** Of the newest session. */
+  cookie = '';
 
   get server(): Server {
     invariant(this.#server, 'it serves');
@@ -43,6 +45,7 @@ export class OperatedServer {
       ...{ method: 'POST', headers, body: JSON.stringify({ token: operatorToken() }) },
     });
     const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
+    this.cookie = cookie;
     this.#calls = {
       get: (path) => fetch(`${url}${path}`, { headers: { cookie } }),
       post: (path, body) =>

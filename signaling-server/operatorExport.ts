@@ -1,14 +1,23 @@
-/** A checkpoint as a download: the export's folder, packed as it is sent. */
+/**
+ * A checkpoint as a download: the export's folder, packed as it is sent. Each has the whole model on the disk until it is
+ * read, so that few are under way at once, and what nobody reads any more is gone.
+ */
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
-import type { DataDirectory } from './dataDirectory.ts';
+import { type DataDirectory, DOWNLOADS_FOLDER } from './dataDirectory.ts';
 import { exportRun } from './exportRun.ts';
 import { problem } from './operatorDesk.ts';
 import { tarHeader, tarPadding } from './tar.ts';
+
+const MOST_AT_ONCE = 4;
+/** Without a byte taken. */
+const STALLED_MS = 60_000;
+
+const underWay = new WeakMap<DataDirectory, number>();
 
 export async function sendExport(
   reply: FastifyReply,
@@ -16,27 +25,39 @@ export async function sendExport(
   run: string,
   step: number | undefined,
 ): Promise<FastifyReply> {
-  const folder = join(data.directory, `.download-${randomUUID()}`);
-  const written = await exportRun(data, run, folder, step);
-  if (!written.ok) return problem(reply, 409, written.reason);
+  const others = underWay.get(data) ?? 0;
+  if (others >= MOST_AT_ONCE) return problem(reply, 503, `${others} downloads are under way: try again in a while`);
+  underWay.set(data, others + 1);
+  const folder = join(data.directory, DOWNLOADS_FOLDER, randomUUID());
+  const files = Readable.from(packed(folder, run));
+  // Also where nothing of it was ever read: its browser may have gone meanwhile.
+  files.once('close', () => {
+    underWay.set(data, (underWay.get(data) ?? 1) - 1);
+    void rm(folder, { recursive: true, force: true });
+  });
+  const written = await exportRun(data, run, folder, step).catch((error: unknown) => {
+    files.destroy();
+    throw error;
+  });
+  if (!written.ok || reply.raw.destroyed) {
+    files.destroy();
+    return written.ok ? reply : problem(reply, 409, written.reason);
+  }
+  reply.raw.setTimeout(STALLED_MS, () => reply.raw.destroy());
   return reply
     .type('application/x-tar')
     .header('content-disposition', `attachment; filename="${run}${step === undefined ? '' : `-${step}`}.tar"`)
-    .send(Readable.from(packed(folder, run)));
+    .send(files);
 }
 
-/** File by file; the folder goes when all is read, or nobody reads any more. */
+/** File by file. */
 async function* packed(folder: string, name: string): AsyncGenerator<Buffer> {
-  try {
-    for (const file of await readdir(folder)) {
-      const path = join(folder, file);
-      const { size } = await stat(path);
-      yield tarHeader(`${name}/${file}`, size);
-      for await (const chunk of createReadStream(path)) yield chunk;
-      yield tarPadding(size);
-    }
-    yield Buffer.alloc(1024);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
+  for (const file of await readdir(folder)) {
+    const path = join(folder, file);
+    const { size } = await stat(path);
+    yield tarHeader(`${name}/${file}`, size);
+    for await (const chunk of createReadStream(path)) yield chunk;
+    yield tarPadding(size);
   }
+  yield Buffer.alloc(1024);
 }

@@ -1,4 +1,7 @@
 /** What an operator does to runs and donors, through a real server with donors that answer by a script. */
+import { readdirSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { publicStatusSchema } from '../swarm/publicStatus.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../swarm/runDraft.ts';
@@ -168,6 +171,29 @@ describe('[OP3] runs', () => {
 });
 
 describe('[OP5] what is shown beside the numbers', () => {
+  it('are few at once, and gone when nobody waits for them any more', async () => {
+    await operated.serve(null);
+    const { get } = await operated.logIn();
+    await finished();
+    const left = () => readdirSync(join(operated.data.directory, 'downloads'));
+    const all = await Promise.all(Array.from({ length: 6 }, () => get('/api/operator/export?run=tiny')));
+    const taken = all.filter(({ status }) => status === 200);
+    expect(all.filter(({ status }) => status === 503).length + taken.length).toBe(6);
+    expect(taken.length).toBeLessThan(6);
+    await Promise.all(taken.map((response) => response.arrayBuffer()));
+    const { url } = operated.server;
+    for (let i = 0; i < 4; i++) {
+      const socket = connect(Number(new URL(url).port), 'localhost');
+      await new Promise((resolve) => socket.once('connect', resolve));
+      socket.write(`GET /api/operator/export?run=tiny HTTP/1.1\r\nHost: x\r\nCookie: ${operated.cookie}\r\n\r\n`);
+      socket.destroy();
+    }
+    const again = (): Promise<number> =>
+      get('/api/operator/export?run=tiny').then((response) => response.arrayBuffer().then(() => response.status));
+    await expect.poll(again, { interval: 250, timeout: 5_000 }).toBe(200);
+    await expect.poll(left).toEqual([]);
+  });
+
   it('has what a checkpoint writes after fixed prompts, the same again for the same seed', async () => {
     await operated.serve(null);
     const { get, post } = await operated.logIn();
