@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -55,10 +55,18 @@ test('damage is found when a blob is read whole, a range past its end is an erro
   const blobs = await openBlobs(folder);
   const hash = await blobs.put(bytes);
   expect(await blobs.problem(hash)).toBeNull();
+  expect(await blobs.problem(hash)).toBeNull();
+  // As many bytes, as old as before.
+  const { atime, mtime } = statSync(blobs.path(hash));
+  writeFileSync(blobs.path(hash), bytes.toReversed());
+  utimesSync(blobs.path(hash), atime, mtime);
+  expect(await blobs.problem(hash)).toMatch(/is damaged: its bytes have changed$/);
   writeFileSync(blobs.path(hash), 'other bytes');
   await expect(blobs.read(hash)).rejects.toThrow('is damaged');
   expect(await blobs.problem(hash)).toMatch(/is damaged: its bytes have changed$/);
   expect(await blobs.problem('0'.repeat(64))).toMatch(/cannot be read/);
+  mkdirSync(blobs.path('1'.repeat(64)), { recursive: true });
+  expect(await blobs.problem('1'.repeat(64))).toMatch(/cannot be read: it is no file/);
   await expect(blobs.readRange(hash, 5, 20)).rejects.toThrow('the file ends at 11, 9 bytes early');
 });
 

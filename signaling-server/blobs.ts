@@ -4,7 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { access, type FileHandle, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, type FileHandle, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invariant } from '../swarm/base.ts';
 import { makeFolder } from './makeFolder.ts';
@@ -22,7 +22,7 @@ export interface BlobStore {
   path(hash: BlobHash): string;
   /** The whole blob, compared with its name: damage is an error. */
   read(hash: BlobHash): Promise<Buffer<ArrayBuffer>>;
-  /** What is wrong with its file: missing, or its bytes have changed. Reads all of it, a piece at a time. */
+  /** What is wrong with its file: missing, or its bytes have changed. Reads all of it, a piece at a time, once a file. */
   problem(hash: BlobHash): Promise<string | null>;
   /** Bytes `[from, to)`, as they stand on the disk. */
   readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>>;
@@ -69,6 +69,9 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       () => false,
     );
 
+  /** Files that were read and found whole, as they were then. */
+  const whole = new Map<BlobHash, string>();
+
   const keep = async (temporary: string, hash: BlobHash): Promise<BlobHash> => {
     makeFolder(dirname(path(hash)));
     await rename(temporary, path(hash));
@@ -110,14 +113,21 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
     async problem(hash) {
       const found = createHash('sha256');
       try {
+        const identity = await identityOf(path(hash));
+        if (whole.get(hash) === identity) return null;
         for await (const chunk of createReadStream(path(hash))) found.update(chunk);
+        if (found.digest('hex') !== hash) return `the stored file ${path(hash)} is damaged: its bytes have changed`;
+        whole.set(hash, identity);
+        return null;
       } catch (error) {
         return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
       }
-      return found.digest('hex') === hash ? null : `the stored file ${path(hash)} is damaged: its bytes have changed`;
     },
     readRange,
-    remove: (hash) => rm(path(hash), { force: true }),
+    remove: (hash) => {
+      whole.delete(hash);
+      return rm(path(hash), { force: true });
+    },
     async list() {
       const folders = (await readdir(directory)).filter((name) => name.length === 2);
       const names = await Promise.all(
@@ -137,6 +147,13 @@ export async function readExactly(file: FileHandle, position: number, bytes: num
     done += bytesRead;
   }
   return out;
+}
+
+/** Another one where a file was written to or put in the place of another. */
+async function identityOf(path: string): Promise<string> {
+  const found = await stat(path);
+  if (!found.isFile()) throw new Error('it is no file');
+  return [found.ino, found.size, found.mtimeMs, found.ctimeMs].join();
 }
 
 async function writeSynced(path: string, bytes: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
