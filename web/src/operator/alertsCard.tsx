@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/watch.ts';
-import { Answer, useAct } from './act.tsx';
+import { type Act, Answer, useAct } from './act.tsx';
 import { alertsOf } from './alerts.ts';
 import { tell } from './api.ts';
 import type { OperatorState } from './state.ts';
@@ -34,6 +34,7 @@ const FIELDS: readonly (readonly [keyof AlertLimits, string, number])[] = [
 ];
 
 export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
+  const act = useAct();
   return (
     <section class="card" aria-labelledby="alerts">
       <h2 id="alerts">Alerts</h2>
@@ -51,7 +52,8 @@ export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
       </div>
       <details>
         <summary>When to alert</summary>
-        <LimitsForm key={JSON.stringify(alertLimits)} kept={alertLimits} />
+        <LimitsForm key={JSON.stringify(alertLimits)} kept={alertLimits} act={act} />
+        <Answer answer={act.answer} />
         <p class="soft small">
           Kept by the server, for every operator. For alerts while nobody looks, its <a href="/metrics">metrics</a> come
           with Prometheus rules and a Grafana board.
@@ -61,9 +63,9 @@ export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
   );
 }
 
-function LimitsForm({ kept }: { kept: AlertLimits }) {
+/** Begins anew with what the server keeps, whoever changed it. */
+function LimitsForm({ kept, act }: { kept: AlertLimits; act: Act }) {
   const [limits, edit] = useState(kept);
-  const act = useAct();
   const isWhole = alertLimitsSchema.safeParse(limits).success;
   return (
     <form
@@ -91,7 +93,6 @@ function LimitsForm({ kept }: { kept: AlertLimits }) {
           Keep these limits
         </button>
       </div>
-      <Answer answer={act.answer} />
     </form>
   );
 }
