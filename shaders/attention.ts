@@ -10,8 +10,9 @@
  *
  * How the work is cut: one invocation takes four rows of one head and accumulates a slice of the head's width, in lanes
  * of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each four rows and
- * compute every score once; wider ones compute the scores again for each slice. The backward has a text for each family:
- * on SwiftShader, holding the invocation's own rows halves its time.
+ * compute every score once; wider ones compute the scores again for each slice. There is a text for each family: on
+ * SwiftShader, holding the invocation's own rows in private memory halves its time. (They come and go by a loop over lanes,
+ * not over tiles: every load and store in a text is a dozen branches, and the JIT takes 2 ms for each.)
  */
 import code from './attention.wgsl?raw';
 import type { AdapterFamily, Arrays, Dims, Variant } from './kernel.ts';
@@ -51,18 +52,25 @@ interface AttentionRequest {
   readonly heads: 'H' | 'K';
 }
 
+/** Lanes in a head's width, and how many of them an invocation accumulates. */
+export function cutOfHead(D: number, widest: 4 | 8): { readonly chunks: number; readonly slice: 4 | 8 } {
+  const chunks = D / lanesOf(D).width;
+  return { chunks, slice: chunks <= 4 ? 4 : widest };
+}
+
 export function attentionVariant(request: AttentionRequest, family: AdapterFamily, D: number): Variant {
   const lanes = lanesOf(D);
-  const chunks = D / lanes.width;
-  const slice = chunks <= 4 || (family === 'gpu' && request.gpuSlice === 4) ? 4 : 8;
+  const { chunks, slice } = cutOfHead(D, family === 'gpu' ? request.gpuSlice : 8);
   // Four heads in step fill a software adapter's four lanes; on a GPU neighbours are tiles of one head, which read the
   // same keys.
   const [heads, tiles] = family === 'gpu' ? [1, 32] : [4, 1];
+  // In the text, since they are lengths of arrays too.
+  const constants = Object.entries({ HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice });
+  const cut = constants.map(([name, value]) => `const ${name} = ${value}u;\n`).join('');
   return {
     key: `${request.name}.${lanes.name}.${family}.${D}`,
-    code: lanes.prelude + code + request.code[family],
+    code: lanes.prelude + cut + code + request.code[family],
     entryPoint: 'main',
-    constants: { HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice },
     subgroups: false,
     workgroups: ({ B, T, ...dims }) => [
       Math.ceil((B * dims[request.heads]) / heads),

@@ -1,14 +1,17 @@
 // What the three attention kernels share: how the work is cut (see attention.ts), queries, keys and values, sums.
-override HEADS: u32; // invocations of a workgroup: heads side by side …
-override TILES: u32; // … times tiles of four rows
-override CHUNKS: u32; // lanes in a head's width D
-override SLICE: u32; // lanes of it that one invocation accumulates: 4 or 8
+// HEADS: invocations of a workgroup, heads side by side … TILES: … times tiles of four rows. CHUNKS: lanes in a head's
+// width D. SLICE: lanes of it that one invocation accumulates, 4 or 8.
 
 struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
 @group(0) @binding(0) var<storage, read> qkv: array<Lane>;
 @group(1) @binding(0) var<uniform> dims: Dims;
 
 const STEPS = vec4u(0, 1, 2, 3);
+// Lanes of a slice of eight. With four they are in range, and never used.
+const C4 = 4u % SLICE;
+const C5 = 5u % SLICE;
+const C6 = 6u % SLICE;
+const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }

@@ -6,6 +6,13 @@ fn probabilities(s: vec4f, lse_i: vec4f, scale: f32, queries: vec4u, key: u32) -
   return select(vec4f(0), exp(s * scale - lse_i), (queries >= vec4u(key)) & (queries < vec4u(dims.T)));
 }
 
+fn store(at: vec4u, key: u32, chunk: u32, tile: Tile) {
+  dqkv[at.x + chunk] = tile[0];
+  if (key + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
+  if (key + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
+  if (key + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
+}
+
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let key_head = id.x % dims.K; // id.x is b·K + key head

@@ -16,9 +16,3 @@ fn dy_lane(row: u32, chunk: u32) -> Lane {
   if (chunk < CHUNKS) { lane = dy[row + chunk]; }
   return lane;
 }
-fn store(at: vec4u, key: u32, chunk: u32, tile: Tile) {
-  dqkv[at.x + chunk] = tile[0];
-  if (key + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (key + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (key + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
-}

@@ -1,6 +1,8 @@
 // For software adapters, where loads are what costs: an invocation keeps its four rows' slices of k and v in private
 // memory and walks over the queries one at a time, loading each once for the score and the sums. A vec4f of scores has
 // an entry for each key. (attentionBackwardKeyValue.wgsl is for GPUs, whose registers could not hold that much.)
+var<private> k: array<Tile, SLICE>; // and dk at the end
+var<private> v: array<Tile, SLICE>; // and dv at the end
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
@@ -14,17 +16,15 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let group = dims.H / dims.K;
   let sample_row = b * dims.T;
   let last = dims.T - 1u;
-  let k_at = (sample_row + min(key + STEPS, vec4u(last))) * row_lanes + width + key_head * CHUNKS;
-  let v_at = k_at + dims.K * CHUNKS;
+  let lanes = min(SLICE, CHUNKS - slice);
+  let k_lane = width + key_head * CHUNKS;
+  let v_lane = k_lane + dims.K * CHUNKS;
   let scale = 1.0 / sqrt(f32(dims.D));
 
-  var k: array<Tile, 8>;
-  var v: array<Tile, 8>;
-  for (var c = 0u; c < SLICE; c++) {
-    if (slice + c < CHUNKS) {
-      k[c] = qkv_tile(k_at, slice + c);
-      v[c] = qkv_tile(v_at, slice + c);
-    }
+  for (var i = 0u; i < 4u * lanes; i++) {
+    let row = (sample_row + min(key + i % 4u, last)) * row_lanes + slice + i / 4u;
+    k[i / 4u][i % 4u] = qkv[row + k_lane];
+    v[i / 4u][i % 4u] = qkv[row + v_lane];
   }
   var dk0 = Tile(); var dk1 = Tile(); var dk2 = Tile(); var dk3 = Tile();
   var dk4 = Tile(); var dk5 = Tile(); var dk6 = Tile(); var dk7 = Tile();
@@ -50,14 +50,15 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
         q5 = qkv_lane(q_row, slice + 5u); g5 = dy_lane(y_row, slice + 5u);
         q6 = qkv_lane(q_row, slice + 6u); g6 = dy_lane(y_row, slice + 6u);
         q7 = qkv_lane(q_row, slice + 7u); g7 = dy_lane(y_row, slice + 7u);
-        s += q4 * k[4] + q5 * k[5] + q6 * k[6] + q7 * k[7];
-        dp += g4 * v[4] + g5 * v[5] + g6 * v[6] + g7 * v[7];
+        s += q4 * k[C4] + q5 * k[C5] + q6 * k[C6] + q7 * k[C7];
+        dp += g4 * v[C4] + g5 * v[C5] + g6 * v[C6] + g7 * v[C7];
       }
       if (CHUNKS > SLICE) {
+        let own = (sample_row + min(key + STEPS, vec4u(last))) * row_lanes;
         for (var c = 0u; c < CHUNKS; c++) {
           if (c < slice || c >= slice + SLICE) {
-            s += qkv[q_row + c] * qkv_tile(k_at, c);
-            dp += dy[y_row + c] * qkv_tile(v_at, c);
+            s += qkv[q_row + c] * qkv_tile(own + k_lane, c);
+            dp += dy[y_row + c] * qkv_tile(own + v_lane, c);
           }
         }
       }
@@ -76,10 +77,17 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
   }
 
-  var dk = array(dk0, dk1, dk2, dk3, dk4, dk5, dk6, dk7);
-  var dv = array(dv0, dv1, dv2, dv3, dv4, dv5, dv6, dv7);
-  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) {
-    store(k_at, key, slice + c, dk[c]);
-    store(v_at, key, slice + c, dv[c]);
+  k[0] = dk0; k[1] = dk1; k[2] = dk2; k[3] = dk3;
+  v[0] = dv0; v[1] = dv1; v[2] = dv2; v[3] = dv3;
+  if (SLICE > 4u) {
+    k[C4] = dk4; k[C5] = dk5; k[C6] = dk6; k[C7] = dk7;
+    v[C4] = dv4; v[C5] = dv5; v[C6] = dv6; v[C7] = dv7;
+  }
+  for (var i = 0u; i < 4u * lanes; i++) {
+    let row = (sample_row + key + i % 4u) * row_lanes + slice + i / 4u;
+    if (key + i % 4u < dims.T) {
+      dqkv[row + k_lane] = k[i / 4u][i % 4u];
+      dqkv[row + v_lane] = v[i / 4u][i % 4u];
+    }
   }
 }

@@ -7,6 +7,13 @@ fn score_gradients(s: vec4f, dp: vec4f, lse_i: f32, delta_i: f32, scale: f32, ke
   return p * (dp - delta_i) * scale;
 }
 
+fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
+  dqkv[at.x + chunk] = tile[0];
+  if (query + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
+  if (query + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
+  if (query + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
+}
+
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let head = id.x; // b·H + h

@@ -13,9 +13,3 @@ fn y_tile(rows: vec4u, chunk: u32) -> Tile {
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
   return Tile(dy[rows.x + chunk], dy[rows.y + chunk], dy[rows.z + chunk], dy[rows.w + chunk]);
 }
-fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  dqkv[at.x + chunk] = tile[0];
-  if (query + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (query + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (query + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
-}

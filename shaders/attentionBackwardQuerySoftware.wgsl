@@ -1,6 +1,8 @@
 // For software adapters, where loads are what costs: an invocation keeps its four queries' slices of q and dy in private
 // memory and walks over the keys one at a time, loading each once for the score and the sum. A vec4f of scores has an
 // entry for each query. (attentionBackwardQuery.wgsl is for GPUs, whose registers could not hold that much.)
+var<private> q: array<Tile, SLICE>; // and dq at the end
+var<private> g: array<Tile, SLICE>; // dy
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
@@ -15,28 +17,25 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let head_lane = (head % dims.H) * CHUNKS;
   let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
   let last = dims.T - 1u;
-  let steps = min(query + STEPS, vec4u(last));
-  let q_at = (sample_row + steps) * row_lanes + head_lane;
-  let y_at = (sample_row + steps) * width + head_lane;
   let scale = 1.0 / sqrt(f32(dims.D));
 
   var d = vec4f(0);
-  for (var c = 0u; c < CHUNKS; c++) { d += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
-  let rows = head * dims.T + steps;
+  for (var i = 0u; i < 4u * CHUNKS; i++) {
+    let row = sample_row + min(query + i % 4u, last);
+    let lane = head_lane + i / 4u;
+    let dy_lane = dy[row * width + lane];
+    d += select(vec4f(0), vec4f(total(dy_lane * y[row * width + lane])), STEPS == vec4u(i % 4u));
+    let c = i / 4u - slice;
+    if (c < SLICE) {
+      q[c][i % 4u] = qkv[row * row_lanes + lane];
+      g[c][i % 4u] = dy_lane;
+    }
+  }
+  let rows = head * dims.T + min(query + STEPS, vec4u(last));
   let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
   if (slice == 0u) {
-    delta[rows.x] = d.x;
-    delta[rows.y] = d.y;
-    delta[rows.z] = d.z;
-    delta[rows.w] = d.w; // rows past the end are the last row again, with the same value
-  }
-
-  var q: array<Tile, 8>;
-  var g: array<Tile, 8>; // dy
-  for (var c = 0u; c < SLICE; c++) {
-    if (slice + c < CHUNKS) {
-      q[c] = qkv_tile(q_at, slice + c);
-      g[c] = dy_tile(y_at, slice + c);
+    for (var i = 0u; i < 4u; i++) {
+      if (query + i < dims.T) { delta[head * dims.T + query + i] = d[i]; }
     }
   }
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
@@ -58,15 +57,16 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       k5 = qkv_lane(k_row, slice + 5u);
       k6 = qkv_lane(k_row, slice + 6u);
       k7 = qkv_lane(k_row, slice + 7u);
-      s += k4 * q[4] + k5 * q[5] + k6 * q[6] + k7 * q[7];
-      dp += qkv_lane(v_row, slice + 4u) * g[4] + qkv_lane(v_row, slice + 5u) * g[5];
-      dp += qkv_lane(v_row, slice + 6u) * g[6] + qkv_lane(v_row, slice + 7u) * g[7];
+      s += k4 * q[C4] + k5 * q[C5] + k6 * q[C6] + k7 * q[C7];
+      dp += qkv_lane(v_row, slice + 4u) * g[C4] + qkv_lane(v_row, slice + 5u) * g[C5];
+      dp += qkv_lane(v_row, slice + 6u) * g[C6] + qkv_lane(v_row, slice + 7u) * g[C7];
     }
     if (CHUNKS > SLICE) {
+      let steps = sample_row + min(query + STEPS, vec4u(last));
       for (var c = 0u; c < CHUNKS; c++) {
         if (c < slice || c >= slice + SLICE) {
-          s += qkv[k_row + c] * qkv_tile(q_at, c);
-          dp += qkv[v_row + c] * dy_tile(y_at, c);
+          s += qkv[k_row + c] * qkv_tile(steps * row_lanes + head_lane, c);
+          dp += qkv[v_row + c] * dy_tile(steps * width + head_lane, c);
         }
       }
     }
@@ -78,6 +78,10 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
   }
 
-  var dq = array(dq0, dq1, dq2, dq3, dq4, dq5, dq6, dq7);
-  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(q_at, query, slice + c, dq[c]); }
+  q[0] = dq0; q[1] = dq1; q[2] = dq2; q[3] = dq3;
+  if (SLICE > 4u) { q[C4] = dq4; q[C5] = dq5; q[C6] = dq6; q[C7] = dq7; }
+  for (var i = 0u; i < 4u * min(SLICE, CHUNKS - slice); i++) {
+    let row = query + i % 4u;
+    if (row < dims.T) { dqkv[(sample_row + row) * row_lanes + head_lane + slice + i / 4u] = q[i / 4u][i % 4u]; }
+  }
 }

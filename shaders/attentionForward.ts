@@ -1,6 +1,15 @@
 /** Causal attention, forward: y and lse_BHT from qkv. See attention.ts for the layout and how work is cut. */
-import { ATTENTION_CASES, ATTENTION_DIMS, attentionForwardCpu, attentionSizes, attentionVariant } from './attention.ts';
-import code from './attentionForward.wgsl?raw';
+import {
+  ATTENTION_CASES,
+  ATTENTION_DIMS,
+  attentionForwardCpu,
+  attentionSizes,
+  attentionVariant,
+  cutOfHead,
+} from './attention.ts';
+import gpu from './attentionForward.wgsl?raw';
+import shared from './attentionForwardShared.wgsl?raw';
+import software from './attentionForwardSoftware.wgsl?raw';
 import type { Kernel } from './kernel.ts';
 import { half, read, readWrite } from './slots.ts';
 
@@ -9,12 +18,11 @@ export const attentionForward: Kernel = {
   tensors: [half(read('qkv')), half(readWrite('y')), readWrite('lse')],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  variant: (family, { D }) =>
-    attentionVariant(
-      { name: 'attention.forward', code: { gpu: code, software: code }, gpuSlice: 8, heads: 'H' },
-      family,
-      D,
-    ),
+  variant: (family, { D }) => {
+    const { chunks, slice } = cutOfHead(D, 8);
+    const code = { gpu: shared + gpu, software: shared + (chunks <= slice ? software : gpu) };
+    return attentionVariant({ name: 'attention.forward', code, gpuSlice: 8, heads: 'H' }, family, D);
+  },
   cpu: attentionForwardCpu,
   cases: ATTENTION_CASES,
   tolerance: { absolute: 3e-6, relative: 2e-6 },

@@ -1,11 +1,6 @@
-// Causal attention without its T×T matrix (online softmax: Dao et al. 2022, algorithm 1). For each head, with j ≤ i:
-//   s_ij = q_i·k_j/√D,   lse_i = log Σ_j exp s_ij,   y_i = Σ_j exp(s_ij − lse_i)·v_j
-//
 // One invocation takes four queries of one head and one slice of the head's width, and walks over the keys four at a
 // time. Everything is a product of 4×4 tiles: a Tile is one lane (four elements, or one) of four rows, side by side.
 // Matrices of scores have a column for each query and a row for each key.
-@group(0) @binding(1) var<storage, read_write> y: array<Lane>;
-@group(0) @binding(2) var<storage, read_write> lse: array<f32>;
 
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
   y[at.x + chunk] = tile[0];

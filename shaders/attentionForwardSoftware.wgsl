@@ -1,0 +1,71 @@
+// For software adapters, where loads are what costs, and heads of one slice: an invocation keeps its four queries in private
+// memory and walks over the keys one at a time, loading each once for the score and the sum. A vec4f of scores has an entry
+// for each query. (attentionForward.wgsl is for GPUs, whose registers could not hold that much, and for wider heads.)
+var<private> kept: array<Tile, SLICE>; // q, and y at the end
+
+@compute @workgroup_size(HEADS, TILES)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let head = id.x; // b·H + h
+  let tiles = (dims.T + 3u) / 4u;
+  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
+  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
+  let sample_row = (head / dims.H) * dims.T;
+  let head_lane = (head % dims.H) * CHUNKS;
+  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
+  let last = dims.T - 1u;
+  let scale = 1.0 / sqrt(f32(dims.D));
+
+  for (var i = 0u; i < 4u * CHUNKS; i++) {
+    let row = (sample_row + min(query + i % 4u, last)) * row_lanes + head_lane;
+    kept[i / 4u][i % 4u] = qkv[row + i / 4u];
+  }
+  var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
+  var y4 = Tile(); var y5 = Tile(); var y6 = Tile(); var y7 = Tile();
+  var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
+  var sum = vec4f(0);
+
+  for (var key = 0u; key <= min(query + 3u, last); key++) {
+    let k_row = (sample_row + key) * row_lanes + k_lane;
+    let v_row = k_row + dims.K * CHUNKS;
+    var s = qkv_lane(k_row, 0u) * kept[0] + qkv_lane(k_row, 1u) * kept[1];
+    s += qkv_lane(k_row, 2u) * kept[2] + qkv_lane(k_row, 3u) * kept[3];
+    if (SLICE > 4u) {
+      s += qkv_lane(k_row, 4u) * kept[C4] + qkv_lane(k_row, 5u) * kept[C5];
+      s += qkv_lane(k_row, 6u) * kept[C6] + qkv_lane(k_row, 7u) * kept[C7];
+    }
+    s = select(vec4f(HIDDEN), s * scale, vec4u(key) <= query + STEPS);
+    let most_new = max(most, s);
+    let p = exp(s - most_new);
+    let shrink = exp(most - most_new);
+    most = most_new;
+    sum = sum * shrink + p;
+    y0 = scale_columns(y0, shrink) + outer(qkv_lane(v_row, 0u), p);
+    y1 = scale_columns(y1, shrink) + outer(qkv_lane(v_row, 1u), p);
+    y2 = scale_columns(y2, shrink) + outer(qkv_lane(v_row, 2u), p);
+    y3 = scale_columns(y3, shrink) + outer(qkv_lane(v_row, 3u), p);
+    if (SLICE > 4u) {
+      y4 = scale_columns(y4, shrink) + outer(qkv_lane(v_row, 4u), p);
+      y5 = scale_columns(y5, shrink) + outer(qkv_lane(v_row, 5u), p);
+      y6 = scale_columns(y6, shrink) + outer(qkv_lane(v_row, 6u), p);
+      y7 = scale_columns(y7, shrink) + outer(qkv_lane(v_row, 7u), p);
+    }
+  }
+
+  let share = 1.0 / sum;
+  kept[0] = scale_columns(y0, share); kept[1] = scale_columns(y1, share);
+  kept[2] = scale_columns(y2, share); kept[3] = scale_columns(y3, share);
+  if (SLICE > 4u) {
+    kept[C4] = scale_columns(y4, share); kept[C5] = scale_columns(y5, share);
+    kept[C6] = scale_columns(y6, share); kept[C7] = scale_columns(y7, share);
+  }
+  for (var i = 0u; i < 4u * CHUNKS; i++) {
+    let row = query + i % 4u;
+    if (row < dims.T) { y[(sample_row + row) * width + head_lane + i / 4u] = kept[i / 4u][i % 4u]; }
+  }
+  let value = most + log(sum);
+  for (var i = 0u; i < 4u; i++) {
+    if (query + i < dims.T) { lse[head * dims.T + query + i] = value[i]; }
+  }
+}
