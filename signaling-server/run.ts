@@ -23,6 +23,7 @@ import {
   type Snapshot,
 } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
+import { computeOf } from '../swarm/precision.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import type { AutoPlanner, PlannerHost } from './autoPlanner.ts';
 import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
@@ -375,7 +376,9 @@ export class ActiveRun implements DonorHost {
     const current = this.history.plan;
     if (current === null) return;
     const { train, precision } = this.document.file;
-    const predicted = predictedBytes(this.model, current.plan, peer, train.sequenceLength, precision.wire);
+    const { halves } = this.#loop.state.donors.find((donor) => donor.peer === peer)?.adapter ?? {};
+    const compute = computeOf(precision.compute, halves === true);
+    const predicted = predictedBytes(this.model, current.plan, peer, train.sequenceLength, precision.wire, compute);
     this.memory.set(peer, mostMemory(this.memory.get(peer), { predictedBytes: predicted, peakBytes: memoryBytes }));
   }
 }

@@ -30,6 +30,7 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
   order: orderOf(file),
   evaluation,
   wire: file.precision.wire,
+  compute: file.precision.compute,
 });
 
 /** How often, and over how many windows, the held-out loss is taken. */

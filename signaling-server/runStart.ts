@@ -19,7 +19,7 @@ export interface RunTerms {
 }
 
 export function configOf(document: RunDocument, model: Model, terms: RunTerms): CoordinatorConfig {
-  const { name, train, checkpoint } = document.file;
+  const { name, train, checkpoint, precision } = document.file;
   return {
     name,
     model,
@@ -27,6 +27,7 @@ export function configOf(document: RunDocument, model: Model, terms: RunTerms): 
     steps: Math.min(terms.steps ?? train.steps, train.steps),
     learningRate: (step) => learningRate(train, step),
     gradientClipNorm: train.gradientClipNorm,
+    compute: precision.compute,
     checkpointEverySteps: checkpoint.everySteps,
     evaluation: windowsOf(document),
     makePlan: terms.makePlan,

@@ -109,6 +109,7 @@ class Pair {
       now: () => performance.now() / 1000,
       pace: FULL_SPEED,
       links: [],
+      lossScale: 1,
       send: async (to, key, values) => {
         for (const message of encodeTensor(key, values)) this.#inboxes.get(to)?.accept(role.peer, message);
       },
@@ -188,10 +189,10 @@ describe('a packed wire', () => {
       const reading = await stage.readInputGradient(0, 'int8');
       return reading.take((packed) => Buffer.from(packed.slice().buffer));
     };
-    stage.begin();
+    stage.begin(1);
     const first = await gradient();
     expect((await gradient()).equals(first)).toBe(false);
-    stage.begin();
+    stage.begin(1);
     expect((await gradient()).equals(first)).toBe(true);
     pair.close();
     await golden.weights.close();

@@ -7,6 +7,7 @@ import { overlap, type PeerId, type Range } from './base.ts';
 import { SLICE_ELEMENTS } from './layout.ts';
 import { type BlockName, blocksOfStage, type Model } from './model.ts';
 import { type Plan, peers } from './plan.ts';
+import type { Compute } from './precision.ts';
 
 /** What is kept of each element: its value, and Adam's two moments. */
 export const STATE_KINDS = ['value', 'm', 'v'] as const;
@@ -35,13 +36,17 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
   return union([...kept, ...used]);
 }
 
-/** Everything that has to be in place before the new plan's first step, each element once a receiver and kind. */
-export function transfers(model: Model, before: Plan, after: Plan): Transfer[] {
+/**
+ * Everything that has to be in place before the new plan's first step, each element once a receiver and kind. Where the
+ * run `asked` for f16 a peer's own values count only where it was their primary: what it computed with may be halves.
+ */
+export function transfers(model: Model, before: Plan, after: Plan, asked: Compute = 'f32'): Transfer[] {
   const found: Transfer[] = [];
   for (const to of peers(after)) {
     for (const { name: block } of model.blocks) {
       for (const kind of STATE_KINDS) {
-        const own = holdings(model, before, to, block, kind);
+        const exact = kind === 'value' && asked === 'f16' ? 'm' : kind; // of moments a peer has what it is primary of
+        const own = holdings(model, before, to, block, exact);
         for (const need of holdings(model, after, to, block, kind)) {
           for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });
           for (const missing of without(need, own)) {

@@ -264,6 +264,20 @@ export function stagesOfPeer(
   return found;
 }
 
+/**
+ * Bytes that a peer may need for this plan in a run that asks for this precision, whether or not its adapter has
+ * halves: with them activations are smaller, and a primary's values are there twice.
+ */
+export function plannedBytes(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  { sequence, wire, compute }: { readonly sequence: number; readonly wire?: WireEncoding; readonly compute?: Compute },
+): number {
+  const floats = predictedBytes(model, plan, peer, sequence, wire);
+  return compute === 'f16' ? Math.max(floats, predictedBytes(model, plan, peer, sequence, wire, compute)) : floats;
+}
+
 /** Bytes that a peer will allocate on its GPU for this plan. */
 export function predictedBytes(
   model: Model,

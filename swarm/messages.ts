@@ -9,6 +9,7 @@ import { type PeerId, type Result, refusal, success } from './base.ts';
 import type { Order, TokenList } from './data.ts';
 import { limitsSchema } from './limits.ts';
 import { type Plan, planSchema } from './plan.ts';
+import { COMPUTE_PRECISIONS } from './precision.ts';
 import { trainSchema } from './runFile.ts';
 import { WIRE_ENCODINGS } from './wire.ts';
 
@@ -87,6 +88,8 @@ export const adapterSchema = z.object({
   description: z.string().max(200),
   software: z.boolean(),
   browser: z.string().max(200),
+  /** It has shader-f16 and kernels for it: in a run that asks for f16 it computes with halves. */
+  halves: z.boolean().optional(),
 });
 export type AdapterProfile = z.infer<typeof adapterSchema>;
 
@@ -230,6 +233,8 @@ export const runFactsSchema = z.object({
   evaluation: tokenListSchema.nullable(),
   /** How the stream goes from peer to peer. */
   wire: z.enum(WIRE_ENCODINGS),
+  /** What the run asks for; absent: f32. */
+  compute: z.enum(COMPUTE_PRECISIONS).optional(),
 });
 export type RunFacts = z.infer<typeof runFactsSchema>;
 
@@ -326,7 +331,13 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     source: sourceSchema,
     plan,
   }),
-  z.object({ type: z.literal('start'), epoch: count, step: count }),
+  z.object({
+    type: z.literal('start'),
+    epoch: count,
+    step: count,
+    /** What the step's gradients are multiplied with; absent: 1. */
+    lossScale: z.number().min(1).optional(),
+  }),
   z.object({ type: z.literal('evaluate'), epoch: count, step: count }),
   z.object({
     type: z.literal('committed'),

@@ -70,8 +70,6 @@ test('--seed takes the place of both seeds and leaves an init file alone', () =>
   expect(withSeed({ ...parsed.value, init: 'a.safetensors' }, 7).init).toBe('a.safetensors');
 });
 
-const LATER = 'comes with a later version of Shoal';
-
 test('the order is sequential, or shuffled by a seed that is 0 unless the file says otherwise', () => {
   const order = (data: object) => {
     const parsed = parseRunFile({ ...minimal, data: { ...minimal.data, ...data } }, 'run.json');
@@ -112,7 +110,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['data.tokenizer', 3, 'data.tokenizer must be "bytes" or the path of a tokenizer.json, not 3'],
   ['data.order', 'random', 'data.order must be "sequential" or "shuffled", not "random"'],
   ['data.seed', -1, 'data.seed must be an integer of 0 or more, not -1'],
-  ['precision.compute', 'f16', `precision.compute "f16" ${LATER}: use "f32"`],
+  ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16" or "int8", not "f64"'],
   ['init', undefined, 'init is missing: it must be the path of a .safetensors file, of a model.safetensors.index.json'],
   ['init', 3, 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],

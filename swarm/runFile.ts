@@ -22,12 +22,11 @@ import {
   text,
 } from './inputFields.ts';
 import type { Model } from './model.ts';
+import { COMPUTE_PRECISIONS } from './precision.ts';
 import { WIRE_ENCODINGS } from './wire.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
 export type Train = z.output<typeof trainSchema>;
-
-const LATER = 'comes with a later version of Shoal';
 
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
@@ -48,14 +47,7 @@ const files = z
   .array(text('a path'), { error: expecting('a list of paths') })
   .min(1, { error: expecting('a list of one path or more') });
 
-/** The one value that is done so far; `later` names the contract's others. */
-const only = <Value extends string>(value: Value, later: readonly string[] = []) =>
-  z.literal(value, {
-    error: ({ input }) =>
-      typeof input === 'string' && later.includes(input)
-        ? `"${input}" ${LATER}: use "${value}"`
-        : expecting(`"${value}"`)({ input }),
-  });
+const only = <Value extends string>(value: Value) => z.literal(value, { error: expecting(`"${value}"`) });
 
 const tokenizer = text('"bytes" or the path of a tokenizer.json').regex(/^bytes$|\.json$/, {
   error: expecting('"bytes" or the path of a tokenizer.json'),
@@ -129,7 +121,7 @@ const RUN_FILE = fields({
     .nullable()
     .default(null),
   precision: fields({
-    compute: only('f32', ['f16']).default('f32'),
+    compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
     wire: z.enum(WIRE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).default('f32'),
   }).default({ compute: 'f32', wire: 'f32' }),
 });
@@ -162,6 +154,7 @@ export const batchOf = ({ train, precision }: RunFile) => ({
   samples: train.globalBatchSize,
   sequence: train.sequenceLength,
   wire: precision.wire,
+  compute: precision.compute,
 });
 
 /** The order in which a run's windows are trained on. */

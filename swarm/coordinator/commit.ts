@@ -3,6 +3,7 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
+import { afterCommit, afterOverflow } from '../precision.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './course.ts';
 import type { Training } from './state.ts';
@@ -20,16 +21,18 @@ const PACE_STEPS = 10;
 
 /** After each report: commits the step where it is whole. */
 export function considerCommit(turn: Turn, phase: Training) {
-  const { batch } = turn.state.config;
+  const { config, lossScale } = turn.state;
   const { plan, duties } = phase.course;
-  const result = tally(plan, duties, phase.reports, batch.samples * batch.sequence);
+  const targets = config.batch.samples * config.batch.sequence;
+  const result = tally(plan, duties, phase.reports, targets, lossScale?.scale);
   switch (result.outcome) {
     case 'open':
       return;
     case 'whole':
       return commit(turn, phase, result);
     case 'notFinite':
-      return notFinite(turn, `Step ${phase.step}`, result.detail);
+      if (result.what === 'gradient norm' && halveLossScale(turn, phase.step)) return;
+      return notFinite(turn, `Step ${phase.step}`, `its ${result.what}`);
     case 'unequal':
       return faulty(turn, result.primary, `no replica of ${result.shard} received what its primary did`);
     default:
@@ -39,7 +42,7 @@ export function considerCommit(turn: Turn, phase: Training) {
 
 function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
   const { step, course, startedAt } = phase;
-  const { config, donors, pace, unsaved } = turn.state;
+  const { config, donors, pace, unsaved, lossScale } = turn.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
   const { plan, epoch, ledger } = course;
   const tokens = config.batch.samples * config.batch.sequence;
@@ -68,10 +71,23 @@ function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'wh
   });
   forgive(turn);
   if (checkpoint) expectCheckpoint(turn, after);
-  const scale = clipScale(gradientNorm, config.gradientClipNorm);
+  const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const message = { type: 'committed', epoch, step, clipScale: scale, learningRate, checkpoint } as const;
   send(turn, course.duties.keys(), message);
+  if (lossScale) change(turn, { lossScale: afterCommit(lossScale) });
   boundary(turn);
+}
+
+/** Ordinary where gradients are scaled: the same step again at half the scale. False where there is nothing to halve. */
+function halveLossScale(turn: Turn, step: number): boolean {
+  const { lossScale } = turn.state;
+  const smaller = lossScale && afterOverflow(lossScale);
+  if (!smaller) return false;
+  change(turn, { lossScale: smaller });
+  const sentence = `Step ${step} overflowed and is done again at a loss scale of ${smaller.scale}`;
+  log(turn, 'info', `${sentence}.`);
+  tryAgain(turn, sentence);
+  return true;
 }
 
 /** Never committed: done once more; then the run stands until a person has looked. `what`: `Step 12`. */

@@ -251,9 +251,14 @@ function train(turn: Turn, course: Course) {
   const { slowestMs, epoch } = course;
   const allowed = slowestMs === null ? FIRST_STEP_MS : Math.max(SHORTEST_STEP_MS, SLOWEST_STEPS * slowestMs);
   const deadline = turn.now + patience(turn) * allowed;
-  const step = turn.state.committedSteps;
+  const { committedSteps: step, lossScale } = turn.state;
   change(turn, { phase: { name: 'training', course, step, reports: new Map(), startedAt: turn.now, deadline } });
-  send(turn, course.duties.keys(), { type: 'start', epoch, step });
+  send(turn, course.duties.keys(), {
+    type: 'start',
+    epoch,
+    step,
+    ...(lossScale ? { lossScale: lossScale.scale } : {}),
+  });
 }
 
 /** This commit asks for its checkpoint: it is due, overdue, the last one, or the run should stand after it and nobody takes over. */

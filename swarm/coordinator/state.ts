@@ -17,6 +17,7 @@ import type {
 import type { BlockName, Model } from '../model.ts';
 import type { Plan } from '../plan.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
+import { type Compute, FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
 
 /** One run. Functions in it are pure. */
 export interface CoordinatorConfig {
@@ -28,6 +29,8 @@ export interface CoordinatorConfig {
   readonly steps: number;
   readonly learningRate: (step: number) => number;
   readonly gradientClipNorm: number | null;
+  /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
+  readonly compute?: Compute;
   readonly checkpointEverySteps: number;
   /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
   readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
@@ -293,6 +296,8 @@ export interface CoordinatorState {
   readonly phase: Phase;
   readonly pending: readonly PendingCheckpoint[];
   readonly attempts: Attempts;
+  /** Null where the run does not ask for f16. A server that starts again begins with the first one. */
+  readonly lossScale: LossScale | null;
   /** The last committed steps, newest last: for the pages' tokens a second. */
   readonly pace: readonly { readonly tokens: number; readonly seconds: number }[];
   /** What was earned since the newest checkpoint, by step: a roll-back takes it back. */
@@ -312,6 +317,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
     pending: [],
     attempts: NO_ATTEMPTS,
+    lossScale: config.compute === 'f16' ? FIRST_LOSS_SCALE : null,
     pace: [],
     unsaved: [],
   };

@@ -42,7 +42,7 @@ export type Tally =
   | { readonly outcome: 'open' }
   /** No replica of this shard received what its primary received. */
   | { readonly outcome: 'unequal'; readonly primary: PeerId; readonly shard: string }
-  | { readonly outcome: 'notFinite'; readonly detail: string }
+  | { readonly outcome: 'notFinite'; readonly what: 'loss' | 'gradient norm' }
   | {
       readonly outcome: 'whole';
       readonly loss: number;
@@ -55,12 +55,13 @@ export type Tally =
 export const reportersOf = (duties: ReadonlyMap<PeerId, Duties>): PeerId[] =>
   [...duties].flatMap(([peer, { losses, primary }]) => (losses.length > 0 || primary.size > 0 ? peer : []));
 
-/** Every report has no `reportProblem`. `targets`: B·T. */
+/** Every report has no `reportProblem`. `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
   plan: Plan,
   duties: ReadonlyMap<PeerId, Duties>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
+  lossScale = 1,
 ): Tally {
   if (reportersOf(duties).some((peer) => !reports.has(peer))) return { outcome: 'open' };
   let sumSquares = 0;
@@ -79,9 +80,9 @@ export function tally(
     }
   }
   const loss = sumLosses([...reports.values()]) / targets;
-  const gradientNorm = Math.sqrt(sumSquares);
-  if (!Number.isFinite(loss)) return { outcome: 'notFinite', detail: 'its loss' };
-  if (!Number.isFinite(gradientNorm)) return { outcome: 'notFinite', detail: 'its gradient norm' };
+  const gradientNorm = Math.sqrt(sumSquares) / lossScale;
+  if (!Number.isFinite(loss)) return { outcome: 'notFinite', what: 'loss' };
+  if (!Number.isFinite(gradientNorm)) return { outcome: 'notFinite', what: 'gradient norm' };
   let bytesDirect = 0;
   let bytesRelayed = 0;
   for (const report of reports.values()) {

@@ -6,6 +6,7 @@
 import { invariant, type PeerId, peerId } from '../base.ts';
 import { stageBuffers } from '../memory.ts';
 import type { Model, Operation } from '../model.ts';
+import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
@@ -19,7 +20,12 @@ const UPDATE_FLOPS = 16;
 export interface ClusterProblem {
   readonly model: Model;
   /** B samples of T positions. */
-  readonly batch: { readonly samples: number; readonly sequence: number; readonly wire?: WireEncoding };
+  readonly batch: {
+    readonly samples: number;
+    readonly sequence: number;
+    readonly wire?: WireEncoding;
+    readonly compute?: Compute;
+  };
   readonly cluster: Cluster;
   /** May peers keep state who compute nothing? Those of a run cannot yet. */
   readonly keepers?: boolean;
@@ -83,7 +89,7 @@ export function clusterCosts({ model, batch, cluster, shares, keepers = false }:
   const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops, shares?.get(peer.id)));
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
-  const memory = stageMemory(model, sequence, wire, batch.samples);
+  const memory = stageMemory(model, batch);
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
   const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
@@ -152,7 +158,12 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1): PlannedP
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
  * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
  */
-function stageMemory(model: Model, sequence: number, wire: WireEncoding, whole: number) {
+function stageMemory(
+  model: Model,
+  { sequence, wire = 'f32', compute: asked, samples: whole }: ClusterProblem['batch'],
+) {
+  // Where halves are asked for, a donor may have them or not: what fits both ways fits.
+  const precisions = asked === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   interface Size {
     readonly fixed: number;
     readonly slot: number;
@@ -162,13 +173,16 @@ function stageMemory(model: Model, sequence: number, wire: WireEncoding, whole: 
     const from = first ? 0 : last ? model.layers - layers : 1;
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
     const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
-    const bytes = (slots: number) =>
-      stageBuffers(model, { layers: [from, from + layers], samples, sequence, slots, recompute, wire }).reduce(
+    const bytes = (slots: number, compute: Compute) =>
+      stageBuffers(model, { layers: [from, from + layers], samples, sequence, slots, recompute, wire, compute }).reduce(
         (sum, buffer) => sum + buffer.bytes,
         0,
       );
-    const fixed = bytes(0);
-    return { fixed, slot: bytes(1) - fixed };
+    const most = (of: (compute: Compute) => number): number => Math.max(...precisions.map(of));
+    return {
+      fixed: most((compute) => bytes(0, compute)),
+      slot: most((compute) => bytes(1, compute) - bytes(0, compute)),
+    };
   };
   const size = (shape: StageShape, samples: number, recomputed: number): Size => {
     const key = `${shape.first} ${shape.last} ${shape.layers} ${samples} ${recomputed}`;

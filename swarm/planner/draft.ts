@@ -225,6 +225,7 @@ export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = b
         { ...plan, state: kept.get(id) ?? [] },
         id,
         (name) => holders.get(name) ?? [],
+        costs.batch.compute,
       ).reduce((sum, buffer) => sum + buffer.bytes, 0);
       for (const [stage, { samples, slots, recompute = [] }] of sizesOf(plan, id, costs.batch.sequence, inFlight)) {
         const shape = shapeOf(plan, stage);

@@ -7,9 +7,10 @@
  * never of a measurement.
  */
 import { type PeerId, type Range, type Result, refusal, success } from '../base.ts';
-import { predictedBytes } from '../memory.ts';
+import { plannedBytes } from '../memory.ts';
 import type { Model } from '../model.ts';
 import { type Plan, peers as peersOf } from '../plan.ts';
+import type { Compute } from '../precision.ts';
 import type { WireEncoding } from '../wire.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
 
@@ -19,7 +20,12 @@ export type MemoryCaps = ReadonlyMap<PeerId, number>;
 export interface FitProblem {
   readonly model: Model;
   /** B samples of T positions. */
-  readonly batch: { readonly samples: number; readonly sequence: number; readonly wire?: WireEncoding };
+  readonly batch: {
+    readonly samples: number;
+    readonly sequence: number;
+    readonly wire?: WireEncoding;
+    readonly compute?: Compute;
+  };
   readonly peers: readonly PeerId[];
   readonly caps: MemoryCaps;
   readonly options: SplitOptions;
@@ -36,7 +42,7 @@ export function shortage({ model, batch, caps }: Omit<FitProblem, 'peers' | 'opt
   for (const peer of peersOf(plan)) {
     const has = caps.get(peer);
     if (has === undefined) continue;
-    const needs = predictedBytes(model, plan, peer, batch.sequence, batch.wire);
+    const needs = plannedBytes(model, plan, peer, batch);
     if (needs <= has) continue;
     const isWorse = found.worst === null || needs - has > found.worst.needs - found.worst.has;
     found = { bytes: found.bytes + needs - has, worst: isWorse ? { peer, needs, has } : found.worst };
@@ -99,7 +105,7 @@ function recomputing({ model, batch, caps }: FitProblem, plan: Plan): Plan {
     for (const { peer } of members) {
       const cap = caps.get(peer) ?? Number.POSITIVE_INFINITY;
       for (let end = layers[0] + 1; end <= layers[1]; end++) {
-        if (predictedBytes(model, relieved, peer, batch.sequence, batch.wire) <= cap) break;
+        if (plannedBytes(model, relieved, peer, batch) <= cap) break;
         relieved = withRecompute(relieved, index, peer, [layers[0], end]);
       }
     }
@@ -144,8 +150,7 @@ function moveLayer(problem: FitProblem, plan: Plan, cuts: readonly Range[], { wo
   const room = plan.stages.map(({ members }) =>
     Math.min(
       ...members.map(
-        ({ peer }) =>
-          (caps.get(peer) ?? Number.POSITIVE_INFINITY) - predictedBytes(model, plan, peer, batch.sequence, batch.wire),
+        ({ peer }) => (caps.get(peer) ?? Number.POSITIVE_INFINITY) - plannedBytes(model, plan, peer, batch),
       ),
     ),
   );

@@ -150,7 +150,14 @@ function dispatchesOf(device: GPUDevice, model: Model, samples: number, sequence
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = () => ({ buffer: none });
   const { forward, backward } = workOf(program(model, [0, model.layers]), {
-    ...{ samples, sequence, rows: samples * sequence, width: model.width, lossScale: 1 / (samples * sequence) },
+    ...{
+      samples,
+      sequence,
+      rows: samples * sequence,
+      width: model.width,
+      elementBytes: 4,
+      lossScale: 1 / (samples * sequence),
+    },
     ...{ buffer: slice, value: slice, gradient: slice },
   });
   none.destroy();

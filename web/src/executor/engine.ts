@@ -25,8 +25,11 @@ export interface Stream {
 }
 
 export interface Stage {
-  /** Clears the gradients, and what their packing left over: a new step begins. */
-  begin(): void;
+  /**
+   * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
+   * `lossScale`.
+   */
+  begin(lossScale: number): void;
   /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
   forward(work: ForwardWork): void;
   /** `gradient` [N, C] of the stage's output where it is not the last. */
@@ -56,6 +59,7 @@ export interface ForwardWork {
 
 export interface UpdateScalars {
   readonly learningRate: number;
+  /** Factor on every gradient: of clipping, and out of the loss scale. */
   readonly clipScale: number;
   /** Updates done before this one, plus one: the exponent of the bias corrections. */
   readonly time: number;

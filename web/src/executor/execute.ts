@@ -47,6 +47,8 @@ export interface Surroundings {
   readonly pace: Pace;
   /** The ways to the others while this step lasts. */
   readonly links: readonly LinkReport[];
+  /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */
+  readonly lossScale: number;
   /** Resolves when the link has taken the whole tensor. */
   send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
   receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
@@ -85,7 +87,7 @@ export class StepRun {
 
   /** Runs a training step to the last gather. */
   async train(actions: readonly Action[]): Promise<void> {
-    for (const stage of this.#role.stages.values()) stage.begin();
+    for (const stage of this.#role.stages.values()) stage.begin(this.#around.lossScale);
     this.#role.shards.begin();
     await this.#runAll(actions);
     await this.#update();

@@ -128,12 +128,29 @@ export class Holding {
       this.#belongings = { ...(await belongings(this.#role, step)), epoch: origin };
     }
     // Links of the plan before stay: what was sent there may still be on its way.
-    const others = [neighbours(model, before, me), neighbours(model, plan, me), partners(model, before, plan, me)];
+    const others = [
+      neighbours(model, before, me),
+      neighbours(model, plan, me),
+      partners(model, engine.asked, before, plan, me),
+    ];
     const links = ways.connect([...new Set(others.flat())]);
     this.drop();
     if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
     await links;
     const { send, receive } = ways;
-    await move({ model, me, before, after: plan, epoch, step, had: this.#belongings, role: this.#role, send, receive });
+    const { asked } = engine;
+    await move({
+      model,
+      asked,
+      me,
+      before,
+      after: plan,
+      epoch,
+      step,
+      had: this.#belongings,
+      role: this.#role,
+      send,
+      receive,
+    });
   }
 }

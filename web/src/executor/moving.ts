@@ -9,6 +9,7 @@ import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../
 import { slices } from '../../../swarm/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import type { Role } from './execute.ts';
 import { blockIndex } from './values.ts';
 
@@ -47,7 +48,7 @@ export async function belongings({ epoch, stages, uses, shards, kept }: Role, st
   return { epoch, step, parts } satisfies Belongings;
 }
 
-/** A range out of what there is, perhaps from several parts. */
+/** A range out of what there is, perhaps from several parts; the first that has an element counts: masters before halves. */
 function found({ parts }: Belongings, { block, kind, range }: Transfer): Float32Array<ArrayBuffer> {
   const values = new Float32Array(range[1] - range[0]);
   let missing = values.length;
@@ -55,10 +56,11 @@ function found({ parts }: Belongings, { block, kind, range }: Transfer): Float32
   for (const part of parts) {
     const shared = part.block === block && part.kind === kind ? overlap(part.range, range) : null;
     if (!shared || missing === 0) continue;
-    values.set(part.values.subarray(shared[0] - part.range[0], shared[1] - part.range[0]), shared[0] - range[0]);
-    for (let i = shared[0] - range[0]; i < shared[1] - range[0]; i++) {
-      missing -= written[i] === 0 ? 1 : 0;
-      written[i] = 1;
+    for (let i = shared[0]; i < shared[1]; i++) {
+      if (written[i - range[0]] === 1) continue;
+      values[i - range[0]] = part.values[i - part.range[0]];
+      written[i - range[0]] = 1;
+      missing--;
     }
   }
   invariant(missing === 0, `${kind} of ${block} [${range.join(', ')}) is not here`);
@@ -76,6 +78,8 @@ function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, v
 
 export interface Move {
   readonly model: Model;
+  /** The precision that the run asks for. */
+  readonly asked: Compute;
   readonly me: PeerId;
   readonly before: Plan;
   readonly after: Plan;
@@ -90,12 +94,24 @@ export interface Move {
 }
 
 /** Gives and takes what `transfers` lists; resolves when all of this peer's part is done. */
-export async function move({ model, me, before, after, epoch, step, had, role, send, receive }: Move): Promise<void> {
+export async function move({
+  model,
+  asked,
+  me,
+  before,
+  after,
+  epoch,
+  step,
+  had,
+  role,
+  send,
+  receive,
+}: Move): Promise<void> {
   const keyOf = ({ block, kind, range }: Transfer): TensorKey => {
     return { kind: 'state', epoch, step, stage: STATE_KINDS.indexOf(kind), index: blockIndex(model, block), range };
   };
   const work: Promise<void>[] = [];
-  for (const transfer of transfers(model, before, after)) {
+  for (const transfer of transfers(model, before, after, asked)) {
     const { from, to } = transfer;
     if (to === me && from !== me) {
       invariant(role, 'a peer without a role is given nothing');
@@ -111,7 +127,7 @@ export async function move({ model, me, before, after, epoch, step, had, role, s
 }
 
 /** Everyone that this peer gives to or takes from. */
-export function partners(model: Model, before: Plan, after: Plan, me: PeerId): PeerId[] {
-  const list = transfers(model, before, after).filter(({ from, to }) => from !== to);
+export function partners(model: Model, asked: Compute, before: Plan, after: Plan, me: PeerId): PeerId[] {
+  const list = transfers(model, before, after, asked).filter(({ from, to }) => from !== to);
   return [...new Set(list.flatMap(({ from, to }) => (from === me ? to : to === me ? from : [])))];
 }

@@ -7,6 +7,7 @@ import type { StateKind } from '../../../swarm/handover.ts';
 import { type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { holders, owner, type Plan, peers } from '../../../swarm/plan.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
@@ -16,6 +17,10 @@ import type { Role } from './execute.ts';
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
   readonly wire: WireEncoding;
+  /** The precision that the run asks for. */
+  readonly asked: Compute;
+  /** How this device keeps activations and the weights that it computes with. */
+  readonly compute: Compute;
   /** `slotOf` numbers the places for micro-batches in flight; `sizes` are the micro-batch sizes that occur. */
   stage(size: StageSize, slotOf: ReadonlyMap<number, number>, sizes: readonly number[]): Promise<Stage>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
@@ -32,15 +37,16 @@ export async function buildRole(
   epoch: number,
 ): Promise<Role> {
   const sequence = train.sequenceLength;
-  const { wire } = engine;
+  const { wire, compute } = engine;
   const stages = new Map<number, Stage>();
   try {
-    for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire)) {
+    for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire, compute)) {
       stages.set(index, await engine.stage(size, slotsOf(plan, peer, index), sizesOf(plan, peer, index)));
     }
     const shards = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
-    return { model, plan, peer, epoch, sequence, wire, stages, shards, uses, kept: shardsOf(model, plan, peer) };
+    const kept = shardsOf(model, plan, peer, undefined, compute);
+    return { model, plan, peer, epoch, sequence, wire, stages, shards, uses, kept };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     throw cause;
@@ -65,9 +71,9 @@ export async function loadRole({ stages, uses, shards, kept }: Role, read: ReadS
       }
     }
   }
-  for (const { block, range, valuesStage } of kept) {
+  for (const { block, range, master } of kept) {
     for (const kind of ['value', 'm', 'v'] as const) {
-      if (kind === 'value' && valuesStage !== null) continue;
+      if (kind === 'value' && master === 'stage') continue;
       loads.push(read(block, kind, range).then((values) => shards.writeState(block, range, kind, values)));
     }
   }

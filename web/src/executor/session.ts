@@ -12,6 +12,7 @@ import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { LinkReport, Profile, RunFacts, ServerMessage } from '../../../swarm/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
@@ -39,7 +40,7 @@ export interface RunFiles {
 
 export interface SessionParts {
   readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'showStatus'>;
-  readonly engine: (model: Model, train: Train, wire: WireEncoding) => Engine;
+  readonly engine: (model: Model, train: Train, wire: WireEncoding, compute?: Compute) => Engine;
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */
   readonly now: () => number;
@@ -106,7 +107,7 @@ export class Session {
         this.#prepare(message);
         return;
       case 'start':
-        this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message.step));
+        this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message.step, message.lossScale));
         return;
       case 'evaluate':
         this.#epochs.enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
@@ -173,7 +174,7 @@ export class Session {
       peer,
       facts,
       model: model.value,
-      engine: this.#parts.engine(model.value, facts.train, facts.wire),
+      engine: this.#parts.engine(model.value, facts.train, facts.wire, facts.compute),
       files,
       tokens: source(facts.data, facts.order),
       evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
@@ -248,14 +249,15 @@ export class Session {
     return links;
   }
 
-  async #train(epoch: Epoch, step: number): Promise<void> {
+  async #train(epoch: Epoch, step: number, lossScale = 1): Promise<void> {
     const { run, role } = this.#atWork();
     this.#inbox.advance(epoch.number, step);
     const actions = stepSchedule(role.plan).get(run.peer) ?? [];
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#holding.settle();
     expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
-    await new StepRun(role, this.#surroundings(epoch, role, step), step).train(actions);
+    const around = { ...this.#surroundings(epoch, role, step), lossScale };
+    await new StepRun(role, around, step).train(actions);
     this.#holding.gathered(step + 1);
     this.#meter.end();
   }
@@ -333,6 +335,7 @@ export class Session {
       now: this.#parts.now,
       pace: this.#dutyCycle,
       links: this.#links,
+      lossScale: 1,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#meter.awaited(sender, this.#inbox.receive(key, sender, signal)),
       computed: (span) => this.#meter.computed(span),

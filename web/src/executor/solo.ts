@@ -8,12 +8,16 @@ import type { ReportMessage } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import { type PlanStage, peers } from '../../../swarm/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import { afterCommit, afterOverflow, FIRST_LOSS_SCALE, type LossScale } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { FULL_SPEED } from './dutyCycle.ts';
 import type { MicroTokens } from './engine.ts';
 import { type Role, StepRun } from './execute.ts';
 import { buildRole, closeRole, type Engine, loadRole, type ReadState, roleBytes } from './role.ts';
+
+/** Why an attempt at a step ends before its update. */
+const OVERFLOW = new Error('the scaled gradient overflowed');
 
 export interface SoloStep {
   readonly loss: number;
@@ -40,10 +44,12 @@ const withRecompute = (stage: PlanStage, recompute: readonly number[]): PlanStag
 export class Solo {
   readonly role: Role;
   readonly #options: SoloOptions;
+  #lossScale: LossScale | null;
 
   private constructor(role: Role, options: SoloOptions) {
     this.role = role;
     this.#options = options;
+    this.#lossScale = options.engine.asked === 'f16' ? FIRST_LOSS_SCALE : null;
   }
 
   static async open(options: SoloOptions): Promise<Solo> {
@@ -61,34 +67,66 @@ export class Solo {
     return roleBytes(this.role);
   }
 
+  /** What the next step's gradients are multiplied with. */
+  get lossScale(): number {
+    return this.#lossScale?.scale ?? 1;
+  }
+
   /** One whole step; resolves when the loss is on the CPU and the update is in the GPU's queue. */
   async step(step: number): Promise<SoloStep> {
+    for (;;) {
+      const answer = await this.#attempt(step);
+      if (answer === null) continue; // an overflow: again, at half the scale
+      if (this.#lossScale) this.#lossScale = afterCommit(this.#lossScale);
+      return answer;
+    }
+  }
+
+  /** Null where the scaled gradient overflowed: nothing was updated. */
+  async #attempt(step: number): Promise<SoloStep | null> {
     const { train, tokens } = this.#options;
+    const { lossScale } = this;
     const { plan, peer } = this.role;
     let answer: SoloStep | null = null;
     let clipScale = 1;
+    const overflow = new AbortController();
     const samplesOf = new Map(plan.microBatches.map(({ id, samples }) => [id, samples]));
     const run = new StepRun(
       this.role,
       {
-        signal: new AbortController().signal,
+        signal: overflow.signal,
         now: () => performance.now() / 1000,
         pace: FULL_SPEED,
         links: [],
+        lossScale,
         send: () => Promise.reject(new Error('a solo peer sends nothing')),
         receive: () => Promise.reject(new Error('a solo peer receives nothing')),
         tokens: async (microBatch) => tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
         report: (message) => {
           invariant(message.type === 'report', 'a step ends with a report');
-          answer = totals(message, train);
-          const norm = answer.gradientNorm;
-          clipScale = train.gradientClipNorm === null ? 1 : Math.min(1, train.gradientClipNorm / (norm + 1e-6));
+          answer = totals(message, train, lossScale);
+          const { loss, gradientNorm: norm } = answer;
+          const smaller = this.#lossScale && afterOverflow(this.#lossScale);
+          if (smaller && Number.isFinite(loss) && !Number.isFinite(norm)) {
+            this.#lossScale = smaller;
+            overflow.abort(OVERFLOW);
+          }
+          const clip = train.gradientClipNorm === null ? 1 : Math.min(1, train.gradientClipNorm / (norm + 1e-6));
+          clipScale = clip / lossScale;
         },
-        committed: async () => ({ learningRate: learningRate(train, step), clipScale, time: step + 1 }),
+        committed: async () => {
+          overflow.signal.throwIfAborted();
+          return { learningRate: learningRate(train, step), clipScale, time: step + 1 };
+        },
       },
       step,
     );
-    await run.train(stepSchedule(plan).get(peer) ?? []);
+    try {
+      await run.train(stepSchedule(plan).get(peer) ?? []);
+    } catch (error) {
+      if (error === OVERFLOW) return null;
+      throw error;
+    }
     invariant(answer, 'the step reported nothing');
     return answer;
   }
@@ -98,8 +136,12 @@ export class Solo {
   }
 }
 
-function totals({ losses, shards }: ReportMessage, { globalBatchSize, sequenceLength }: Train): SoloStep {
+function totals(
+  { losses, shards }: ReportMessage,
+  { globalBatchSize, sequenceLength }: Train,
+  scale: number,
+): SoloStep {
   const lossSum = losses.reduce((sum, part) => sum + (part.lossSum ?? Number.NaN), 0);
   const squares = shards.reduce((sum, shard) => sum + Number(shard.sumSquares), 0);
-  return { loss: lossSum / (globalBatchSize * sequenceLength), gradientNorm: Math.sqrt(squares) };
+  return { loss: lossSum / (globalBatchSize * sequenceLength), gradientNorm: Math.sqrt(squares) / scale };
 }

@@ -9,9 +9,11 @@ import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/mem
 import type { AdapterProfile, Profile } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Stream } from '../executor/engine.ts';
+import { canHalve } from './device.ts';
 import { checkKernels, type KernelCase, kernelCases } from './kernelCheck.ts';
 import { createStage, type Gpu, type GpuStage } from './stage.ts';
 
@@ -27,6 +29,8 @@ export interface Applicant {
   readonly model: Model;
   readonly train: Train;
   readonly wire: WireEncoding;
+  /** The precision that the run asks for; absent: f32. */
+  readonly asked?: Compute | undefined;
   /** The most that the donor gives; null: no cap. */
   readonly memoryBytes: number | null;
   readonly memory: Memory;
@@ -41,13 +45,15 @@ const PATIENCE_SECONDS = 0.5;
 const TIMED_RUNS = 3;
 /** A size far from one says best what a sample adds. The largest that fits is taken. */
 const MANY_SAMPLES = [8, 4, 2];
+/** A page draws no more often. */
+const TELL_SECONDS = 0.25;
 const PROBE_BYTES = 256 * 2 ** 20;
 const MOST_PROBED_BYTES = 8 * 2 ** 30;
 
 /** The measured profile, or the sentence that says what is wrong with this GPU. */
 export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   const { gpu, model, train, wire, memory, now } = applicant;
-  const cases = kernelCases(gpu, model, train.sequenceLength, wire);
+  const cases = kernelCases(gpu, model, train.sequenceLength, wire, computeHere(applicant));
   const key = `checked ${await fingerprint(applicant, cases)}`;
   const isKnown = (await memory.recall(key)) !== null;
   const checked = isKnown ? success(0) : await checkKernels(gpu, cases, now);
@@ -57,6 +63,9 @@ export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   const memoryBytes = await allocatable(applicant);
   return success({ layers, memoryBytes, checkedKernels: checked.value });
 }
+
+const computeHere = ({ gpu: { device, family }, asked = 'f32' }: Pick<Applicant, 'gpu' | 'asked'>): Compute =>
+  computeOf(asked, canHalve(device, family));
 
 /** SHA-256 over what the verdict depends on. */
 async function fingerprint({ gpu, adapter }: Applicant, cases: readonly KernelCase[]): Promise<string> {
@@ -88,7 +97,7 @@ export async function layerTimes(prober: Prober): Promise<Profile['layers']> {
 
 /**
  * A person's look at their GPU before they decide: one layer forward and backward again and again, as it is trained here.
- * Tells tokens a second of the whole model after each round; resolves to the best, null where not even a layer fits.
+ * Tells the best so far, tokens a second of the whole model, four times a second; null where not even a layer fits.
  */
 export async function tryLayers(
   prober: Prober,
@@ -101,12 +110,16 @@ export async function tryLayers(
   const begun = now();
   let best = 0;
   let samples = 1;
+  let toldAt = Number.NEGATIVE_INFINITY;
   do {
     const time = await timeLayer(probe.stage, model, samples, train.sequenceLength, now);
     best = Math.max(best, (samples * train.sequenceLength) / (seconds(time) * model.layers));
     if (seconds(time) * probe.many < PATIENCE_SECONDS) samples = probe.many;
-    onRound(best, now() - begun);
+    if (now() - toldAt < TELL_SECONDS) continue;
+    toldAt = now();
+    onRound(best, toldAt - begun);
   } while (now() - begun < forSeconds);
+  onRound(best, now() - begun);
   probe.stage.close();
   return best;
 }
@@ -119,11 +132,18 @@ interface Probe {
 }
 
 /** A stage of one layer; null: the device has no room for it. */
-async function probeStage({ gpu, model, train, memoryBytes }: Omit<Prober, 'now'>): Promise<Probe | null> {
+async function probeStage({ gpu, model, train, asked, memoryBytes }: Omit<Prober, 'now'>): Promise<Probe | null> {
   const { globalBatchSize, sequenceLength: sequence } = train;
   // A layer in the middle has neither embedding nor head.
   const first = model.layers > 2 ? 1 : 0;
-  const sizeOf = (samples: number): StageSize => ({ layers: [first, first + 1], samples, sequence, slots: 1 });
+  const compute = computeHere({ gpu, asked });
+  const sizeOf = (samples: number): StageSize => ({
+    layers: [first, first + 1],
+    samples,
+    sequence,
+    slots: 1,
+    compute,
+  });
   const fits = (samples: number): boolean => {
     const bytes = stageBuffers(model, sizeOf(samples)).reduce((sum, buffer) => sum + buffer.bytes, 0);
     return samples <= globalBatchSize && bytes <= Math.min(PROBE_BYTES, memoryBytes ?? PROBE_BYTES);

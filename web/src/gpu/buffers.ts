@@ -10,6 +10,9 @@ import type { Reading } from '../executor/engine.ts';
 const STORAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST, spelled out: Node has no such global before Dawn is loaded
 const READBACK = 0x01 | 0x08; // MAP_READ | COPY_DST
 
+/** A binding is a whole number of words; an odd number of halves is followed by one that nobody reads. */
+export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
+
 export class BufferSet {
   readonly #buffers = new Map<string, GPUBuffer>();
   readonly bytes: number;

@@ -13,7 +13,7 @@ export interface OpenDevice {
 }
 
 /** Asked for where the adapter has them; no kernel needs one to be right. */
-const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query'];
+const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16'];
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i;
 
 export async function openDevice(gpu: GPU | undefined, browser: string): Promise<Result<OpenDevice>> {
@@ -29,12 +29,17 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
     requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
     requiredLimits: limits.value,
   });
+  const family = adapterFamily(adapter.info, device.features);
   return success({
     device,
-    family: adapterFamily(adapter.info, device.features),
-    profile: adapterProfile(adapter.info, browser),
+    family,
+    profile: { ...adapterProfile(adapter.info, browser), ...(canHalve(device, family) ? { halves: true } : {}) },
   });
 }
+
+/** Whether it can compute with halves. The kernels for software adapters are not written for them: SwiftShader has none. */
+export const canHalve = ({ features }: GPUDevice, family: AdapterFamily): boolean =>
+  family === 'gpu' && features.has('shader-f16');
 
 /** What others are told of an adapter. */
 export function adapterProfile(info: GPUAdapterInfo, browser: string): AdapterProfile {

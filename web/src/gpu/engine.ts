@@ -1,10 +1,11 @@
 /** The executor's engine on a WebGPU device: stages and shards of one model. */
 import { PipelineCache } from '../../../shaders/launch.ts';
 import type { Model } from '../../../swarm/model.ts';
+import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
-import type { OpenDevice } from './device.ts';
+import { canHalve, type OpenDevice } from './device.ts';
 import { createShards } from './shards.ts';
 import { createStage, type Gpu } from './stage.ts';
 
@@ -15,8 +16,21 @@ export const gpuOf = ({ device, family }: Pick<OpenDevice, 'device' | 'family'>)
   pipelines: new PipelineCache(device),
 });
 
-export const gpuEngine = (gpu: Gpu, model: Model, train: Train, wire: WireEncoding = 'f32'): Engine => ({
-  wire,
-  stage: (size, slotOf, sizes) => createStage(gpu, model, { size, slotOf, sizes, globalBatch: train.globalBatchSize }),
-  shards: (plan, peer, stages) => createShards(gpu, model, train, plan, peer, stages),
-});
+/** `asked`: the precision that the run asks for, which this device may not have. */
+export function gpuEngine(
+  gpu: Gpu,
+  model: Model,
+  { globalBatchSize: globalBatch, optimizer }: Train,
+  wire: WireEncoding = 'f32',
+  asked: Compute = 'f32',
+): Engine {
+  const compute = computeOf(asked, canHalve(gpu.device, gpu.family));
+  return {
+    wire,
+    asked,
+    compute,
+    stage: (size, slotOf, sizes) =>
+      createStage(gpu, model, { size, slotOf, sizes, globalBatch, isScaled: asked === 'f16' }),
+    shards: (plan, peer, stages) => createShards(gpu, model, optimizer, compute, plan, peer, stages),
+  };
+}

@@ -4,17 +4,19 @@
  * stages will use, out of the same cache, so that nothing is compiled twice. A shape whose arrays are too large for a
  * reference in JavaScript is replaced by the kernel's own largest case.
  */
-import { adamw } from '../../../shaders/adamw.ts';
+import { adamw, adamwShadow } from '../../../shaders/adamw.ts';
 import { addInto } from '../../../shaders/addInto.ts';
+import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import { program } from '../../../swarm/program.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { backward, type Dispatch, forward, type Places } from './operations.ts';
-import { packingOf } from './packing.ts';
+import { encodingsOf, packingOf } from './packing.ts';
 import type { Gpu } from './stage.ts';
 
 export interface KernelCase {
@@ -31,7 +33,13 @@ const LARGEST_FLOPS = 60_000_000;
 const BUDGET_SECONDS = 3.5;
 
 /** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
-export function kernelCases({ device }: Gpu, model: Model, sequence: number, wire: WireEncoding): KernelCase[] {
+export function kernelCases(
+  { device }: Gpu,
+  model: Model,
+  sequence: number,
+  wire: WireEncoding,
+  compute: Compute = 'f32',
+): KernelCase[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const positions = Math.min(sequence, POSITIONS);
   const places: Places = {
@@ -40,6 +48,7 @@ export function kernelCases({ device }: Gpu, model: Model, sequence: number, wir
     rows: positions,
     width: model.width,
     lossScale: 1 / sequence,
+    elementBytes: 4,
     buffer: () => ({ buffer: none }),
     value: () => ({ buffer: none }),
     gradient: () => ({ buffer: none }),
@@ -52,10 +61,17 @@ export function kernelCases({ device }: Gpu, model: Model, sequence: number, wir
       ...backward(step, places),
     ]),
   );
-  const packing = ends.flatMap((end) => Object.values<readonly Dispatch[]>({ ...packingOf(end, places, wire) }).flat());
+  const packing = ends.flatMap((end) =>
+    encodingsOf(end, wire, compute).flatMap((encoding) =>
+      Object.values<readonly Dispatch[]>({ ...packingOf(end, places, encoding) }).flat(),
+    ),
+  );
   none.destroy();
   const found = new Map<string, KernelCase>();
-  for (const { kernel, dims } of [...dispatches, ...packing, ...[adamw, addInto, sumSquares].map(ownCase)]) {
+  const update = compute === 'f16' ? adamwShadow : adamw;
+  const all = [...dispatches, ...packing, ...[update, addInto, sumSquares].map(ownCase)];
+  for (const { kernel: whole, dims } of all) {
+    const kernel = compute === 'f16' ? inHalves(whole) : whole;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);
     found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, fitting);
   }

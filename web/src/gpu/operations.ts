@@ -48,6 +48,8 @@ export interface Places {
   readonly width: number;
   /** 1/(B·T) of the whole step: what each token's loss counts. */
   readonly lossScale: number;
+  /** Of an activation or a weight. */
+  readonly elementBytes: number;
   /** An activation, a gradient or a by-product, by name. */
   readonly buffer: (name: string) => BufferSlice;
   /** A tensor, or the one matrix of several joined ones. */

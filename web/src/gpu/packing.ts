@@ -1,13 +1,16 @@
 /**
  * The stream on its way out of and into a stage, as dispatches: what another peer is to get is packed into the stage's
  * one `wire` buffer right before the readback copies it, what another peer sent lies there until it is unpacked at the
- * start of the pass that reads it. The queue's order keeps the two apart. Nothing of it in a run whose wire is f32.
+ * start of the pass that reads it. The queue's order keeps the two apart. Floats of a stage that keeps floats need
+ * nothing of it; a stage that keeps halves packs floats too, for itself as another stage's neighbour.
  */
+import { copyIn, copyOut } from '../../../shaders/copy.ts';
 import { packF16 } from '../../../shaders/packF16.ts';
 import { packInt8, packInt8Feedback } from '../../../shaders/packInt8.ts';
 import { unpackF16 } from '../../../shaders/unpackF16.ts';
 import { unpackInt8 } from '../../../shaders/unpackInt8.ts';
 import { WIRE, WIRE_RESIDUAL } from '../../../swarm/memory.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import { INPUT, type Program, STREAM } from '../../../swarm/program.ts';
 import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
 import type { Dispatch, Places } from './operations.ts';
@@ -20,13 +23,37 @@ export interface Packing {
   readonly unpackGradient: readonly Dispatch[];
 }
 
-const NONE: Packing = { packOutput: [], unpackInput: [], packGradient: [], unpackGradient: [] };
+function asFloats({ first, last, output }: Program, places: Places): Packing {
+  const packed = places.buffer(WIRE);
+  const dims = { n: places.samples * places.sequence * places.width, offset: 0 };
+  const pack = (label: string, name: string): Dispatch => {
+    return { kernel: copyOut, buffers: { x: places.buffer(name), y: packed }, dims, label };
+  };
+  const unpack = (label: string, name: string): Dispatch => {
+    return { kernel: copyIn, buffers: { x: packed, y: places.buffer(name) }, dims, label };
+  };
+  return {
+    packOutput: last ? [] : [pack('output', output)],
+    unpackInput: first ? [] : [unpack('input', INPUT)],
+    packGradient: first ? [] : [pack('gradient', STREAM)],
+    unpackGradient: last ? [] : [unpack('gradient', STREAM)],
+  };
+}
 
-export function packingOf({ first, last, output }: Program, places: Places, wire: WireEncoding): Packing {
-  if (wire === 'f32') return NONE;
+/** The encodings in which a stage gives and takes the stream by way of its `wire` buffer. */
+export function encodingsOf({ first, last }: Program, wire: WireEncoding, compute: Compute): readonly WireEncoding[] {
+  if (first && last) return [];
+  if (compute === 'f16') return wire === 'f32' ? ['f32'] : ['f32', wire];
+  return wire === 'f32' ? [] : [wire];
+}
+
+/** `isScaled`: gradients are multiplied with the run's loss scale already, as halves want it. */
+export function packingOf(program: Program, places: Places, wire: WireEncoding, isScaled = false): Packing {
+  const { first, last, output } = program;
+  if (wire === 'f32') return asFloats(program, places);
   const packed = places.buffer(WIRE);
   const n = places.samples * places.sequence * places.width;
-  const gain = gradientGain(1 / places.lossScale);
+  const gain = isScaled ? 1 : gradientGain(1 / places.lossScale);
   const half = wire === 'f16';
   const pack = (label: string, name: string, isGradient: boolean): Dispatch => {
     const buffers = { x: places.buffer(name), packed };

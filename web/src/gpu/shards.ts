@@ -1,20 +1,23 @@
 /**
  * The shards of which this peer is the primary: float32 master values, Adam's m and v, and the sum of the holders'
  * gradients in the order that the plan fixes. The common case, one holder that is the primary, works in the stage's own
- * buffers and copies nothing.
+ * buffers and copies nothing. Where the stage computes with halves the master is a buffer of the shard's own, and the
+ * update writes the stage's halves beside it.
  */
-import { ADAMW_SCALARS, adamw, adamwScalars } from '../../../shaders/adamw.ts';
+import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/adamw.ts';
 import { addInto } from '../../../shaders/addInto.ts';
+import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
-import { type Arena, arena, segmentsIn } from '../../../swarm/layout.ts';
+import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/layout.ts';
 import { PARTIALS, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
 import { BufferSet, created, ReadbackPool, type Run } from './buffers.ts';
@@ -33,16 +36,18 @@ interface Shard {
 export async function createShards(
   gpu: Gpu,
   model: Model,
-  { optimizer }: Train,
+  optimizer: Train['optimizer'],
+  compute: Compute,
   plan: Plan,
   peer: PeerId,
   stages: ReadonlyMap<number, Stage>,
 ): Promise<GpuShards> {
-  const specs = shardBuffers(model, plan, peer);
+  const specs = shardBuffers(model, plan, peer, undefined, compute);
   const buffers = await created(gpu.device, 'shards', () => new BufferSet(gpu.device, 'shards', specs));
   try {
     const shards: Shard[] = [];
-    for (const work of shardsOf(model, plan, peer)) shards.push(await createShard(gpu, model, buffers, work, stages));
+    for (const work of shardsOf(model, plan, peer, undefined, compute))
+      shards.push(await createShard(gpu, model, compute, buffers, work, stages));
     return new GpuShards(gpu, buffers, shards, optimizer);
   } catch (cause) {
     buffers.close();
@@ -53,21 +58,23 @@ export async function createShards(
 async function createShard(
   gpu: Gpu,
   model: Model,
+  compute: Compute,
   buffers: BufferSet,
   work: ShardWork,
   stages: ReadonlyMap<number, Stage>,
 ): Promise<Shard> {
   const key = shardKey(work.block, work.range);
-  const own = arena(block(model, work.block), [work.range]);
+  const own = arena(block(model, work.block), [work.range], compute);
   const inStage = (index: number): GpuStage => {
     const stage = stages.get(index);
     invariant(stage instanceof GpuStage, `stage ${index} is not on this device`);
     return stage;
   };
   const home = work.valuesStage === null ? null : inStage(work.valuesStage);
-  const values = home
-    ? { buffer: home.valuesBuffer(work.block), arena: home.arena(work.block) }
-    : { buffer: buffers.get(`values/${key}`), arena: own };
+  const values =
+    home && work.master === 'stage'
+      ? { buffer: home.valuesBuffer(work.block), arena: home.arena(work.block) }
+      : { buffer: buffers.get(`values/${key}`), arena: own };
   const first = work.sumInPlace && work.holders[0] ? inStage(work.holders[0].stage) : null;
   const sum = first
     ? { buffer: first.gradientsBuffer(work.block), arena: first.arena(work.block) }
@@ -81,6 +88,7 @@ async function createShard(
   const sumFloats = own.floats;
   invariant(sum.arena.floats === sumFloats, `shard ${key} is added in place but is not the whole of its block`);
   const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: sumFloats * 4 });
+  const shadow = home && work.master === 'own' ? home : null;
   const update: Launch[] = [];
   const bound = {
     values: { buffer: values.buffer },
@@ -88,13 +96,23 @@ async function createShard(
     m: { buffer: buffers.get(`m/${key}`) },
     v: { buffer: buffers.get(`v/${key}`) },
     scalars: { buffer: buffers.get('scalars') },
+    ...(shadow ? { shadow: { buffer: shadow.valuesBuffer(work.block) } } : {}),
   };
-  for (const { from, at, length, tensor } of own.segments) {
-    const [place] = segmentsIn(values.arena, [from, from + length]);
+  const placed = (layout: Arena, { from, length, tensor }: Segment): number => {
+    const [place] = segmentsIn(layout, [from, from + length]);
     invariant(place?.length === length, `${tensor.name} has no place among the values`);
+    return place.at;
+  };
+  for (const segment of own.segments) {
+    const { at, length, tensor } = segment;
     const decay = tensor.shape.length >= 2 ? 1 : 0;
-    const dims = { offset: place.at, count: length, decay, gradientOffset: at, momentOffset: at };
-    update.push(await launch(adamw, bound, dims));
+    const offset = placed(values.arena, segment);
+    const dims = { offset, count: length, decay, gradientOffset: at, momentOffset: at };
+    if (!shadow) update.push(await launch(adamw, bound, dims));
+    else {
+      const shadowOffset = placed(shadow.arena(work.block), segment);
+      update.push(await launch(inHalves(adamwShadow), bound, { ...dims, shadowOffset }));
+    }
   }
   return {
     work,

@@ -4,10 +4,10 @@
  */
 import { countPass } from '../../../shaders/countPass.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
-import { createLaunch, encodeLaunch, type Launch, type PipelineCache } from '../../../shaders/launch.ts';
+import { encodeLaunch, type Launch, type PipelineCache, updateDims } from '../../../shaders/launch.ts';
 import { rotaryTable } from '../../../shaders/rotary.ts';
 import { sortTokens } from '../../../shaders/sortTokens.ts';
-import { chooseLaunch, submitsOf } from '../../../shaders/watchdog.ts';
+import { submitsOf } from '../../../shaders/watchdog.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
 import {
@@ -21,13 +21,16 @@ import {
   WIRE_RESIDUAL,
 } from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
+import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
-import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
+import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } from './buffers.ts';
+import { type Compiled, closeCompiled, compileWork, type Launches, type StageWork } from './compile.ts';
+import { HalfWriter, readHalves } from './halves.ts';
 import type { Dispatch, Places } from './operations.ts';
-import { type Packing, packingOf } from './packing.ts';
-import { type Work, workOf } from './work.ts';
+import { encodingsOf, packingOf } from './packing.ts';
+import { workOf } from './work.ts';
 
 export interface Gpu {
   readonly device: GPUDevice;
@@ -42,11 +45,9 @@ export interface StagePlan {
   readonly slotOf: ReadonlyMap<number, number>;
   /** The micro-batch sizes that occur, in samples. */
   readonly sizes: readonly number[];
+  /** The gradients are multiplied with a loss scale; absent: they are not. */
+  readonly isScaled?: boolean;
 }
-
-/** What runs for one micro-batch size in one slot. */
-type AllWork = Work & Packing;
-type Launches = { readonly [Part in keyof AllWork]: readonly Launch[] };
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
   const stage = await created(gpu.device, `layers ${plan.size.layers.join('-')}`, () => new GpuStage(gpu, model, plan));
@@ -69,21 +70,25 @@ export class GpuStage implements Stage {
   readonly #arenas: ReadonlyMap<BlockName, Arena>;
   readonly #readbacks: ReadbackPool;
   readonly #lossReadbacks: ReadbackPool;
-  readonly #launches = new Map<string, Launches>();
+  #compiled: Compiled | null = null;
   /** Passes submitted, and the launch that ends each of them. */
   #passes = 0;
-  #count: Launch | null = null;
   readonly #proof: Proof;
+  readonly #compute: Compute;
+  /** Where values come in as floats and are kept as halves. */
+  readonly #writers = new Map<BlockName, HalfWriter>();
+  #lossScale = 1;
   /** Samples of each micro-batch in flight. */
   readonly #samples = new Map<number, number>();
 
   constructor(gpu: Gpu, model: Model, plan: StagePlan) {
-    const { layers } = plan.size;
+    const { layers, compute = 'f32' } = plan.size;
+    this.#compute = compute;
     this.#gpu = gpu;
     this.#model = model;
     this.#plan = plan;
     this.#program = program(model, layers, plan.size);
-    this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use)]));
+    this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use, compute)]));
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
     this.#writeRotary();
@@ -94,54 +99,36 @@ export class GpuStage implements Stage {
 
   /** Compiles every pipeline in parallel, then makes all bind groups. */
   async compile(): Promise<void> {
-    const { device, family, pipelines } = this.#gpu;
-    const works = new Map<string, AllWork>();
-    for (const samples of this.#plan.sizes) {
-      for (let slot = 0; slot < this.#plan.size.slots; slot++) {
+    const { size, sizes, isScaled } = this.#plan;
+    const works = new Map<string, StageWork>();
+    for (const samples of sizes) {
+      for (let slot = 0; slot < size.slots; slot++) {
         const places = this.#places(samples, slot);
-        const packing = packingOf(this.#program, places, this.#plan.size.wire ?? 'f32');
-        works.set(`${samples}/${slot}`, { ...workOf(this.#program, places), ...packing });
+        const encodings = encodingsOf(this.#program, size.wire ?? 'f32', this.#compute);
+        const packing = encodings.map((wire) => [wire, packingOf(this.#program, places, wire, isScaled)] as const);
+        works.set(`${samples}/${slot}`, { work: workOf(this.#program, places), packing: new Map(packing) });
       }
     }
-    const passes = { buffer: this.#buffers.get(PASSES) };
-    const count: Dispatch = { kernel: countPass, buffers: { passes }, dims: {}, label: 'pass' };
-    const all = new Set([count]);
-    for (const work of works.values())
-      for (const dispatch of Object.values<readonly Dispatch[]>({ ...work }).flat()) all.add(dispatch);
-    const compiled = await Promise.all(
-      Array.from(all, async (dispatch) => {
-        const choice = chooseLaunch(device, family, dispatch.kernel, dispatch.dims);
-        return { dispatch, choice, pipeline: await pipelines.get(dispatch.kernel, choice.variant) };
-      }),
-    );
-    const made = await created(device, 'bind groups', () => {
-      const launch = ({ dispatch, choice, pipeline }: (typeof compiled)[number]): [Dispatch, Launch] => [
-        dispatch,
-        createLaunch({ device, pipeline, ...choice, ...dispatch }),
-      ];
-      return new Map(compiled.map(launch));
-    });
-    const launched = (dispatches: readonly Dispatch[]): Launch[] =>
-      dispatches.map((dispatch) => {
-        const launch = made.get(dispatch);
-        invariant(launch, `${dispatch.label} was not compiled`);
-        return launch;
-      });
-    [this.#count = null] = launched([count]);
-    for (const [key, work] of works) {
-      this.#launches.set(key, {
-        forward: launched(work.forward),
-        evaluation: launched(work.evaluation),
-        backward: launched(work.backward),
-        packOutput: launched(work.packOutput),
-        unpackInput: launched(work.unpackInput),
-        packGradient: launched(work.packGradient),
-        unpackGradient: launched(work.unpackGradient),
-      });
+    const count: Dispatch = {
+      kernel: countPass,
+      buffers: { passes: { buffer: this.#buffers.get(PASSES) } },
+      dims: {},
+      label: 'pass',
+    };
+    this.#compiled = await compileWork(this.#gpu, this.#compute, works, count);
+    if (this.#compute === 'f32') return;
+    for (const block of this.#arenas.keys()) {
+      const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.valuesBuffer(block));
+      this.#writers.set(block, writer);
     }
   }
 
-  begin(): void {
+  begin(lossScale = 1): void {
+    if (lossScale !== this.#lossScale) {
+      this.#lossScale = lossScale;
+      for (const { launch, dims } of this.#compiled?.losses ?? [])
+        updateDims(this.#gpu.device, launch, { ...dims, scale: dims.scale * lossScale });
+    }
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'clear gradients' });
     for (const block of this.#arenas.keys()) encoder.clearBuffer(this.#buffers.get(`gradients/${block}`));
     for (const residual of this.#buffers.startingWith(WIRE_RESIDUAL)) encoder.clearBuffer(residual);
@@ -166,8 +153,9 @@ export class GpuStage implements Stage {
       }
     } else {
       invariant(input, 'a later stage needs the stream');
-      if (input.encoding === 'f32') write(INPUT, input.words);
-      else run = [...this.#arrived(input, launches.unpackInput), ...run];
+      const packing = launches.packing.get(input.encoding);
+      if (packing) run = [...this.#arrived(input, packing.unpackInput), ...run];
+      else write(INPUT, this.#floats(input));
     }
     if (this.#program.last) {
       invariant(tokens, 'the last stage needs targets');
@@ -179,22 +167,25 @@ export class GpuStage implements Stage {
   backward(microBatch: number, gradient: Stream | null): void {
     const launches = this.#launched(microBatch);
     let run = launches.backward;
-    if (gradient?.encoding === 'f32') {
+    const packing = gradient && launches.packing.get(gradient.encoding);
+    if (packing) run = [...this.#arrived(gradient, packing.unpackGradient), ...run];
+    else if (gradient) {
       const stream = this.#buffers.get(`${this.#slot(microBatch)}/${STREAM}`);
-      this.#gpu.device.queue.writeBuffer(stream, 0, gradient.words);
-    } else if (gradient) run = [...this.#arrived(gradient, launches.unpackGradient), ...run];
+      this.#gpu.device.queue.writeBuffer(stream, 0, this.#floats(gradient));
+    }
     this.#submit(`B${microBatch}`, run);
   }
 
   readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    if (encoding === 'f32')
-      return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output)], this.#proof);
-    return this.#readbacks.read([this.#packed(microBatch)], this.#proof, this.#launched(microBatch).packOutput);
+    const packing = this.#launched(microBatch).packing.get(encoding);
+    if (packing) return this.#readbacks.read([this.#packed(microBatch, encoding)], this.#proof, packing.packOutput);
+    return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output, encoding)], this.#proof);
   }
 
   readInputGradient(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    if (encoding === 'f32') return this.#readbacks.read([this.#streamOf(microBatch, STREAM)], this.#proof);
-    return this.#readbacks.read([this.#packed(microBatch)], this.#proof, this.#launched(microBatch).packGradient);
+    const packing = this.#launched(microBatch).packing.get(encoding);
+    if (packing) return this.#readbacks.read([this.#packed(microBatch, encoding)], this.#proof, packing.packGradient);
+    return this.#readbacks.read([this.#streamOf(microBatch, STREAM, encoding)], this.#proof);
   }
 
   readLoss(microBatch: number): Promise<Reading> {
@@ -208,11 +199,17 @@ export class GpuStage implements Stage {
   }
 
   readValues(block: BlockName, range: Range): Promise<Reading> {
+    if (this.#compute === 'f16') {
+      const segments = segmentsIn(this.#arena(block), range);
+      return readHalves(this.#readbacks, this.valuesBuffer(block), segments, range);
+    }
     return this.#readbacks.read(this.#runs('values', block, range));
   }
 
   writeValues(block: BlockName, range: Range, values: Float32Array): void {
-    writeRange(this.#gpu.device, this.#arena(block), this.valuesBuffer(block), range, values);
+    const writer = this.#writers.get(block);
+    if (writer) writer.write(segmentsIn(this.#arena(block), range), range[0], values);
+    else writeRange(this.#gpu.device, this.#arena(block), this.valuesBuffer(block), range, values);
   }
 
   settled(): Promise<void> {
@@ -232,9 +229,6 @@ export class GpuStage implements Stage {
   gradientRuns(block: BlockName, range: Range): Run[] {
     return this.#runs('gradients', block, range);
   }
-  valueRuns(block: BlockName, range: Range): Run[] {
-    return this.#runs('values', block, range);
-  }
 
   /** Names, pass by pass, of what a forward and a backward of this micro-batch dispatch. */
   launchesOf(microBatch: number): { readonly forward: readonly Launch[]; readonly backward: readonly Launch[] } {
@@ -242,19 +236,17 @@ export class GpuStage implements Stage {
   }
 
   close(): void {
-    for (const launches of this.#launches.values()) {
-      for (const launch of Object.values<readonly Launch[]>({ ...launches }).flat()) launch.dimsBuffer.destroy();
-    }
-    this.#count?.dimsBuffer.destroy();
-    this.#launches.clear();
+    if (this.#compiled) closeCompiled(this.#compiled);
+    this.#compiled = null;
+    for (const writer of this.#writers.values()) writer.close();
     this.#buffers.close();
   }
 
   /** One submit, or as few as a watchdog allows. */
   #submit(label: string, launches: readonly Launch[]): void {
-    invariant(this.#count, 'a stage is compiled before it works');
+    invariant(this.#compiled, 'a stage is compiled before it works');
     this.#passes++;
-    for (const part of submitsOf([...launches, this.#count])) {
+    for (const part of submitsOf([...launches, this.#compiled.count])) {
       const encoder = this.#gpu.device.createCommandEncoder({ label });
       const pass = encoder.beginComputePass({ label });
       for (const launch of part) encodeLaunch(pass, launch);
@@ -273,6 +265,7 @@ export class GpuStage implements Stage {
 
   #places(samples: number, slot: number): Places {
     const { size, globalBatch } = this.#plan;
+    const elementBytes = ELEMENT_BYTES[this.#compute];
     const shared = sharedBuffers(this.#program, samples, size.sequence).map(({ name }) => name);
     const names = new Set([...shared, WIRE, WIRE_RESIDUAL]);
     const tensor =
@@ -282,7 +275,9 @@ export class GpuStage implements Stage {
         const block = this.#model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
         invariant(block, `no block has ${first}`);
         const { at, elements } = placeOf(this.#arena(block.name), joined);
-        return { buffer: this.#buffers.get(`${kind}/${block.name}`), offset: at * 4, size: elements * 4 };
+        const bytes = kind === 'values' ? elementBytes : 4;
+        const buffer = this.#buffers.get(`${kind}/${block.name}`);
+        return { buffer, offset: at * bytes, size: wholeWords(elements * bytes) };
       };
     return {
       samples,
@@ -290,6 +285,7 @@ export class GpuStage implements Stage {
       rows: samples * size.sequence,
       width: this.#model.width,
       lossScale: 1 / (globalBatch * size.sequence),
+      elementBytes,
       buffer: (name) => ({ buffer: this.#buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
       value: tensor('values'),
       gradient: tensor('gradients'),
@@ -301,22 +297,27 @@ export class GpuStage implements Stage {
     return segmentsIn(this.#arena(block), range).map(({ at, length }) => ({ source, at, length }));
   }
 
-  #streamOf(microBatch: number, name: string): Run {
+  #streamOf(microBatch: number, name: string, encoding: WireEncoding): Run {
+    invariant(encoding === 'f32', `this stage is not made for ${encoding}`);
     const source = this.#buffers.get(`${this.#slot(microBatch)}/${name}`);
     return { source, at: 0, length: this.#rows(microBatch) * this.#model.width };
   }
 
   /** Where a stream is packed, and how far. */
-  #packed(microBatch: number): Run {
+  #packed(microBatch: number, encoding: WireEncoding): Run {
     const elements = this.#rows(microBatch) * this.#model.width;
-    return { source: this.#buffers.get(WIRE), at: 0, length: packedWords(this.#plan.size.wire ?? 'f32', elements) };
+    return { source: this.#buffers.get(WIRE), at: 0, length: packedWords(encoding, elements) };
   }
 
   /** Puts what another peer packed where `unpack` reads it, in this order of the queue. */
-  #arrived({ encoding, words }: Stream, unpack: readonly Launch[]): readonly Launch[] {
-    invariant(encoding === this.#plan.size.wire, `this stage is not made for ${encoding}`);
+  #arrived({ words }: Stream, unpack: readonly Launch[]): readonly Launch[] {
     this.#gpu.device.queue.writeBuffer(this.#buffers.get(WIRE), 0, words);
     return unpack;
+  }
+
+  #floats({ encoding, words }: Stream): Float32Array<ArrayBuffer> {
+    invariant(encoding === 'f32', `this stage is not made for ${encoding}`);
+    return words;
   }
 
   #rows(microBatch: number): number {
@@ -330,7 +331,7 @@ export class GpuStage implements Stage {
   }
 
   #launched(microBatch: number): Launches {
-    const found = this.#launches.get(`${this.#samples.get(microBatch)}/${this.#plan.slotOf.get(microBatch)}`);
+    const found = this.#compiled?.launches.get(`${this.#samples.get(microBatch)}/${this.#plan.slotOf.get(microBatch)}`);
     invariant(found, `micro-batch ${microBatch} has a size that was not planned`);
     return found;
   }

@@ -3,6 +3,7 @@
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
 import type { Program, Step } from '../../../swarm/program.ts';
+import { wholeWords } from './buffers.ts';
 import { backward, type Dispatch, forward, type Places } from './operations.ts';
 
 export interface Work {
@@ -34,9 +35,10 @@ function lossRuns({ lossRows, kept, scratch, logits }: Program, places: Places):
     const rows = Math.min(lossRows, places.rows - from);
     const buffer: Places['buffer'] = (name) => {
       const { buffer: whole } = places.buffer(name);
-      // Targets and losses are one element a row.
-      const rowBytes = 4 * (logits.get(name) ?? kept.get(name) ?? scratch.get(name) ?? 1);
-      return { buffer: whole, offset: logits.has(name) ? 0 : from * rowBytes, size: rows * rowBytes };
+      const width = logits.get(name) ?? kept.get(name) ?? scratch.get(name);
+      // Targets and losses are one word a row.
+      const rowBytes = width === undefined ? 4 : width * places.elementBytes;
+      return { buffer: whole, offset: logits.has(name) ? 0 : from * rowBytes, size: wholeWords(rows * rowBytes) };
     };
     runs.push({ ...places, rows, buffer });
   }

@@ -9,6 +9,7 @@ import { modelFromConfig } from '../../../swarm/families.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { HEARTBEAT_MS, type LinkReport, type ServerMessage } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { runFiles } from '../executor/runFiles.ts';
@@ -64,7 +65,8 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       connect: (peers, epoch) => page.connect([...peers], epoch),
       showStatus: throttled((status) => void page.showStatus(status)),
     },
-    engine: (model: Model, train: Train, wire: WireEncoding) => gpuEngine(gpu, model, train, wire),
+    engine: (model: Model, train: Train, wire: WireEncoding, asked?: Compute) =>
+      gpuEngine(gpu, model, train, wire, asked),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
     now: () => performance.now() / 1000,
     wait,
@@ -81,8 +83,8 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     };
     const { memoryBytes } = limits;
     const now = () => performance.now() / 1000;
-    const { train, wire } = run;
-    const applicant = { gpu, adapter: profile, model: model.value, train, wire, memoryBytes, memory, now };
+    const { train, wire, compute: asked } = run;
+    const applicant = { gpu, adapter: profile, model: model.value, train, wire, asked, memoryBytes, memory, now };
     const admitted = await admit(applicant);
     if (welcome !== newest) return;
     if (admitted.ok) session?.measured(admitted.value);

@@ -1,0 +1,97 @@
+/**
+ * The weights of a stage that computes with halves, on their way in and out. Floats come to the stage's `wire` buffer
+ * and are copied from there to their place by a kernel, since a range may begin at any element, and WebGPU writes whole
+ * words only. On the way out whole words are read, and what is more than the range is left away.
+ */
+import { copyIn } from '../../../shaders/copy.ts';
+import { halfValue } from '../../../shaders/half.ts';
+import { inHalves } from '../../../shaders/inHalves.ts';
+import type { Variant } from '../../../shaders/kernel.ts';
+import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
+import type { Range } from '../../../swarm/base.ts';
+import type { Segment } from '../../../swarm/layout.ts';
+import type { Reading } from '../executor/engine.ts';
+import type { ReadbackPool, Run } from './buffers.ts';
+import type { Gpu } from './stage.ts';
+
+const kernel = inHalves(copyIn);
+/** Of single elements, so that any range can be written. */
+const ANY = { n: 1, offset: 1 };
+
+export class HalfWriter {
+  readonly #device: GPUDevice;
+  readonly #staging: GPUBuffer;
+  readonly #variant: Variant;
+  readonly #launch: Launch;
+
+  private constructor(device: GPUDevice, staging: GPUBuffer, variant: Variant, launch: Launch) {
+    this.#device = device;
+    this.#staging = staging;
+    this.#variant = variant;
+    this.#launch = launch;
+  }
+
+  static async create({ device, family, pipelines }: Gpu, staging: GPUBuffer, target: GPUBuffer): Promise<HalfWriter> {
+    const variant = kernel.variant(family, ANY);
+    const pipeline = await pipelines.get(kernel, variant);
+    const buffers = { x: { buffer: staging }, y: { buffer: target } };
+    const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label });
+    return new HalfWriter(device, staging, variant, launch);
+  }
+
+  /** Puts `values`, which begin at element `first` of a block, where these segments lie. */
+  write(segments: readonly Segment[], first: number, values: Float32Array): void {
+    const most = this.#staging.size / 4;
+    for (const { from, at, length } of segments) {
+      for (let done = 0; done < length; done += most) {
+        const n = Math.min(most, length - done);
+        const start = from - first + done;
+        this.#writePart(at + done, values.subarray(start, start + n) as Float32Array<ArrayBuffer>);
+      }
+    }
+  }
+
+  #writePart(offset: number, values: Float32Array<ArrayBuffer>): void {
+    const n = values.length;
+    this.#device.queue.writeBuffer(this.#staging, 0, values);
+    updateDims(this.#device, this.#launch, { n, offset });
+    const size = this.#variant.workgroups({ n, offset });
+    const encoder = this.#device.createCommandEncoder({ label: 'values' });
+    const pass = encoder.beginComputePass({ label: 'values' });
+    encodeLaunch(pass, { ...this.#launch, dispatches: [{ size, part: null }] });
+    pass.end();
+    this.#device.queue.submit([encoder.finish()]);
+  }
+
+  close(): void {
+    this.#launch.dimsBuffer.destroy();
+  }
+}
+
+/** A range of a block out of halves, as floats without gaps. */
+export async function readHalves(
+  pool: ReadbackPool,
+  source: GPUBuffer,
+  segments: readonly Segment[],
+  [from, to]: Range,
+): Promise<Reading> {
+  const words = segments.map(({ at, length }): Run => {
+    const first = Math.floor(at / 2);
+    return { source, at: first, length: Math.ceil((at + length) / 2) - first };
+  });
+  const reading = await pool.read(words);
+  return {
+    take: (use) =>
+      reading.take((read) => {
+        const halves = new Uint16Array(read.buffer, read.byteOffset, 2 * read.length);
+        const values = new Float32Array(to - from);
+        let word = 0;
+        segments.forEach(({ at, length, from: start }, index) => {
+          const begin = 2 * word + (at % 2);
+          for (let i = 0; i < length; i++) values[start - from + i] = halfValue(halves[begin + i]);
+          word += words[index].length;
+        });
+        return use(values);
+      }),
+  };
+}
