@@ -4,6 +4,7 @@ import { overlap, type PeerId, peerId, seededRandom } from './base.ts';
 import { holdings, STATE_KINDS, transfers } from './handover.ts';
 import { type Plan, peers } from './plan.ts';
 import { equalSplit } from './planner/equalSplit.ts';
+import type { Compute } from './precision.ts';
 import { outlineModel, randomPlan } from './randomPlan.ts';
 
 const names = (count: number): PeerId[] => Array.from({ length: count }, (_, i) => peerId(`p${i}`));
@@ -20,15 +21,16 @@ test('[HO1] a newcomer gets the last layer and its moments from the one that had
 });
 
 /** Each element of each need, counted by brute force. */
-function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan): void {
-  const list = transfers(model, before, after);
+function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan, asked: Compute = 'f32'): void {
+  const list = transfers(model, before, after, asked);
   for (const to of peers(after)) {
     for (const { name: block, elements } of model.blocks) {
       for (const kind of STATE_KINDS) {
         const counted = new Uint8Array(elements);
         for (const transfer of list) {
           if (transfer.to !== to || transfer.block !== block || transfer.kind !== kind) continue;
-          const has = holdings(model, before, transfer.from, block, kind);
+          // Of moments a peer has what it is primary of.
+          const has = holdings(model, before, transfer.from, block, asked === 'f16' ? 'm' : kind);
           expect(has.some((range) => overlap(range, transfer.range)?.join() === transfer.range.join())).toBe(true);
           for (let i = transfer.range[0]; i < transfer.range[1]; i++) counted[i] += 1;
         }
@@ -47,6 +49,8 @@ test('[HO1] every need is met once, from someone who has it, between any two pla
       const split = equalSplit(model, 8, names(Math.min(donors, model.layers)), { microBatches: 4 });
       check(model, plan, split);
       check(model, split, plan);
+      check(model, plan, split, 'f16');
+      check(model, split, plan, 'f16');
     }),
     { numRuns: 60 },
   );
