@@ -214,8 +214,8 @@ export class DashboardFeed {
 function clusterFor(peers: readonly PeerId[], random: Random): Cluster {
   const cluster = parseCluster(
     {
-      peers: peers.map((id) => ({ id, memoryBytes: 8e9, flopsPerSecond: 1e12 * (0.3 + 3 * random()) })),
-      links: { default: { latencySeconds: 0.03, bytesPerSecond: 1.25e7 } },
+      peers: peers.map((id) => ({ id, memoryBytes: 8e9, flopsPerSecond: 2e10 * (1 + 4 * random()) })),
+      links: { default: { latencySeconds: 0.01, bytesPerSecond: 1e8 } },
     },
     'the cluster',
   );
@@ -238,7 +238,8 @@ function linksOf({ stages }: Plan, random: Random): NonNullable<Snapshot['links'
   const way = (from: PeerId, peer: PeerId) => {
     const draw = random();
     const route = from.charCodeAt(0) % 9 === 0 || peer.charCodeAt(0) % 9 === 0 ? 'relayed' : 'direct';
-    return { from, peer, route, roundTripMs: 20 + 40 * draw, bytesPerSecond: 5e5 * 40 ** draw } as const;
+    const rates = { roundTripMs: 20 + 40 * draw, bytesPerSecond: 5e5 * 40 ** draw };
+    return { from, peer, route, ...rates, ...(route === 'relayed' && { why: 'failed' as const }) } as const;
   };
   return stages.flatMap(({ members }, stage) =>
     members.flatMap(({ peer }, lane) => [

@@ -66,7 +66,7 @@ const HEADS: readonly (readonly [Column | null, string, boolean])[] = [
   [null, 'Stage', false],
   [null, 'Layers', false],
   ['samples', 'Samples', true],
-  ['layerSeconds', 'Layer and sample', true],
+  ['layerSeconds', 'Layer time', true],
   ['memory', 'Memory', true],
   ['tokens', 'Tokens', true],
   ['faults', 'Faults', true],

@@ -16,8 +16,10 @@ interface TimelineProps {
   readonly peers: readonly string[];
 }
 
-export const millisText = (seconds: number): string =>
-  seconds < 10 ? `${(seconds * 1000).toFixed(seconds < 0.1 ? 1 : 0)} ms` : durationText(seconds);
+export function millisText(seconds: number): string {
+  if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.1 ? 1 : 0)} ms`;
+  return seconds < 90 ? `${seconds.toFixed(seconds < 10 ? 2 : 1)} s` : durationText(seconds);
+}
 
 const spanOf = (spans: readonly WireSpan[]): number => spans.reduce((latest, [, , , end]) => Math.max(latest, end), 0);
 
