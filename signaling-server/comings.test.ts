@@ -1,6 +1,6 @@
 /** Donors who come and go without end: what they leave behind is bounded, in the store and on the disk. */
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { invariant, type PeerId, peerId, success } from '../swarm/base.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../swarm/messages.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
@@ -56,23 +56,24 @@ async function runInMemory(): Promise<{
 
 /** Joins, is planned for, says that it is ready, and is gone. */
 function comeAndGo(run: ActiveRun): void {
+  const { peer, heard } = welcomed(run);
+  run.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  const prepare = heard.find(({ type }) => type === 'prepare');
+  invariant(prepare?.type === 'prepare', 'it is planned for');
+  run.heard(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
+  invariant(heard.at(-1)?.type === 'start', 'it is at work');
+  run.gone(peer, 'its connection closed');
+}
+
+/** It is let in; what it hears from then on. */
+function welcomed(run: ActiveRun, address = '192.0.2.1'): { readonly peer: PeerId; readonly heard: ServerMessage[] } {
   const heard: ServerMessage[] = [];
-  const link = {
-    address: '192.0.2.1',
-    send: (message: ServerMessage) => void heard.push(message),
-    sendBytes: () => {},
-    refuse: () => {},
-    close: () => {},
-  };
+  const send = (message: ServerMessage) => void heard.push(message);
+  const link = { address, send, sendBytes: () => {}, refuse: () => {}, close: () => {} };
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, key: KEY } as const;
   const peer = run.admit(hello, link);
   invariant(heard[0]?.type === 'welcome' && heard[0].peer === peer, 'it is welcome');
-  run.heard(heard[0].peer, { type: 'measured', profile: SCRIPTED_PROFILE });
-  const prepare = heard.find(({ type }) => type === 'prepare');
-  invariant(prepare?.type === 'prepare', 'it is planned for');
-  run.heard(heard[0].peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
-  invariant(heard.at(-1)?.type === 'start', 'it is at work');
-  run.gone(heard[0].peer, 'its connection closed');
+  return { peer: heard[0].peer, heard };
 }
 
 function rows(database: InstanceType<typeof DatabaseSync>): Record<string, number> {
@@ -116,4 +117,25 @@ test('[SV7] uploads that came into no checkpoint are taken off the disk; what a 
   const kept = await blobs.list();
   expect(kept).toEqual(expect.arrayContaining(named));
   expect(kept).toHaveLength(3 * 4 + named.length);
+});
+
+test('[SV9] an address whose donors vanish from the plan again and again has the next one wait', async () => {
+  const { run } = await runInMemory();
+  const honest = welcomed(run, '198.51.100.7');
+  run.heard(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  // It is still getting ready: whoever comes is planned for at once.
+  vi.useFakeTimers({ toFake: ['Date'] });
+  try {
+    const planned: boolean[] = [];
+    for (let i = 0; i < 8; i++) {
+      const { peer, heard } = welcomed(run);
+      run.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+      planned.push(heard.some(({ type }) => type === 'prepare'));
+      run.gone(peer, 'its connection closed');
+      vi.setSystemTime(Date.now() + 11_000);
+    }
+    expect(planned).toEqual([true, true, true, true, true, true, false, false]);
+  } finally {
+    vi.useRealTimers();
+  }
 });

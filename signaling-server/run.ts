@@ -11,7 +11,7 @@ import {
   type Held,
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
-import { offerOf } from '../swarm/coordinator/successor.ts';
+import { isNeeded, offerOf } from '../swarm/coordinator/successor.ts';
 import { predictedBytes } from '../swarm/memory.ts';
 import {
   type HelloMessage,
@@ -25,6 +25,7 @@ import {
 import type { Model } from '../swarm/model.ts';
 import { computeOf } from '../swarm/precision.ts';
 import { modelOf } from '../swarm/runFile.ts';
+import { Arrivals } from './arrivals.ts';
 import type { AutoPlanner, PlannerHost } from './autoPlanner.ts';
 import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
@@ -42,6 +43,7 @@ import type { RunOptions } from './runOptions.ts';
 import { keep } from './runRecords.ts';
 import { configOf, startState } from './runStart.ts';
 import { Uploads } from './uploads.ts';
+import { Watchers } from './watchers.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
@@ -63,7 +65,8 @@ export class ActiveRun implements DonorHost {
   readonly #options: RunOptions;
   readonly #donors = new ConnectedDonors();
   readonly #resumes = new Resumes();
-  readonly #listeners = new Set<() => void>();
+  readonly #arrivals = new Arrivals();
+  readonly #watchers = new Watchers();
   readonly #metrics: MetricsFile | null;
   readonly #loop: CoordinatorLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
@@ -124,25 +127,16 @@ export class ActiveRun implements DonorHost {
 
   /** Called after every event that changed something to see. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#watchers.add(listener);
   }
 
   tellWatchers(): void {
-    for (const listener of [...this.#listeners]) listener();
+    this.#watchers.tell();
   }
 
   /** Resolves once `holds` does. */
   until(holds: (run: ActiveRun) => boolean): Promise<void> {
-    return new Promise((resolve) => {
-      const look = (): void => {
-        if (!holds(this)) return;
-        forget();
-        resolve();
-      };
-      const forget = this.onChange(look);
-      look();
-    });
+    return this.#watchers.until(() => holds(this));
   }
 
   /** What the operator says. A stop holds until a start, also over a restart of the server. */
@@ -231,7 +225,7 @@ export class ActiveRun implements DonorHost {
       case 'measured':
         if (connection.profile !== null) return 'outOfOrder';
         connection.profile = message.profile;
-        this.#join(connection);
+        this.#take(connection);
         return null;
       case 'limits':
         connection.limits = message.limits;
@@ -268,13 +262,17 @@ export class ActiveRun implements DonorHost {
 
   gone(peer: PeerId, detail: string): void {
     this.network.gone(peer);
+    const address = this.#donors.of(peer)?.link.address;
     if (this.#closed || !this.#donors.leave(peer)) return;
+    const donor = this.#loop.state.donors.find((one) => one.peer === peer);
+    if (address !== undefined && donor?.wish === 'compute' && isNeeded(this.#loop.state, peer))
+      this.#arrivals.lost(address, Date.now());
     this.memory.delete(peer);
     this.uploads.gone(peer);
     this.#resumes.gone(peer);
+    this.#arrivals.gone(peer);
     // Nobody is named for what was never done: who comes and goes would fill the list.
-    const worked = this.#loop.state.donors.some((donor) => donor.peer === peer && donor.tokens > 0);
-    if (!worked) this.#options.store.unlinkPeer(this.name, peer);
+    if (!donor?.tokens) this.#options.store.unlinkPeer(this.name, peer);
     this.#options.planner?.gone(peer);
     this.history.gone(peer, detail, this.committedSteps);
     this.#loop.dispatch({ type: 'donorGone', peer, detail });
@@ -312,6 +310,7 @@ export class ActiveRun implements DonorHost {
     this.#loop.close();
     clearTimeout(this.#gatherTimer);
     this.#resumes.close();
+    this.#arrivals.close();
     this.#options.planner?.close();
     this.#metrics?.append(true);
     this.history.flush();
@@ -324,7 +323,15 @@ export class ActiveRun implements DonorHost {
     this.#loop.dispatch({ type: 'donorSaid', peer, message });
   }
 
-  /** Its GPU is checked: it may be planned for. */
+  /** Its GPU is checked. Donors that were counted on beforehand are our own: they never wait. */
+  #take(connection: Connection): void {
+    const join = (): void => this.#join(connection);
+    if (this.#options.expectedDonors !== null) return join();
+    const { peer, link } = connection;
+    if (this.#arrivals.asked(peer, link.address, join) === 'later') link.send({ type: 'standby', state: 'spare' });
+  }
+
+  /** It may be planned for. */
   #join(connection: Connection): void {
     this.history.joined(connection, this.committedSteps);
     const { peer, profile, limits, donor } = connection;

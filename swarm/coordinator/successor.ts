@@ -91,6 +91,12 @@ function arrival(state: CoordinatorState, { duties }: Course): string | null {
 export const keepersLive = ({ donors }: CoordinatorState, { duties }: Course): boolean =>
   [...duties.keys()].every((peer) => donors.some((donor) => donor.peer === peer));
 
+/** Others compute with it: where it is lost, so are their steps. */
+export function isNeeded(state: CoordinatorState, peer: PeerId): boolean {
+  const duties = courseOf(state)?.duties;
+  return duties !== undefined && duties.size > 1 && duties.has(peer);
+}
+
 /** Everyone who was told of the epoch in progress: the plan's members, and those who hand over to them. */
 export function membersInvolved(state: CoordinatorState): PeerId[] {
   const course = courseOf(state);
