@@ -10,7 +10,7 @@ import type { PeerMessage, ReportMessage } from '../swarm/messages.ts';
 import { type Plan, peers } from '../swarm/plan.ts';
 import { formatAction } from '../swarm/schedule/action.ts';
 import { bubbleRatio, type Timeline } from '../swarm/timeline.ts';
-import { EVENT_KINDS, type EventKind, type StepTimeline, type WatchedEvent } from '../swarm/watch.ts';
+import { EVENT_KINDS, type EventKind, LINK_LOST, type StepTimeline, type WatchedEvent } from '../swarm/watch.ts';
 import type { Connection } from './connectedDonors.ts';
 import { type EventRow, OPERATOR_EVENT, type TraceRow } from './operatorStore.ts';
 import type { Store } from './store.ts';
@@ -200,7 +200,7 @@ const faultDetail = z.object({ reason: z.string(), about: z.string().optional(),
 /** What donors call their faults, for a person. */
 const FAULTS: Readonly<Record<string, string>> = {
   deviceLost: 'lost its GPU',
-  linkLost: 'lost its link',
+  linkLost: LINK_LOST,
   outOfMemory: 'ran out of memory',
   badFrame: 'got a broken frame',
   internal: 'failed',

@@ -45,6 +45,8 @@ export const EVENT_KINDS = [
   'failed',
   'operator',
 ] as const;
+/** How the text of a fault begins that was a link's: the ways between donors are looked at apart. */
+export const LINK_LOST = 'lost its link';
 export type EventKind = (typeof EVENT_KINDS)[number];
 
 const eventSchema = z.object({

@@ -1,6 +1,6 @@
 /** How the donors reach each other: pairs by their way, why some are relayed, and the links that were lost. */
 import type { RelayReason } from '../../../swarm/messages.ts';
-import type { WatchedEvent } from '../../../swarm/watch.ts';
+import { LINK_LOST, type WatchedEvent } from '../../../swarm/watch.ts';
 import { shortId } from '../page/format.ts';
 import { type Pair, pairsOf } from './peerRows.ts';
 import type { Link } from './swarmShape.ts';
@@ -19,7 +19,7 @@ const REASONS: Readonly<Record<RelayReason, string>> = {
 export function Reach({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
   const pairs = pairsOf(links);
   const relayed = pairs.filter(({ route }) => route === 'relayed');
-  const lost = events.filter(({ kind, text }) => kind === 'fault' && text.startsWith('lost its link'));
+  const lost = events.filter(({ kind, text }) => kind === 'fault' && text.startsWith(LINK_LOST));
   const counts = `${pairs.length - relayed.length} direct, ${relayed.length} relayed through the server`;
   return (
     <div class="reach">
