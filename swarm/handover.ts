@@ -4,7 +4,7 @@
  * copy; every other range comes from its primary. Rules HO in SPEC.md.
  */
 import { overlap, type PeerId, type Range } from './base.ts';
-import { SLICE_ELEMENTS } from './layout.ts';
+import { pieces } from './layout.ts';
 import { type BlockName, blocksOfStage, type Model } from './model.ts';
 import { type Plan, peers } from './plan.ts';
 import type { Compute } from './precision.ts';
@@ -51,7 +51,7 @@ export function transfers(model: Model, before: Plan, after: Plan, asked: Comput
           for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });
           for (const missing of without(need, own)) {
             for (const { peer: from, range } of primaries(before, block, missing)) {
-              for (const piece of cut(range)) found.push({ from, to, block, kind, range: piece });
+              for (const piece of pieces(range)) found.push({ from, to, block, kind, range: piece });
             }
           }
         }
@@ -91,11 +91,4 @@ function without([from, to]: Range, own: readonly Range[]): Range[] {
   }
   if (reached < to) rest.push([reached, to]);
   return rest;
-}
-
-function cut([from, to]: Range): Range[] {
-  const pieces: Range[] = [];
-  for (let start = from; start < to; start += SLICE_ELEMENTS)
-    pieces.push([start, Math.min(start + SLICE_ELEMENTS, to)]);
-  return pieces;
 }

@@ -12,7 +12,7 @@ export const ALIGNMENT_FLOATS = 64;
 const BINDING_BYTES = 4 * ALIGNMENT_FLOATS;
 /** Elements between places where a binding may begin, in a buffer of floats or of halves. */
 export const alignmentOf = (compute: Compute = 'f32'): number => BINDING_BYTES / ELEMENT_BYTES[compute];
-/** The longest piece of a block that travels as one tensor frame sequence. */
+/** The longest piece of a block that travels as one tensor frame sequence, or is read back at once. */
 export const SLICE_ELEMENTS = 1_048_576;
 
 /** A run of elements that is contiguous on both sides. */
@@ -87,17 +87,19 @@ export function placeOf(
   return { at: first.at, elements: end - first.at };
 }
 
-/** What a stage's use of a block and a shard share, cut into pieces that travel: both ends cut alike. */
+/** A range in pieces that travel. */
+export function pieces([from, to]: Range): Range[] {
+  const found: Range[] = [];
+  for (let start = from; start < to; start += SLICE_ELEMENTS) found.push([start, Math.min(start + SLICE_ELEMENTS, to)]);
+  return found;
+}
+
+/** What a stage's use of a block and a shard share, in pieces: both ends cut alike. */
 export function slices(use: BlockUse, shard: Range): Range[] {
-  const pieces: Range[] = [];
-  for (const range of use.ranges) {
+  return use.ranges.flatMap((range) => {
     const part = overlap(range, shard);
-    if (!part) continue;
-    for (let from = part[0]; from < part[1]; from += SLICE_ELEMENTS) {
-      pieces.push([from, Math.min(from + SLICE_ELEMENTS, part[1])]);
-    }
-  }
-  return pieces;
+    return part ? pieces(part) : [];
+  });
 }
 
 export const arenaOfUse = (model: Model, use: BlockUse, compute?: Compute): Arena =>

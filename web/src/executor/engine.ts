@@ -81,8 +81,8 @@ export interface Shards {
   sumSquares(): Promise<readonly ShardNorm[]>;
   update(scalars: UpdateScalars): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;
-  /** Values, m, v of a shard, one after the other. */
-  readState(block: BlockName, shard: Range): Promise<Reading>;
+  /** A copy of a shard: values, m, v, one after the other. */
+  readState(block: BlockName, shard: Range): Promise<Float32Array<ArrayBuffer>>;
   /** Writes what the shards here keep of a range. */
   writeState(block: BlockName, range: Range, kind: StateKind, values: Float32Array): void;
   close(): void;

@@ -31,7 +31,7 @@ export interface Belongings {
 export async function belongings({ epoch, stages, uses, shards, kept }: Role, step: number) {
   const parts: Part[] = [];
   for (const { block, range } of kept) {
-    const state = await (await shards.readState(block, range)).take((values) => values.slice());
+    const state = await shards.readState(block, range);
     const length = range[1] - range[0];
     STATE_KINDS.forEach((kind, index) => {
       parts.push({ block, kind, range, values: state.subarray(index * length, (index + 1) * length) });

@@ -309,8 +309,7 @@ export class Session {
     await this.#upload;
     const shards: { block: BlockName; range: Range; hash: string }[] = [];
     for (const { block, range } of role.kept) {
-      const reading = await role.shards.readState(block, range);
-      const state = await reading.take((values) => values.slice());
+      const state = await role.shards.readState(block, range);
       shards.push({ block, range, hash: '' });
       const at = shards.length - 1;
       this.#upload = this.#upload.then(async () => {

@@ -13,7 +13,7 @@ import { sumSquares } from '../../../shaders/sumSquares.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
-import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/layout.ts';
+import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/layout.ts';
 import { PARTIALS, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
@@ -245,14 +245,25 @@ export class GpuShards implements Shards {
     return this.#state.read(runsOf(shard.values.buffer, shard.values.arena, range));
   }
 
-  async readState(name: BlockName, range: Range): Promise<Reading> {
+  async readState(name: BlockName, range: Range): Promise<Float32Array<ArrayBuffer>> {
     const shard = this.#shard(name, range);
     invariant(this.#state, 'no shards here');
-    return this.#state.read([
-      ...runsOf(shard.values.buffer, shard.values.arena, range),
-      ...runsOf(this.#buffers.get(`m/${shard.key}`), shard.arena, range),
-      ...runsOf(this.#buffers.get(`v/${shard.key}`), shard.arena, range),
-    ]);
+    const length = range[1] - range[0];
+    const sources: [GPUBuffer, Arena][] = [
+      [shard.values.buffer, shard.values.arena],
+      [this.#buffers.get(`m/${shard.key}`), shard.arena],
+      [this.#buffers.get(`v/${shard.key}`), shard.arena],
+    ];
+    const state = new Float32Array(sources.length * length);
+    for (const piece of pieces(range)) {
+      const size = piece[1] - piece[0];
+      const reading = await this.#state.read(sources.flatMap(([buffer, layout]) => runsOf(buffer, layout, piece)));
+      await reading.take((values) => {
+        for (let kind = 0; kind < sources.length; kind++)
+          state.set(values.subarray(kind * size, (kind + 1) * size), kind * length + piece[0] - range[0]);
+      });
+    }
+    return state;
   }
 
   writeState(name: BlockName, range: Range, kind: StateKind, values: Float32Array): void {
