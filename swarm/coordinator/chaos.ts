@@ -6,9 +6,9 @@
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages.ts';
 import { type Plan, peers } from '../plan.ts';
+import { answer } from './honestDonor.ts';
 import {
   ADAPTER,
-  answer,
   happen,
   LEAST_BYTES,
   MICRO_BATCHES,

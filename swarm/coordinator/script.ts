@@ -5,7 +5,8 @@
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages.ts';
 import { peers } from '../plan.ts';
-import { ADAPTER, answer, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
+import { answer } from './honestDonor.ts';
+import { ADAPTER, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
 import { snapshot } from './snapshot.ts';
 import {
   type CoordinatorConfig,
