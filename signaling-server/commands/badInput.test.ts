@@ -61,7 +61,7 @@ test('a run file that is no JSON, and one that is not there', async () => {
   const runFile = copyOfRun();
   writeFileSync(runFile, '{"name": ');
   await expectRefusal(runFile, [runFile, 'JSON']);
-  captured.errors = '';
+  captured.clear();
   const other = beside(runFile, 'other.json');
   await expectRefusal(other, [other]);
 });

@@ -14,8 +14,7 @@ export class Captured {
 
   begin(): void {
     this.folder = mkdtempSync(join(tmpdir(), 'shoal-command-'));
-    this.out = '';
-    this.errors = '';
+    this.clear();
     this.#writes = STREAMS.map(({ write }) => write);
     process.stdout.write = (text) => {
       this.out += String(text);
@@ -25,6 +24,15 @@ export class Captured {
       this.errors += String(text);
       return true;
     };
+  }
+
+  get all(): string {
+    return this.out + this.errors;
+  }
+
+  clear(): void {
+    this.out = '';
+    this.errors = '';
   }
 
   end(): void {

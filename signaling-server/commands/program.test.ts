@@ -1,41 +1,20 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
 import { openDataDirectory } from '../dataDirectory.ts';
+import { tinyRunFile } from '../tinyServers.ts';
+import { Captured } from './captured.ts';
 import { exitCodeOf, runCommand } from './program.ts';
 
+const captured = new Captured();
 let folder: string;
-let said = '';
-
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shoal-cli-'));
-  said = '';
-  const record = (text: unknown): boolean => {
-    said += String(text);
-    return true;
-  };
-  vi.spyOn(process.stderr, 'write').mockImplementation(record);
-  vi.spyOn(process.stdout, 'write').mockImplementation(record);
+  captured.begin();
+  folder = captured.folder;
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-  process.exitCode = undefined;
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => captured.end());
 
-const RUN = {
-  name: 'tiny',
-  model: { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 },
-  data: { files: ['corpus.txt'], tokenizer: 'bytes' },
-  init: { seed: 1 },
-  train: {
-    steps: 3,
-    globalBatchSize: 4,
-    sequenceLength: 8,
-    optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8 },
-  },
-};
+const RUN = tinyRunFile({ steps: 3 });
 
 function writeRun(run: unknown = RUN): string {
   writeFileSync(join(folder, 'corpus.txt'), 'Call me Ishmael. '.repeat(20));
@@ -47,8 +26,8 @@ function writeRun(run: unknown = RUN): string {
 /** Exit code 2 and one sentence on standard error. */
 async function refuses(words: readonly string[], sentence: RegExp): Promise<void> {
   expect(await runCommand(words)).toBe(2);
-  expect(said).toMatch(sentence);
-  expect(said.trim().split('\n')).toHaveLength(1);
+  expect(captured.all).toMatch(sentence);
+  expect(captured.all.trim().split('\n')).toHaveLength(1);
 }
 
 describe('help', () => {
@@ -56,16 +35,16 @@ describe('help', () => {
   const benches = ['step', 'kernels', 'transport', 'server'].map((name) => `bench ${name}`);
   it.each([...commands, ...benches])('shoal %s --help', async (name) => {
     expect(await runCommand([...name.split(' '), '--help'])).toBe(0);
-    expect(said).toMatch(/^Usage: shoal/);
+    expect(captured.all).toMatch(/^Usage: shoal/);
   });
 });
 
 test('what the system refuses is said in a sentence, a bug of ours with where it is', () => {
   expect(exitCodeOf(Object.assign(new Error('ENOSPC: no space left on device, write'), { syscall: 'write' }))).toBe(1);
-  expect(said).toBe('ENOSPC: no space left on device, write\n');
-  said = '';
+  expect(captured.all).toBe('ENOSPC: no space left on device, write\n');
+  captured.clear();
   expect(exitCodeOf(new Error('invariant violated: x'))).toBe(1);
-  expect(said).toMatch(/^Error: invariant violated: x\n +at /);
+  expect(captured.all).toMatch(/^Error: invariant violated: x\n +at /);
 });
 
 describe('bad arguments', () => {
@@ -121,23 +100,23 @@ describe('bad input', () => {
   it('refuses what the run cannot be split into, and more steps than there are', async () => {
     const path = writeRun();
     await refuses(['swarm', path, '--donors', '9'], /--donors must be at most 8 for the 2 layers of/);
-    said = '';
+    captured.clear();
     await refuses(['swarm', path, '--donors', '4', '--stages', '3'], /--stages must be at most the 2 layers/);
-    said = '';
+    captured.clear();
     await refuses(
       ['swarm', path, '--donors', '5', '--stages', '1'],
       /not every one of 5 donors can compute: a stage would have 5 lanes for 4 samples a step/,
     );
-    said = '';
+    captured.clear();
     await refuses(swarm('--steps', '4'), /--steps must be at most train.steps \(3\)/);
-    said = '';
+    captured.clear();
     await refuses(swarm('--micro-batches', '5'), /--micro-batches must be at most train.globalBatchSize \(4\)/);
   });
 
   it('serves with no more stages than layers and headless donors', async () => {
     const serve = ['serve', writeRun(), '--data-dir', join(folder, 'data'), '--port', '0'];
     await refuses([...serve, '--stages', '3'], /--stages must be at most the 2 layers/);
-    said = '';
+    captured.clear();
     await refuses([...serve, '--stages', '2', '--donors', '1'], /--stages must be at most --donors \(1\)/);
   });
 
@@ -210,7 +189,7 @@ describe('bad input', () => {
         ['--micro-batches', '4', 2],
         ['--schedule', 'gpipe', '1f1b'],
       ] as const) {
-        said = '';
+        captured.clear();
         const path = `${join(folder, 'plan.json')}`;
         await refuses(
           planned(PLAN, option, value),
@@ -238,7 +217,7 @@ describe('bad input', () => {
       ['--export', '', /an empty path/],
       ['--data-dir', '', /--data-dir: an empty path/],
     ] as const) {
-      said = '';
+      captured.clear();
       await refuses(swarm(option, path), sentence);
     }
   });
@@ -246,7 +225,7 @@ describe('bad input', () => {
   it('says on one line, and not at length, whatever stands in a file', async () => {
     writeRun({ ...RUN, [`a\n\u001b[2J${'b'.repeat(5_000)}`]: 1 });
     await refuses(swarm(), /run\.json: a\\n\\u001b\[2Jbbb/);
-    expect(said.length).toBeLessThan(1_100);
+    expect(captured.all.length).toBeLessThan(1_100);
   });
 
   it('refuses a known name with another content', async () => {
@@ -264,7 +243,7 @@ describe('bad input', () => {
     writeRun();
     const data = await openDataDirectory(join(folder, 'data'));
     expect(await runCommand(swarm('--data-dir', join(folder, 'data')))).toBe(1);
-    expect(said).toMatch(/in use by another server/);
+    expect(captured.all).toMatch(/in use by another server/);
     if (data.ok) data.value.close();
   });
 
@@ -274,9 +253,9 @@ describe('bad input', () => {
     await refuses(sample, /config\.json: there is no such file/);
     mkdirSync(weights);
     writeFileSync(join(weights, 'config.json'), JSON.stringify({ ...RUN.model, model_type: 'bert' }));
-    said = '';
+    captured.clear();
     await refuses(sample, /config\.json: model_type must be "gpt2"/);
-    said = '';
+    captured.clear();
     await refuses([...sample, '--temperature', '-1'], /--temperature must be a number of 0 or more/);
   });
 });
