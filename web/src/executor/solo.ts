@@ -29,6 +29,8 @@ export interface SoloOptions {
   readonly model: Model;
   readonly train: Train;
   readonly microBatches?: number;
+  /** To begin with, where the run asks for f16. */
+  readonly lossScale?: LossScale;
   /** Layers that the backward computes again. */
   readonly recompute?: readonly number[];
   readonly read: ReadState;
@@ -49,7 +51,7 @@ export class Solo {
   private constructor(role: Role, options: SoloOptions) {
     this.role = role;
     this.#options = options;
-    this.#lossScale = options.engine.asked === 'f16' ? FIRST_LOSS_SCALE : null;
+    this.#lossScale = options.engine.asked === 'f16' ? (options.lossScale ?? FIRST_LOSS_SCALE) : null;
   }
 
   static async open(options: SoloOptions): Promise<Solo> {
