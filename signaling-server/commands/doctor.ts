@@ -99,11 +99,15 @@ async function webGpu(started: Awaited<ReturnType<typeof import('playwright').ch
     const found = await navigator.gpu?.requestAdapter();
     if (!found) return null;
     const { vendor, architecture } = found.info;
-    return `${vendor} ${architecture}${found.features.has('shader-f16') ? ', with shader-f16' : ''}`;
+    const halves = found.features.has('shader-f16') ? 'with' : 'without';
+    return `${vendor} ${architecture}, ${halves} shader-f16`;
   });
   return adapter === null
     ? missing(name, 'the headless browser has no adapter', 'use a newer Chromium: the headless donors need WebGPU')
-    : well(name, adapter);
+    : well(
+        name,
+        adapter.endsWith('without shader-f16') ? `${adapter}: computes in f32 where a run asks for f16` : adapter,
+      );
 }
 
 /** Dawn for Node: kernel tests and benchmarks without a browser. */

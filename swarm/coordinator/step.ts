@@ -3,6 +3,7 @@
  * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
  */
 import { assertNever } from '../base.ts';
+import type { AdapterProfile } from '../messages.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, sendSpare, stopNow } from './course.ts';
@@ -55,6 +56,9 @@ function handle(turn: Turn, event: CoordinatorEvent) {
   }
 }
 
+const precisionOf = ({ halves }: AdapterProfile): string =>
+  halves ? 'computes with halves' : 'has no shader-f16 and computes in f32';
+
 function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
   const { peer, adapter, memoryBytes = null } = event;
   const { donors, phase, config } = turn.state;
@@ -63,7 +67,7 @@ function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoine
     return;
   }
   change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0 }] });
-  log(turn, 'info', `${peer} joined.`);
+  log(turn, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
   const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
   if (full) send(turn, [peer], { type: 'standby', state: 'spare' });
   considerInterruption(turn);

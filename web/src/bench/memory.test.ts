@@ -9,6 +9,7 @@ import { predictedBytes } from '../../../swarm/memory.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import { peers } from '../../../swarm/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import { COMPUTE_PRECISIONS } from '../../../swarm/precision.ts';
 import { trainSchema } from '../../../swarm/runFile.ts';
 import { buildRole, closeRole } from '../executor/role.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
@@ -24,6 +25,7 @@ function countingDevice(): { readonly device: GPUDevice; readonly live: () => nu
   const nothing = () => ({});
   const device = {
     queue: { writeBuffer: nothing, submit: nothing },
+    features: new Set(['shader-f16']),
     createBuffer: ({ size }: GPUBufferDescriptor) => {
       live += size;
       most = Math.max(most, live);
@@ -80,7 +82,7 @@ const recomputing = (plan: Plan): Plan => ({
 });
 
 test.each(Object.keys(MODELS))(
-  '[ST2] %s: what a stage and its shards allocate is at most 1.05 of the prediction',
+  '[ST2] [MP4] %s: what a stage and its shards allocate is at most 1.05 of the prediction',
   async (name) => {
     const parsed = modelFromConfig(MODELS[name]);
     invariant(parsed.ok, name);
@@ -99,15 +101,18 @@ test.each(Object.keys(MODELS))(
     };
     for (const [kind, plan] of Object.entries(plans)) {
       for (const peer of peers(plan)) {
-        const { device, live, most } = countingDevice();
-        const engine = gpuEngine(gpuOf({ device, family: 'gpu' }), model, train);
-        const role = await buildRole(engine, model, train, plan, peer, 0);
-        const predicted = predictedBytes(model, plan, peer, sequenceLength);
-        expect(live(), kind).toBe(most());
-        expect(live() / predicted, `${kind}, ${peer}`).toBeGreaterThanOrEqual(1);
-        expect(live() / predicted, `${kind}, ${peer}`).toBeLessThanOrEqual(1.05);
-        closeRole(role);
-        expect(live(), 'closing frees everything').toBe(0);
+        for (const compute of COMPUTE_PRECISIONS) {
+          const { device, live, most } = countingDevice();
+          const engine = gpuEngine(gpuOf({ device, family: 'gpu' }), model, train, 'f32', compute);
+          expect(engine.compute).toBe(compute);
+          const role = await buildRole(engine, model, train, plan, peer, 0);
+          const predicted = predictedBytes(model, plan, peer, sequenceLength, 'f32', compute);
+          expect(live(), kind).toBe(most());
+          expect(live() / predicted, `${kind}, ${peer}, ${compute}`).toBeGreaterThanOrEqual(1);
+          expect(live() / predicted, `${kind}, ${peer}, ${compute}`).toBeLessThanOrEqual(1.05);
+          closeRole(role);
+          expect(live(), 'closing frees everything').toBe(0);
+        }
       }
     }
   },
