@@ -18,6 +18,7 @@ import {
 import type { Schedule, ScheduleName } from '../schedule/action.ts';
 import { slots as slotsOf } from '../schedule/check.ts';
 import { build } from '../schedule/lower.ts';
+import { firstLayers } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
@@ -206,7 +207,7 @@ function fitStage(
   return {
     members: members.map((member, at) => ({
       ...member,
-      recompute: Array.from({ length: recomputed[at] ?? 0 }, (_, layer) => layers[0] + layer),
+      recompute: firstLayers(layers, recomputed[at] ?? 0),
     })),
     shares,
     missingBytes: Math.ceil(under + (left > 1 ? left : 0)),

@@ -11,6 +11,7 @@ import { plannedBytes } from '../memory.ts';
 import type { Model } from '../model.ts';
 import { type Plan, peers as peersOf } from '../plan.ts';
 import type { Compute } from '../precision.ts';
+import { firstLayers } from '../schedule/recompute.ts';
 import type { WireEncoding } from '../wire.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
 
@@ -104,23 +105,21 @@ function recomputing({ model, batch, caps }: FitProblem, plan: Plan): Plan {
   for (const [index, { members, layers }] of plan.stages.entries()) {
     for (const { peer } of members) {
       const cap = caps.get(peer) ?? Number.POSITIVE_INFINITY;
-      for (let end = layers[0] + 1; end <= layers[1]; end++) {
+      for (let count = 1; count <= layers[1] - layers[0]; count++) {
         if (plannedBytes(model, relieved, peer, batch) <= cap) break;
-        relieved = withRecompute(relieved, index, peer, [layers[0], end]);
+        relieved = recomputingFirst(relieved, index, peer, count);
       }
     }
   }
   return relieved;
 }
 
-const withRecompute = (plan: Plan, stage: number, peer: PeerId, [from, to]: Range): Plan => ({
+const recomputingFirst = (plan: Plan, stage: number, peer: PeerId, count: number): Plan => ({
   ...plan,
   stages: plan.stages.map((one, index) => ({
     ...one,
     members: one.members.map((member) =>
-      index === stage && member.peer === peer
-        ? { ...member, recompute: Array.from({ length: to - from }, (_, at) => from + at) }
-        : member,
+      index === stage && member.peer === peer ? { ...member, recompute: firstLayers(one.layers, count) } : member,
     ),
   })),
 });

@@ -4,7 +4,7 @@
  * fit. Where it is on, the lowering puts it before the receive of the gradient: a peer computes while that is on its
  * way. See SPEC.md, SC19.
  */
-import type { PeerId } from '../base.ts';
+import type { PeerId, Range } from '../base.ts';
 import type { Plan } from '../plan.ts';
 import type { Schedule } from './action.ts';
 import { slots } from './check.ts';
@@ -21,11 +21,12 @@ export function withRecompute(plan: Plan, schedule: Schedule, fits: Fits): Plan 
       ...stage,
       members: stage.members.map((member) => {
         const most = inFlight.get(member.peer)?.get(index) ?? 0;
-        return { ...member, recompute: fits(member.peer, index, most) ? [] : layersOf(stage.layers) };
+        return { ...member, recompute: fits(member.peer, index, most) ? [] : firstLayers(stage.layers) };
       }),
     })),
   };
 }
 
-const layersOf = ([from, to]: readonly [number, number]): number[] =>
-  Array.from({ length: to - from }, (_, index) => from + index);
+/** A member that computes some layers again begins with the first: so many of a stage's, or all. */
+export const firstLayers = ([from, to]: Range, count = to - from): number[] =>
+  Array.from({ length: count }, (_, index) => from + index);
