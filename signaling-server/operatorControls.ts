@@ -7,7 +7,7 @@ import { createHmac } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../swarm/base.ts';
-import { dryRunQuestionSchema, type RunList, runDraftSchema, TEXT_NAME } from '../swarm/runDraft.ts';
+import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../swarm/runDraft.ts';
 import { alertLimitsSchema } from '../swarm/watch.ts';
 import { parseManifest, stateProblem } from './checkpointState.ts';
 import { type OperatorDesk, perMinute, problem } from './operatorDesk.ts';
@@ -17,7 +17,7 @@ import { dryRun } from './operatorPlan.ts';
 import { createRun, listedRuns } from './operatorRuns.ts';
 import { sampleCheckpoint, samplesBody } from './operatorSamples.ts';
 import { newSessionKey } from './operatorSession.ts';
-import { listedTexts, saveText, TEXT_BYTES_LIMIT } from './operatorTexts.ts';
+import { addTextUpload, listedTexts } from './operatorTexts.ts';
 import type { Store } from './store.ts';
 
 const READS_PER_MINUTE = 240;
@@ -31,7 +31,6 @@ const keepBody = checkpointBody.extend({ kept: z.boolean() });
 const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
-const textQuery = z.object({ name: z.string().regex(TEXT_NAME) });
 const exportQuery = z.object({ run: runName, step: z.coerce.number().int().min(0).optional() });
 
 /** An address as it is kept: nobody reads it out of the store, and it is known again. */
@@ -83,20 +82,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
   });
   api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
 
-  api.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
-    done(null, body),
-  );
-  const textLimits = { ...perMinute(SEARCHES_PER_MINUTE), bodyLimit: TEXT_BYTES_LIMIT };
-  api.post('/api/operator/texts', textLimits, async (request, reply) => {
-    const query = textQuery.safeParse(request.query);
-    if (!query.success || !Buffer.isBuffer(request.body))
-      return problem(reply, 400, 'expected a text, named by letters, digits, "_" and "-"');
-    const saved = await saveText(data, query.data.name, request.body);
-    const by = await session.nameOf(request.headers.cookie);
-    const said = `bring text ${query.data.name} along${saved.ok ? '' : `: refused, ${saved.reason}`}`;
-    audit(store, run.name, said, by, run.committedSteps, Date.now());
-    return saved.ok ? { ok: true, value: saved.value } : problem(reply, 409, saved.reason);
-  });
+  addTextUpload(api, desk);
 
   change(
     '/api/operator/runs',

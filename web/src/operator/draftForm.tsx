@@ -89,39 +89,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
             onInput={(event) => set({ name: event.currentTarget.value })}
           />
         </label>
-        <label>
-          <span>Text</span>
-          <select
-            value={draft.text === null ? `run ${draft.source}` : `text ${draft.text}`}
-            onChange={(event) => set(textOf(event.currentTarget.value, draft))}
-          >
-            {runs.map(({ name }) => (
-              <option key={name} value={`run ${name}`}>
-                that of {name}
-              </option>
-            ))}
-            {texts.map(({ name, bytes }) => (
-              <option key={name} value={`text ${name}`}>
-                {name}, {bytesText(bytes)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          <span>
-            Bring a text along <span class="note">read as bytes</span>
-          </span>
-          <input
-            type="file"
-            accept="text/*,.txt,.md,.csv,.json"
-            disabled={act.busy}
-            onChange={({ currentTarget }) => {
-              const [file] = currentTarget.files ?? [];
-              if (file) void bring(file);
-              currentTarget.value = '';
-            }}
-          />
-        </label>
+        <TextFields draft={draft} runs={runs} texts={texts} busy={act.busy} set={set} bring={bring} />
         <label>
           <span>Model</span>
           <select value={draft.model} onChange={(event) => set(modelOf(event.currentTarget.value, draft))}>
@@ -201,6 +169,54 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
       <Answer answer={act.answer} />
       {plan && <DryRunWords plan={plan} steps={draft.steps} />}
     </form>
+  );
+}
+
+interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
+  readonly draft: RunDraft;
+  readonly busy: boolean;
+  readonly set: (part: Partial<RunDraft>) => void;
+  readonly bring: (file: File) => Promise<void>;
+}
+
+/** What is trained on: the text of a run, or one that is brought along. */
+function TextFields({ draft, runs, texts, busy, set, bring }: TextProps) {
+  return (
+    <>
+      <label>
+        <span>Text</span>
+        <select
+          value={draft.text === null ? `run ${draft.source}` : `text ${draft.text}`}
+          onChange={(event) => set(textOf(event.currentTarget.value, draft))}
+        >
+          {runs.map(({ name }) => (
+            <option key={name} value={`run ${name}`}>
+              that of {name}
+            </option>
+          ))}
+          {texts.map(({ name, bytes }) => (
+            <option key={name} value={`text ${name}`}>
+              {name}, {bytesText(bytes)}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span>
+          Bring a text along <span class="note">read as bytes</span>
+        </span>
+        <input
+          type="file"
+          accept="text/*,.txt,.md,.csv,.json"
+          disabled={busy}
+          onChange={({ currentTarget }) => {
+            const [file] = currentTarget.files ?? [];
+            if (file) void bring(file);
+            currentTarget.value = '';
+          }}
+        />
+      </label>
+    </>
   );
 }
 
