@@ -38,6 +38,16 @@ describe('text over halves', () => {
 });
 
 describe('kernels over halves', () => {
+  test('cost less memory, and always a number', () => {
+    const sums = inHalves(copyIn).cost({ n: 1024, offset: 0 });
+    expect(sums.bytes).toBe(1024 * 6);
+    for (const kernel of kernels) {
+      const [dims] = kernel.cases;
+      const launched = Object.fromEntries(kernel.dims.map(({ name }) => [name, dims[name]]));
+      expect(inHalves(kernel).cost(launched).bytes).not.toBeNaN();
+    }
+  });
+
   test('every one of the table that has something to keep has a text and a key of its own', () => {
     const keys = kernels.flatMap((kernel) => {
       const halves = inHalves(kernel);

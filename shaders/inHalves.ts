@@ -58,7 +58,8 @@ function shareOfBytes(kernel: Kernel, dims: Dims): number {
     whole += 4 * sizes[name];
     all += (half ? 2 : 4) * sizes[name];
   }
-  return whole === 0 ? 1 : all / whole;
+  // A table's length is no dim of a launch that reads it: then bytes are taken for what floats would be.
+  return whole > 0 ? all / whole : 1;
 }
 
 function variantInHalves(variant: Variant, halves: readonly TensorSlot[]): Variant {

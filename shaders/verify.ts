@@ -26,7 +26,10 @@ export function caseArrays(kernel: Kernel, dims: Dims, seed = 1): MutableArrays 
 }
 
 /** As a slot of this type holds them; halves are filled up to a whole word. */
-function stored({ type }: TensorSlot, values: Float32Array | Uint32Array): Float32Array | Uint32Array | Uint16Array {
+export function stored(
+  { type }: TensorSlot,
+  values: Float32Array | Uint32Array,
+): Float32Array | Uint32Array | Uint16Array {
   if (type !== 'f16') return values;
   const bits = new Uint16Array(2 * Math.ceil(values.length / 2));
   values.forEach((value, i) => {

@@ -4,12 +4,13 @@ import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
+import type { Compute } from '../../swarm/precision.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
 import { openWeights, type Weights } from '../weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { addDashboardBench } from './benchDashboard.ts';
-import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
+import { adapterOption, type BenchAdapter, computeOption, driverOf, openDawn } from './benchDawn.ts';
 import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addMemoryBench } from './benchMemory.ts';
@@ -36,6 +37,7 @@ interface StepOptions {
   readonly init?: string;
   readonly tokens?: string;
   readonly adapter: BenchAdapter;
+  readonly compute: Compute;
   readonly profile?: boolean;
   readonly json?: boolean;
 }
@@ -59,6 +61,7 @@ export function addBenchCommand(program: Command): void {
     .option('--tokens <file>', 'JSON: B lists of T+1 token ids, the same batch at every step')
     .option('--learning-rate <x>', 'constant', positive, 1e-3)
     .option('--no-clip', 'do not clip the gradient norm at 1')
+    .addOption(computeOption())
     .addOption(adapterOption())
     .option('--profile', 'time of each kernel, from timestamp queries, in a step apart')
     .option('--json', 'one JSON document on standard output')
@@ -88,7 +91,7 @@ function positive(text: string): number {
 }
 
 async function step(options: StepOptions): Promise<void> {
-  const { family, layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip } = options;
+  const { family, layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip, compute } = options;
   const model = need(modelFromConfig(benchConfig(options)), badInput);
   const tokens = options.tokens === undefined ? null : await readTokens(options.tokens, options);
   const weights = options.init === undefined ? null : need(await openWeights(options.init, model), badInput);
@@ -105,6 +108,7 @@ async function step(options: StepOptions): Promise<void> {
     learningRate,
     clip,
     profile,
+    compute,
     tokens,
   };
   try {

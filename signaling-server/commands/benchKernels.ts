@@ -1,13 +1,14 @@
 /** `shoal bench kernels`: every kernel in its own cases, or in the shapes of a training step, beside the adapter's best. */
 import type { Command } from 'commander';
 import type { Dims } from '../../shaders/kernel.ts';
+import type { Compute } from '../../swarm/precision.ts';
 import { benchKernels, type KernelBench } from '../../web/src/bench/kernels.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { BENCH_SIZES, type BenchSize } from '../../web/src/bench/sizes.ts';
 import { benchStepKernels, type StepKernel, type StepKernels } from '../../web/src/bench/stepKernels.ts';
 import { type Tuned, tuneProducts } from '../../web/src/bench/tune.ts';
 import { inBrowser } from './benchBrowser.ts';
-import { adapterOption, type BenchAdapter, driverOf, openDawn } from './benchDawn.ts';
+import { adapterOption, type BenchAdapter, computeOption, driverOf, openDawn } from './benchDawn.ts';
 import { badInput, failed, need } from './failure.ts';
 
 /** Larger ones take a reference in JavaScript, and a table of this kind, too long. */
@@ -18,6 +19,7 @@ interface KernelsOptions {
   readonly adapter: BenchAdapter;
   readonly step?: readonly BenchSize[];
   readonly tune?: boolean;
+  readonly compute: Compute;
   readonly json?: boolean;
 }
 
@@ -27,6 +29,7 @@ export function addKernelsBench(bench: Command): void {
     .description('time, rate and error against the CPU reference of every kernel')
     .option('--step <sizes>', `in the shapes of a training step: ${SIZES.join(',')}`, sizesOf)
     .option('--tune', 'try every tile of the product in the shapes of --step (all of them), and print the table anew')
+    .addOption(computeOption())
     .addOption(adapterOption())
     .option('--json', 'one JSON document on standard output')
     .action(kernels);
@@ -39,9 +42,12 @@ function sizesOf(text: string): BenchSize[] {
   });
 }
 
-async function kernels({ adapter, step, tune, json }: KernelsOptions): Promise<void> {
+async function kernels({ adapter, step, tune, compute, json }: KernelsOptions): Promise<void> {
+  if (compute === 'f16' && (tune || !step)) throw badInput('--compute f16 goes with --step, and not with --tune');
   if (tune) return tuneTiles(adapter, step ?? SIZES, json === true);
-  const { cases, steps } = await (adapter === 'browser' ? measureInBrowser(step) : measureInDawn(adapter, step));
+  const { cases, steps } = await (adapter === 'browser'
+    ? measureInBrowser(compute, step)
+    : measureInDawn(adapter, compute, step));
   if (json) console.log(JSON.stringify(step ? { steps } : { kernels: cases }));
   else {
     for (const result of cases) console.log(kernelLine(result));
@@ -95,16 +101,17 @@ interface Measured {
 
 async function measureInDawn(
   adapter: Exclude<BenchAdapter, 'browser'>,
+  compute: Compute,
   sizes?: readonly BenchSize[],
 ): Promise<Measured> {
   const opened = need(await openDawn(driverOf(adapter)), failed);
   if (!sizes) return { cases: await benchKernels(opened), steps: [] };
   const steps: StepKernels[] = [];
-  for (const size of sizes) steps.push(await benchStepKernels(opened, size));
+  for (const size of sizes) steps.push(await benchStepKernels(opened, size, compute));
   return { cases: [], steps };
 }
 
-function measureInBrowser(sizes?: readonly BenchSize[]): Promise<Measured> {
+function measureInBrowser(compute: Compute, sizes?: readonly BenchSize[]): Promise<Measured> {
   return inBrowser(
     async () => null,
     async (page) => {
@@ -118,8 +125,9 @@ function measureInBrowser(sizes?: readonly BenchSize[]): Promise<Measured> {
       for (const size of sizes) {
         steps.push(
           await page.evaluate(
-            (asked) => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.stepKernels(asked),
-            size,
+            ([asked, precision]) =>
+              (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.stepKernels(asked, precision),
+            [size, compute] as const,
           ),
         );
       }

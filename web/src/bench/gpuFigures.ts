@@ -63,7 +63,7 @@ async function stepFigures(
   const parameters = model.value.blocks.reduce((sum, { elements }) => sum + elements, 0);
   const step = await benchStep(
     opened,
-    { ...size, steps, learningRate: 1e-4, clip: true, profile: false, tokens: null },
+    { ...size, steps, learningRate: 1e-4, clip: true, profile: false, compute: 'f32', tokens: null },
     null,
   );
   invariant(step.losses.every(Number.isFinite), `the losses of ${name} are numbers`);

@@ -1,5 +1,6 @@
 /** The benchmark's page: `shoal bench` drives it in a headless browser through `shoalBench`. Nothing links to it. */
 import type { BlockName } from '../../../swarm/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import { type OpenDevice, openDevice } from '../gpu/device.ts';
 import { benchKernels, type KernelBench } from './kernels.ts';
 import type { BenchSize } from './sizes.ts';
@@ -12,7 +13,7 @@ export interface BenchPage {
   /** `weights`: folder of the page's server with one file of floats a block; null: drawn from a seed. */
   step(bench: StepBench, weights: string | null): Promise<StepBenchResult>;
   kernels(): Promise<KernelBench[]>;
-  stepKernels(size: BenchSize): Promise<StepKernels>;
+  stepKernels(size: BenchSize, compute: Compute): Promise<StepKernels>;
   tune(sizes: readonly BenchSize[]): Promise<Tuned>;
   /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
   openTransport(initiator: boolean): void;
@@ -46,7 +47,7 @@ const page: BenchPage = {
       weights === null ? null : async (block, [from, to]) => (await readBlock(weights, block)).subarray(from, to),
     ),
   kernels: async () => benchKernels(await open()),
-  stepKernels: async (size) => benchStepKernels(await open(), size),
+  stepKernels: async (size, compute) => benchStepKernels(await open(), size, compute),
   tune: async (sizes) => tuneProducts(await open(), sizes),
   openTransport: (initiator) => {
     const { shoalSignal } = globalThis as unknown as { readonly shoalSignal: Signal };

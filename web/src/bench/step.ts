@@ -7,11 +7,12 @@ import { assertNever, invariant, type Range } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/families.ts';
 import { initialValues } from '../../../swarm/initialValues.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import { trainSchema } from '../../../swarm/runFile.ts';
 import type { MicroTokens } from '../executor/engine.ts';
 import { Solo } from '../executor/solo.ts';
 import { layerTimes } from '../gpu/admission.ts';
-import type { OpenDevice } from '../gpu/device.ts';
+import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
 import { GpuShards } from '../gpu/shards.ts';
 import { GpuStage } from '../gpu/stage.ts';
@@ -28,6 +29,8 @@ export interface StepBench {
   readonly learningRate: number;
   readonly clip: boolean;
   readonly profile: boolean;
+  /** f16: with halves. */
+  readonly compute: Compute;
   /** B lists of T+1 ids, the same at every step; null: seeded ones. */
   readonly tokens: readonly (readonly number[])[] | null;
 }
@@ -108,13 +111,14 @@ export async function benchStep(
   });
   const tokens = microTokens(bench);
   const gpu = gpuOf(opened);
+  if (bench.compute === 'f16' && !canHalve(opened.device, opened.family)) throw new Error(NO_HALVES);
   // As a donor does before it joins: until then a GPU is taken for a weak one, and its launches are cut accordingly.
   if (!opened.profile.software) {
     const now = () => performance.now() / 1000;
     await layerTimes({ gpu, model: model.value, train, memoryBytes: null, now });
   }
   const solo = await Solo.open({
-    engine: gpuEngine(gpu, model.value, train),
+    engine: gpuEngine(gpu, model.value, train, 'f32', bench.compute),
     model: model.value,
     train,
     read: async (block, kind, [from, to]) => {

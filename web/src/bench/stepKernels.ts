@@ -3,8 +3,9 @@
  * which share of the step. The list is what the stage and the shards dispatch, so no kernel can be forgotten; each is
  * compared with its CPU reference in the same widths and few rows, as the admission does it.
  */
-import { adamw } from '../../../shaders/adamw.ts';
+import { adamw, adamwShadow } from '../../../shaders/adamw.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
+import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
@@ -12,8 +13,9 @@ import { type Comparison, compareKernel } from '../../../shaders/verify.ts';
 import { modelFromConfig } from '../../../swarm/families.ts';
 import { arena } from '../../../swarm/layout.ts';
 import type { Model } from '../../../swarm/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import { program } from '../../../swarm/program.ts';
-import type { OpenDevice } from '../gpu/device.ts';
+import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
 import type { Dispatch } from '../gpu/operations.ts';
 import { workOf } from '../gpu/work.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
@@ -60,13 +62,20 @@ const CHECKED_POSITIONS = 8;
 /** Elements of a tensor or a block at which its reference is. */
 const CHECKED_ELEMENTS = 1000;
 
-export async function benchStepKernels(opened: OpenDevice, name: BenchSize): Promise<StepKernels> {
+/** With `compute` f16: the kernels over halves, where the adapter has them. */
+export async function benchStepKernels(
+  opened: OpenDevice,
+  name: BenchSize,
+  compute: Compute = 'f32',
+): Promise<StepKernels> {
+  if (compute === 'f16' && !canHalve(opened.device, opened.family)) throw new Error(NO_HALVES);
   const size = BENCH_SIZES[name];
   const model = modelFromConfig(benchConfig(size));
   if (!model.ok) throw new Error(model.reason);
   const pipelines = new PipelineCache(opened.device);
   const apart = await peaks(opened, pipelines, 512);
-  const cases = stepCases(opened.device, model.value, size.batch, size.sequence);
+  const whole = stepCases(opened.device, model.value, size.batch, size.sequence, compute);
+  const cases = compute === 'f16' ? whole.map((one) => ({ ...one, kernel: inHalves(one.kernel) })) : whole;
   const checks: Comparison[] = [];
   for (const { kernel, check } of cases) {
     checks.push(await compareKernel(opened.device, opened.family, kernel, check, { pipelines }));
@@ -117,7 +126,7 @@ export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { 
 }
 
 /** What one micro-batch of the whole model and one update dispatch: each shape once, with how often it comes. */
-function stepCases(device: GPUDevice, model: Model, samples: number, sequence: number): StepCase[] {
+function stepCases(device: GPUDevice, model: Model, samples: number, sequence: number, compute: Compute): StepCase[] {
   const large = dispatchesOf(device, model, samples, sequence);
   const positions = Math.min(sequence, CHECKED_POSITIONS);
   const place = ({ kernel, label }: Dispatch): string => `${kernel.name} ${label}`;
@@ -135,12 +144,17 @@ function stepCases(device: GPUDevice, model: Model, samples: number, sequence: n
     add(dispatch.kernel, { ...dispatch.dims, V }, { ...(small.get(place(dispatch)) ?? dispatch.dims), V });
   }
   for (const block of model.blocks) {
-    const { floats } = arena(block, [[0, block.elements]]);
+    const { floats } = arena(block, [[0, block.elements]], compute);
     add(sumSquares, { n: floats }, { n: Math.min(floats, CHECKED_ELEMENTS) });
     for (const { shape } of block.tensors) {
       const count = shape.reduce((product, side) => product * side, 1);
-      const dims = { offset: 0, decay: shape.length >= 2 ? 1 : 0, gradientOffset: 0, momentOffset: 0 };
-      add(adamw, { ...dims, count }, { ...dims, count: Math.min(count, CHECKED_ELEMENTS) });
+      const decay = shape.length >= 2 ? 1 : 0;
+      const dims = { offset: 0, decay, gradientOffset: 0, momentOffset: 0, shadowOffset: 0 };
+      add(
+        compute === 'f16' ? adamwShadow : adamw,
+        { ...dims, count },
+        { ...dims, count: Math.min(count, CHECKED_ELEMENTS) },
+      );
     }
   }
   return [...found.values()];

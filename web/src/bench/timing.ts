@@ -5,8 +5,9 @@
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from '../../../shaders/launch.ts';
 import { matmul } from '../../../shaders/matmul.ts';
-import { caseArrays } from '../../../shaders/verify.ts';
+import { caseArrays, stored } from '../../../shaders/verify.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
+import { wholeWords } from '../gpu/buffers.ts';
 import type { OpenDevice } from '../gpu/device.ts';
 
 const REPETITIONS = 5;
@@ -28,15 +29,16 @@ export async function timeKernel(
   const sizes = kernel.sizes(dims);
   const owned: GPUBuffer[] = [];
   const buffers = Object.fromEntries(
-    kernel.tensors.map(({ name }): [string, BufferSlice] => {
-      const size = Math.max(4, (sizes[name] ?? 0) * 4);
+    kernel.tensors.map((slot): [string, BufferSlice] => {
+      const { name, type } = slot;
+      const size = Math.max(4, wholeWords((sizes[name] ?? 0) * (type === 'f16' ? 2 : 4)));
       const buffer = device.createBuffer({
         label: `bench ${name}`,
         size: Math.max(16, size),
         usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
       });
       const values = arrays[name];
-      if (values) device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
+      if (values) device.queue.writeBuffer(buffer, 0, stored(slot, values) as Float32Array<ArrayBuffer>);
       owned.push(buffer);
       return [name, { buffer, offset: 0, size }];
     }),

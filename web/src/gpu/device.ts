@@ -41,6 +41,8 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
 export const canHalve = ({ features }: GPUDevice, family: AdapterFamily): boolean =>
   family === 'gpu' && features.has('shader-f16');
 
+export const NO_HALVES = 'this adapter has no shader-f16: only f32 can be measured here';
+
 /** What others are told of an adapter. */
 export function adapterProfile(info: GPUAdapterInfo, browser: string): AdapterProfile {
   const described = `${info.vendor} ${info.architecture} ${info.description} ${info.device}`;
