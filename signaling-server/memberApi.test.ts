@@ -44,6 +44,9 @@ describe('[MB1] names', () => {
     await operated.serve(null);
     await call('PUT', '/api/name', { name: ' <b>Ada</b>  L. ', team: 'Engines' });
     await finished(KEY);
+    const asPagesRead = { headers: { authorization: `Bearer ${KEY}` } };
+    const kept = await fetch(`${operated.server.url}/api/name`, asPagesRead);
+    expect(await kept.json()).toEqual({ name: '<b>Ada</b> L.', team: 'Engines' });
     const mine = { rank: 1, name: '<b>Ada</b> L.', team: 'Engines', tokens: RUN_TOKENS };
     expect(await board()).toEqual({
       run: 'tiny',

@@ -51,7 +51,9 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     return isInvited ? undefined : problem(reply, 403, 'this run is by invitation: open the link that you were given');
   };
   const own = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
-    if (!isSameOrigin(request.headers, access)) return problem(reply, 403, 'only the donor page may do this');
+    // A browser names no origin where a page reads from its own server; nobody else has the key.
+    if (request.method !== 'GET' && !isSameOrigin(request.headers, access))
+      return problem(reply, 403, 'only the donor page may do this');
     return memberOf(request) === null ? problem(reply, 401, 'this call needs the key of a donor') : undefined;
   };
 

@@ -32,12 +32,20 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
   await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000 });
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
-  for (const page of ['operator', 'status'])
-    app.get(`/${page}`, (_request, reply) => trusting(reply).sendFile(`${page}.html`));
+  for (const [path, file, policy] of PAGES)
+    app.get(path, (_request, reply) => trusting(reply, policy).sendFile(`${file}.html`));
 }
 
-/** No text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */
-function trusting(reply: FastifyReply): FastifyReply {
+/** Each with who may say there that a text is a script's address: on the donor's page the one that knows its worker. */
+const PAGES = [
+  ['/', 'index', 'shoal-worker'],
+  ['/operator', 'operator', "'none'"],
+  ['/status', 'status', "'none'"],
+] as const;
+
+/** No other text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */
+function trusting(reply: FastifyReply, trusted: string): FastifyReply {
   const policy = String(reply.getHeader('content-security-policy'));
-  return reply.header('content-security-policy', `${policy};require-trusted-types-for 'script';trusted-types 'none'`);
+  const types = `require-trusted-types-for 'script';trusted-types ${trusted}`;
+  return reply.header('content-security-policy', `${policy};${types}`);
 }

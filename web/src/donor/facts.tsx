@@ -12,6 +12,7 @@ const DIRECT =
   'Donors are connected directly, so the other donors of the run, and the server, can see your IP address and the name of your GPU. With “Hide my IP address from other donors” under Limits only the server sees it, and the connections are slower.';
 const RELAYED =
   'Only the server sees your IP address: you chose to hide it from the other donors. They see an id that is new with each connection; the server tells its operator the name of your GPU.';
+const NAMED = ' Your name is known to nobody, unless you choose one for the leaderboard.';
 
 function trafficFact(minuteBytes: number | null): string {
   if (minuteBytes !== null) return `Measured here most recently: ${minuteText(minuteBytes)}.`;
@@ -32,7 +33,7 @@ function facts({ host, minuteBytes, relayOnly }: FactsProps): readonly (readonly
       'What it costs',
       `Power, heat, perhaps a loud fan: a laptop’s GPU draws some 15 to 60 watts at full load, a desktop’s 100 to 400; at half the GPU time it is about half of that. Prefer mains power. ${trafficFact(minuteBytes)}`,
     ],
-    ['What others see', relayOnly ? RELAYED : DIRECT],
+    ['What others see', (relayOnly ? RELAYED : DIRECT) + NAMED],
     [
       'What it never does',
       'It installs nothing, reads no files, mines no coins, shows no ads, and never starts by itself: not now, not on your next visit. Only a tab that is loaded anew while it donates goes on, and says so.',

@@ -50,6 +50,12 @@ export function slept(beforeMs: number, nowMs: number): Incident | null {
   return { atMs: nowMs, text };
 }
 
+/** Of a tab that was left too long ago to go on by itself. */
+export const ended = (untilMs: number): Incident => ({
+  atMs: untilMs,
+  text: 'This tab was left or closed while it donated. Nothing runs now: press the button to go on.',
+});
+
 export const reloaded = (nowMs: number): Incident => ({
   atMs: nowMs,
   text: 'This tab was loaded anew while it donated, so it went on by itself. Leave ends that.',

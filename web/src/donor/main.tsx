@@ -4,11 +4,11 @@ import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
 import { Live } from '../page/live.ts';
 import { Donor } from './donor.ts';
 import { FrameWatch } from './frameGuard.ts';
-import { recovered, reloaded } from './incidents.ts';
+import { ended, recovered, reloaded } from './incidents.ts';
 import { Keeper } from './keeper.ts';
 import { logged } from './log.ts';
 import { seeMachine } from './machine.ts';
-import { markDonating, wasDonating } from './reload.ts';
+import { lastDonation, markDonating } from './reload.ts';
 import { askAbout } from './runCard.tsx';
 import { SpeedTest } from './speedTest.ts';
 import { type DonorEvent, type DonorState, type FailureReason, INITIAL_STATE, mayDonate, nextState } from './state.ts';
@@ -46,7 +46,8 @@ const next = (state: DonorState, event: DonorEvent): DonorState => {
 
 /** What a person has just done or waits for. */
 const isUrgent = (before: DonorState, after: DonorState): boolean =>
-  (['phase', 'pending', 'rest', 'limits', 'preferences', 'machine', 'otherTabs', 'trial'] as const).some(
+  before.trial.kind !== after.trial.kind ||
+  (['phase', 'pending', 'rest', 'limits', 'preferences', 'machine', 'otherTabs'] as const).some(
     (part) => before[part] !== after[part],
   );
 
@@ -126,8 +127,9 @@ addEventListener('pagehide', () => {
   const { rest } = live.current;
   markDonating(!mayDonate(live.current) && rest === null ? Date.now() : null);
 });
-if (wasDonating(Date.now()) && mayDonate(live.current)) {
+const last = lastDonation(Date.now());
+if (last?.goesOn && mayDonate(live.current)) {
   donor.donate();
   live.dispatch({ type: 'befell', incident: reloaded(Date.now()) });
-}
+} else if (last) live.dispatch({ type: 'befell', incident: ended(last.untilMs) });
 if (live.current.preferences.onlyIdle) void watcher.watchPerson();

@@ -5,7 +5,8 @@
  */
 
 const MARK = 'shoal.donating';
-const FRESH_MS = 10 * 60_000;
+/** Who comes back later has been elsewhere. */
+const FRESH_MS = 2 * 60_000;
 
 /** Null: it does not donate. */
 export function markDonating(atMs: number | null): void {
@@ -17,14 +18,18 @@ export function markDonating(atMs: number | null): void {
   }
 }
 
-export function wasDonating(nowMs: number): boolean {
+/** Until when this tab donated before it was loaded, and whether that goes on now; null: it did not. */
+export function lastDonation(nowMs: number): { readonly untilMs: number; readonly goesOn: boolean } | null {
   try {
-    const marked = Number(sessionStorage.getItem(MARK) ?? Number.NaN);
+    const mark = sessionStorage.getItem(MARK);
     sessionStorage.removeItem(MARK);
+    if (mark === null) return null;
+    const untilMs = Number(mark);
     const [entry] = performance.getEntriesByType('navigation');
     const type = entry instanceof PerformanceNavigationTiming ? entry.type : 'navigate';
-    return (type === 'reload' || type === 'back_forward') && nowMs - marked < FRESH_MS;
+    const isSameVisit = type === 'reload' || type === 'back_forward';
+    return { untilMs, goesOn: isSameVisit && nowMs - untilMs < FRESH_MS };
   } catch {
-    return false;
+    return null;
   }
 }

@@ -61,7 +61,7 @@ export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
               about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
-        {!isRunning && status?.sentence} <a href="/status">Everything about it</a>
+        {!isRunning && status?.sentence} <StatusLink staysHere={isRunning} />
       </p>
       {!isRunning && (
         <StepProgress
@@ -75,6 +75,17 @@ export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
       <LossCurve points={status?.curve ?? []} />
       <Newest invite={invite} checkpointStep={status?.checkpointStep ?? 0} onDownload={onDownload} />
     </section>
+  );
+}
+
+/** A tab that donates is not left by a link. */
+function StatusLink({ staysHere }: { staysHere: boolean }) {
+  return staysHere ? (
+    <a href="/status" target="_blank" rel="noopener">
+      Everything about it (in a new tab)
+    </a>
+  ) : (
+    <a href="/status">Everything about it</a>
   );
 }
 

@@ -21,7 +21,7 @@ import { contributedTokens, type DonorState, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
 import { StopControls } from './stopControls.tsx';
 import type { DonorActions } from './view.tsx';
-import { minuteText } from './work.ts';
+import { minuteText, phaseWords } from './work.ts';
 
 interface RunningProps {
   readonly state: DonorState;
@@ -35,7 +35,9 @@ export function Running({ state, actions }: RunningProps) {
   return (
     <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
       <div class="live-head">
-        <h1 id="state">{run ? run.name : 'Your GPU in the swarm'}</h1>
+        <h1 id="state" tabIndex={-1}>
+          {run ? run.name : 'Your GPU in the swarm'}
+        </h1>
         <Chip tone={tone} glyph={glyph} word={word} announced />
       </div>
       <p class="sentence">{sentence}</p>
@@ -93,6 +95,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
     stages.length === 1 && first ? `${first.stage + 1}${stageCount ? ` of ${stageCount}` : ''}` : stages.length;
   // What was measured of earlier work says nothing of a tab that rests.
   const { done, all } = (stages.length > 0 && status?.microBatches) || { done: 0, all: 0 };
+  const phase = stages.length > 0 && status ? phaseWords(state, status) : { word: NOTHING, note: undefined };
   return (
     <dl class="stats">
       <Stat
@@ -100,6 +103,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
         value={stages.length === 0 ? NOTHING : String(place)}
         note={stages.map(({ layers }) => layersText(layers)).join(', ')}
       />
+      <Stat label="Now" value={phase.word} note={phase.note} />
       <Stat
         label="Micro-batches"
         value={all > 0 ? `${done} of ${all}` : NOTHING}
@@ -108,15 +112,17 @@ function OwnNumbers({ state }: { state: DonorState }) {
       <Stat
         label="GPU busy"
         value={percentText(stages.length > 0 && status ? status.busyShare : null)}
-        note="measured, last minute"
+        note="measured, 1 min"
       />
       <Stat
         label="GPU memory"
         value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
         note="used here"
       />
+      <Stat label="Round trip" value={millisecondsText(medianRoundTrip(state.links))} note="to the others" />
       <Stat label="Sent" value={status ? trafficText(status.bytesSent) : NOTHING} note="since it started" />
       <Stat label="Received" value={status ? trafficText(status.bytesReceived) : NOTHING} note="since it started" />
+      <Stat label="Today" value={trafficText(state.today.sentBytes + state.today.receivedBytes)} note="both ways" />
     </dl>
   );
 }
@@ -147,7 +153,7 @@ function RunNumbers({ state }: { state: DonorState }) {
       <Stat
         label="You contributed"
         value={countText(tokens)}
-        note={share === null ? 'tokens' : `tokens, ${percentText(share)} of the run`}
+        note={share === null ? 'tokens' : `tokens, ${percentText(share)} of all`}
       />
     </dl>
   );
@@ -162,10 +168,9 @@ function Ways({ state: { links, minuteBytes, preferences } }: { state: DonorStat
     ? ', because you hide your IP address'
     : ', which are slower; this page keeps trying for a direct one';
   return (
-    <p class="soft small">
+    <p class="soft small ways">
       Your connections: {direct} direct, {relayed} through the server
-      {relayed > 0 && because}. Round trip {millisecondsText(medianRoundTrip(links))}.
-      {minuteBytes !== null && ` Traffic: ${minuteText(minuteBytes)}.`}
+      {relayed > 0 && because}.{minuteBytes !== null && ` Traffic: ${minuteText(minuteBytes)}.`}
     </p>
   );
 }

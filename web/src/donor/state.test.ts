@@ -247,6 +247,7 @@ describe('what a visit leaves to the next one', () => {
     const status: DonorStatus = {
       ...{ activity: 'waiting', step: 0, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
       ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep },
+      direction: null,
     };
     const showed = (step: number): DonorEvent => ({
       type: 'workerShowed',

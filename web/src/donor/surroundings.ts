@@ -68,7 +68,9 @@ export class Watcher {
   async watchPerson(): Promise<void> {
     if (this.#idle !== null || globalThis.IdleDetector === undefined) return;
     try {
-      if ((await globalThis.IdleDetector.requestPermission()) !== 'granted') return;
+      // TypeScript's list of permissions has not heard of Chromium's; asking needs a click, looking does not.
+      const { state } = await navigator.permissions.query({ name: 'idle-detection' as PermissionName });
+      if (state !== 'granted' && (await globalThis.IdleDetector.requestPermission()) !== 'granted') return;
       const idle = new globalThis.IdleDetector();
       idle.addEventListener('change', () => this.look());
       await idle.start({ threshold: AWAY_MS });

@@ -1,7 +1,8 @@
-/** The donor's page as a pure function of its state. */
+/** The donor's page as a function of its state. */
 
+import { useEffect, useRef } from 'preact/hooks';
 import type { Limits } from '../../../swarm/limits.ts';
-import { countText } from '../page/format.ts';
+import { countText, timeText } from '../page/format.ts';
 import { Banner, Shoal } from '../page/parts.tsx';
 import { CreditCard } from './creditCard.tsx';
 import { Facts, type FactsProps } from './facts.tsx';
@@ -47,6 +48,7 @@ interface PageProps extends ViewProps {
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
   const status = useStatus();
+  useKeptFocus(isRunning);
   const { minuteBytes, preferences } = state;
   const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly };
   return (
@@ -94,6 +96,17 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   );
 }
 
+/** The button that was pressed goes with its part of the page: whoever uses the keyboard goes on at the new heading. */
+function useKeptFocus(isRunning: boolean): void {
+  const before = useRef(isRunning);
+  useEffect(() => {
+    const isNew = before.current !== isRunning;
+    before.current = isRunning;
+    if (!isNew || document.activeElement !== document.body) return;
+    document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
+  }, [isRunning]);
+}
+
 function Invitation({ state, actions }: ViewProps) {
   const { phase } = state;
   const isBroken = phase.kind === 'failed' && ['insecure', 'noWebGpu', 'noWebRtc'].includes(phase.reason);
@@ -101,7 +114,7 @@ function Invitation({ state, actions }: ViewProps) {
   return (
     <section class="hero">
       <Shoal />
-      <h1>Lend your GPU to a training run</h1>
+      <h1 tabIndex={-1}>Lend your GPU to a training run</h1>
       <p class="lede">
         Many browsers, each with a part of one language model, train it together. Press the button and this tab computes
         a part, until you pause, leave or close it.
@@ -129,6 +142,11 @@ function Outcome({ state }: { state: DonorState }) {
   const tokens = contributedTokens(state);
   return (
     <div role="status" class="outcome">
+      {phase.kind === 'idle' && state.incident && (
+        <p class="notice">
+          {timeText(state.incident.atMs)}: {state.incident.text}
+        </p>
+      )}
       {phase.kind === 'failed' && <FailureNotice reason={phase.reason} detail={phase.detail} />}
       {phase.kind === 'left' && (
         <div class="notice">

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import type { StepTrace } from '../executor/meter.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
 import { INITIAL_STATE } from './state.ts';
-import { longestWait, minuteText, traceText, workSentence, workShare } from './work.ts';
+import { longestWait, minuteText, phaseWords, traceText, workSentence, workShare } from './work.ts';
 
 const OTHER = peerId('3f2a1c77');
 const TRACE: StepTrace = {
@@ -54,4 +55,19 @@ describe('a step in words', () => {
       '1.0 GB a minute, more than a film in 4K',
     ]);
   });
+});
+
+test('what it does at this moment is one word, with whom it waits for', () => {
+  const status: DonorStatus = {
+    ...{ activity: 'computing' as const, step: 0, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+    ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 2 }, waitsFor: null, lastStep: null },
+    direction: null,
+  };
+  const words = (change: Partial<Parameters<typeof phaseWords>[1]>) =>
+    Object.values(phaseWords({ snapshot: null }, { ...status, ...change })).join(' ');
+  expect(words({})).toMatch(/^Forward/);
+  expect(words({ direction: 'backward' })).toMatch(/^Backward/);
+  expect(words({ microBatches: { done: 2, all: 2 } })).toBe('Sending gradients');
+  expect(words({ waitsFor: peerId('abcdefgh') })).toBe('Waiting for donor abcdef');
+  expect(words({ activity: 'updating' })).toBe('Updating the weights');
 });

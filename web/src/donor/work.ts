@@ -2,8 +2,9 @@
  * A step of this tab in words: how much of it the GPU worked, and for whom it waited otherwise. Pure. Said of the last
  * whole step, not of the moment, so that it can be read.
  */
-import type { PeerId } from '../../../swarm/base.ts';
+import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import type { StepTrace } from '../executor/meter.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
 import { durationText, percentText, shortId, trafficText } from '../page/format.ts';
 import type { DonorState } from './state.ts';
 
@@ -48,6 +49,33 @@ export function workSentence(state: DonorState, trace: StepTrace): string {
   if (wait === null) return `Part of the time: ${busy}.`;
   const who = wait.peer === null ? 'for the others to finish the step' : `for ${peerText(state, wait.peer)}`;
   return `Mostly waiting ${who}: ${busy}.`;
+}
+
+/** What this tab does at this moment, in a word, and for whom it waits if it does. */
+export function phaseWords(
+  state: Pick<DonorState, 'snapshot'>,
+  { activity, waitsFor, direction, microBatches: { done, all } }: DonorStatus,
+): { readonly word: string; readonly note: string } {
+  switch (activity) {
+    case 'idle':
+      return { word: 'Idle', note: 'no part to do' };
+    case 'preparing':
+      return { word: 'Preparing', note: 'weights and programs' };
+    case 'updating':
+      return { word: 'Updating', note: 'the weights' };
+    case 'evaluating':
+      return { word: 'Evaluating', note: 'on unseen text' };
+    case 'waiting':
+      return { word: 'Waiting', note: 'for the step’s end' };
+    case 'computing':
+      if (waitsFor !== null) return { word: 'Waiting', note: `for ${peerText(state, waitsFor)}` };
+      if (all > 0 && done === all) return { word: 'Sending', note: 'gradients' };
+      return direction === 'backward'
+        ? { word: 'Backward', note: 'learning from its errors' }
+        : { word: 'Forward', note: 'predicting the text' };
+    default:
+      return assertNever(activity);
+  }
 }
 
 const MEGABYTE = 1e6;

@@ -62,7 +62,7 @@ test('a stepâ€™s trace has its work and what it stood still for, from the stepâ€
   await wait;
   meter.computed({ action: '1F0', start: 101, end: 102 });
   meter.computed({ action: '1B0', start: 102, end: 104 });
-  expect(shown.at(-1)).toMatchObject({ waitsFor: null, microBatches: { done: 1, all: 2 } });
+  expect(shown.at(-1)).toMatchObject({ waitsFor: null, microBatches: { done: 1, all: 2 }, direction: 'backward' });
   now = 105;
   meter.end();
   expect(shown.at(-1)?.lastStep).toEqual({

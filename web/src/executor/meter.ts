@@ -87,6 +87,7 @@ export class Meter {
   #status: DonorStatus = {
     ...{ activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
+    direction: null,
   };
 
   constructor(now: () => number, showStatus: (status: DonorStatus) => void) {
@@ -116,15 +117,19 @@ export class Meter {
   /** A training step of this tab, with so many micro-batches to carry backward. */
   begin(epoch: number, step: number, microBatches: number): void {
     this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, spans: [], waits: [] };
-    this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches } });
+    this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches }, direction: null });
   }
 
   computed(span: Span): void {
     const begun = this.#recording?.begun ?? span.start;
     this.#recording?.spans.push({ ...span, start: span.start - begun, end: span.end - begun });
     const { done, all } = this.#status.microBatches;
-    const isDone = this.#recording !== null && /^\d+B/.test(span.action);
-    this.show({ microBatches: { done: done + (isDone ? 1 : 0), all } });
+    const isBackward = /^\d+B/.test(span.action);
+    const isDone = this.#recording !== null && isBackward;
+    this.show({
+      microBatches: { done: done + (isDone ? 1 : 0), all },
+      direction: isBackward ? 'backward' : 'forward',
+    });
   }
 
   /** What the step stands still for, until it is there. */

@@ -22,6 +22,8 @@ export interface DonorStatus {
   readonly bytesReceived: number;
   /** Of the newest step: those carried back through this tab's stages, and all of them. */
   readonly microBatches: { readonly done: number; readonly all: number };
+  /** What was computed last of it. */
+  readonly direction: 'forward' | 'backward' | null;
   /** Whose tensors the work stands still for, at this moment. */
   readonly waitsFor: PeerId | null;
   readonly lastStep: StepTrace | null;
