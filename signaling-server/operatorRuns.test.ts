@@ -233,7 +233,7 @@ describe('[OP5] what is shown beside the numbers', () => {
   });
 });
 
-describe('the limits of the alerts', () => {
+describe('[OP6] the limits of the alerts', () => {
   it('are kept with the run, seen by every dashboard, and stand in the audit', async () => {
     await operated.serve(null);
     const { post } = await operated.logIn();
