@@ -2,7 +2,9 @@
  * What a hostile client may try, against a server that trains with an honest donor: whatever it is, the honest donor's
  * commits go on, and nothing is read, written or run that was not offered.
  */
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { SignJWT } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -29,7 +31,10 @@ let honest: ScriptedDonor;
 beforeEach(async () => {
   servers = new TinyServers({ steps: STEPS, samples: SAMPLES });
   // A plan for one: whoever comes later has no place in it, and can hold up nobody by doing nothing.
-  server = await servers.serve({ plan: equalSplit(MODEL, SAMPLES, [peerId('first')]) });
+  const pages = join(servers.folder, 'pages');
+  mkdirSync(pages);
+  for (const page of ['index', 'operator', 'status']) writeFileSync(join(pages, `${page}.html`), '<!doctype html>');
+  server = await servers.serve({ pages, plan: equalSplit(MODEL, SAMPLES, [peerId('first')]) });
   honest = new ScriptedDonor(server.url);
   await honest.hears('committed');
 });
@@ -103,6 +108,22 @@ describe('[SV2] words', () => {
     hostile.leave();
   });
 
+  test('pings without end, by someone who reads no answer', async () => {
+    const { hostname, port } = new URL(server.url);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => {});
+    const closed = new Promise((resolve) => socket.on('close', resolve));
+    const key = 'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2hvYWwgaXMgYSBmaXNoLg==';
+    socket.write(`GET /api/donor HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}\r\n\r\n`);
+    // Final, a ping, masked by nothing, 125 bytes.
+    const ping = Buffer.concat([Buffer.from([0x89, 0x80 | 125, 0, 0, 0, 0]), Buffer.alloc(125)]);
+    socket.write(Buffer.concat(Array.from({ length: 5_000 }, () => ping)));
+    await commitsGoOn(50);
+    socket.resume();
+    await closed; // by the library, where the answers pile up, else because no hello came
+    await commitsGoOn();
+  });
+
   test('relayed frames to names that nobody has leave nothing behind', async () => {
     const hostile = await hostileDonor();
     for (let i = 0; i < 2_000; i++) hostile.sayRaw(encodeEnvelope('frame', peerId(`nobody-${i}`), new Uint8Array(32)));
@@ -152,6 +173,7 @@ describe('[SV1] HTTP', () => {
     const routes = [
       '/',
       '/assets/',
+      '/operator/',
       '/api/tokens/',
       '/api/state/',
       '/api/state/0/',
