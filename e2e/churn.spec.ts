@@ -24,13 +24,21 @@ async function expectGoldenCurve(runFile: string, server: ProductServer, operato
 
 const untilStage = (donor: Donor, stage: RegExp): Promise<void> => donor.untilShows('Your stage', stage);
 
+/** A donor that is admitted while the run is paused: it has no steps to spare for that, and the curve's bounds are narrow. */
+async function openWhilePaused(server: ProductServer, operator: Operator): Promise<Donor> {
+  await operator.press('Pause');
+  await operator.until(({ phase }) => phase === 'paused');
+  const donor = await openDonor(server.url);
+  await operator.press('Resume');
+  return donor;
+}
+
 /** The first donor is alone, a second one comes, rests and comes back: neither costs a step. */
 async function joinAndRest(server: ProductServer, operator: Operator): Promise<readonly [Donor, Donor]> {
   const first = await openDonor(server.url);
   await untilStage(first, /1 of 1\s*layers 1–4/);
   await operator.untilFurther(2);
-  // The first donor trains on while the second one is checked and measured: a short run would be over by then.
-  const second = await openDonor(server.url);
+  const second = await openWhilePaused(server, operator);
   await untilStage(first, /1 of 2\s*layers 1–2/);
   await untilStage(second, /2 of 2\s*layers 3–4/);
   await operator.untilFurther(2);
@@ -80,11 +88,7 @@ test('joining, resting, leaving and the operator’s words roll nothing back; a 
   expect(alone.generation).toBe(0);
   expect(alone.donors).toHaveLength(1);
 
-  // The run has no steps to spare for a newcomer's admission.
-  await operator.press('Pause');
-  await operator.until(({ phase }) => phase === 'paused');
-  const dies = await openDonor(server.url);
-  await operator.press('Resume');
+  const dies = await openWhilePaused(server, operator);
   await untilStage(dies, /2 of 2\s*layers 3–4/);
   await operator.untilFurther(4);
   await dies.kill();
