@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
 import { peerId } from './base.ts';
+import { modelFromConfig } from './families.ts';
+import { parseCluster } from './planner/cluster.ts';
+import { clusterCosts } from './planner/clusterCosts.ts';
 import { equalSplit } from './planner/equalSplit.ts';
+import { forecast } from './planner/forecast.ts';
 import { outlineModel } from './randomPlan.ts';
 import { stepTraffic } from './stepTraffic.ts';
 
@@ -29,4 +33,23 @@ test('two lanes send each other the half of every block that is not theirs', () 
   expect(stepTraffic(model, plan, BATCH)).toEqual({
     ...{ activation: 0, gradient: 0, slice: elements * 4, values: elements * 4 },
   });
+});
+
+test('[OP6] the sum is what the planner has each peer send, for up to nine donors', () => {
+  const model = modelFromConfig({
+    ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 32 },
+    tie_word_embeddings: true,
+  });
+  if (!model.ok) throw new Error(model.reason);
+  const batch = { samples: 12, sequence: 16, wire: 'f32' } as const;
+  for (let donors = 1; donors <= 9; donors++) {
+    const ids = peers(donors);
+    const cluster = parseCluster({ peers: ids.map((id) => ({ id, memoryBytes: 1e9, flopsPerSecond: 1e9 })) }, 'it');
+    if (!cluster.ok) throw new Error(cluster.reason);
+    const plan = equalSplit(model.value, batch.samples, ids);
+    const planned = forecast(clusterCosts({ model: model.value, batch, cluster: cluster.value }), plan);
+    const sent = [...planned.peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+    const traffic = stepTraffic(model.value, plan, batch);
+    expect(traffic.activation + traffic.gradient + traffic.slice + traffic.values, `${donors} donors`).toBe(sent);
+  }
 });
