@@ -89,6 +89,7 @@ export function clusterCosts({ model, batch, cluster, shares, keepers = false }:
   const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops, shares?.get(peer.id)));
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
+  const rates: Float64Array[] = [];
   const memory = stageMemory(model, batch);
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
@@ -124,6 +125,12 @@ export function clusterCosts({ model, batch, cluster, shares, keepers = false }:
     placeOf: (id: PeerId): number => placeOf.get(id) ?? -1,
     /** Between two peers by their places. */
     linkAt,
+    /** Bytes a second from this place to every other; Infinity: unlimited. For whoever looks at all of them. */
+    ratesFrom(place: number): Float64Array {
+      const found = rates[place] ?? Float64Array.from(peers, (_, to) => linkAt(place, to).bytesPerSecond ?? Infinity);
+      rates[place] = found;
+      return found;
+    },
     link: (a: PeerId, b: PeerId): ClusterLink => linkAt(placeOf.get(a) ?? -1, placeOf.get(b) ?? -1),
     /** Bytes that a peer says its activations take beyond what the stage allocates for them. */
     extraBytes: (peer: PlannedPeer, layers: number, samples: number, slots: number): number =>

@@ -71,9 +71,19 @@ export function equalSplit(
   peers: readonly PeerId[],
   options: SplitOptions = {},
 ): Plan {
+  return withEvenState(model, equalWork(model, samples, peers, options));
+}
+
+/** Its stages alone, without state. */
+export function equalWork(
+  model: SplitModel,
+  samples: number,
+  peers: readonly PeerId[],
+  options: SplitOptions = {},
+): Plan {
   const problem = splitProblem(model, samples, peers.length, options);
   invariant(problem === null && peers.length > 0, problem ?? 'a plan needs a peer');
-  return seat(model, peers, shapeOf(model, samples, peers.length, options), options.schedule);
+  return seat(peers, shapeOf(model, samples, peers.length, options), options.schedule);
 }
 
 /** The same with the stages' layers given: lanes, micro-batches and state as equal as can be. */
@@ -84,11 +94,10 @@ export function splitAlong(
   layers: readonly Range[],
   options: SplitOptions = {},
 ): Plan {
-  return seat(model, peers, shape(model, samples, peers.length, layers, options), options.schedule);
+  return withEvenState(model, seat(peers, shape(model, samples, peers.length, layers, options), options.schedule));
 }
 
 function seat(
-  model: SplitModel,
   peers: readonly PeerId[],
   { layers, lanes, microBatches }: Shape,
   schedule: ScheduleName = 'gpipe',
@@ -101,12 +110,15 @@ function seat(
     const members = own.map((peer, lane) => ({ peer, ...(hands[lane] ?? { microBatches: [], samples: 0 }) }));
     return { layers: range, members: members.map((member) => ({ ...member, recompute: [] })) };
   });
-  const compute: Plan = { stages, microBatches, state: [], schedule };
+  return { stages, microBatches, state: [], schedule };
+}
+
+export function withEvenState(model: SplitModel, work: Plan): Plan {
   const state = model.blocks.map(({ name, elements }) => {
-    const holders = stages[homeStage(compute, name)]?.members.map(({ peer }) => peer) ?? [];
+    const holders = work.stages[homeStage(work, name)]?.members.map(({ peer }) => peer) ?? [];
     return { block: name, shards: spread(elements, holders) };
   });
-  return { ...compute, state };
+  return { ...work, state };
 }
 
 function shapeOf(model: SplitModel, samples: number, donors: number, options: SplitOptions): Shape {

@@ -13,7 +13,8 @@ import type { Draft } from './draft.ts';
 import type { Groups } from './grouping.ts';
 import { emptyTimes, type LayerCut, layerCut, type StageTimes } from './layerCut.ts';
 import { exchangeSeconds, hopBetween, tiedExchangeSeconds } from './linkGuess.ts';
-import { type Lanes, lanesOf, shortOf } from './stageGuess.ts';
+import { remembered } from './remembered.ts';
+import { type Lanes, lanesOf, shortage } from './stageGuess.ts';
 import { stateBytes } from './statePlacement.ts';
 
 /** A keeper holds about so many bytes of a stage's state for each of its own: values and sums take the rest. */
@@ -44,11 +45,15 @@ export function estimate(
   const samples = Math.ceil(costs.batch.samples / count);
   const kept = keepers.length === 0 ? {} : { keepers };
   const keptBytes = keepers.reduce((sum, place) => sum + (costs.peers[place]?.memoryBytes ?? 0) * KEPT_STATE, 0);
-  const lanes = groups.map((group) => lanesOf(costs, group, count, samples));
-  const hops = hopsOf(costs, groups, lanes, count, schedule);
-  const stages = groups.map((group, stage) =>
-    stageOf(costs, group, lanes[stage], { groups, stage, count, samples, schedule, keptBytes }),
+  const lanes = groups.map((group, stage) =>
+    knownLanes(costs, group, count * (costs.model.layers + 1) + stage, () => lanesOf(costs, group, count, samples)),
   );
+  const hops = hopsOf(costs, groups, lanes, count, schedule);
+  const stages = groups.map((group, stage) => {
+    const place: Place = { stages: groups.length, stage, count, samples, schedule, keptBytes };
+    const make = () => stageOf(costs, group, lanes[stage], place);
+    return keptBytes > 0 ? make() : knownStages(costs, group, keyOf(costs, place), make);
+  });
   const cut = layers
     ? settled(layers, stages, hops.rest)
     : layerCut(stages.length, costs.model.layers, timesOf(stages, most), hops.rest);
@@ -75,6 +80,14 @@ export function estimate(
   };
 }
 
+// Most drafts differ from the one before in a group or two.
+const knownLanes = remembered<Lanes>();
+const knownStages = remembered<Stage>();
+
+/** One number for all that a guess at a stage depends on beside its peers, where there is no keeper. */
+const keyOf = ({ model: { layers } }: ClusterCosts, { stages, stage, count, schedule }: Place): number =>
+  ((2 * count + (schedule === 'gpipe' ? 0 : 1)) * (layers + 1) + stages) * (layers + 1) + stage;
+
 /** Lines in the layers: seconds of the first one and of each more. */
 interface Stage {
   readonly lanes: number;
@@ -93,7 +106,8 @@ interface Stage {
 }
 
 interface Place {
-  readonly groups: Groups;
+  /** Of the pipeline. */
+  readonly stages: number;
   readonly stage: number;
   readonly count: number;
   readonly samples: number;
@@ -106,22 +120,22 @@ function stageOf(
   costs: ClusterCosts,
   group: readonly number[],
   lanes: Lanes = NO_LANES,
-  { groups, stage, count, samples, schedule, keptBytes }: Place,
+  { stages, stage, count, samples, schedule, keptBytes }: Place,
 ): Stage {
-  const [first, last] = [stage === 0, stage === groups.length - 1];
+  const [first, last] = [stage === 0, stage === stages - 1];
   const blocks = blockElements(costs);
-  const inFlight = schedule === '1f1b' ? groups.length - stage : count;
-  const lacking = (layers: number, recomputed: boolean): number => {
+  const short = shortage(costs, group, { samples, count, inFlight: schedule === '1f1b' ? stages - stage : count });
+  const lacking = (layers: number, isRecomputed: boolean): number => {
     const shape: StageShape = { first, last, layers };
-    return shortOf(
-      costs,
-      group,
-      shape,
-      Math.max(0, stateOf(blocks, shape, group.length === 1 && keptBytes === 0) - keptBytes),
-      { samples, count, inFlight, recomputed },
-    );
+    const state = stateOf(blocks, shape, group.length === 1 && keptBytes === 0);
+    return short(shape, Math.max(0, state - keptBytes), isRecomputed);
   };
   const missing = (layers: number): number => Math.max(0, lacking(layers, true));
+  const recomputedPart = (layers: number): number => {
+    const most = lacking(layers, false);
+    return most <= 0 ? 0 : most / (most + Math.max(0, -lacking(layers, true)));
+  };
+  const again: number[] = [];
   const one: StageShape = { first, last, layers: 1 };
   // Slices go before the commit, beside what others still do; values after it.
   const exchange = exchangeSeconds(costs, group) / 2;
@@ -134,11 +148,12 @@ function stageOf(
     restLayer: lanes.whole - lanes.through + blocks.layer * exchange,
     after: elementsOf(blocks, one) * exchange,
     afterLayer: blocks.layer * exchange,
-    most: mostHeld(costs.model.layers - groups.length + 1, missing),
+    most: mostHeld(costs.model.layers - stages + 1, missing),
     missing,
     again(layers) {
-      const most = lacking(layers, false);
-      return most <= 0 ? 0 : most / (most + Math.max(0, -lacking(layers, true)));
+      const found = again[layers] ?? recomputedPart(layers);
+      again[layers] = found;
+      return found;
     },
   };
 }

@@ -80,12 +80,22 @@ export function forecast(costs: ClusterCosts, plan: Plan, built: Schedule = buil
   return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
 }
 
-/** Certainly no more than the forecast: what the busiest member computes. */
+/**
+ * Certainly no more than the forecast: what each member computes and, where the plan has its state, gradients and values at
+ * the rate of its caps. The slowest in each half of the step.
+ */
 export function leastSeconds(costs: ClusterCosts, plan: Plan): number {
   const sizes = sizesOf(plan);
-  let most = 0;
-  for (const [stage, { members }] of plan.stages.entries()) {
+  const kept = new Map<PeerId, number>();
+  for (const { shards } of plan.state)
+    for (const { peer, range } of shards) kept.set(peer, (kept.get(peer) ?? 0) + range[1] - range[0]);
+  let [before, after] = [0, 0];
+  for (const [stage, { layers, members }] of plan.stages.entries()) {
     const shape = shapeOf(plan, stage);
+    const elements = blocksOfStage(costs.model, layers).reduce(
+      (sum, { ranges }) => ranges.reduce((all, [from, to]) => all + to - from, sum),
+      0,
+    );
     for (const { peer: id, microBatches } of members) {
       const peer = costs.peers[costs.placeOf(id)];
       if (!peer) continue;
@@ -93,10 +103,12 @@ export function leastSeconds(costs: ClusterCosts, plan: Plan): number {
         const samples = sizes.get(batch) ?? 0;
         return sum + costs.forwardSeconds(peer, shape, samples) + costs.backwardSeconds(peer, shape, samples);
       }, 0);
-      most = Math.max(most, seconds);
+      const bytes = plan.state.length === 0 ? 0 : ELEMENT_BYTES * Math.max(0, elements - (kept.get(id) ?? 0));
+      before = Math.max(before, seconds + bytes / peer.upload);
+      after = Math.max(after, bytes / peer.download);
     }
   }
-  return most;
+  return before + after;
 }
 
 const sizesOf = ({ microBatches }: Plan): Map<number, number> =>

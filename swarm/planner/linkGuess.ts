@@ -66,18 +66,9 @@ function fan(one: Lanes | undefined, other: Lanes | undefined, count: number): n
 
 const isEven = ({ shares }: Lanes): boolean => Math.max(...shares) - Math.min(...shares) < ALIKE / shares.length;
 
-/** Of each group asked for so far: every size and schedule asks again. */
-const known = new WeakMap<ClusterCosts, WeakMap<readonly number[], number>>();
-
 /** Slices and values of an element, spread over members as equals. */
-export function exchangeSeconds(costs: ClusterCosts, group: readonly number[]): number {
-  if (group.length < 2) return 0;
-  const own = known.get(costs) ?? new WeakMap<readonly number[], number>();
-  known.set(costs, own);
-  const found = own.get(group) ?? secondsPerElement(costs, group);
-  own.set(group, found);
-  return found;
-}
+export const exchangeSeconds = (costs: ClusterCosts, group: readonly number[]): number =>
+  group.length < 2 ? 0 : secondsPerElement(costs, group);
 
 function secondsPerElement(costs: ClusterCosts, group: readonly number[]): number {
   const bytes = (2 * ELEMENT_BYTES) / group.length;
@@ -86,9 +77,9 @@ function secondsPerElement(costs: ClusterCosts, group: readonly number[]): numbe
     const peer = costs.peers[place];
     if (!peer) continue;
     const cap = Math.min(peer.upload, peer.download);
+    const rates = costs.ratesFrom(place);
     let seconds = 0;
-    for (const other of group)
-      if (other !== place) seconds += bytes / Math.min(cap, costs.linkAt(place, other).bytesPerSecond ?? cap);
+    for (const other of group) if (other !== place) seconds += bytes / Math.min(cap, rates[other] ?? cap);
     most = Math.max(most, seconds);
   }
   return most;

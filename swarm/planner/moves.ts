@@ -1,4 +1,5 @@
 /** Drafts one small move away from another, with a guess at each. Where peers or stages move, the layers are cut anew. */
+import type { Random } from '../base.ts';
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Draft } from './draft.ts';
@@ -14,18 +15,43 @@ const MOST_IDLE = 8;
 const PLACEMENTS: readonly Placement[] = ['room', 'links', 'hub'];
 /** Idle peers that are tried as keepers, those with most memory. */
 const MOST_KEEPERS = 3;
+/** About so many moves are none of peers or layers. */
+const OTHER_MOVES = 12;
+/** Random moves that are tried for one that fits. */
+const MOST_DRAWN = 12;
 
 export function* moves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
   yield* otherSizes(costs, draft);
   yield* layerMoves(costs, draft);
   for (const groups of groupMoves(costs, draft.groups)) {
-    const isSized = draft.microBatches === 'sized' && groups.length === 1;
-    const count =
-      draft.microBatches === 'sized' ? Math.min(costs.batch.samples, 4 * groups.length) : draft.microBatches;
-    const cut = estimate(costs, groups, isSized ? 'sized' : count, draft.schedule, undefined, keepersOf(draft, groups));
+    const cut = regrouped(costs, draft, groups);
     if (cut !== null) yield cut;
   }
   yield* placements(costs, draft);
+}
+
+/** One of them that fits; null where none of those tried does. Most are moves of peers, so that few are guessed at. */
+export function randomMove(costs: ClusterCosts, draft: Draft, random: Random): Estimated | null {
+  const groupings = [...groupMoves(costs, draft.groups)];
+  const others = OTHER_MOVES + draft.layers.length ** 2;
+  for (let tried = 0; tried < MOST_DRAWN; tried++) {
+    const groups = groupings[Math.floor(random() * (groupings.length + others))];
+    const next = groups ? regrouped(costs, draft, groups) : otherMove(costs, draft, random);
+    if (next !== null && next.missingBytes === 0) return next;
+  }
+  return null;
+}
+
+function otherMove(costs: ClusterCosts, draft: Draft, random: Random): Estimated | null {
+  const all = [...otherSizes(costs, draft), ...layerMoves(costs, draft), ...placements(costs, draft)];
+  return all[Math.floor(random() * all.length)] ?? null;
+}
+
+function regrouped(costs: ClusterCosts, draft: Draft, groups: Groups): Estimated | null {
+  const { microBatches, schedule } = draft;
+  const isSized = microBatches === 'sized' && groups.length === 1;
+  const count = microBatches === 'sized' ? Math.min(costs.batch.samples, 4 * groups.length) : microBatches;
+  return estimate(costs, groups, isSized ? 'sized' : count, schedule, undefined, keepersOf(draft, groups));
 }
 
 /** State spread by room or by links, or on a hub; with peers who keep state alone, where there may be. */
@@ -102,27 +128,36 @@ export function* groupMoves(costs: ClusterCosts, groups: Groups): Generator<Grou
   const used = new Set(groups.flat());
   const unused = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
   const placed = groups.flatMap((group, stage) => group.map((place) => ({ place, stage }))).slice(0, MOST_MOVED_PEERS);
-  const changed = (change: (group: readonly number[], stage: number) => readonly number[]): Groups =>
-    groups.map(change).filter((group) => group.length > 0);
+  // Groups that nobody enters or leaves stay the same lists: what was worked out for them is found again.
+  const moved = (place: number, from: number, to: number): Groups =>
+    groups
+      .map((group, at) =>
+        at === to ? [...group, place] : at === from ? group.filter((other) => other !== place) : group,
+      )
+      .filter((group) => group.length > 0);
+  const swapped = (group: readonly number[], one: number, other: number): readonly number[] =>
+    group.map((place) => (place === one ? other : place));
   const near = placed.map(({ place }) => place);
   const fastest = byUse(costs, unused, 1).slice(0, MOST_IDLE);
   const idle = [...new Set([...fastest, ...byUse(costs, unused, groups.length + 1, near).slice(0, MOST_IDLE)])];
-  for (const { place } of placed) if (used.size > 1) yield changed((group) => group.filter((other) => other !== place));
+  for (const { place, stage } of placed) if (used.size > 1) yield moved(place, stage, -1);
   for (const place of idle) {
     for (const to of groups.keys()) yield groups.map((group, stage) => (stage === to ? [...group, place] : group));
-    for (const { place: other } of placed)
-      yield groups.map((group) => group.map((one) => (one === other ? place : one)));
+    for (const { place: other, stage } of placed)
+      yield groups.map((group, at) => (at === stage ? swapped(group, other, place) : group));
   }
   yield* stageMoves(costs, groups, idle);
   for (const { place, stage } of placed)
-    for (const to of groups.keys())
-      if (to !== stage)
-        yield changed((group, at) => (at === to ? [...group, place] : group.filter((other) => other !== place)));
+    for (const to of groups.keys()) if (to !== stage) yield moved(place, stage, to);
   for (const [index, one] of placed.entries())
     for (const other of placed.slice(index + 1))
       if (one.stage !== other.stage)
-        yield groups.map((group) =>
-          group.map((place) => (place === one.place ? other.place : place === other.place ? one.place : place)),
+        yield groups.map((group, at) =>
+          at === one.stage
+            ? swapped(group, one.place, other.place)
+            : at === other.stage
+              ? swapped(group, other.place, one.place)
+              : group,
         );
 }
 

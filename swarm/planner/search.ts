@@ -12,15 +12,15 @@ import { SCHEDULE_NAMES, type Schedule, type ScheduleName } from '../schedule/ac
 import { build } from '../schedule/lower.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type Draft, memoryOf, planOf } from './draft.ts';
-import { equalSplit, splitProblem } from './equalSplit.ts';
+import { equalWork, splitProblem, withEvenState } from './equalSplit.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import { type Forecast, forecast, leastSeconds } from './forecast.ts';
 import { MOST_WORK, polished, rankedStarts } from './guesses.ts';
-import { moves } from './moves.ts';
+import { moves, randomMove } from './moves.ts';
 import { canonicalOrder } from './starts.ts';
 
 /** Starts that are improved by guessing: the best, and the best of each number of stages. */
-const POLISHED = 3;
+const POLISHED = 2;
 /** A guess so many times the best one's is not followed for its number of stages alone. */
 const HOPELESS = 3;
 /** Moves that are guessed at for one start. */
@@ -111,6 +111,12 @@ export function searchPlan(problem: ClusterProblem): Search {
     return { best, work };
   };
 
+  // From what is quickly worked out to what takes long; its memory takes longest.
+  const isPromising = (plan: Plan, seconds: (costs: ClusterCosts, plan: Plan) => number): boolean =>
+    best === null || seconds(costs, plan) < best.forecast.stepSeconds;
+  const stepSeconds = (of: ClusterCosts, plan: Plan): number => forecast(of, plan).stepSeconds;
+  const isSound = (plan: Plan): boolean => problems(costs.model, costs.batch, plan).length === 0;
+
   function* progress(): Generator<Progress, void> {
     const ranking = rankedStarts(costs);
     let ranked = ranking.next();
@@ -121,9 +127,12 @@ export function searchPlan(problem: ClusterProblem): Search {
     const [first] = fitting;
     if (first) adopt(judge(first.draft));
     // Before anybody can stop the search.
-    for (const [plan, draft] of equalSplits(costs))
-      if (best === null || leastSeconds(costs, plan) < best.forecast.stepSeconds)
-        if (problems(costs.model, costs.batch, plan).length === 0) adopt(consider(plan, draft, build(plan)));
+    for (const [work, draft] of equalSplits(costs)) {
+      if (!isPromising(work, leastSeconds)) continue;
+      const plan = withEvenState(costs.model, work);
+      if (isPromising(plan, leastSeconds) && isPromising(plan, stepSeconds) && isSound(plan))
+        adopt(consider(plan, draft, build(plan)));
+    }
     yield { best, work };
     const roots: Candidate[] = [];
     for (const isPolished of [true, false])
@@ -231,7 +240,7 @@ function distinctStages(candidates: readonly Candidate[]): Candidate[] {
   return [...best.values()].sort((a, b) => a.forecast.stepSeconds - b.forecast.stepSeconds);
 }
 
-/** The plans that take everyone for equals: the search never answers with less. */
+/** The plans that take everyone for equals, without their state: the search never answers with less. */
 function equalSplits(costs: ClusterCosts): [Plan, Draft][] {
   const { model, batch, peers } = costs;
   const orders = [peers.map((_, place) => place), canonicalOrder(costs)];
@@ -243,7 +252,7 @@ function equalSplits(costs: ClusterCosts): [Plan, Draft][] {
       for (const schedule of SCHEDULE_NAMES) {
         const options: { readonly stages: number; readonly schedule: ScheduleName } = { stages, schedule };
         if (splitProblem(model, batch.samples, ids.length, options) !== null) continue;
-        const plan = equalSplit(model, batch.samples, ids, options);
+        const plan = equalWork(model, batch.samples, ids, options);
         if (plan.stages.length * plan.microBatches.length > MOST_WORK) continue;
         const groups = plan.stages.map(({ members }) => members.map(({ peer }) => place.get(peer) ?? 0));
         const layers = plan.stages.map(({ layers: [from, to] }) => to - from);
@@ -259,8 +268,7 @@ function equalSplits(costs: ClusterCosts): [Plan, Draft][] {
 function kicked(costs: ClusterCosts, from: Candidate, random: Random): Estimated | null {
   let [draft, last]: [Draft, Estimated | null] = [from.draft, null];
   for (let step = 0; step < KICK_MOVES; step++) {
-    const all: Estimated[] = [...moves(costs, draft)].filter(({ missingBytes }) => missingBytes === 0);
-    last = all[Math.floor(random() * all.length)] ?? last;
+    last = randomMove(costs, draft, random) ?? last;
     draft = last?.draft ?? draft;
   }
   return last;

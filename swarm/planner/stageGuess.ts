@@ -54,34 +54,30 @@ interface Load {
   readonly count: number;
   /** Micro-batches that a lane has in flight at most. */
   readonly inFlight: number;
-  /** All layers, or none. */
-  readonly recomputed: boolean;
 }
 
 /**
  * Bytes that peers lack for a stage, each for itself and all of them together for its state; less than 0: what is left.
+ * All layers are recomputed, or none.
  */
-export function shortOf(
+export function shortage(
   costs: ClusterCosts,
   group: readonly number[],
-  shape: StageShape,
-  stateBytes: number,
-  { samples, count, inFlight, recomputed }: Load,
-): number {
-  const { fixed, slot } = costs.memory.guessedSize(shape, samples, recomputed ? shape.layers : 0);
-  let speed = 0;
-  for (const place of group) speed += speedOf(costs, place);
-  let missing = 0;
-  let room = 0;
-  for (const place of group) {
-    const carried = Math.max(1, Math.ceil((count * speedOf(costs, place)) / speed));
-    const left = (costs.peers[place]?.memoryBytes ?? 0) - fixed - Math.min(carried, inFlight) * slot;
-    if (left < 0) missing -= left;
-    else room += left;
-  }
-  return missing > 0 ? missing + Math.max(0, stateBytes - room) : stateBytes - room;
-}
-
-function speedOf(costs: ClusterCosts, place: number): number {
-  return costs.speeds[place] ?? 0;
+  { samples, count, inFlight }: Load,
+): (shape: StageShape, stateBytes: number, isRecomputed: boolean) => number {
+  const speedOf = (place: number): number => costs.speeds[place] ?? 0;
+  const memory = group.map((place) => costs.peers[place]?.memoryBytes ?? 0);
+  const speed = group.reduce((sum, place) => sum + speedOf(place), 0);
+  const slots = group.map((place) => Math.min(inFlight, Math.max(1, Math.ceil((count * speedOf(place)) / speed))));
+  return (shape, stateBytes, isRecomputed) => {
+    const { fixed, slot } = costs.memory.guessedSize(shape, samples, isRecomputed ? shape.layers : 0);
+    let missing = 0;
+    let room = 0;
+    for (let at = 0; at < memory.length; at++) {
+      const left = (memory[at] ?? 0) - fixed - (slots[at] ?? 0) * slot;
+      if (left < 0) missing -= left;
+      else room += left;
+    }
+    return missing > 0 ? missing + Math.max(0, stateBytes - room) : stateBytes - room;
+  };
 }

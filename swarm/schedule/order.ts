@@ -1,6 +1,7 @@
 /**
  * What must come first: the one place that knows. The checker, the lowering, the simulator and the executor all ask
- * `before` (or, for a million answers, `tellNeeds`), so a schedule that one of them accepts means the same to the others. See SPEC.md, SC4 to SC8.
+ * `before` (or, for a million answers, `tellNeeds`), so a schedule that one of them accepts means the same to the
+ * others. See SPEC.md, SC4 to SC8.
  *
  * Where a schedule leaves something out (transfers before lowering, recompute where nothing is recomputed), the need
  * falls through to what stands behind it: a forward without a receive needs the neighbour's forward itself.
