@@ -16,7 +16,7 @@ const at = (seen: Partial<Surroundings>): Surroundings => ({ ...UNKNOWN_SURROUND
 const want = (wanted: Partial<Preferences>): Preferences => ({ ...DEFAULT_PREFERENCES, ...wanted });
 const minute = (text: string): number => minuteOf(text) ?? Number.NaN;
 
-describe('conditions', () => {
+describe('[LI7] conditions', () => {
   test('without a wish everything goes', () => {
     const worst = at({ hidden: true, power: 'battery', isPersonHere: true, minuteOfDay: 700 });
     expect(unmet(want({}), worst, { day: '', sentBytes: 1e12, receivedBytes: 1e12 })).toBeNull();

@@ -36,6 +36,7 @@ export function diagnostics(state: DonorState, userAgent: string, nowMs: number)
     `GPU: ${gpu ? JSON.stringify({ ...gpu, browser: undefined }) : machine.gpu.kind}`,
     `State: ${JSON.stringify(state.phase)}, pending ${state.pending}, rest ${JSON.stringify(state.rest)}`,
     `Limits: ${JSON.stringify(limits)}; ${JSON.stringify(preferences)}`,
+    `Conditions: ${JSON.stringify(state.surroundings)}; today ${JSON.stringify(state.today)}; takes ${percentText(state.eased)} of its share`,
     `Run: ${snapshot ? `${snapshot.phase}, step ${snapshot.committedSteps} of ${snapshot.steps}, epoch ${snapshot.epoch}, ${snapshot.donors.length} donors` : 'not known'}`,
     ...(status
       ? [

@@ -41,6 +41,12 @@ export function Running({ state, actions }: RunningProps) {
         <Chip tone={tone} glyph={glyph} word={word} announced />
       </div>
       <p class="sentence">{sentence}</p>
+      <StepProgress
+        done={snapshot?.committedSteps ?? null}
+        steps={snapshot?.steps ?? run?.steps ?? 0}
+        note={snapshot ? `${snapshot.donors.length} ${snapshot.donors.length === 1 ? 'donor' : 'donors'}` : NOTHING}
+      />
+      <StopControls state={state} actions={actions} />
       {incident && (
         <p class="soft small incident">
           {timeText(incident.atMs)}: {incident.text}
@@ -53,12 +59,6 @@ export function Running({ state, actions }: RunningProps) {
           again when the picture is smooth; “Make way” under Limits is the switch.
         </p>
       )}
-      <StepProgress
-        done={snapshot?.committedSteps ?? null}
-        steps={snapshot?.steps ?? run?.steps ?? 0}
-        note={snapshot ? `${snapshot.donors.length} ${snapshot.donors.length === 1 ? 'donor' : 'donors'}` : NOTHING}
-      />
-      <StopControls state={state} actions={actions} />
       <h2>This tab</h2>
       <OwnNumbers state={state} />
       {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
@@ -119,7 +119,11 @@ function OwnNumbers({ state }: { state: DonorState }) {
         value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
         note="used here"
       />
-      <Stat label="Round trip" value={millisecondsText(medianRoundTrip(state.links))} note="to the others" />
+      <Stat
+        label="Round trip"
+        value={millisecondsText(stages.length > 0 ? medianRoundTrip(state.links) : null)}
+        note="to the others"
+      />
       <Stat label="Sent" value={status ? trafficText(status.bytesSent) : NOTHING} note="since it started" />
       <Stat label="Received" value={status ? trafficText(status.bytesReceived) : NOTHING} note="since it started" />
       <Stat label="Today" value={trafficText(state.today.sentBytes + state.today.receivedBytes)} note="both ways" />
