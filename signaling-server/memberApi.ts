@@ -23,6 +23,8 @@ const SAMPLES_PER_MINUTE = 12;
 const CHANGES_PER_MINUTE = 20;
 /** Each writes the whole model once. */
 const DOWNLOADS_PER_MINUTE = 3;
+/** Each takes room on the disk for the whole model until it is read. */
+const DOWNLOADS_AT_ONCE = 4;
 
 const keySchema = z.string().regex(/^[\w-]{16,64}$/);
 const inviteQuery = z.object({ invite: z.string().max(200).optional() });
@@ -38,6 +40,7 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
   const { store } = data;
   const samples = new PublicSamples(run, data);
   const credit = new MemberCredit(run, store);
+  let downloads = 0;
   const about: About = {
     name: run.facts.name,
     model: run.facts.model,
@@ -66,6 +69,11 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
   app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async ({ headers }, reply) => {
     const peer = run.donorOfToken((headers.authorization ?? '').replace(/^Bearer /, ''));
     if (peer === null) return problem(reply, 401, 'this call needs the token of a donor');
+    if (downloads >= DOWNLOADS_AT_ONCE) return problem(reply, 503, 'others are downloading it: try again later');
+    downloads += 1;
+    reply.raw.once('close', () => {
+      downloads -= 1;
+    });
     return sendExport(reply, data, run.name, undefined);
   });
   app.get('/api/leaderboard', perMinute(READS_PER_MINUTE), async (request) => credit.board(memberOf(request)));

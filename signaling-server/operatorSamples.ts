@@ -46,6 +46,8 @@ const answerSchema = z.discriminatedUnion('ok', [
 ]);
 
 let isBusy = false;
+/** Whoever asks now is sent away. */
+export const isSampling = (): boolean => isBusy;
 
 /** Writes them to the store; answers how many. */
 export async function sampleCheckpoint(

@@ -5,7 +5,7 @@
 import type { PublicSample } from '../swarm/about.ts';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import type { DataDirectory } from './dataDirectory.ts';
-import { sampleCheckpoint } from './operatorSamples.ts';
+import { isSampling, sampleCheckpoint } from './operatorSamples.ts';
 import type { ActiveRun } from './run.ts';
 
 const PROMPT = 'The ';
@@ -30,7 +30,10 @@ export class PublicSamples {
     if (step === 0) return success(null);
     const kept = store.samples(this.#run.name).findLast((sample) => sample.committedSteps === step);
     if (kept) return success(kept);
-    if (this.#asked?.step !== step) this.#asked = { step, answer: this.#write(step) };
+    if (this.#asked?.step === step) return this.#asked.answer;
+    // The operator's samples: a moment later it is this one's turn.
+    if (isSampling()) return refusal('another state is being sampled: ask again in a moment');
+    this.#asked = { step, answer: this.#write(step) };
     return this.#asked.answer;
   }
 

@@ -79,7 +79,7 @@ export class Donor implements DonorPage {
   /** The newest saved state, for who helped to make it; what came of it, in a sentence. */
   async download(): Promise<string> {
     const response = await fetch('/api/checkpoint', { headers: { authorization: `Bearer ${this.#token}` } });
-    if (!response.ok) return `Refused by the server (${response.status}): try again in a minute.`;
+    if (!response.ok) return `Refused by the server (${response.status}): try again in some minutes.`;
     saveBlob(`${this.#live.current.run?.name ?? 'model'}.tar`, await response.blob());
     return 'Saved: a folder that Hugging Face’s transformers loads, in a tar file.';
   }
