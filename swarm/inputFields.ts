@@ -55,6 +55,7 @@ export const TOO_DEEP = `is nested more than ${DEEPEST} levels deep`;
 
 /** A value in a sentence: its beginning, where it is long. */
 export function shown(value: unknown): string {
-  const json = JSON.stringify(value) ?? String(value);
+  // JSON has no word for a number past all numbers.
+  const json = (typeof value === 'number' ? null : JSON.stringify(value)) ?? String(value);
   return json.length > 60 ? `${json.slice(0, 57)}…` : json;
 }

@@ -63,6 +63,10 @@ it('prints a table for people, with what a change of the cluster would do', asyn
   expect(command.out).toContain('before the change: ');
   expect(command.out).toContain('slow is left idle: ');
   expect(command.out).toContain('a-2');
+  expect(command.out).toMatch(/what limits it is /);
+  // Why each has its size.
+  for (const peer of ['a', 'a-2'])
+    expect(command.out).toMatch(new RegExp(`^${peer}: stage 0, layers \\[0, 4\\), `, 'm'));
 });
 
 it.each([

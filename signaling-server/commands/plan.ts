@@ -103,7 +103,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Cluste
     ...(before === null ? [] : [`before the change: ${rate(before)}`]),
     ...rows.map((row) => row.map(pad).join('  ').trimEnd()),
     ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
-    ...reasons.slice(0, 2),
+    ...reasons,
     '',
   ].join('\n');
 }

@@ -33,6 +33,11 @@ describe('[CL1] what is refused, in one sentence with the file and the field', (
       withFirst({ measured: { forwardSecondsPerLayer: [], backwardSecondsPerLayer: [1] } }),
       /list of one number or more/,
     ],
+    [
+      withFirst({ measured: { forwardSecondsPerLayer: [0], backwardSecondsPerLayer: [0, 1] } }),
+      /peers\[0\]\.measured must be times above 0/,
+    ],
+    [withFirst({ flopsPerSecond: Number.POSITIVE_INFINITY }), /flopsPerSecond must be a number above 0, not Infinity/],
     [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'z'] }] } }, /pairs\[0\]\.between\[1\] .* not "z"/],
     [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'a'] }] } }, /two peers, not "a" twice/],
     [{ peers: PEERS, links: { ...LINKS, regions: [{ between: ['eu', 'mars'] }] } }, /regions\[0\].* not "mars"/],
@@ -74,6 +79,17 @@ describe('[CL11] what-if', () => {
     ]);
     expect(linksOf(changed.value)(peerId('b-3'), peerId('c')).latencySeconds).toBe(0.001);
     expect(parseCluster(JSON.parse(JSON.stringify(changed.value)), 'c.json').ok).toBe(true);
+  });
+  it('has faster peers do in less time what they measured', () => {
+    const measured = { forwardSecondsPerLayer: [1, 3], backwardSecondsPerLayer: [2], memoryBytesPerLayer: [5] };
+    const [first, ...others] = found.value.peers;
+    invariant(first, 'a peer');
+    const cluster = { ...found.value, peers: [{ ...first, measured }, ...others] };
+    const changed = changedCluster(cluster, ' flopsPerSecond  x 2 ;; latencySeconds x0.5');
+    invariant(changed.ok, 'a change');
+    const faster = { forwardSecondsPerLayer: [0.5, 1.5], backwardSecondsPerLayer: [1], memoryBytesPerLayer: [5] };
+    expect(changed.value.peers.map((peer) => peer.measured ?? peer.flopsPerSecond)).toEqual([faster, 2e9, 2e9]);
+    expect(changed.value.links.default.latencySeconds).toBe(0.02);
   });
   it.each([
     ['add 2 like z', /"z" must be the id of a peer/],

@@ -84,6 +84,8 @@ function disagreement({ peers, links }: Cluster): string | null {
     first.set(id, index);
     if (flopsPerSecond === undefined && measured === undefined)
       return `peers[${index}].flopsPerSecond is missing: it must be a number above 0, where nothing is measured`;
+    if (measured?.forwardSecondsPerLayer[0] === 0 && measured.backwardSecondsPerLayer[0] === 0)
+      return `peers[${index}].measured must be times above 0, not a layer there and back in 0 seconds`;
   }
   const regions = new Set(peers.flatMap(({ region }) => region ?? []));
   return (

@@ -80,7 +80,22 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
     .map(([stages, step]) => `${counted(stages, 'stage')} ${seconds(step)}`);
   const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}: ${seconds(forecast.stepSeconds)} a step`;
   const compared = others.length === 0 ? '' : `; the best found with another number: ${others.join(', ')}`;
-  return [`${chosen}${compared}.`, `Exchanging gradients and values takes ${seconds(forecast.stateSeconds)} of it.`];
+  return [`${chosen}${compared}.`, limit(best)];
+}
+
+/** What of a step nothing else hides, and which part of it is most. */
+function limit({ forecast: { stepSeconds, stateSeconds, peers } }: Candidate): string {
+  let busiest: readonly [PeerId | null, number] = [null, 0];
+  for (const [peer, { busySeconds }] of peers) if (busySeconds > busiest[1]) busiest = [peer, busySeconds];
+  const [peer, busy] = busiest;
+  const waiting = Math.max(0, stepSeconds - busy - stateSeconds);
+  const parts = [
+    { part: busy, name: `the speed of ${peer}` },
+    { part: stateSeconds, name: 'the exchange of state' },
+    { part: waiting, name: 'the way through the pipeline and its links' },
+  ];
+  const most = parts.reduce((first, next) => (next.part > first.part ? next : first));
+  return `${peer} is busy for ${seconds(busy)} of it, exchanging gradients and values takes ${seconds(stateSeconds)}, waiting for others ${seconds(waiting)}: what limits it is ${most.name}.`;
 }
 
 function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, peer: PlannedPeer): string {

@@ -23,13 +23,14 @@ export function changedCluster(cluster: Cluster, text: string): Result<Cluster> 
 }
 
 function edit(cluster: Cluster, words: string): Result<Cluster> {
-  const [, count, model] = /^add (\d+) like (.+)$/.exec(words) ?? [];
+  const [, count, model] = /^add\s+(\d+)\s+like\s+(.+)$/.exec(words) ?? [];
   if (count !== undefined && model !== undefined) return added(cluster, Number(count), model);
-  const [, gone] = /^remove (.+)$/.exec(words) ?? [];
+  const [, gone] = /^remove\s+(.+)$/.exec(words) ?? [];
   if (gone !== undefined) return removed(cluster, gone);
-  const [, field, factor] = /^(\w+) x(\d+(?:\.\d+)?)$/.exec(words) ?? [];
+  const [, field, factor] = /^(\w+)\s+x\s*(\d+(?:\.\d+)?(?:e-?\d+)?)$/.exec(words) ?? [];
   const times = Number(factor);
-  if (field === undefined || !(times > 0)) return refusal(`"${words}" says nothing known: ${EXPECTED}`);
+  if (field === undefined || !(times > 0 && Number.isFinite(times)))
+    return refusal(`"${words}" says nothing known: ${EXPECTED}`);
   return scaled(cluster, field, times);
 }
 
@@ -77,7 +78,10 @@ function scaled({ peers, links }: Cluster, field: string, times: number): Result
     const value = of[name];
     return typeof value === 'number' ? { ...of, [name]: value * times } : of;
   };
-  if (isField(PEER_FIELDS, field)) return success({ peers: peers.map((peer) => scale(peer, field)), links });
+  if (isField(PEER_FIELDS, field)) {
+    const changed = peers.map((peer) => scale(peer, field));
+    return success({ peers: field === 'flopsPerSecond' ? changed.map((peer) => faster(peer, times)) : changed, links });
+  }
   if (!isField(LINK_FIELDS, field)) return refusal(`"${field}" is unknown: ${EXPECTED}`);
   return success({
     peers,
@@ -87,4 +91,19 @@ function scaled({ peers, links }: Cluster, field: string, times: number): Result
       pairs: links.pairs.map((rule) => scale(rule, field)),
     },
   });
+}
+
+/** What was measured wins over a rate, so it changes with it. */
+function faster(peer: ClusterPeer, times: number): ClusterPeer {
+  if (!peer.measured) return peer;
+  const { forwardSecondsPerLayer, backwardSecondsPerLayer, ...rest } = peer.measured;
+  const shorter = (table: readonly number[]): number[] => table.map((seconds) => seconds / times);
+  return {
+    ...peer,
+    measured: {
+      ...rest,
+      forwardSecondsPerLayer: shorter(forwardSecondsPerLayer),
+      backwardSecondsPerLayer: shorter(backwardSecondsPerLayer),
+    },
+  };
 }
