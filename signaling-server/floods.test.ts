@@ -100,6 +100,21 @@ test('[SV1] more donors of one address than it may have', async () => {
   await commits(server, 3);
 });
 
+test('[SV1] more connections of one address in a minute than its donors need', async () => {
+  const server = await training({ donorsPerAddress: 2 });
+  let refused = 0;
+  for (let i = 0; i < 12; i++) {
+    const again = hostileSocket(server);
+    again.on('error', (error) => {
+      if (error.message.includes('429')) refused += 1;
+    });
+    again.on('open', () => again.close());
+    await closed(again);
+  }
+  expect(refused).toBe(12 - 5); // the honest donor came once
+  await commits(server);
+});
+
 test('[SV1] a message of 100 MB', async () => {
   const server = await training();
   const hostile = new ScriptedDonor(server.url);

@@ -325,10 +325,10 @@ export class ActiveRun implements DonorHost {
 
   /** Its GPU is checked. Donors that were counted on beforehand are our own: they never wait. */
   #take(connection: Connection): void {
-    const join = (): void => this.#join(connection);
-    if (this.#options.expectedDonors !== null) return join();
     const { peer, link } = connection;
-    if (this.#arrivals.asked(peer, link.address, join) === 'later') link.send({ type: 'standby', state: 'spare' });
+    const join = (): void => this.#join(connection);
+    if (this.#options.expectedDonors !== null) join();
+    else if (this.#arrivals.asked(peer, link.address, join) === 'later') link.send({ type: 'standby', state: 'spare' });
   }
 
   /** It may be planned for. */

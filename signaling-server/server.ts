@@ -43,6 +43,8 @@ const STOP_LIMIT_MS = 180_000;
 const CONNECTIONS_PER_ADDRESS = 512;
 /** Donors of one address at once: a class behind one router fits. */
 const DONORS_PER_ADDRESS = 256;
+/** Times a minute that each of them may connect: every time is written down. */
+const COMINGS_OF_EACH = 3;
 /** A request's head is here by then, or its connection ends; bodies may be large and slow. */
 const HEADERS_LIMIT_MS = 10_000;
 const CONNECTION_CHECK_MS = 2_000;
@@ -209,7 +211,8 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
     donors.addHook('onRequest', async ({ headers }, reply) => {
       if (!isSameOrigin(headers, access)) return reply.code(403).send({ error: 'only the donor page may do this' });
     });
-    donors.get('/api/donor', { websocket: true }, (socket, { ip }) => {
+    const comings = { rateLimit: { max: COMINGS_OF_EACH * perAddress, timeWindow: 60_000 } };
+    donors.get('/api/donor', { websocket: true, config: comings }, (socket, { ip }) => {
       const leave = limit.enter(ip);
       if (leave === null) {
         run.countRefusal('serverFull');
