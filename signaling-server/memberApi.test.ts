@@ -75,6 +75,19 @@ describe('[MB1] names', () => {
     expect((await board()).teams).toEqual([]);
   });
 
+  it('go with the operator’s block, and do not come back from there', async () => {
+    await operated.serve(null);
+    await call('PUT', '/api/name', { name: 'Ada', team: '' });
+    const donor = new ScriptedDonor(operated.server.url, { key: KEY });
+    await donor.hears('committed', ({ step }) => step === 2);
+    const { post } = await operated.logIn();
+    await post('/api/operator/let-go', { peer: donor.welcome.peer, how: 'block' });
+    expect((await board()).donors).toEqual([]);
+    expect(await errorOf(await call('PUT', '/api/name', { name: 'Ada', team: '' }))).toEqual([
+      ...[403, 'whoever runs this server has closed it to your network address'],
+    ]);
+  });
+
   it('are refused in words: too long, unseen, empty, from another page, without a key', async () => {
     await operated.serve(null);
     const put = async (body: unknown) => errorOf(await call('PUT', '/api/name', body));

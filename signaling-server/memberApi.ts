@@ -11,6 +11,7 @@ import { nameProblem, tidyName } from '../swarm/publicName.ts';
 import { type Access, isSameOrigin } from './access.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { memberId } from './memberStore.ts';
+import { addressKey } from './operatorControls.ts';
 import { perMinute, problem } from './operatorDesk.ts';
 import { sendExport } from './operatorExport.ts';
 import { PublicSamples } from './publicSample.ts';
@@ -86,6 +87,8 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     const id = memberOf(request) ?? '';
     const body = nameBody.safeParse(request.body);
     if (!body.success) return problem(reply, 400, 'expected a name and a team');
+    if (store.isBlocked(addressKey(store, request.ip)))
+      return problem(reply, 403, 'whoever runs this server has closed it to your network address');
     const wrong = nameProblem(body.data.name) ?? nameProblem(body.data.team);
     if (wrong !== null) return problem(reply, 400, wrong);
     const [name, team] = [tidyName(body.data.name), tidyName(body.data.team)];

@@ -188,7 +188,11 @@ function letGo({ run, data: { store } }: OperatorDesk, peer: PeerId, how: HowToG
     const { address } = donor.link;
     const note = donor.adapter.description || donor.adapter.vendor;
     store.block(addressKey(store, address), note, Date.now());
-    for (const each of run.donors()) if (each.link.address === address) run.letGo(each.peer, 'blocked');
+    for (const each of run.donors()) {
+      if (each.link.address !== address) continue;
+      if (each.member !== null) store.deleteMember(each.member); // off the leaderboard, too
+      run.letGo(each.peer, 'blocked');
+    }
   }
   return success(null);
 }
