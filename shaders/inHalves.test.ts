@@ -16,6 +16,7 @@ describe('text over halves', () => {
     ['a load', 'let a = x[i + 1u] * y[i];', 'let a = f32(x[i + 1u]) * y[i];'],
     ['a store', 'x[i] = a;', 'x[i] = half1(a);'],
     ['a sum in place', 'x[i] -= b * (x[i] + 1.0);', 'x[i] = half1(f32(x[i]) - (b * (f32(x[i]) + 1.0)));'],
+    ['a product in place', 'x[i] *= 2.0;', 'x[i] = half1(f32(x[i]) * (2.0));'],
     ['a load within an index', 'x[u32(x[i])] = x[0];', 'x[u32(f32(x[i]))] = half1(f32(x[0]));'],
     ['a comparison', 'if (x[i] == x[j]) { x[j] = a; }', 'if (f32(x[i]) == f32(x[j])) { x[j] = half1(a); }'],
     ['other names', 'let a = dx[i] + s.x + max[i]; // x[i] = 3', 'let a = dx[i] + s.x + max[i]; '],

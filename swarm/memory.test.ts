@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { invariant, overlap, type PeerId, peerId } from './base.ts';
 import { modelFromConfig } from './families.ts';
-import { type BufferSpec, shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
+import { type BufferSpec, plannedBytes, predictedBytes, shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
 import { holders, type Plan } from './plan.ts';
 import { equalSplit } from './planner/equalSplit.ts';
+import type { Compute } from './precision.ts';
 
 const WIDTH = 32;
 const HEADS = 4;
@@ -32,6 +33,40 @@ describe('recompute', () => {
       expect(bytesOf(slots, []) - bytesOf(slots, [2, 4])).toBe(saved(2));
     },
   );
+});
+
+describe('halves', () => {
+  const alone = peerId('alone');
+  const plan = equalSplit(model, 4, [alone], { microBatches: 2 });
+  const buffers = (compute: Compute): Map<string, number> => {
+    const sizes = [...stagesOfPeer(plan, alone, 16, 'f32', compute).values()];
+    const specs = [...sizes.flatMap((size) => stageBuffers(model, size)), ...shardBuffers(model, plan, alone, undefined, compute)]; // biome-ignore format: one line
+    return new Map(specs.map(({ name, bytes }) => [name, bytes]));
+  };
+
+  test('[MP1] activations and the values that are computed with take half; what is summed, and the masters, do not', () => {
+    const [floats, halves] = [buffers('f32'), buffers('f16')];
+    const layer = model.blocks.find(({ name }) => name === 'layer.2');
+    invariant(layer, 'a layer');
+    // Each tensor begins at a multiple of 128 elements.
+    const elements = layer.tensors.reduce((sum, tensor) => sum + Math.ceil(tensor.elements / 128) * 128, 0);
+    expect(halves.get('values/layer.2')).toBe(2 * elements);
+    for (const name of ['gradients/layer.2', 'm/layer.2/0', 'v/layer.2/0', 'values/layer.2/0'])
+      expect(halves.get(name), name).toBe(4 * elements);
+    expect(floats.has('values/layer.2/0')).toBe(false);
+    const kept = [...floats].filter(([name]) => name.startsWith('slot0/layer.2/') && !/\.(stat|lse)$/.test(name));
+    expect(kept.length).toBeGreaterThan(4);
+    for (const [name, bytes] of kept) expect(2 * (halves.get(name) ?? 0), name).toBe(bytes);
+    for (const [name, bytes] of floats) {
+      if (/\.(stat|lse)$|ids$|targets$|loss$|Readback/.test(name)) expect(halves.get(name), name).toBe(bytes);
+    }
+  });
+
+  test('[MP4] a plan holds what a donor needs with halves and without', () => {
+    const of = (compute: Compute) => predictedBytes(model, plan, alone, 16, 'f32', compute);
+    expect(plannedBytes(model, plan, alone, { sequence: 16, compute: 'f16' })).toBe(Math.max(of('f32'), of('f16')));
+    expect(plannedBytes(model, plan, alone, { sequence: 16 })).toBe(of('f32'));
+  });
 });
 
 describe('logits', () => {
