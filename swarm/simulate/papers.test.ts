@@ -3,11 +3,14 @@
  * sets them beside ours. A forward takes 1 s, a backward 2 s.
  */
 import { describe, expect, test } from 'vitest';
-import { peerId } from '../base.ts';
+import { type PeerId, peerId } from '../base.ts';
 import type { Schedule, SimulatedSchedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
+import { NOTHING, type Policy } from '../schedule/dispatch.ts';
+import { gpipe } from '../schedule/gpipe.ts';
 import { interleaved } from '../schedule/interleaved.ts';
 import { addRecompute } from '../schedule/lower.ts';
+import { inFlightBounds, microBatchQueue } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { withRecompute } from '../schedule/recompute.ts';
@@ -225,4 +228,56 @@ describe('orders that follow messages, in jitter', () => {
     expect([wide('eager'), wide('1f1b')].map((own) => beside(own, plain, 0, 0.5).mean)).toEqual([82.5, 81.4]);
     expect(beside(wide('eager'), wide('1f1b'), 0, 1).mean).toBe(106.7);
   });
+
+  // Eager's rule but for one thing: a forward that may start goes before a backward.
+  const forwardsFirst =
+    (bounds: ReadonlyMap<PeerId, number>): Policy =>
+    ({ graph }) => {
+      const peers = graph.peers.map((peer) => ({
+        bound: bounds.get(peer) ?? 0,
+        inFlight: 0,
+        F: microBatchQueue(graph),
+        B: microBatchQueue(graph),
+      }));
+      const isForward = (work: number): boolean => graph.actions[work]?.op === 'F';
+      return {
+        ready: (work) => peers[graph.peerOf[work] ?? 0]?.[isForward(work) ? 'F' : 'B'].add(work),
+        ended(work) {
+          const peer = peers[graph.peerOf[work] ?? 0];
+          if (peer && !isForward(work)) peer.inFlight--;
+        },
+        next(at) {
+          const peer = peers[at];
+          const forward = peer && peer.inFlight < peer.bound ? peer.F.first() : undefined;
+          const work = forward ?? peer?.B.first();
+          if (!peer || work === undefined) return NOTHING;
+          if (forward !== undefined) peer.inFlight++;
+          peer[isForward(work) ? 'F' : 'B'].remove(work);
+          return work;
+        },
+      };
+    };
+
+  test.each([
+    ['normal', 0.5, 103.3],
+    ['overlap', 0.5, 100],
+    ['overlap', 1, 101.1],
+  ] as const)(
+    '[SC15] it is the backwards that cost: forwards first, %s warm-up, %d s travelling',
+    (warmup, link, mean) => {
+      const own = (weather: object): number => {
+        const given = problem('eager', 8, 32, { ...weather, warmup });
+        // Costs know peers by their numbers.
+        const plan = loopedPlan(
+          upTo(8).map((number) => peerId(String(number))),
+          32,
+          1,
+        );
+        const policy = forwardsFirst(inFlightBounds(plan, warmup));
+        return makespanSeconds(simulate({ tied: false }, plan, gpipe(plan), costsOf(given), policy));
+      };
+      const other = (weather: object): number => makespan('1f1b', 8, 32, { ...weather, warmup });
+      expect(beside(own, other, 0, link).mean).toBe(mean);
+    },
+  );
 });
