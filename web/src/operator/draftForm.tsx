@@ -44,7 +44,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
   const [plan, show] = useState<DryRun | null>(null);
   const act = useAct();
   const set = (part: Partial<RunDraft>): void => {
-    write({ ...draft, ...part });
+    write((now) => ({ ...now, ...part }));
     show(null);
   };
   const check = async (): Promise<void> => {
