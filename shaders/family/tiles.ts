@@ -28,7 +28,7 @@ const ALL: readonly Layout[] = ['NN', 'NT', 'TN'];
 
 /** SwiftShader, two cores, 2026-11-21. A product of few weights is done sooner than a deep panel is compiled. */
 export const SOFTWARE_ROWS: readonly SoftwareRow[] = [
-  { layouts: ALL, from: 128 * 128 + 1, depth: 128 },
+  { layouts: ALL, from: 128 * 192 + 1, depth: 128 },
   { layouts: ALL, from: 0, depth: 64 },
 ];
 
