@@ -26,6 +26,8 @@ export interface KernelCase {
 
 /** Rows of the check: more than one sample's first positions teach nothing. */
 const POSITIONS = 8;
+/** Elements of a shard's gradient: some for each partial sum. */
+const SQUARES = 16_384;
 /** A reference makes some 10⁸ multiplications a second, and fills some 10⁷ elements. */
 const LARGEST_ELEMENTS = 1_500_000;
 const LARGEST_FLOPS = 60_000_000;
@@ -69,9 +71,12 @@ export function kernelCases(
   none.destroy();
   const found = new Map<string, KernelCase>();
   const update = compute === 'f16' ? adamwShadow : adamw;
-  const all = [...dispatches, ...packing, ...[update, addInto, sumSquares].map(ownCase)];
-  for (const { kernel: whole, dims } of all) {
+  const squares = { kernel: sumSquares, dims: { n: SQUARES } };
+  const all = [...dispatches, ...packing, ...[update, addInto].map(ownCase), squares];
+  for (const { kernel: whole, dims: given } of all) {
     const kernel = compute === 'f16' ? inHalves(whole) : whole;
+    // A table's length is no dim of the kernels that read it, but their cases need it.
+    const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);
     found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, fitting);
   }
