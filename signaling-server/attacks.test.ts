@@ -10,6 +10,7 @@ import { SignJWT } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, peerId } from '../swarm/base.ts';
 import { modelFromConfig } from '../swarm/families.ts';
+import { NO_LIMITS } from '../swarm/limits.ts';
 import { PEER_EXAMPLES } from '../swarm/messageExamples.ts';
 import type { PeerMessage } from '../swarm/messages.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
@@ -106,6 +107,16 @@ describe('[SV2] words', () => {
       for (const data of ['', 'x'.repeat(65_536)]) hostile.say({ type: 'signal', to: peerId(to), epoch: 0, data });
     await commitsGoOn();
     hostile.leave();
+  });
+
+  test('limits that change without end are passed on a few times a second', async () => {
+    const hostile = await hostileDonor();
+    for (let i = 0; i < 500; i++)
+      hostile.say({ type: 'limits', limits: { ...NO_LIMITS, downloadBytesPerSecond: 1e6 + i } });
+    const newest = { peer: hostile.welcome.peer, bytesPerSecond: 1e6 + 499 };
+    await honest.hears('limits', ({ downloads }) => JSON.stringify(downloads) === JSON.stringify([newest]));
+    expect(honest.heard.filter(({ type }) => type === 'limits').length).toBeLessThan(50);
+    await commitsGoOn();
   });
 
   test('pings without end, by someone who reads no answer', async () => {

@@ -11,6 +11,7 @@ import { addOperatorControls } from './operatorControls.ts';
 import { type OperatorDesk, perMinute, problem } from './operatorDesk.ts';
 import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './operatorSource.ts';
 import type { ActiveRun } from './run.ts';
+import { throttled } from './throttled.ts';
 
 const LOGINS_PER_MINUTE = 10;
 /** Steps of a long run, spread evenly: a picture shows no more. */
@@ -91,22 +92,4 @@ function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource): void 
   socket.on('error', end);
   socket.on('message', () => socket.close(1008)); // it only listens
   sender.request();
-}
-
-/** Runs `work` soon after a request, at most once in `intervalMs`. */
-export function throttled(intervalMs: number, work: () => void): { request(): void; cancel(): void } {
-  let timer: NodeJS.Timeout | undefined;
-  let lastMs = Number.NEGATIVE_INFINITY;
-  const request = (): void => {
-    if (timer !== undefined) return;
-    timer = setTimeout(
-      () => {
-        timer = undefined;
-        lastMs = Date.now();
-        work();
-      },
-      Math.max(0, lastMs + intervalMs - Date.now()),
-    );
-  };
-  return { request, cancel: () => clearTimeout(timer) };
 }

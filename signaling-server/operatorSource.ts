@@ -89,7 +89,7 @@ export const withTraffic = (run: ActiveRun, steps: readonly WatchedStep[]): Watc
 function peerFacts(run: ActiveRun, store: Store): PeerFacts[] {
   return run.donors().map(({ peer, limits, profile, member }) => {
     const name = (member && store.member(member)?.name) ?? null;
-    const memory = run.memory.get(peer);
+    const memory = run.memory.of(peer);
     const { predictedBytes = null, peakBytes = null } = memory ?? {};
     return { peer, name, limits, profile, faults: run.history.faults(peer), predictedBytes, peakBytes };
   });

@@ -12,7 +12,6 @@ import {
   type OperatorCommand,
 } from '../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../swarm/coordinator/successor.ts';
-import { predictedBytes } from '../swarm/memory.ts';
 import {
   type HelloMessage,
   type PeerMessage,
@@ -23,14 +22,13 @@ import {
   type Snapshot,
 } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
-import { computeOf } from '../swarm/precision.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import { Arrivals } from './arrivals.ts';
 import type { AutoPlanner, PlannerHost } from './autoPlanner.ts';
 import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import { CoordinatorLoop } from './coordinatorLoop.ts';
-import { type DonorMemory, mostMemory } from './donorMemory.ts';
+import { DonorMemories } from './donorMemory.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { RunCounts } from './metrics.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
@@ -42,6 +40,7 @@ import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './run
 import type { RunOptions } from './runOptions.ts';
 import { keep } from './runRecords.ts';
 import { configOf, startState } from './runStart.ts';
+import { throttled } from './throttled.ts';
 import { Uploads } from './uploads.ts';
 import { Watchers } from './watchers.ts';
 
@@ -49,14 +48,15 @@ export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
 /** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
 const MAX_DONORS = 1_000;
+/** Donors hear of each other's limits at most so often. */
+const DOWNLOADS_INTERVAL_MS = 250;
 
 export class ActiveRun implements DonorHost {
   readonly name: string;
   readonly document: RunDocument;
   readonly model: Model;
   readonly facts: RunFacts;
-  /** GPU bytes of each donor that is here, the most that any of its plans predicted and it reported. */
-  readonly memory = new Map<PeerId, DonorMemory>();
+  readonly memory: DonorMemories;
   readonly counts = new RunCounts();
   readonly network: Network;
   readonly history: RunHistory;
@@ -66,6 +66,8 @@ export class ActiveRun implements DonorHost {
   readonly #donors = new ConnectedDonors();
   readonly #resumes = new Resumes();
   readonly #arrivals = new Arrivals();
+  /** One donor that changes its mind all the time is no flood for all others. */
+  readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.broadcast(this.#donors.downloads()));
   readonly #watchers = new Watchers();
   readonly #metrics: MetricsFile | null;
   readonly #loop: CoordinatorLoop;
@@ -83,6 +85,7 @@ export class ActiveRun implements DonorHost {
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
     this.uploads = new Uploads(store, options.blobs, stateSize(this.model));
+    this.memory = new DonorMemories(this.model, this.document.file);
     this.facts = factsOf(this.document);
     this.trafficOf = trafficOf(store, name, this.model, this.document.file);
     const config = configOf(this.document, this.model, options);
@@ -205,8 +208,8 @@ export class ActiveRun implements DonorHost {
       epoch,
       committedSteps,
     });
-    if (limits.downloadBytesPerSecond !== null) this.broadcast(this.#donors.downloads());
-    else link.send(this.#donors.downloads());
+    link.send(this.#donors.downloads());
+    if (limits.downloadBytesPerSecond !== null) this.#downloads.request();
     return peer;
   }
 
@@ -229,7 +232,7 @@ export class ActiveRun implements DonorHost {
         return null;
       case 'limits':
         connection.limits = message.limits;
-        this.broadcast(this.#donors.downloads());
+        this.#downloads.request();
         return null;
       case 'heartbeat':
         return null;
@@ -248,7 +251,7 @@ export class ActiveRun implements DonorHost {
         if (!message.shards.every((shard) => isStored(this.#options.blobs, shard))) return 'malformed';
         break;
       case 'ready':
-        this.#recordMemory(peer, message.memoryBytes);
+        if (this.history.plan) this.memory.ready(peer, connection.adapter, this.history.plan.plan, message.memoryBytes);
         break;
     }
     if (connection.profile === null) return 'outOfOrder';
@@ -267,7 +270,7 @@ export class ActiveRun implements DonorHost {
     const donor = this.#loop.state.donors.find((one) => one.peer === peer);
     if (address !== undefined && donor?.wish === 'compute' && isNeeded(this.#loop.state, peer))
       this.#arrivals.lost(address, Date.now());
-    this.memory.delete(peer);
+    this.memory.gone(peer);
     this.uploads.gone(peer);
     this.#resumes.gone(peer);
     this.#arrivals.gone(peer);
@@ -311,6 +314,7 @@ export class ActiveRun implements DonorHost {
     clearTimeout(this.#gatherTimer);
     this.#resumes.close();
     this.#arrivals.close();
+    this.#downloads.cancel();
     this.#options.planner?.close();
     this.#metrics?.append(true);
     this.history.flush();
@@ -377,16 +381,6 @@ export class ActiveRun implements DonorHost {
       case 'log':
         log(effect.level, effect.text);
     }
-  }
-
-  #recordMemory(peer: PeerId, memoryBytes: number): void {
-    const current = this.history.plan;
-    if (current === null) return;
-    const { train, precision } = this.document.file;
-    const { halves } = this.#loop.state.donors.find((donor) => donor.peer === peer)?.adapter ?? {};
-    const compute = computeOf(precision.compute, halves === true);
-    const predicted = predictedBytes(this.model, current.plan, peer, train.sequenceLength, precision.wire, compute);
-    this.memory.set(peer, mostMemory(this.memory.get(peer), { predictedBytes: predicted, peakBytes: memoryBytes }));
   }
 }
 

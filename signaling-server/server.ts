@@ -21,7 +21,7 @@ import { boundedLog } from './log.ts';
 import { addMemberApi } from './memberApi.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './metrics.ts';
 import type { NetworkOptions } from './network.ts';
-import { addOperatorApi, throttled } from './operatorApi.ts';
+import { addOperatorApi } from './operatorApi.ts';
 import { addressKey } from './operatorControls.ts';
 import { newSessionKey, operatorSession } from './operatorSession.ts';
 import { withLinks } from './operatorSource.ts';
@@ -32,6 +32,7 @@ import { publicStatus } from './publicStatus.ts';
 import { ActiveRun, type Log } from './run.ts';
 import { parseDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
+import { throttled } from './throttled.ts';
 
 export const DEFAULT_PORT = 8080;
 /** Donors see the run at most so often; it is for people. */

@@ -55,7 +55,7 @@ export function statusOf(run: ActiveRun): RunStatus {
     snapshot: run.snapshot(),
     end: phase === 'finished' || phase === 'failed' || phase === 'stopped' ? phase : null,
     announcedStep: run.announcedStep,
-    memory: [...run.memory].map(([peer, memory]) => ({ peer, ...memory })),
+    memory: run.memory.all(),
   };
 }
 
