@@ -33,7 +33,8 @@ test.each([
   const { plan, peer } = solo.role;
   expect(solo.bytes).toBe(predictedBytes(model, plan, peer, train.sequenceLength, 'f32', engine.compute));
   let worst = 0;
-  for (const [step, wanted] of expected.entries()) {
+  // Without halves it is the golden run of every other test: a few steps show that the scale leaves no trace.
+  for (const [step, wanted] of expected.slice(0, hasHalves ? expected.length : 3).entries()) {
     const { loss, gradientNorm } = await solo.step(step);
     worst = Math.max(worst, Math.abs(loss / wanted.loss - 1));
     expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(LOSSES);
