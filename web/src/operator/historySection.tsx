@@ -27,12 +27,22 @@ interface TableProps {
 function EventTable({ title, events, hasKinds = false }: TableProps) {
   const [kind, choose] = useState<EventKind | 'all'>('all');
   const [shown, show] = useState(PAGE);
-  const fitting = events.filter((event) => kind === 'all' || event.kind === kind).toReversed();
+  // Who reads is not pushed down the page: what happens meanwhile comes when it is asked for.
+  const newest = events.at(-1)?.id ?? 0;
+  const [until, read] = useState(newest);
+  const last = until === 0 ? newest : until;
+  const fresh = events.filter(({ id }) => id > last).length;
+  const fitting = events.filter((event) => event.id <= last && (kind === 'all' || event.kind === kind)).toReversed();
   const id = title.replaceAll(' ', '-');
   return (
     <div class="card">
       <div class="live-head">
         <h2 id={id}>{title}</h2>
+        <span class="buttons">
+          <button type="button" class="small newer" disabled={fresh === 0} onClick={() => read(newest)}>
+            {fresh === 0 ? 'Nothing newer' : `Show ${fresh} newer`}
+          </button>
+        </span>
         {hasKinds && (
           <label class="inline">
             <span>Kind</span>
