@@ -1,6 +1,6 @@
 /**
  * `shoal bench planner`: how long `shoal plan` takes for many peers, the whole command, and how near its plan comes to the
- * best that a long search finds. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
+ * best that a long search finds; with --small, to the best that there is. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
  * times in upload, in regions with links of their own. And the simulator's rate.
  */
 import { execFileSync } from 'node:child_process';
@@ -13,6 +13,7 @@ import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
 import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
 import { COMMAND_FILE } from '../projectRoot.ts';
+import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
 import { wholeNumber } from './options.ts';
 
 /** Peers, regions. */
@@ -24,6 +25,8 @@ const CLUSTERS: readonly (readonly [number, number])[] = [
 const MODELS = { small: { layers: 12, width: 768, samples: 64 }, large: { layers: 24, width: 1200, samples: 256 } };
 const SIMULATED = { peers: 16, microBatches: 31_250 };
 const OUTPUT_BYTES = 1e9;
+/** Of these all plans can be tried, in about half a minute. */
+const MOST_SMALL_PEERS = 8;
 
 interface Planned {
   readonly model: string;
@@ -35,6 +38,13 @@ interface Planned {
   readonly longStepSeconds: number | null;
 }
 
+interface Options {
+  readonly long: number;
+  readonly small?: number;
+  readonly peers: number;
+  readonly json?: boolean;
+}
+
 export function addPlannerBench(bench: Command): void {
   bench
     .command('planner')
@@ -42,8 +52,18 @@ export function addPlannerBench(bench: Command): void {
       'plans for 64, 256 and 1,000 unequal peers: seconds of the command, and its plan beside a long search’s',
     )
     .option('--long <s>', 'seconds of the long search; 0: none', wholeNumber('--long', 0), 120)
+    .option(
+      '--small <n>',
+      'in place of all that: so many small clusters, beside the best plan there is',
+      wholeNumber('--small', 1),
+    )
+    .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
     .option('--json', 'one JSON document on standard output')
-    .action(({ long, json }: { readonly long: number; readonly json?: boolean }) => {
+    .action(({ long, small, peers, json }: Options) => {
+      if (small !== undefined) {
+        const found = smallClusters(small, peers);
+        return console.log(json ? JSON.stringify(found) : smallClustersWords(found));
+      }
       const result = { plans: plans(long), simulate: simulated() };
       if (json) return console.log(JSON.stringify(result));
       for (const { model, peers, regions, seconds, stepSeconds, longStepSeconds } of result.plans) {

@@ -10,7 +10,7 @@ import { readRunFile } from '../runFileOnDisk.ts';
 import { badInput, need } from './failure.ts';
 
 /** Without --seconds the search ends after about so many simulated actions: the same plan on every machine. */
-const QUICK_WORK = 80_000;
+export const QUICK_WORK = 80_000;
 /** More peers than these have so much more. */
 const QUICK_PEERS = 64;
 
