@@ -8,7 +8,7 @@ import { expectCheckpoint } from './checkpoint.ts';
 import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './course.ts';
 import type { Training } from './state.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
-import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Turn } from './turn.ts';
+import { change, changeDonor, donorOf, forgive, log, refuse, send, sendAbandon, type Turn } from './turn.ts';
 
 /** Faults in a row after which the peer they are about has to go. */
 const FAULTS_LIMIT = 3;
@@ -110,14 +110,15 @@ function fail(turn: Turn, sentence: string) {
   change(turn, { phase: { name: 'failed', sentence } });
 }
 
-/** A member of the plan said, or showed, that this epoch cannot go on, but nobody's state is lost. */
-export function faulty(turn: Turn, culprit: PeerId, detail: string) {
+/** A member of the plan said, or showed, that this epoch cannot go on, but nobody's state is lost. `accuser`: another one said it. */
+export function faulty(turn: Turn, culprit: PeerId, detail: string, accuser: PeerId | null = null) {
   const { attempts } = turn.state;
   const faults = attempts.faults + 1;
   change(turn, { attempts: { ...attempts, faults } });
   log(turn, 'warn', `Fault ${faults} in a row, about ${culprit}: ${detail}`);
   if (faults < FAULTS_LIMIT) return tryAgain(turn, detail);
   refuse(turn, culprit, 'faulty', detail);
+  if (accuser !== null) changeDonor(turn, accuser, { hasBlamed: true });
   planOn(turn, `${culprit} failed ${faults} times in a row`);
 }
 

@@ -146,6 +146,19 @@ describe('faults', () => {
     expect(swarm.trace()[0]).toBe('refuse b faulty');
   });
 
+  it('[CO12] who has lost a second link after a donor went for the first one goes itself', () => {
+    const swarm = script({ expectedDonors: 3, layers: 3, steps: 3 });
+    swarm.join('a', 'b', 'c');
+    const refused: string[] = [];
+    for (let epoch = 1; refused.length < 2; epoch++) {
+      swarm.settle('* report');
+      refused.push(...swarm.trace().filter((line) => line.startsWith('refuse')));
+      const about = swarm.peer(refused.length === 0 ? 'b' : 'c');
+      swarm.say('a', { ...fault(epoch, 'linkLost'), about });
+    }
+    expect(refused).toEqual(['refuse b faulty', 'refuse a faulty']);
+  });
+
   it('[CO12] a commit forgives', () => {
     const swarm = training({ steps: 20 });
     for (let time = 0; time < 8; time++) {

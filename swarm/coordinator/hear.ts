@@ -120,7 +120,9 @@ function hearFault(turn: Turn, peer: PeerId, { epoch, reason, about, detail }: S
   const text = `${peer}: ${reason}${about === undefined ? '' : ` about ${about}`}. ${detail}`;
   // The step is committed already: only the uploads are needed, and they have a deadline.
   if (turn.state.phase.name === 'saving') return log(turn, 'warn', text);
-  faulty(turn, reason === 'linkLost' && about !== undefined && course.duties.has(about) ? about : peer, text);
+  const isAnother = reason === 'linkLost' && about !== undefined && course.duties.has(about);
+  if (isAnother && !donorOf(turn, peer)?.hasBlamed) faulty(turn, about, text, peer);
+  else faulty(turn, peer, text);
 }
 
 function hearButton(turn: Turn, { peer, wish }: Donor, button: 'pause' | 'resume' | 'leave') {

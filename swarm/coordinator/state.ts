@@ -169,6 +169,8 @@ export interface Donor {
   readonly wish: 'compute' | 'pausing' | 'leaving' | 'paused';
   /** Its tokens that stand committed. */
   readonly tokens: number;
+  /** A donor was let go on its word: of two lost links it is the common end. */
+  readonly hasBlamed: boolean;
 }
 
 /** What a step of a plan needs of one member. */

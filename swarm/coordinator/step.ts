@@ -66,7 +66,7 @@ function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoine
     turn.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
     return;
   }
-  change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0 }] });
+  change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false }] });
   log(turn, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
   const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
   if (full) send(turn, [peer], { type: 'standby', state: 'spare' });
