@@ -1,4 +1,4 @@
-// node e2e/screenshots.mjs: the README's picture, from a real run: a server, a donor's tab and the operator's page.
+// node e2e/screenshots.mjs: the README's pictures, from a real run: a server, donors' tabs and the operator's page.
 // Needs a built checkout (npm run -s shoal -- doctor) and a browser in SHOAL_CHROMIUM or /usr/bin/chromium.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const OPERATOR_STEPS = 60;
 const folder = mkdtempSync(join(tmpdir(), 'shoal-picture-'));
 const server = spawn(process.execPath, [
   here('../dist/server/cli.js'),
@@ -29,13 +30,13 @@ const browser = await chromium.launch({
   args: ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--disable-gpu-watchdog', '--no-sandbox'],
 });
 try {
-  const open = async (url) => {
-    const page = await (await browser.newContext({ viewport: { width: 700, height: 860 } })).newPage();
+  const open = async (url, viewport = { width: 700, height: 860 }) => {
+    const page = await (await browser.newContext({ viewport })).newPage();
     await page.goto(url);
     return page;
   };
   const donors = [await open(donorUrl), await open(donorUrl)];
-  const operator = await open(operatorUrl);
+  const operator = await open(operatorUrl, { width: 1180, height: 1120 });
   for (const donor of donors) {
     await donor.getByRole('button', { name: 'Donate this GPU', exact: true }).click();
     await donor.waitForFunction(() => document.body.dataset.state === 'computing', undefined, { timeout: 120_000 });
@@ -47,7 +48,16 @@ try {
     timeout: 60_000,
   });
   await donors[0].screenshot({ path: here('screenshots/donor.png') });
+  // Enough of a curve to see one.
+  await operator.waitForFunction(
+    (steps) => Number(document.querySelector('progress')?.value) >= steps,
+    OPERATOR_STEPS,
+    { timeout: 180_000 },
+  );
   await operator.screenshot({ path: here('screenshots/operator.png') });
+  await operator.getByRole('link', { name: 'Swarm', exact: true }).click();
+  await operator.getByText(/more than the|less than the/).waitFor();
+  await operator.screenshot({ path: here('screenshots/swarm.png') });
 } finally {
   await browser.close();
   server.kill('SIGTERM');
