@@ -5,7 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { type PeerId, peerId } from '../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../swarm/limits.ts';
-import type { AdapterProfile, HelloMessage, Profile, RefusalReason, ServerMessage } from '../swarm/messages.ts';
+import type { AdapterProfile, HelloMessage, Profile, ServerMessage } from '../swarm/messages.ts';
+import type { RefusalReason } from '../swarm/refusals.ts';
 import type { DonorLink } from './donorSocket.ts';
 import { memberId } from './memberStore.ts';
 import { donorHash } from './profileStore.ts';

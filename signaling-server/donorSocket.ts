@@ -11,10 +11,9 @@ import {
   MESSAGE_BYTES_LIMIT,
   type PeerMessage,
   PROTOCOL_VERSION,
-  REFUSAL_SENTENCES,
-  type RefusalReason,
   type ServerMessage,
 } from '../swarm/messages.ts';
+import { REFUSAL_SENTENCES, type RefusalReason } from '../swarm/refusals.ts';
 import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */

@@ -4,7 +4,8 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
-import type { RefusalReason, Snapshot } from '../swarm/messages.ts';
+import type { Snapshot } from '../swarm/messages.ts';
+import type { RefusalReason } from '../swarm/refusals.ts';
 import { STEP_TENSORS, type StepTraffic } from '../swarm/stepTraffic.ts';
 import { SERVED_KINDS, type ServedKind } from '../swarm/watch.ts';
 

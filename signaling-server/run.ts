@@ -16,12 +16,12 @@ import {
   type HelloMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
-  type RefusalReason,
   type RunFacts,
   type ServerMessage,
   type Snapshot,
 } from '../swarm/messages.ts';
 import type { Model } from '../swarm/model.ts';
+import type { RefusalReason } from '../swarm/refusals.ts';
 import { modelOf } from '../swarm/runFile.ts';
 import { Arrivals } from './arrivals.ts';
 import type { AutoPlanner, PlannerHost } from './autoPlanner.ts';

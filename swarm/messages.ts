@@ -10,6 +10,7 @@ import type { Order, TokenList } from './data.ts';
 import { limitsSchema } from './limits.ts';
 import { type Plan, planSchema } from './plan.ts';
 import { COMPUTE_PRECISIONS } from './precision.ts';
+import { REFUSAL_REASONS } from './refusals.ts';
 import { trainSchema } from './runFile.ts';
 import { WIRE_ENCODINGS } from './wire.ts';
 
@@ -19,40 +20,6 @@ export const MESSAGE_BYTES_LIMIT = 262_144;
 /** A donor says that it lives every second; the server gives it up after this much silence. */
 export const HEARTBEAT_MS = 1_000;
 export const SILENCE_LIMIT_MS = 20_000;
-
-/** Why a connection or a message was not accepted. Each has one sentence for a person in `REFUSAL_SENTENCES`. */
-export const REFUSAL_REASONS = [
-  'wrongProtocol',
-  'malformed',
-  'tooLarge',
-  'outOfOrder',
-  'tooManyMessages',
-  'serverFull',
-  'notInvited',
-  'noGpu',
-  'runFinished',
-  'tooLate',
-  'faulty',
-  'letGo',
-  'blocked',
-] as const;
-export type RefusalReason = (typeof REFUSAL_REASONS)[number];
-
-export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
-  wrongProtocol: 'This page is of another version than the server: reload it.',
-  malformed: 'The server did not understand a message of this page: reload it.',
-  tooLarge: 'A message of this page was longer than the server accepts.',
-  outOfOrder: 'A message of this page came when the server did not expect it.',
-  tooManyMessages: 'This page sent more messages than the server accepts.',
-  serverFull: 'The server has as many donors as it can hold: try again later.',
-  notInvited: 'This run is by invitation: open the link that you were given, whole.',
-  noGpu: 'This browser offers no GPU that can compute.',
-  runFinished: 'The run is finished: there is nothing left to compute.',
-  tooLate: 'This page did not answer in time: reload it to take part again.',
-  letGo: 'Whoever runs this server has let this donor go. Reload the page to take part again.',
-  blocked: 'Whoever runs this server has closed it to your network address.',
-  faulty: 'This page could not do its part of the work: reload it to take part again.',
-};
 
 const peer = z
   .string()

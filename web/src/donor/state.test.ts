@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { REFUSAL_REASONS, type ServerMessage, type Snapshot } from '../../../swarm/messages.ts';
+import type { ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import { REFUSAL_REASONS } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
 import { due } from './due.ts';

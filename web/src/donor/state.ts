@@ -4,14 +4,8 @@
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type {
-  AdapterProfile,
-  LinkReport,
-  RefusalReason,
-  RunFacts,
-  ServerMessage,
-  Snapshot,
-} from '../../../swarm/messages.ts';
+import type { AdapterProfile, LinkReport, RunFacts, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import type { RefusalReason } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import {

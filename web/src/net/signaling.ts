@@ -10,9 +10,9 @@ import {
   decodeServerMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
-  type RefusalReason,
   type ServerMessage,
 } from '../../../swarm/messages.ts';
+import type { RefusalReason } from '../../../swarm/refusals.ts';
 import { type DonorWebSocket, RetrySocket } from './socket.ts';
 
 /** open: the server has said welcome. */
