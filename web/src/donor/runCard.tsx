@@ -1,6 +1,6 @@
 /**
  * The run that a donor gives to, before and after the click: how far it is, how its loss fell, what its newest saved
- * state writes, and where to get it. Asks the server every few seconds, while somebody looks.
+ * state writes, and where to get it. Asks the server three times a minute, while somebody looks.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/about.ts';
@@ -11,7 +11,7 @@ import { countText, lossText } from '../page/format.ts';
 import { StepProgress } from '../page/parts.tsx';
 import { modelText } from './trialCard.tsx';
 
-const ASK_MS = 10_000;
+const ASK_MS = 20_000;
 
 /** With the invitation, where the link had one. */
 const withInvite = (path: string, invite: string | null): string =>
