@@ -8,7 +8,7 @@ import { countText, lossText, percentText, rateText, trafficText } from '../page
 import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
 
 /** Points of a line: a pixel shows no more. */
-const MOST_POINTS = 600;
+const MOST_POINTS = 400;
 /** The newest so many steps make the percentiles of a place. */
 const PERCENTILE_STEPS = 50;
 

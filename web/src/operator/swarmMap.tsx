@@ -38,9 +38,10 @@ export function SwarmMap({ plan, links, work }: MapProps) {
               Stage {stage + 1} <span class="soft plain">{layersText(layers)}</span>
             </h3>
             <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
-              {members.map(({ peer, samples, recompute }) => (
+              {members.map(({ peer, samples, recompute }, lane) => (
                 <Cell
-                  key={peer}
+                  // By its place: under another plan the cells stay, and have others in them.
+                  key={lane}
                   peer={peer}
                   samples={samples}
                   recomputed={recompute.length}
