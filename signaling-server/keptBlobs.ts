@@ -26,12 +26,9 @@ export async function sweepBlobs(store: Store, blobs: BlobStore, candidates?: It
   for (const hash of candidates ?? (await blobs.list())) if (!needed.has(hash)) await blobs.remove(hash);
 }
 
-/** Makes this state the newest one, and forgets the blobs that only superseded ones had. */
-export async function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): Promise<void> {
+/** Makes this state the newest one, at once; then forgets the blobs that only superseded ones had. */
+export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): Promise<void> {
   const superseded = store.saveCheckpoint(run, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
-  await sweepBlobs(
-    store,
-    blobs,
-    superseded.flatMap((text) => manifestHashes(parseManifest(text))),
-  );
+  const candidates = superseded.flatMap((text) => manifestHashes(parseManifest(text)));
+  return sweepBlobs(store, blobs, candidates);
 }
