@@ -14,12 +14,16 @@ export interface OperatorSessionCalls {
 }
 
 export class OperatedServer {
-  readonly #servers = new TinyServers({ steps: OPERATED_STEPS, checkpointEverySteps: 10 });
+  readonly #servers: TinyServers;
   #server: Server | null = null;
   #data: DataDirectory | null = null;
   #calls: OperatorSessionCalls | null = null;
   /** Of the newest session. */
   cookie = '';
+
+  constructor(steps = OPERATED_STEPS) {
+    this.#servers = new TinyServers({ steps, checkpointEverySteps: 10 });
+  }
 
   get server(): Server {
     invariant(this.#server, 'it serves');

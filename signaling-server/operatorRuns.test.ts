@@ -251,6 +251,9 @@ describe('[OP6] the limits of the alerts', () => {
 
 describe('[OP4] a donor', () => {
   it('is let go at the boundary without a roll-back, or at once, with a sentence for its person', async () => {
+    // More steps than are done before the operator's word comes.
+    await operated.close();
+    operated = new OperatedServer(10_000);
     await operated.serve(2);
     const { post } = await operated.logIn();
     const donors = [new ScriptedDonor(operated.server.url), new ScriptedDonor(operated.server.url)] as const;
