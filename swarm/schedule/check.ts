@@ -6,7 +6,7 @@
 import type { PeerId } from '../base.ts';
 import type { Model } from '../model.ts';
 import type { Plan, Problem } from '../plan.ts';
-import { type Action, formatAction, isTransfer, type Schedule, type Work } from './action.ts';
+import { type Action, formatAction, isTransfer, type MicroAction, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
 import { type WorkGraph, workGraph, workOf } from './graph.ts';
 import { grid, type Mark } from './grid.ts';
@@ -148,25 +148,30 @@ export function slots(schedule: Schedule): ReadonlyMap<PeerId, ReadonlyMap<numbe
 }
 
 function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
-  const backwards = new Map<number, Set<number>>();
-  for (const action of actions)
-    if (action.op === 'B') {
-      const own = backwards.get(action.stage) ?? new Set();
-      backwards.set(action.stage, own.add(action.microBatch));
-    }
-  const flying = new Map<number, number>();
-  const peak = new Map<number, number>();
+  const isOver = withoutBackward(actions);
+  // By stage.
+  const [flying, peak]: [number[], number[]] = [[], []];
   const change = (stage: number, by: number) => {
-    const now = (flying.get(stage) ?? 0) + by;
-    flying.set(stage, now);
-    peak.set(stage, Math.max(peak.get(stage) ?? 0, now));
+    const now = (flying[stage] ?? 0) + by;
+    flying[stage] = now;
+    peak[stage] = Math.max(peak[stage] ?? 0, now);
   };
   for (const action of actions) {
     if (action.op === 'F') {
       change(action.stage, 1);
-      if (!backwards.get(action.stage)?.has(action.microBatch)) change(action.stage, -1);
+      if (isOver(action)) change(action.stage, -1);
     }
     if (action.op === 'B') change(action.stage, -1);
   }
-  return peak;
+  return new Map(peak.flatMap((most, stage) => (most === undefined ? [] : [[stage, most] as const])));
 }
+
+/** Which forwards have no backward. Mostly none: as many of both need no closer look. */
+function withoutBackward(actions: readonly Action[]): (action: MicroAction) => boolean {
+  const count = (wanted: Action['op']): number => actions.reduce((sum, { op }) => sum + (op === wanted ? 1 : 0), 0);
+  if (count('F') === count('B')) return () => false;
+  const backwards = new Set(actions.filter(({ op }) => op === 'B').map(keyOf));
+  return (action) => !backwards.has(keyOf(action));
+}
+
+const keyOf = (action: Action): string => `${action.stage} ${'microBatch' in action ? action.microBatch : ''}`;

@@ -5,32 +5,30 @@
  * work (F by stage and micro-batch, then B by stage from the last) in which needs only point back, so no two lists can
  * wait for each other in a circle.
  */
+import type { PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan.ts';
 import type { Action, Schedule } from './action.ts';
 
 export function gpipe(plan: Plan): Schedule {
-  const last = plan.stages.length - 1;
-  const backwards = plan.stages.map((_, stage) => last - stage);
-  return new Map(
-    peers(plan).map((peer) => [
-      peer,
-      [
-        ...plan.stages.flatMap((_, stage) => carried(plan, peer, stage, 'F')),
-        ...backwards.flatMap((stage) => carried(plan, peer, stage, 'B')),
-      ],
-    ]),
-  );
+  const lists = forwards(plan);
+  for (let stage = plan.stages.length - 1; stage >= 0; stage--) add(lists, plan, stage, 'B');
+  return lists;
 }
 
 /** Forwards alone, for an evaluation: nothing is kept for a backward. */
-export function forwards(plan: Plan): Schedule {
-  return new Map(peers(plan).map((peer) => [peer, plan.stages.flatMap((_, stage) => carried(plan, peer, stage, 'F'))]));
+export function forwards(plan: Plan): Map<PeerId, Action[]> {
+  const lists = new Map(peers(plan).map((peer): [PeerId, Action[]] => [peer, []]));
+  for (const stage of plan.stages.keys()) add(lists, plan, stage, 'F');
+  return lists;
 }
 
-function carried(plan: Plan, peer: string, stage: number, op: 'F' | 'B'): Action[] {
-  const mine = plan.stages[stage]?.members.filter((member) => member.peer === peer) ?? [];
-  return mine
-    .flatMap(({ microBatches }) => microBatches)
-    .toSorted((a, b) => a - b)
-    .map((microBatch) => ({ op, stage, microBatch }));
+/** At the end of its members' lists. */
+function add(lists: ReadonlyMap<PeerId, Action[]>, plan: Plan, stage: number, op: 'F' | 'B'): void {
+  const carried = new Map<PeerId, readonly number[]>();
+  for (const { peer, microBatches } of plan.stages[stage]?.members ?? [])
+    carried.set(peer, [...(carried.get(peer) ?? []), ...microBatches]);
+  for (const [peer, ids] of carried) {
+    const list = lists.get(peer);
+    for (const microBatch of ids.toSorted((a, b) => a - b)) list?.push({ op, stage, microBatch });
+  }
 }

@@ -25,19 +25,28 @@ export interface Queue {
 }
 
 export function microBatchQueue({ actions }: WorkGraph): Queue {
+  // Ascending. Those before `from` are gone; work mostly comes and goes in order, so that little has to move.
   const waiting: number[] = [];
+  let from = 0;
   const microBatch = (work: number): number => {
     const action = actions[work];
     return action && 'microBatch' in action ? action.microBatch : 0;
   };
   return {
     add(work) {
-      // The first one stands at the end. Work mostly comes in order.
-      let index = 0;
-      while (index < waiting.length && microBatch(waiting[index] ?? 0) > microBatch(work)) index++;
-      waiting.splice(index, 0, work);
+      const own = microBatch(work);
+      let index = waiting.length;
+      while (index > from && microBatch(waiting[index - 1] ?? 0) > own) index--;
+      if (index === waiting.length) waiting.push(work);
+      else waiting.splice(index, 0, work);
     },
-    first: () => waiting.at(-1),
-    remove: (work) => void waiting.splice(waiting.lastIndexOf(work), 1),
+    first: () => waiting[from],
+    remove(work) {
+      if (waiting[from] === work) from++;
+      else waiting.splice(waiting.indexOf(work, from), 1);
+      if (from < waiting.length) return;
+      waiting.length = 0;
+      from = 0;
+    },
   };
 }

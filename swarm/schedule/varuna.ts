@@ -5,7 +5,7 @@
  * for its gradient. Forwards keep to 1F1B's bound, but a peer whose next gradient is not here goes past it rather than
  * stand idle. See SPEC.md, SC16.
  */
-import { invariant, type PeerId } from '../base.ts';
+import type { PeerId } from '../base.ts';
 import type { Plan } from '../plan.ts';
 import type { MicroOp, Schedule } from './action.ts';
 import { type Floor, NOTHING, type Policy } from './dispatch.ts';
@@ -46,7 +46,7 @@ export const varuna =
     const peers = graph.peers.map((peer): PeerState => startingState(graph, bounds.get(peer) ?? 0));
     const stateOf = (work: number): PeerState => {
       const state = peers[graph.peerOf[work] ?? -1];
-      invariant(state, `there is no work ${work}`);
+      if (!state) throw new RangeError(`there is no work ${work}`);
       return state;
     };
     const opOf = (work: number) => graph.actions[work]?.op;
