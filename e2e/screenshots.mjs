@@ -55,6 +55,7 @@ try {
     { timeout: 180_000 },
   );
   await operator.screenshot({ path: here('screenshots/operator.png') });
+  await operator.setViewportSize({ width: 1180, height: 1320 });
   await operator.getByRole('link', { name: 'Swarm', exact: true }).click();
   await operator.getByText(/more than the|less than the/).waitFor();
   await operator.screenshot({ path: here('screenshots/swarm.png') });
