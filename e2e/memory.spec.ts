@@ -15,7 +15,7 @@ import { copyOfRun, type Json, startServer } from './product.ts';
 const GROWTH_LIMIT_BYTES = 15e6;
 const SAMPLES = 10;
 /** More steps than are looked at, each short. */
-const TRAIN = { steps: 400, globalBatchSize: 4 };
+const TRAIN = { steps: 400, globalBatchSize: 2, sequenceLength: 16 };
 /** None while it is looked at: Playwright's record of the network (1.65) keeps every upload's bytes in the renderer. */
 const CHECKPOINT = { everySteps: 400 };
 
