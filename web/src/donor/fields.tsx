@@ -1,4 +1,5 @@
 /** The two kinds of field that limits are made of. */
+import { useState } from 'preact/hooks';
 
 export const MEBIBYTE = 2 ** 20;
 export const MEGABYTE = 1e6;
@@ -16,6 +17,8 @@ interface AmountProps {
 
 /** Empty: no limit. */
 export function Amount({ id, name, unit, least, value, onChange }: AmountProps) {
+  // What is being typed stands until it is done: the page is drawn anew four times a second meanwhile.
+  const [draft, write] = useState<string | null>(null);
   return (
     <div class="limit">
       <label for={id}>{name}</label>
@@ -25,12 +28,14 @@ export function Amount({ id, name, unit, least, value, onChange }: AmountProps) 
         min={least / unit}
         step="any"
         placeholder="no limit"
-        value={value === null ? '' : value / unit}
+        value={draft ?? (value === null ? '' : value / unit)}
+        onInput={({ currentTarget }) => write(currentTarget.validity.badInput ? null : currentTarget.value)}
         onChange={({ currentTarget }) => {
           const { value: text, valueAsNumber } = currentTarget;
           // What is no limit changes nothing; the browser's own bubble says what was expected.
-          if (text === '' && !currentTarget.validity.badInput) onChange(null);
-          else if (currentTarget.reportValidity()) onChange(valueAsNumber * unit);
+          if (!currentTarget.reportValidity()) return;
+          onChange(text === '' ? null : valueAsNumber * unit);
+          write(null);
         }}
       />
     </div>

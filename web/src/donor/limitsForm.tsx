@@ -112,7 +112,7 @@ function Speed({ state, onChange }: { state: DonorState; onChange: (speed: numbe
           step={5}
           value={percent}
           aria-valuetext={`${percent} percent`}
-          onChange={({ currentTarget }) => onChange(currentTarget.valueAsNumber / 100)}
+          onInput={({ currentTarget }) => onChange(currentTarget.valueAsNumber / 100)}
         />
         <output for="speed">{percent} %</output>
       </div>
