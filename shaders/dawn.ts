@@ -59,6 +59,17 @@ async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
   }
 }
 
+/** Dawn for Node waits for a pipeline by asking again and again, which takes as much of the CPU as the compiler does. */
+function compileAtOnce(device: GPUDevice): void {
+  device.createComputePipelineAsync = async (descriptor) => {
+    device.pushErrorScope('validation');
+    const pipeline = device.createComputePipeline(descriptor);
+    const error = await device.popErrorScope();
+    if (error) throw new Error(error.message);
+    return pipeline;
+  };
+}
+
 /** A new device of the process's adapter, with subgroups, timestamps and f16 where there are any. */
 export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Result<DawnDevice>> {
   instance ??= loadDawn(driver);
@@ -75,6 +86,7 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
     requiredFeatures: OPTIONAL_FEATURES.filter((name) => adapter.features.has(name)),
     requiredLimits: limits.value,
   });
+  if (driver === 'software') compileAtOnce(device);
   const { info } = adapter;
   return success({
     device,
