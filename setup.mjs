@@ -203,10 +203,10 @@ const LANES = {
   e2e: 'vitest',
 };
 
-/** In order; the lanes of a round run side by side: a swarm of browsers leaves a fifth of two cores idle. */
-const ROUNDS = [['types'], ['lint'], ['unit'], ['e2e', 'gpu']];
+/** Two rows side by side, each in order: who walks through pages leaves half of two cores idle, and a swarm a fifth. */
+const ROWS = [['e2e'], ['types', 'lint', 'unit', 'gpu']];
 
-/** The first lane of a round prints as it goes, another one when it is done. */
+/** A lane of the first row prints as it goes, another one when it is done. */
 function runProgram(programArguments, lane, prints) {
   return new Promise((resolve) => {
     const title = `\n== ${lane}\n`;
@@ -255,11 +255,14 @@ async function test(chosen) {
   }
   const total = { passed: 0, failed: 0, skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'shoal-test-'));
-  for (const round of ROUNDS) {
-    const lanes = round.filter((lane) => chosen.length === 0 || chosen.includes(lane));
-    const counts = await Promise.all(lanes.map((lane, index) => runLane(lane, index === 0, folder)));
-    for (const counted of counts) for (const key of Object.keys(total)) total[key] += counted[key];
-  }
+  const runRow = async (row, prints) => {
+    for (const lane of row.filter((name) => chosen.length === 0 || chosen.includes(name))) {
+      const counted = await runLane(lane, prints, folder);
+      for (const key of Object.keys(total)) total[key] += counted[key];
+    }
+  };
+  const [first, ...others] = ROWS.filter((row) => row.some((lane) => chosen.length === 0 || chosen.includes(lane)));
+  await Promise.all([runRow(first, true), ...others.map((row) => runRow(row, false))]);
   rmSync(folder, { recursive: true, force: true });
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
