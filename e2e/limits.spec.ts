@@ -10,7 +10,7 @@ const NARROW = { model_type: 'gpt2', n_layer: 2, n_head: 4, n_embd: 64, n_positi
 const MEDIUM = { model_type: 'gpt2', n_layer: 4, n_head: 8, n_embd: 256, n_positions: 128, vocab_size: 512 };
 const longTrain = ({ train }: Json): Json => ({
   ...(train as Json),
-  ...{ steps: 8, globalBatchSize: 64, sequenceLength: 128 },
+  ...{ steps: 8, globalBatchSize: 128, sequenceLength: 128 },
 });
 /** Until the time alone of every kind of work is known. */
 const WARM_UP_STEPS = 3;

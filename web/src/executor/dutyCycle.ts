@@ -16,8 +16,8 @@ const RISE = 1.003;
 /** A span so much longer than alone: something else ran, perhaps other donors that have the same rhythm. */
 const CROWDED = 1.1;
 /** So many of the spans after such a one are put elsewhere. */
-const ELSEWHERE = 0.4;
-/** Late timers, late commits and spans put elsewhere are caught up on, no more: the share holds over any few seconds. */
+const ELSEWHERE = 0.25;
+/** Late timers and late commits are caught up on by so much: the share holds over any few seconds. */
 export const SLACK_SECONDS = 0.3;
 
 /** What is done in one span: spans of equal work are compared. */
@@ -59,8 +59,10 @@ export class DutyCycle implements Pace {
 
   async run(work: Work, submit: () => void, settled: () => Promise<void>): Promise<void> {
     await this.#schedule.turn();
+    const due = this.#clock.now();
     const known = this.#kind(work);
-    if (this.speed < 1) await this.#clock.wait(this.#delay(known));
+    const delay = this.speed < 1 ? this.#delay(known) : 0;
+    if (delay > 0) await this.#clock.wait(delay);
     const begun = this.#clock.now();
     this.#busy.begin();
     submit();
@@ -71,14 +73,14 @@ export class DutyCycle implements Pace {
     }
     await done;
     learn(known, this.#clock.now() - begun);
-    this.#schedule.take(known.alone / this.speed, begun);
+    this.#schedule.take(known.alone / this.speed, due);
   }
 
-  /** How far into its place a span begins, in seconds: its work must still end in it, and the next one be caught up. */
+  /** How far into its place a span begins, in seconds: alone, its work still ends in it. */
   #delay({ spans, alone }: Known): number {
     const isCrowded = (spans.at(-1) ?? 0) > CROWDED * alone;
     if (!isCrowded || this.#random() > ELSEWHERE) return 0;
-    return this.#random() * Math.min(alone / this.speed - alone, SLACK_SECONDS);
+    return this.#random() * (alone / this.speed - alone);
   }
 
   #kind(work: Work): Known {
