@@ -3,6 +3,7 @@
  * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
  */
 import { overlap, type PeerId, type Range } from './base.ts';
+import { STATE_KINDS } from './handover.ts';
 import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from './layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from './model.ts';
 import { type Holder, holders, type Plan } from './plan.ts';
@@ -18,8 +19,6 @@ export interface BufferSpec {
   readonly use: 'storage' | 'readback';
 }
 
-/** Of each element of a shard: its value and Adam's two moments. */
-const STATE_WORDS = 3;
 /** Partial sums of a norm, added up on the CPU in float64. */
 export const PARTIALS = 256;
 /** Learning rate, clip scale and what else AdamW reads, as floats. */
@@ -233,7 +232,7 @@ export function shardBuffers(
     ...specs,
     storage('scalars', SCALARS),
     readback('partialsReadback', PARTIALS * work.length),
-    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_WORDS),
+    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length),
   ];
 }
 

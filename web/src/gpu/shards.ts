@@ -12,7 +12,7 @@ import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../..
 import { sumSquares } from '../../../shaders/sumSquares.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { StateKind } from '../../../swarm/handover.ts';
+import { STATE_KINDS, type StateKind } from '../../../swarm/handover.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/layout.ts';
 import { PARTIALS, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model.ts';
@@ -249,17 +249,13 @@ export class GpuShards implements Shards {
     const shard = this.#shard(name, range);
     invariant(this.#state, 'no shards here');
     const length = range[1] - range[0];
-    const sources: [GPUBuffer, Arena][] = [
-      [shard.values.buffer, shard.values.arena],
-      [this.#buffers.get(`m/${shard.key}`), shard.arena],
-      [this.#buffers.get(`v/${shard.key}`), shard.arena],
-    ];
-    const state = new Float32Array(sources.length * length);
+    const places = STATE_KINDS.map((kind) => this.#place(shard, kind));
+    const state = new Float32Array(places.length * length);
     for (const piece of pieces(range)) {
       const size = piece[1] - piece[0];
-      const reading = await this.#state.read(sources.flatMap(([buffer, layout]) => runsOf(buffer, layout, piece)));
+      const reading = await this.#state.read(places.flatMap((place) => runsOf(place.buffer, place.arena, piece)));
       await reading.take((values) => {
-        for (let kind = 0; kind < sources.length; kind++)
+        for (let kind = 0; kind < places.length; kind++)
           state.set(values.subarray(kind * size, (kind + 1) * size), kind * length + piece[0] - range[0]);
       });
     }
@@ -267,10 +263,10 @@ export class GpuShards implements Shards {
   }
 
   writeState(name: BlockName, range: Range, kind: StateKind, values: Float32Array): void {
-    for (const { work, key, arena: own, values: master } of this.#shards) {
-      const part = work.block === name ? overlap(work.range, range) : null;
+    for (const shard of this.#shards) {
+      const part = shard.work.block === name ? overlap(shard.work.range, range) : null;
       if (!part) continue;
-      const target = kind === 'value' ? master : { buffer: this.#buffers.get(`${kind}/${key}`), arena: own };
+      const target = this.#place(shard, kind);
       const from = part[0] - range[0];
       const inside = values.subarray(from, from + part[1] - part[0]);
       writeRange(this.#gpu.device, target.arena, target.buffer, part, inside);
@@ -309,6 +305,11 @@ export class GpuShards implements Shards {
     if (this.#begun.has(key)) return false;
     this.#begun.add(key);
     return true;
+  }
+
+  /** Where the shard's float32 values or moments lie. */
+  #place({ key, arena: own, values }: Shard, kind: StateKind): Shard['values'] {
+    return kind === 'value' ? values : { buffer: this.#buffers.get(`${kind}/${key}`), arena: own };
   }
 
   #shard(name: BlockName, range: Range): Shard {
