@@ -20,7 +20,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { findBrowser, noBrowser } from './signaling-server/findBrowser.mjs';
+import { findBrowser, noBrowser } from './signaling-server/headless/findBrowser.mjs';
 
 const ROOT = dirname(fileURLToPath(import.meta.url));
 const MODULES = join(ROOT, 'node_modules');

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { isSameOrigin, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from './access.ts';
-import { OTHER_KEY, TEST_CERTIFICATE, TEST_KEY } from './testCertificate.ts';
+import { OTHER_KEY, TEST_CERTIFICATE, TEST_KEY } from './testing/testCertificate.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'shoal-tls-'));
 afterAll(() => rmSync(folder, { recursive: true }));

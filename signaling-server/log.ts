@@ -1,6 +1,6 @@
 /** Words for the person at the terminal, on standard error: standard output is a command's result alone. */
 import { pino } from 'pino';
-import type { Log } from './run.ts';
+import type { Log } from './run/run.ts';
 
 const LEVELS = ['debug', 'info', 'warn'] as const;
 

@@ -75,18 +75,18 @@ const TABLE: readonly Row[] = [
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'simple-peer': ['web/src/net/link.ts'],
-  '@huggingface/tokenizers': ['signaling-server/tokenizer.ts', 'signaling-server/tokenizer.test.ts'],
-  '@petamoriken/float16': ['signaling-server/elements.ts', 'signaling-server/elements.test.ts'],
+  '@huggingface/tokenizers': ['signaling-server/texts/tokenizer.ts', 'signaling-server/texts/tokenizer.test.ts'],
+  '@petamoriken/float16': ['signaling-server/weights/elements.ts', 'signaling-server/weights/elements.test.ts'],
   comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
   'prom-client': ['signaling-server/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
   ws: [
-    'signaling-server/donorSocket.ts',
-    'signaling-server/operatorApi.ts',
-    'signaling-server/scriptedDonor.ts',
-    'signaling-server/network.test.ts',
-    'signaling-server/floods.test.ts',
+    'signaling-server/donors/donorSocket.ts',
+    'signaling-server/operator/api.ts',
+    'signaling-server/testing/scriptedDonor.ts',
+    'signaling-server/donors/network.test.ts',
+    'signaling-server/donors/floods.test.ts',
     'signaling-server/commands/benchServer.ts',
     'signaling-server/commands/benchDashboard.ts',
   ],

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { type Assignment, assign, type PeerSizing } from '../../swarm/planner/assign.ts';
 import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizingProblem.ts';
-import { readJsonFile } from '../jsonFile.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
 import { badInput, need } from './failure.ts';
 
 /** What is found is called the least possible up to this part of it. */

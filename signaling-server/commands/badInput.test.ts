@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { goldenFolder } from '../goldenCase.ts';
+import { goldenFolder } from '../testing/goldenCase.ts';
 import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 

@@ -7,7 +7,7 @@ import type { Model } from '../../swarm/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
-import { openWeights, type Weights } from '../weights.ts';
+import { openWeights, type Weights } from '../weights/weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { addDashboardBench } from './benchDashboard.ts';
 import { adapterOption, type BenchAdapter, computeOption, driverOf, openDawn } from './benchDawn.ts';

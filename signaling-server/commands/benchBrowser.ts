@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright';
-import { launchBrowser } from '../headless.ts';
-import { PAGES_FOLDER } from '../projectRoot.ts';
+import { launchBrowser } from '../headless/headless.ts';
+import { PAGES_FOLDER } from '../headless/projectRoot.ts';
 import { failed, need } from './failure.ts';
 
 /** No socket is behind it, and localhost is where a browser gives WebGPU. */

@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
 import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
-import { COMMAND_FILE } from '../projectRoot.ts';
+import { COMMAND_FILE } from '../headless/projectRoot.ts';
 import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
 import { wholeNumber } from './options.ts';
 

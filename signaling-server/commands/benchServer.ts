@@ -6,8 +6,8 @@
 import { performance } from 'node:perf_hooks';
 import { WebSocket } from 'ws';
 import { PROTOCOL_VERSION } from '../../swarm/messages.ts';
-import { SCRIPTED_ADAPTER } from '../scriptedDonor.ts';
-import { TinyServers } from '../tinyServers.ts';
+import { SCRIPTED_ADAPTER } from '../testing/scriptedDonor.ts';
+import { TinyServers } from '../testing/tinyServers.ts';
 
 const DONORS = 1_000;
 /** Donors who knock at the same time. */

@@ -15,8 +15,8 @@ import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { type StepTraffic, stepTraffic } from '../../swarm/stepTraffic.ts';
 import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/timeline.ts';
 import type { StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/watch.ts';
-import { wireSpans } from '../operatorHistory.ts';
-import { watchedPlan } from '../operatorSource.ts';
+import { wireSpans } from '../operator/history.ts';
+import { watchedPlan } from '../operator/source.ts';
 
 const STAGES = 32;
 const MICRO_BATCHES = 64;

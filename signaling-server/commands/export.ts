@@ -1,9 +1,9 @@
 /** `shoal export`: the newest checkpoint of a run as a Hugging Face folder. */
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { openDataDirectory } from '../dataDirectory.ts';
-import { exportTarget } from '../exportFolder.ts';
-import { exportRun } from '../exportRun.ts';
+import { openDataDirectory } from '../store/dataDirectory.ts';
+import { exportTarget } from '../weights/exportFolder.ts';
+import { exportRun } from '../weights/exportRun.ts';
 import { badInput, failed, need } from './failure.ts';
 
 interface ExportOptions {

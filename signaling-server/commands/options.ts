@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
-import { LATER_SCHEDULES } from '../planFile.ts';
+import { LATER_SCHEDULES } from '../planning/planFile.ts';
 import { badInput, COMES_LATER, need } from './failure.ts';
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */

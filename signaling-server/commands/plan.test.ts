@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/families.ts';
-import { readPlanFile } from '../planFile.ts';
+import { readPlanFile } from '../planning/planFile.ts';
 import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 

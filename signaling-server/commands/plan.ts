@@ -5,8 +5,8 @@ import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clus
 import type { Progress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { batchOf, modelOf } from '../../swarm/runFile.ts';
-import { readJsonFile } from '../jsonFile.ts';
-import { readRunFile } from '../runFileOnDisk.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
+import { readRunFile } from '../files/runFileOnDisk.ts';
 import { badInput, need } from './failure.ts';
 
 /** Without --seconds the search ends after about so many simulated actions: the same plan on every machine. */

@@ -4,8 +4,8 @@ import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, peers } from '../../swarm/plan.ts';
 import { donorCapacity, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { modelOf, type RunFile } from '../../swarm/runFile.ts';
-import { readPlanFile } from '../planFile.ts';
-import type { PlanWishes } from '../planning.ts';
+import { readPlanFile } from '../planning/planFile.ts';
+import type { PlanWishes } from '../planning/planning.ts';
 import { badInput, need } from './failure.ts';
 import type { ScheduleWish } from './options.ts';
 

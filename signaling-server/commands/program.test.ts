@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
-import { openDataDirectory } from '../dataDirectory.ts';
-import { tinyRunFile } from '../tinyServers.ts';
+import { openDataDirectory } from '../store/dataDirectory.ts';
+import { tinyRunFile } from '../testing/tinyServers.ts';
 import { Captured } from './captured.ts';
 import { exitCodeOf, runCommand } from './program.ts';
 
@@ -232,7 +232,7 @@ describe('bad input', () => {
     const path = writeRun();
     const data = await openDataDirectory(join(folder, 'data'));
     if (!data.ok) throw new Error(data.reason);
-    const { addRun } = await import('../dataDirectory.ts');
+    const { addRun } = await import('../store/dataDirectory.ts');
     await addRun(data.value, path);
     data.value.close();
     writeRun({ ...RUN, train: { ...RUN.train, steps: 4 } });

@@ -1,6 +1,6 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
-import { projectVersion } from '../projectRoot.ts';
+import { projectVersion } from '../headless/projectRoot.ts';
 import { CommandFailure } from './failure.ts';
 
 type AddCommand = (shoal: Command) => void;
@@ -17,9 +17,9 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   assign: async () => (await import('./assign.ts')).addAssignCommand,
   simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
   plan: async () => (await import('./plan.ts')).addPlanCommand,
-  'plan-thread': async () => (await import('../planThread.ts')).addPlanThreadCommand,
-  'sample-process': async () => (await import('../operatorSamples.ts')).addSampleProcessCommand,
-  'server-process': async () => (await import('../serverProcess.ts')).addServerProcessCommand,
+  'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
+  'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
+  'server-process': async () => (await import('../headless/serverProcess.ts')).addServerProcessCommand,
 };
 
 /** With the named command alone; with all of them where there is none of that name. */

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelFromConfig } from '../../swarm/families.ts';
 import type { Model } from '../../swarm/model.ts';
-import { readJsonFile } from '../jsonFile.ts';
-import { BYTES, sampleText } from '../sampleText.ts';
-import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE } from '../tokenizer.ts';
-import { openWeights } from '../weights.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
+import { BYTES, sampleText } from '../texts/sampleText.ts';
+import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
+import { openWeights } from '../weights/weights.ts';
 import { badInput, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
 

@@ -5,9 +5,9 @@ import type { Command } from 'commander';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
-import { readJsonFile } from '../jsonFile.ts';
-import { makeFolder } from '../makeFolder.ts';
-import { filePlaceFault } from '../outputPlace.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
+import { filePlaceFault } from '../files/outputPlace.ts';
+import { makeFolder } from '../store/makeFolder.ts';
 import { badInput, need } from './failure.ts';
 
 interface SimulateOptions {

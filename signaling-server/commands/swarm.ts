@@ -5,22 +5,27 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { Result } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/runFile.ts';
-import { type ChaosEntry, parseChaosScript } from '../chaosScript.ts';
-import { addRun, type DataDirectory, openDataDirectory } from '../dataDirectory.ts';
-import { exportTarget } from '../exportFolder.ts';
-import { exportRun } from '../exportRun.ts';
-import { type Interrupt, onInterrupt } from '../interrupt.ts';
+import { filePlaceFault } from '../files/outputPlace.ts';
+import { type ChaosEntry, parseChaosScript } from '../headless/chaosScript.ts';
+import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
+import { fileProgress } from '../headless/progress.ts';
+import { PAGES_FOLDER } from '../headless/projectRoot.ts';
+import { openServerProcess } from '../headless/serverProcess.ts';
+import { type Trained, type Training, trainHeadless } from '../headless/trainHeadless.ts';
+import {
+  openTrainingServer,
+  type RunStatus,
+  type TrainingOptions,
+  type TrainingServer,
+} from '../headless/trainingServer.ts';
 import { terminalLog } from '../log.ts';
-import { makeFolder } from '../makeFolder.ts';
-import { filePlaceFault } from '../outputPlace.ts';
-import type { PlanWishes } from '../planning.ts';
-import { fileProgress } from '../progress.ts';
-import { PAGES_FOLDER } from '../projectRoot.ts';
-import { rollBacksSince } from '../rollBacks.ts';
-import { parseDocument } from '../runDocument.ts';
-import { openServerProcess } from '../serverProcess.ts';
-import { type Trained, type Training, trainHeadless } from '../trainHeadless.ts';
-import { openTrainingServer, type RunStatus, type TrainingOptions, type TrainingServer } from '../trainingServer.ts';
+import type { PlanWishes } from '../planning/planning.ts';
+import { rollBacksSince } from '../run/rollBacks.ts';
+import { parseDocument } from '../run/runDocument.ts';
+import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { makeFolder } from '../store/makeFolder.ts';
+import { exportTarget } from '../weights/exportFolder.ts';
+import { exportRun } from '../weights/exportRun.ts';
 import { badInput, failed, need } from './failure.ts';
 import { browser, donorSpec, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';

@@ -1,0 +1,92 @@
+/**
+ * Who is connected to a run: the names and tokens that the server gave them, their limits, what they measured of
+ * themselves, and the way to each. It knows nothing of plans: who computes what is the coordinator's.
+ */
+import { randomBytes } from 'node:crypto';
+import { type PeerId, peerId } from '../../swarm/base.ts';
+import { type Limits, NO_LIMITS } from '../../swarm/limits.ts';
+import type { AdapterProfile, HelloMessage, Profile, ServerMessage } from '../../swarm/messages.ts';
+import type { RefusalReason } from '../../swarm/refusals.ts';
+import { memberId } from '../store/memberStore.ts';
+import { donorHash } from '../store/profileStore.ts';
+import type { DonorLink } from './donorSocket.ts';
+
+export interface Connection {
+  readonly peer: PeerId;
+  readonly link: DonorLink;
+  /** Bearer of its HTTP calls. */
+  readonly token: string;
+  readonly adapter: AdapterProfile;
+  /** By which its last measurements are kept; null: it is remembered by nothing. */
+  readonly donor: string | null;
+  /** By which its name is kept, where it chose one. */
+  readonly member: string | null;
+  limits: Limits;
+  /** Null until its GPU is checked and measured: nobody plans with it before. */
+  profile: Profile | null;
+}
+
+export class ConnectedDonors {
+  readonly #connections = new Map<PeerId, Connection>();
+
+  get count(): number {
+    return this.#connections.size;
+  }
+
+  /** A new name and a new token, on each connection. */
+  enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink): Connection {
+    const peer = peerId(randomBytes(9).toString('base64url'));
+    const token = randomBytes(24).toString('base64url');
+    const donor = key === undefined ? null : donorHash(key, adapter);
+    const member = key === undefined ? null : memberId(key);
+    const connection = { peer, link, token, adapter, donor, member, limits, profile: null };
+    this.#connections.set(peer, connection);
+    return connection;
+  }
+
+  /** Whether it was still there. */
+  leave(peer: PeerId): boolean {
+    return this.#connections.delete(peer);
+  }
+
+  of(peer: PeerId): Connection | undefined {
+    return this.#connections.get(peer);
+  }
+
+  ofToken(token: string): PeerId | null {
+    for (const [peer, connection] of this.#connections) if (connection.token === token) return peer;
+    return null;
+  }
+
+  /** Those whose GPU is checked, in the order in which they connected. */
+  measured(): Connection[] {
+    return [...this.#connections.values()].filter(({ profile }) => profile !== null);
+  }
+
+  /** One that is gone hears nothing. */
+  send(to: PeerId, message: ServerMessage): void {
+    this.#connections.get(to)?.link.send(message);
+  }
+
+  broadcast(message: ServerMessage): void {
+    for (const { link } of this.#connections.values()) link.send(message);
+  }
+
+  refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
+    this.#connections.get(peer)?.link.refuse(reason, detail);
+    this.#connections.delete(peer);
+  }
+
+  /** What everyone has to know of the others' limits: senders share what a receiver takes. */
+  downloads(): ServerMessage {
+    const downloads = [...this.#connections].flatMap(([peer, { limits }]) => {
+      const bytesPerSecond = limits.downloadBytesPerSecond;
+      return bytesPerSecond === null ? [] : { peer, bytesPerSecond };
+    });
+    return { type: 'limits', downloads };
+  }
+
+  close(): void {
+    for (const { link } of this.#connections.values()) link.close();
+  }
+}

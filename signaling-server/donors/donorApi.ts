@@ -1,0 +1,118 @@
+/**
+ * What a donor fetches and sends over HTTP: token shards, state of a checkpoint, and the shards of the next one. Every
+ * call carries the token that `welcome` gave; sizes are bounded by the model before anything is read, and nothing large is
+ * ever whole in memory: it goes between socket and disk piece by piece.
+ */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { STATE_KINDS, shardBytes, stateBytes } from '../run/checkpointState.ts';
+import type { ActiveRun } from '../run/run.ts';
+import type { BlobStore } from '../store/blobs.ts';
+
+/** Calls a minute of one donor: tokens and state come in bursts, and donors of one address must not share a limit. */
+const CALLS_PER_MINUTE = 6_000;
+const YEAR_SECONDS = 31_536_000;
+const FLOAT_BYTES = 4;
+const TOO_LARGE = 'the model has no shard of so many bytes';
+
+const count = z.coerce.number().int().min(0).max(0xffffffff);
+const tokensParameters = z.object({ hash: z.string().regex(/^[0-9a-f]{64}$/) });
+const stateParameters = z.object({ checkpoint: count, block: z.string().max(40) });
+const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: count, to: count });
+
+const bearer = (request: FastifyRequest): string => (request.headers.authorization ?? '').replace(/^Bearer /, '');
+
+const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
+  reply.code(status).send({ error: sentence });
+
+export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
+  const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
+  const largestShard = Math.max(...run.model.blocks.map(({ elements }) => shardBytes([0, elements], true)));
+  const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator: bearer };
+
+  app.register(async (api) => {
+    api.addContentTypeParser('application/octet-stream', (_request, body, done) => done(null, body));
+    api.addHook('onRequest', async (request, reply) => {
+      if (run.donorOfToken(bearer(request)) === null)
+        return problem(reply, 401, 'this call needs the token of a donor');
+    });
+
+    api.get('/api/tokens/:hash', { config: { rateLimit } }, async (request, reply) => {
+      const parameters = tokensParameters.safeParse(request.params);
+      if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, 'no such tokens here');
+      const tokens = await blobs.read(parameters.data.hash);
+      run.counts.served('tokens', tokens.length);
+      return reply
+        .header('cache-control', `private, max-age=${YEAR_SECONDS}, immutable`)
+        .type('application/octet-stream')
+        .send(tokens);
+    });
+
+    api.get('/api/state/:checkpoint/:block', { config: { rateLimit } }, async (request, reply) => {
+      const parameters = stateParameters.safeParse(request.params);
+      const query = stateQuery.safeParse(request.query);
+      if (!parameters.success || !query.success) return problem(reply, 400, 'expected kind, from and to');
+      const found = run.model.blocks.find(({ name }) => name === parameters.data.block);
+      const { kind, from, to } = query.data;
+      if (!found || from >= to || to > found.elements) return problem(reply, 404, 'the model has no such range');
+      const manifest = run.checkpoint(parameters.data.checkpoint);
+      if (manifest === null) return problem(reply, 404, `checkpoint ${parameters.data.checkpoint} is not kept`);
+      const bytes = stateBytes(blobs, manifest, found.name, kind, [from, to]);
+      if (!bytes.ok) return problem(reply, 500, bytes.reason);
+      run.counts.served('state', (to - from) * FLOAT_BYTES);
+      return reply
+        .header('content-length', (to - from) * FLOAT_BYTES)
+        .type('application/octet-stream')
+        .send(Readable.from(bytes.value, { objectMode: false }));
+    });
+
+    api.put('/api/state', { config: { rateLimit } }, async (request, reply) => {
+      if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
+      if (Number(request.headers['content-length'] ?? 0) > largestShard) return problem(reply, 413, TOO_LARGE);
+      const peer = run.donorOfToken(bearer(request));
+      let taken = 0;
+      const mayTake = (bytes: number): boolean => {
+        const may = peer !== null && run.uploads.take(peer, bytes);
+        if (!may) return false;
+        taken += bytes;
+        run.counts.served('checkpoint', bytes);
+        return true;
+      };
+      try {
+        const hash = await blobs.putStream(bounded(request.body, largestShard, mayTake));
+        run.uploads.kept(hash);
+        return { hash };
+      } catch (error) {
+        if (peer !== null) run.uploads.take(peer, -taken); // nothing of it is kept
+        if (error instanceof UploadSizeError) return problem(reply, error.status, error.message);
+        // A full disk, say. The donor tries again; what to do about it is the operator's.
+        run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
+        return problem(reply, 507, 'the server cannot keep it now');
+      }
+    });
+  });
+}
+
+class UploadSizeError extends Error {
+  readonly status: number;
+  constructor(status: number, sentence: string) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+async function* bounded(
+  body: AsyncIterable<Uint8Array>,
+  limit: number,
+  mayTake: (bytes: number) => boolean,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > limit) throw new UploadSizeError(413, TOO_LARGE);
+    if (!mayTake(chunk.length)) throw new UploadSizeError(403, 'no upload of so much was asked for');
+    yield chunk;
+  }
+  if (bytes === 0) throw new UploadSizeError(400, 'expected the bytes of a shard');
+}

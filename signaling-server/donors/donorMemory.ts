@@ -1,0 +1,48 @@
+/** GPU bytes of the donors that are here: the most that any of their plans predicted, and the most that they reported. */
+import type { PeerId } from '../../swarm/base.ts';
+import { predictedBytes } from '../../swarm/memory.ts';
+import type { AdapterProfile } from '../../swarm/messages.ts';
+import type { Model } from '../../swarm/model.ts';
+import type { Plan } from '../../swarm/plan.ts';
+import { computeOf } from '../../swarm/precision.ts';
+import type { RunFile } from '../../swarm/runFile.ts';
+
+export interface DonorMemory {
+  readonly predictedBytes: number;
+  readonly peakBytes: number;
+}
+
+export class DonorMemories {
+  readonly #model: Model;
+  readonly #file: RunFile;
+  readonly #donors = new Map<PeerId, DonorMemory>();
+
+  constructor(model: Model, file: RunFile) {
+    this.#model = model;
+    this.#file = file;
+  }
+
+  /** A donor has what it needs for a plan, `reportedBytes` in all. */
+  ready(peer: PeerId, { halves }: AdapterProfile, plan: Plan, reportedBytes: number): void {
+    const { train, precision } = this.#file;
+    const compute = computeOf(precision.compute, halves === true);
+    const predicted = predictedBytes(this.#model, plan, peer, train.sequenceLength, precision.wire, compute);
+    const before = this.#donors.get(peer);
+    this.#donors.set(peer, {
+      predictedBytes: Math.max(before?.predictedBytes ?? 0, predicted),
+      peakBytes: Math.max(before?.peakBytes ?? 0, reportedBytes),
+    });
+  }
+
+  of(peer: PeerId): DonorMemory | undefined {
+    return this.#donors.get(peer);
+  }
+
+  all(): (DonorMemory & { readonly peer: PeerId })[] {
+    return [...this.#donors].map(([peer, memory]) => ({ peer, ...memory }));
+  }
+
+  gone(peer: PeerId): void {
+    this.#donors.delete(peer);
+  }
+}

@@ -1,0 +1,47 @@
+/** The file of `--ice-servers`: an RTCConfiguration's `iceServers`, checked as a browser would, before any browser is. */
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+
+const URL_FORM = /^(stuns?:[^\s?/@]+|turns?:[^\s?/@]+(\?transport=(udp|tcp))?)$/;
+const url = z
+  .string()
+  .regex(URL_FORM, 'expected stun:HOST, stuns:HOST, turn:HOST or turns:HOST, with :PORT and ?transport= at will');
+
+const iceServer = z
+  .strictObject({
+    urls: z.union([url, z.array(url).min(1)]),
+    username: z.string().optional(),
+    credential: z.string().optional(),
+    credentialType: z.literal('password').optional(),
+  })
+  .refine(
+    ({ urls, username, credential }) =>
+      ![urls].flat().some((text) => text.startsWith('turn')) || (username !== undefined && credential !== undefined),
+    'a TURN server needs username and credential',
+  );
+const iceServers = z.array(iceServer).max(16);
+/** The list itself, or the configuration around it. */
+const file = z.union([iceServers, z.object({ iceServers })]);
+
+export type IceServer = z.infer<typeof iceServer>;
+
+export function readIceServers(path: string): Result<IceServer[]> {
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    return refusal(
+      `${path}: ${error instanceof Error ? error.message : error}: a JSON list of ICE servers was expected`,
+    );
+  }
+  const isList = Array.isArray(json);
+  const parsed = (isList ? iceServers : file).safeParse(json);
+  if (parsed.success) return success(Array.isArray(parsed.data) ? parsed.data : parsed.data.iceServers);
+  return refusal(`${path}: ${problemOf(isList ? iceServers : z.object({ iceServers }), json)}`);
+}
+
+function problemOf(schema: z.ZodType, json: unknown): string {
+  const [issue] = schema.safeParse(json).error?.issues ?? [];
+  return `${issue?.path.join('.') || 'the file'}: ${issue?.message ?? 'a list of ICE servers was expected'}`;
+}

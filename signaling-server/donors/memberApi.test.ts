@@ -1,0 +1,140 @@
+/** Names, leaderboard, and what a page asks before it joins, through a real server with donors that answer by a script. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { aboutSchema, publicSampleSchema } from '../../swarm/about.ts';
+import { type Leaderboard, leaderboardSchema } from '../../swarm/leaderboard.ts';
+import { OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
+import { ScriptedDonor } from '../testing/scriptedDonor.ts';
+import { filesOfTar } from '../texts/tar.ts';
+
+let operated: OperatedServer;
+beforeEach(() => {
+  operated = new OperatedServer();
+});
+afterEach(() => operated.close());
+
+const KEY = 'a-key-of-some-browser';
+const STEP_TOKENS = 4 * 8;
+const RUN_TOKENS = OPERATED_STEPS * STEP_TOKENS;
+
+async function call(method: string, path: string, body?: unknown, key: string | null = KEY): Promise<Response> {
+  const { url } = operated.server;
+  return fetch(`${url}${path}`, {
+    method,
+    headers: {
+      origin: url,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+const errorOf = async (response: Response): Promise<[number, string]> => [
+  response.status,
+  ((await response.json()) as { error: string }).error,
+];
+const board = async (key: string | null = KEY): Promise<Leaderboard> =>
+  leaderboardSchema.parse(await (await call('GET', '/api/leaderboard', undefined, key)).json());
+async function finished(key?: string): Promise<void> {
+  const donor = new ScriptedDonor(operated.server.url, { key });
+  await donor.hears('standby', ({ state }) => state === 'finished');
+}
+
+describe('[MB1] names', () => {
+  it('are nobody’s until they are chosen, count committed work alone, and go without a trace', async () => {
+    await operated.serve(null);
+    await call('PUT', '/api/name', { name: ' <b>Ada</b>  L. ', team: 'Engines' });
+    await finished(KEY);
+    const asPagesRead = { headers: { authorization: `Bearer ${KEY}` } };
+    const kept = await fetch(`${operated.server.url}/api/name`, asPagesRead);
+    expect(await kept.json()).toEqual({ name: '<b>Ada</b> L.', team: 'Engines' });
+    const mine = { rank: 1, name: '<b>Ada</b> L.', team: 'Engines', tokens: RUN_TOKENS };
+    expect(await board()).toEqual({
+      run: 'tiny',
+      runTokens: RUN_TOKENS,
+      donors: [mine],
+      teams: [{ rank: 1, team: 'Engines', donors: 1, tokens: RUN_TOKENS }],
+      mine,
+    });
+    expect((await board('another-key-of-nobody')).mine).toBeNull();
+    operated.server.run.sendBack(30);
+    expect((await board()).mine?.tokens).toBe(30 * STEP_TOKENS);
+
+    expect(await (await call('DELETE', '/api/name')).json()).toEqual({ name: '', team: '' });
+    expect(await board()).toMatchObject({ donors: [], teams: [], mine: null });
+    expect(operated.data.store.memberPeers('tiny')).toEqual([]);
+  });
+
+  it('chosen while a donor works count from its connection on; what it did before stays nobody’s', async () => {
+    await operated.serve(null);
+    const donor = new ScriptedDonor(operated.server.url, { key: KEY });
+    await donor.hears('committed', ({ step }) => step === 2);
+    expect((await board()).donors).toEqual([]);
+    await call('PUT', '/api/name', { name: 'Ada', team: '' });
+    await donor.hears('standby', ({ state }) => state === 'finished');
+    expect((await board()).donors).toEqual([{ rank: 1, name: 'Ada', team: '', tokens: RUN_TOKENS }]);
+    expect((await board()).teams).toEqual([]);
+  });
+
+  it('go with the operator’s block, and do not come back from there', async () => {
+    await operated.serve(null);
+    await call('PUT', '/api/name', { name: 'Ada', team: '' });
+    const donor = new ScriptedDonor(operated.server.url, { key: KEY });
+    await donor.hears('committed', ({ step }) => step === 2);
+    const { post } = await operated.logIn();
+    await post('/api/operator/let-go', { peer: donor.welcome.peer, how: 'block' });
+    expect((await board()).donors).toEqual([]);
+    expect(await errorOf(await call('PUT', '/api/name', { name: 'Ada', team: '' }))).toEqual([
+      ...[403, 'whoever runs this server has closed it to your network address'],
+    ]);
+  });
+
+  it('are refused in words: too long, unseen, empty, from another page, without a key', async () => {
+    await operated.serve(null);
+    const put = async (body: unknown) => errorOf(await call('PUT', '/api/name', body));
+    expect(await put({ name: 'x'.repeat(10_000), team: '' })).toEqual([
+      ...[400, 'a name has at most 40 characters, this one has 10,000'],
+    ]);
+    expect(await put({ name: 'Ada', team: '\u202eevil' })).toEqual([400, expect.stringContaining('cannot be seen')]);
+    expect(await put({ name: ' ', team: '' })).toEqual([400, 'a name has at least one character']);
+    expect(await put(['Ada'])).toEqual([400, 'expected a name and a team']);
+    expect(await errorOf(await call('PUT', '/api/name', { name: 'Ada', team: '' }, null))).toEqual([
+      ...[401, 'this call needs the key of a donor'],
+    ]);
+    const { url } = operated.server;
+    const elsewhere = { method: 'DELETE', headers: { origin: 'https://example.org', authorization: `Bearer ${KEY}` } };
+    expect((await fetch(`${url}/api/name`, elsewhere)).status).toBe(403);
+    expect(operated.data.store.member('')).toBeNull();
+  });
+});
+
+describe('[MB2] a page before it joins', () => {
+  it('learns what the run is, with the invitation where there is one', async () => {
+    await operated.serve(null, { invite: 'come in' });
+    expect(await errorOf(await call('GET', '/api/run'))).toEqual([403, expect.stringContaining('by invitation')]);
+    const about = aboutSchema.parse(await (await call('GET', '/api/run?invite=come%20in')).json());
+    expect(about).toMatchObject({ name: 'tiny', train: { sequenceLength: 8 } });
+    expect(about.parameters).toBe(operated.server.run.model.blocks.reduce((sum, { elements }) => sum + elements, 0));
+  });
+
+  it('reads what the newest saved state writes, written once', async () => {
+    await operated.serve(null);
+    const sample = async () => publicSampleSchema.parse(await (await call('GET', '/api/sample')).json()).sample;
+    expect(await sample()).toBeNull();
+    await finished();
+    const [first, second] = await Promise.all([sample(), sample()]);
+    expect(first).toMatchObject({ committedSteps: OPERATED_STEPS, prompt: 'The ' });
+    expect(first?.text).not.toBe('');
+    expect(second).toEqual(first);
+    expect(operated.data.store.samples('tiny')).toHaveLength(1);
+  });
+
+  it('gets the newest state in a file once it computes, and not before', async () => {
+    await operated.serve(null);
+    expect((await call('GET', '/api/checkpoint')).status).toBe(401);
+    const donor = new ScriptedDonor(operated.server.url);
+    await donor.hears('welcome');
+    const answer = await call('GET', '/api/checkpoint', undefined, donor.welcome.token);
+    const files = filesOfTar(Buffer.from(await answer.arrayBuffer()));
+    expect([...files.keys()].some((name) => name.endsWith('.safetensors'))).toBe(true);
+  });
+});

@@ -1,0 +1,143 @@
+/**
+ * What a donor's page asks for beside its socket: what the run is, what its newest saved state writes, who gave how
+ * much, and, for who wants one, a name of its own. Nobody logs in: who has the key that its browser made is that donor.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { About } from '../../swarm/about.ts';
+import type { PeerId } from '../../swarm/base.ts';
+import { type Leaderboard, leaderboard, type NamedCredit } from '../../swarm/leaderboard.ts';
+import { nameProblem, tidyName } from '../../swarm/publicName.ts';
+import { type Access, isSameOrigin } from '../access.ts';
+import { addressKey } from '../operator/controls.ts';
+import { perMinute, problem } from '../operator/desk.ts';
+import { sendExport } from '../operator/export.ts';
+import type { ActiveRun } from '../run/run.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+import { memberId } from '../store/memberStore.ts';
+import type { Store } from '../store/store.ts';
+import { PublicSamples } from './publicSample.ts';
+
+const READS_PER_MINUTE = 120;
+/** Each may cost the processor some seconds, once a checkpoint. */
+const SAMPLES_PER_MINUTE = 12;
+const CHANGES_PER_MINUTE = 20;
+/** Each writes the whole model once. */
+const DOWNLOADS_PER_MINUTE = 3;
+/** Each takes room on the disk for the whole model until it is read. */
+const DOWNLOADS_AT_ONCE = 4;
+
+const keySchema = z.string().regex(/^[\w-]{16,64}$/);
+const inviteQuery = z.object({ invite: z.string().max(200).optional() });
+const nameBody = z.object({ name: z.string(), team: z.string() });
+
+/** The hash of the key that the call carries. */
+function memberOf({ headers }: FastifyRequest): string | null {
+  const key = keySchema.safeParse((headers.authorization ?? '').replace(/^Bearer /, ''));
+  return key.success ? memberId(key.data) : null;
+}
+
+export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDirectory, access: Access): void {
+  const { store } = data;
+  const samples = new PublicSamples(run, data);
+  const credit = new MemberCredit(run, store);
+  let downloads = 0;
+  const about: About = {
+    name: run.facts.name,
+    model: run.facts.model,
+    train: run.facts.train,
+    parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
+  };
+
+  const guests = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    const query = inviteQuery.safeParse(request.query);
+    const isInvited = query.success && run.network.isInvited(query.data.invite);
+    return isInvited ? undefined : problem(reply, 403, 'this run is by invitation: open the link that you were given');
+  };
+  const own = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    // A browser names no origin where a page reads from its own server; nobody else has the key.
+    if (request.method !== 'GET' && !isSameOrigin(request.headers, access))
+      return problem(reply, 403, 'only the donor page may do this');
+    return memberOf(request) === null ? problem(reply, 401, 'this call needs the key of a donor') : undefined;
+  };
+
+  app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: guests }, async () => about);
+  app.get('/api/sample', { ...perMinute(SAMPLES_PER_MINUTE), onRequest: guests }, async (_request, reply) => {
+    const sample = await samples.newest();
+    return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
+  });
+  // Whoever computes may read every part of the state anyway: this is the same, in one file.
+  app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async ({ headers }, reply) => {
+    const peer = run.donorOfToken((headers.authorization ?? '').replace(/^Bearer /, ''));
+    if (peer === null) return problem(reply, 401, 'this call needs the token of a donor');
+    if (downloads >= DOWNLOADS_AT_ONCE) return problem(reply, 503, 'others are downloading it: try again later');
+    downloads += 1;
+    reply.raw.once('close', () => {
+      downloads -= 1;
+    });
+    return sendExport(reply, data, run.name, undefined);
+  });
+  app.get('/api/leaderboard', perMinute(READS_PER_MINUTE), async (request) => credit.board(memberOf(request)));
+
+  app.get('/api/name', { ...perMinute(READS_PER_MINUTE), onRequest: own }, async (request) => {
+    const { name = '', team = '' } = store.member(memberOf(request) ?? '') ?? {};
+    return { name, team };
+  });
+  app.put('/api/name', { ...perMinute(CHANGES_PER_MINUTE), onRequest: own }, async (request, reply) => {
+    const id = memberOf(request) ?? '';
+    const body = nameBody.safeParse(request.body);
+    if (!body.success) return problem(reply, 400, 'expected a name and a team');
+    if (store.isBlocked(addressKey(store, request.ip)))
+      return problem(reply, 403, 'whoever runs this server has closed it to your network address');
+    const wrong = nameProblem(body.data.name) ?? nameProblem(body.data.team);
+    if (wrong !== null) return problem(reply, 400, wrong);
+    const [name, team] = [tidyName(body.data.name), tidyName(body.data.team)];
+    if (name === '') return problem(reply, 400, 'a name has at least one character');
+    store.saveMember({ id, name, team }, Date.now());
+    for (const { member, peer } of run.donors()) if (member === id) store.linkMember(run.name, peer, id);
+    return { name, team };
+  });
+  app.delete('/api/name', { ...perMinute(CHANGES_PER_MINUTE), onRequest: own }, async (request) => {
+    store.deleteMember(memberOf(request) ?? '');
+    return { name: '', team: '' };
+  });
+}
+
+/** Of committed steps, by peer: read once, then only what came since. A roll-back begins anew. */
+class MemberCredit {
+  readonly #run: ActiveRun;
+  readonly #store: Store;
+  readonly #tokens = new Map<PeerId, number>();
+  #generation = -1;
+  #steps = 0;
+
+  constructor(run: ActiveRun, store: Store) {
+    this.#run = run;
+    this.#store = store;
+  }
+
+  board(me: string | null): Leaderboard {
+    this.#read();
+    const credits = new Map<string, NamedCredit>();
+    for (const { id, name, team, peer } of this.#store.memberPeers(this.#run.name)) {
+      const tokens = (credits.get(id)?.tokens ?? 0) + (this.#tokens.get(peer) ?? 0);
+      credits.set(id, { member: id, name, team, tokens });
+    }
+    const { globalBatchSize, sequenceLength } = this.#run.facts.train;
+    const runTokens = this.#steps * globalBatchSize * sequenceLength;
+    return leaderboard(this.#run.name, runTokens, [...credits.values()], me);
+  }
+
+  #read(): void {
+    const { committedSteps, generation } = this.#run.snapshot();
+    if (generation !== this.#generation || committedSteps < this.#steps) {
+      this.#tokens.clear();
+      this.#steps = 0;
+      this.#generation = generation;
+    }
+    if (committedSteps === this.#steps) return;
+    for (const { peer, tokens } of this.#store.ledgerFrom(this.#run.name, this.#steps))
+      this.#tokens.set(peer, (this.#tokens.get(peer) ?? 0) + tokens);
+    this.#steps = committedSteps;
+  }
+}

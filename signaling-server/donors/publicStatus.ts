@@ -1,0 +1,32 @@
+/** What anyone may know of a run (`/status`): how far it is and how it does. No donor is named, none counted alone. */
+import type { Snapshot, SnapshotPhase } from '../../swarm/messages.ts';
+import type { PublicStatus } from '../../swarm/publicStatus.ts';
+import type { Store } from '../store/store.ts';
+
+/** Points of its curve. */
+const CURVE_STEPS = 300;
+
+const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
+  waiting: 'The run waits for donors.',
+  preparing: 'Donors are getting ready for the next step.',
+  training: 'The run is training.',
+  evaluating: 'The held-out loss is being computed.',
+  saving: 'The state is being saved.',
+  paused: 'The run is paused.',
+  finished: 'The run is finished.',
+  failed: 'The run stands: somebody has to look at it.',
+};
+
+export function publicStatus(snapshot: Snapshot, store: Store): PublicStatus {
+  const { run, phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = snapshot;
+  const newest = store.steps(run, committedSteps - 1).slice(-1);
+  const spread = store.stepsSpread(run, committedSteps, CURVE_STEPS);
+  const curve = [...spread, ...newest].map((step): [number, number] => [step.step + 1, step.loss]);
+  return {
+    ...{ run, phase, sentence: SENTENCES[phase], committedSteps, steps, loss, evaluationLoss, tokensPerSecond },
+    donors: donors.filter(({ state }) => state === 'computing').length,
+    curve: [...new Map(curve)],
+    evaluations: [...store.evaluations(run)].slice(-CURVE_STEPS),
+    checkpointStep: store.newestCheckpoint(run)?.committedSteps ?? 0,
+  };
+}

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest';
+import { type PeerId, peerId } from '../../swarm/base.ts';
+import { FRAME_BYTES } from '../../swarm/frame.ts';
+import { creditBytes, decodeEnvelope, type Envelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/relay.ts';
+import { Relay } from './relay.ts';
+
+const ALICE = peerId('alice');
+const BOB = peerId('bob');
+const CAROL = peerId('carol');
+
+/** A socket that takes what it is given when the test says so. */
+class Port {
+  readonly got: Envelope[] = [];
+  readonly #taken: (() => void)[] = [];
+
+  sendBytes(bytes: Uint8Array, taken?: () => void): void {
+    const decoded = decodeEnvelope(new Uint8Array(bytes));
+    if (!decoded.ok) throw new Error(decoded.reason);
+    this.got.push(decoded.value);
+    if (taken) this.#taken.push(taken);
+  }
+
+  take(): void {
+    for (let taken = this.#taken.shift(); taken; taken = this.#taken.shift()) taken();
+  }
+
+  of(kind: Envelope['kind']): Envelope[] {
+    return this.got.filter((envelope) => envelope.kind === kind);
+  }
+}
+
+function relayed(...members: PeerId[]) {
+  const relay = new Relay();
+  const ports = new Map([ALICE, BOB, CAROL].map((peer) => [peer, new Port()]));
+  for (const [peer, port] of ports) relay.connected(peer, port);
+  relay.allow(new Set(members));
+  const port = (peer: PeerId): Port => {
+    const found = ports.get(peer);
+    if (!found) throw new Error(`no port of ${peer}`);
+    return found;
+  };
+  const frame = (to: PeerId, bytes = FRAME_BYTES) => encodeEnvelope('frame', to, new Uint8Array(bytes).fill(7));
+  return { relay, port, frame };
+}
+
+describe('Relay', () => {
+  test('[WP9] names the sender in place of the receiver, changes nothing else, credits what was taken', () => {
+    const { relay, port, frame } = relayed(ALICE, BOB);
+    expect(relay.accept(ALICE, frame(BOB, 100))).toBeNull();
+    expect(port(BOB).got).toEqual([{ kind: 'frame', peer: ALICE, content: new Uint8Array(100).fill(7) }]);
+    expect(port(ALICE).got).toEqual([]);
+    port(BOB).take();
+    expect(port(ALICE).of('credit').map(creditBytes)).toEqual([100]);
+    expect(relay.counts).toEqual({ frames: 1, bytes: 100, droppedFrames: 0 });
+  });
+
+  test('[WP9] forwards only between the donors of the plan; the rest is dropped, counted and credited', () => {
+    const { relay, port, frame } = relayed(ALICE, BOB);
+    expect(relay.accept(ALICE, frame(CAROL, 100))).toBeNull();
+    expect(relay.accept(CAROL, frame(BOB, 100))).toBeNull();
+    expect(relay.accept(ALICE, frame(peerId('nobody'), 100))).toBeNull();
+    expect([...port(BOB).got, ...port(CAROL).of('frame')]).toEqual([]);
+    expect(relay.counts.droppedFrames).toBe(3);
+    expect(port(ALICE).of('credit')).toHaveLength(2);
+  });
+
+  test('[WP10] who sends past its window is refused', () => {
+    const { relay, frame } = relayed(ALICE, BOB);
+    for (let i = 0; i < RELAY_WINDOW_BYTES / FRAME_BYTES; i++) expect(relay.accept(ALICE, frame(BOB))).toBeNull();
+    expect(relay.accept(ALICE, frame(BOB, 1))).toBe('tooManyMessages');
+  });
+
+  test('[WP10] a donor that does not read holds up what is for it alone, within the windows', () => {
+    const { relay, port, frame } = relayed(ALICE, BOB, CAROL);
+    for (let i = 0; i < 4; i++) for (const from of [ALICE, CAROL]) relay.accept(from, frame(BOB));
+    for (let i = 0; i < 4; i++) relay.accept(BOB, frame(ALICE));
+    expect(port(ALICE).of('frame')).toHaveLength(4);
+    expect(port(BOB).of('frame')).toHaveLength(8);
+    for (let i = 0; i < 4; i++) port(BOB).take();
+    expect(port(ALICE).of('credit')).toHaveLength(4);
+    for (let i = 0; i < 4; i++) expect(relay.accept(ALICE, frame(BOB))).toBeNull();
+  });
+
+  test('[WP10] a receiver that goes gives its senders their windows back', () => {
+    const { relay, port, frame } = relayed(ALICE, BOB);
+    for (let i = 0; i < 4; i++) relay.accept(ALICE, frame(BOB));
+    port(BOB).take();
+    relay.gone(BOB);
+    for (let i = 0; i < 10; i++) expect(relay.accept(ALICE, frame(BOB))).toBeNull();
+    expect(relay.counts.droppedFrames).toBe(10);
+    expect(port(ALICE).of('credit')).toHaveLength(14);
+  });
+
+  test('[WP9] passes pings and pongs on; a credit of a donor, or what is no envelope, is malformed', () => {
+    const { relay, port } = relayed(ALICE, BOB);
+    relay.accept(ALICE, encodeEnvelope('ping', BOB, new Uint8Array(8)));
+    expect(port(BOB).got).toMatchObject([{ kind: 'ping', peer: ALICE }]);
+    expect(relay.accept(ALICE, encodeEnvelope('credit', BOB, new Uint8Array(4)))).toBe('malformed');
+    expect(relay.accept(ALICE, new Uint8Array(99))).toBe('malformed');
+  });
+});

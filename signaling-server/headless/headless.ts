@@ -1,0 +1,227 @@
+/**
+ * Donors without a person: each is a headless browser of its own that opens the donor page and presses the same button.
+ * They use nothing that a person's tab would not have; what they cost ends with this process, however that ends.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { type Browser, type BrowserServer, type CDPSession, chromium, type Page } from 'playwright';
+import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
+import { type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
+import type { Log } from '../run/run.ts';
+import { findBrowser, noBrowser } from './findBrowser.mjs';
+
+/** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
+const ADMISSION_LIMIT_MS = 120_000;
+
+/** WebGPU on a machine without a GPU, and no traffic of the browser's own. */
+const BROWSER_SWITCHES = [
+  '--enable-unsafe-webgpu',
+  '--use-webgpu-adapter=swiftshader',
+  // Without these two a lost device takes WebGPU away from this address for minutes.
+  '--disable-gpu-watchdog',
+  '--disable-gpu-process-crash-limit',
+  '--disable-domain-blocking-for-3d-apis',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+  '--disable-quic',
+];
+
+export interface HeadlessDonor {
+  readonly page: Page;
+  readonly browser: Browser;
+  readonly browserPid: number;
+  /** Resolves when this donor computes no more: browser gone, tab crashed, or the page gave up; with the reason. */
+  readonly ended: Promise<string>;
+  /** Every name that the server gave it: a new one on each connection. */
+  readonly peers: ReadonlySet<string>;
+  /** SIGKILL to its tab's renderer process. */
+  kill(): Promise<boolean>;
+  /** Its GPU process crashes; resolves when the page says so. */
+  loseGpu(): Promise<boolean>;
+  /** Resolves with true when it is in a plan, with false when it never will be. */
+  computes(): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** States of the donor page, `data-state` of its body. */
+type PageState = 'idle' | 'starting' | 'joined' | 'computing' | 'spare' | 'paused' | 'left' | 'failed' | 'reconnecting';
+
+const runsAsRoot = (): boolean => process.getuid?.() === 0;
+
+/** A headless browser with WebGPU, as the donors use it; also for `shoal doctor`. */
+export async function launchBrowser(): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
+  const found = await findBrowser();
+  if (found === null) return refusal(noBrowser());
+  try {
+    const server = await chromium.launchServer({
+      executablePath: found.path,
+      headless: true,
+      args: [...BROWSER_SWITCHES, ...(runsAsRoot() ? ['--no-sandbox'] : [])],
+      handleSIGINT: false,
+      handleSIGTERM: false,
+      handleSIGHUP: false,
+    });
+    return success({ server, browser: await chromium.connect(server.wsEndpoint()) });
+  } catch (error) {
+    return refusal(`${found.path} does not start: ${error instanceof Error ? error.message.split('\n')[0] : error}`);
+  }
+}
+
+/** Opens the donor page of a server and presses its button; resolves when the server has admitted it. */
+export async function openHeadlessDonor(
+  url: string,
+  number: number,
+  log: Log,
+  limits: Limits = NO_LIMITS,
+): Promise<Result<HeadlessDonor>> {
+  const launched = await launchBrowser();
+  if (!launched.ok) return launched;
+  const { server, browser } = launched.value;
+  // It is sent to this very machine's server, whose certificate bears another name.
+  const context = await browser.newContext({ ignoreHTTPSErrors: true });
+  const page = await context.newPage();
+  page.on('console', (message) => log('debug', `donor ${number}: ${message.type()}: ${message.text()}`));
+  page.on('pageerror', (error) => log('warn', `donor ${number}: ${error.message}`));
+  const ended = new Promise<string>((resolve) => {
+    browser.on('disconnected', () => resolve('its browser ended'));
+    page.on('crash', () => resolve('its tab crashed'));
+    page.on('close', () => resolve('its tab was closed'));
+  });
+  const close = async (): Promise<void> => {
+    await browser.close().catch(() => {}); // it may be gone already
+    await server.close().catch(() => server.kill());
+  };
+  const peers = new Set<string>();
+  await page.exposeFunction('shoalPeer', (peer: string) => peers.add(peer));
+  const admitted = await Promise.race([admission(page, `${url}/#${limitsFragment(limits)}`), ended.then(refusal)]);
+  if (!admitted.ok) {
+    await close();
+    return refusal(`donor ${number} was not admitted: ${admitted.reason}`);
+  }
+  log('debug', `donor ${number} is admitted: browser ${server.process().pid}`);
+  await tellPeers(page);
+  const session = await browser.newBrowserCDPSession();
+  const renderer = await rendererPid(session);
+  const over = Promise.race([ended, failure(page)]);
+  const until = (state: PageState): Promise<boolean> =>
+    Promise.race([untilState(page, state), over.then(() => false)]).catch(() => false);
+  return success({
+    page,
+    browser,
+    browserPid: server.process().pid ?? 0,
+    ended: over,
+    peers,
+    kill: async () => renderer !== null && process.kill(renderer, 'SIGKILL') && (await ended) !== '',
+    loseGpu: async () => {
+      const lost = until('reconnecting');
+      session.send('Browser.crashGpuProcess').catch(() => {}); // the browser may take its time to answer
+      return lost;
+    },
+    computes: () => until('computing'),
+    close,
+  });
+}
+
+/** The page marks its body with the name that the server gave it. */
+async function tellPeers(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const tell = (): void => {
+      const { shoalPeer } = globalThis as unknown as { shoalPeer(peer: string): void };
+      if (document.body.dataset.peer !== undefined) shoalPeer(document.body.dataset.peer);
+    };
+    new MutationObserver(tell).observe(document.body, { attributes: true, attributeFilter: ['data-peer'] });
+    tell();
+  });
+}
+
+const untilState = async (page: Page, state: PageState): Promise<boolean> => {
+  await page.waitForFunction((wanted) => document.body.dataset.state === wanted, state, { timeout: 0 });
+  return true;
+};
+
+/** Of a browser's renderer processes the donor's is the one with a worker. */
+async function rendererPid(session: CDPSession): Promise<number | null> {
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  return processInfo.find(({ type, id }) => type === 'renderer' && hasWorker(id))?.id ?? null;
+}
+
+function hasWorker(pid: number): boolean {
+  try {
+    const threads = readdirSync(`/proc/${pid}/task`);
+    return threads.some((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').startsWith('DedicatedWorker'),
+    );
+  } catch {
+    return false; // it ended in between, or this is no Linux
+  }
+}
+
+async function admission(page: Page, url: string): Promise<Result<null>> {
+  try {
+    await page.goto(url, { timeout: ADMISSION_LIMIT_MS });
+    await page.getByRole('button', { name: 'Donate this GPU', exact: true }).click({ timeout: ADMISSION_LIMIT_MS });
+    await page.waitForFunction(
+      () => !['idle', 'starting', undefined].includes(document.body.dataset.state),
+      undefined,
+      {
+        timeout: ADMISSION_LIMIT_MS,
+      },
+    );
+    const { state, reason } = await page.evaluate(() => ({ ...document.body.dataset }));
+    return verdict((state ?? 'idle') as PageState, reason ?? 'it gave no reason');
+  } catch (error) {
+    return refusal(error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error));
+  }
+}
+
+function verdict(state: PageState, reason: string): Result<null> {
+  switch (state) {
+    case 'joined':
+    case 'computing':
+    case 'spare':
+    case 'paused':
+      return success(null);
+    case 'failed':
+    case 'left':
+    case 'reconnecting':
+    case 'idle':
+    case 'starting':
+      return refusal(`its page says ${state}: ${reason}`);
+    default:
+      return assertNever(state);
+  }
+}
+
+/** Resolves when the page itself says that it cannot go on. Never, where the page goes away first. */
+function failure(page: Page): Promise<string> {
+  return page
+    .waitForFunction(() => document.body.dataset.state === 'failed', undefined, { timeout: 0 })
+    .then(() => page.evaluate(() => document.body.dataset.reason ?? ''))
+    .then((reason) => `its page gave up: ${reason}`)
+    .catch(() => new Promise<string>(() => {}));
+}
+
+/** Opens `count` donors, strictly one after the other, so that none starts while another one is admitted. */
+export async function openHeadlessDonors(
+  url: string,
+  count: number,
+  log: Log,
+  onOpened: (opened: number) => void = () => {},
+): Promise<Result<HeadlessDonor[]>> {
+  const donors: HeadlessDonor[] = [];
+  for (let number = 0; number < count; number++) {
+    const donor = await openHeadlessDonor(url, number, log);
+    if (!donor.ok) {
+      await closeAll(donors);
+      return donor;
+    }
+    donors.push(donor.value);
+    onOpened(donors.length);
+  }
+  return success(donors);
+}
+
+export async function closeAll(donors: readonly HeadlessDonor[]): Promise<void> {
+  await Promise.all(donors.map((donor) => donor.close()));
+}

@@ -1,0 +1,186 @@
+/**
+ * A training's server in a process of its own, so that it can be killed and started again as a machine's crash would:
+ * the same port, the same data directory, donors reconnect by themselves. Orders and status go over the process's own
+ * channel; when that closes, whoever is left ends.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { HELD, type Held } from '../../swarm/coordinator/state.ts';
+import type { Plan } from '../../swarm/plan.ts';
+import { planSchema } from '../../swarm/plan.ts';
+import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
+import { terminalLog } from '../log.ts';
+import { openDataDirectory } from '../store/dataDirectory.ts';
+import { COMMAND_FILE } from './projectRoot.ts';
+import { openTrainingServer, type RunStatus, runStatusSchema, type TrainingServer } from './trainingServer.ts';
+
+/** The hidden command that the child runs. */
+const SERVER_PROCESS_COMMAND = 'server-process';
+/** So long a server that was killed waits for the donors it had. */
+const GATHER_LIMIT_MS = 20_000;
+
+const orderSchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('open'),
+    directory: z.string(),
+    runName: z.string(),
+    pages: z.string(),
+    port: z.int(),
+    expectedDonors: z.int(),
+    gatherLimitMs: z.number().nullable(),
+    steps: z.int().exactOptional(),
+    metricsPath: z.string().exactOptional(),
+    stages: z.int().exactOptional(),
+    microBatches: z.int().exactOptional(),
+    schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
+    plan: (planSchema as z.ZodType<Plan>).exactOptional(),
+    auto: z.boolean().exactOptional(),
+  }),
+  z.object({ type: z.literal('hold'), held: z.enum(HELD) }),
+  z.object({ type: z.literal('stop') }),
+  z.object({ type: z.literal('close') }),
+]);
+type Order = z.infer<typeof orderSchema>;
+type OpenOrder = Extract<Order, { type: 'open' }>;
+export type ServerProcessOptions = Omit<OpenOrder, 'type' | 'gatherLimitMs'>;
+
+const wordSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('serving'), url: z.string(), operatorToken: z.string(), status: runStatusSchema }),
+  z.object({ type: z.literal('refused'), reason: z.string() }),
+  z.object({ type: z.literal('status'), status: runStatusSchema }),
+]);
+type Word = z.infer<typeof wordSchema>;
+
+export interface ServerProcess extends TrainingServer {
+  /** SIGKILL; then started again from its store, for so many donors who should come back. */
+  killAndRestart(donors: number): Promise<Result<null>>;
+}
+
+/** Starts it; the data directory must not be open here. */
+export async function openServerProcess(options: ServerProcessOptions): Promise<Result<ServerProcess>> {
+  const process = new Process(options);
+  const started = await process.start(null);
+  return started.ok ? success(process) : started;
+}
+
+class Process implements ServerProcess {
+  #options: ServerProcessOptions;
+  readonly #listeners = new Set<() => void>();
+  #child: ChildProcess | null = null;
+  #status: RunStatus | null = null;
+  #held: Held = 'none';
+  url = '';
+  operatorToken = '';
+
+  constructor(options: ServerProcessOptions) {
+    this.#options = options;
+  }
+
+  status(): RunStatus {
+    invariant(this.#status, 'the server has said how the run stands');
+    return this.#status;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  hold(held: Held): void {
+    this.#held = held;
+    this.#tell({ type: 'hold', held });
+  }
+
+  stop(): Promise<void> {
+    return this.#end({ type: 'stop' });
+  }
+
+  close(): Promise<void> {
+    return this.#end({ type: 'close' });
+  }
+
+  async killAndRestart(donors: number): Promise<Result<null>> {
+    const child = this.#child;
+    if (child === null) return refusal('the server is gone already');
+    this.#child = null;
+    child.kill('SIGKILL');
+    await exit(child);
+    this.#options = { ...this.#options, port: Number(new URL(this.url).port), expectedDonors: donors };
+    return this.start(GATHER_LIMIT_MS);
+  }
+
+  /** Resolves when it serves. */
+  async start(gatherLimitMs: number | null): Promise<Result<null>> {
+    const child = fork(COMMAND_FILE, [SERVER_PROCESS_COMMAND], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#child = child;
+    this.#tell({ type: 'open', ...this.#options, gatherLimitMs });
+    return new Promise((resolve) => {
+      child.on('exit', () => resolve(refusal('the server process ended before it served')));
+      child.on('error', (error) => resolve(refusal(`the server process: ${error.message}`)));
+      child.on('message', (message) => {
+        const word = wordSchema.parse(message);
+        if (word.type === 'refused') return resolve(refusal(word.reason));
+        this.#status = word.status;
+        if (word.type === 'serving') {
+          this.url = word.url;
+          this.operatorToken = word.operatorToken;
+          if (this.#held !== 'none') this.#tell({ type: 'hold', held: this.#held });
+          resolve(success(null));
+        }
+        for (const listener of [...this.#listeners]) listener();
+      });
+    });
+  }
+
+  async #end(order: Order): Promise<void> {
+    const child = this.#child;
+    if (child === null) return;
+    this.#tell(order);
+    await exit(child);
+    this.#child = null;
+  }
+
+  #tell(order: Order): void {
+    if (this.#child?.connected) this.#child.send(order, () => {}); // one that has ended hears nothing
+  }
+}
+
+async function exit(child: ChildProcess): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+}
+
+export function addServerProcessCommand(program: Command): void {
+  program.command(SERVER_PROCESS_COMMAND, { hidden: true }).action(serveAsProcess);
+}
+
+/** What the child does: serves until it is told to end, or nobody is there to tell it. */
+async function serveAsProcess(): Promise<void> {
+  const say = (word: Word): void => void process.send?.(word, undefined, undefined, () => {});
+  // Ctrl-C reaches the whole group: when this server ends is the other process's to say.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+  process.on('disconnect', () => process.exit(1));
+  const first = orderSchema.parse((await once(process, 'message'))[0]);
+  invariant(first.type === 'open', 'the first order opens the server');
+  const { directory, gatherLimitMs, ...options } = first;
+  const data = await openDataDirectory(directory);
+  if (!data.ok) return say({ type: 'refused', reason: data.reason });
+  const opened = await openTrainingServer({ ...options, data: data.value, log: terminalLog(), gatherLimitMs });
+  if (!opened.ok) return say({ type: 'refused', reason: opened.reason });
+  const server = opened.value;
+  const ended = new Promise<void>((resolve, reject) => {
+    process.on('message', (message) => {
+      const order = orderSchema.parse(message);
+      if (order.type === 'hold') return server.hold(order.held);
+      if (order.type === 'open') return;
+      (order.type === 'stop' ? server.stop() : server.close()).then(resolve, reject);
+    });
+  });
+  const { url, operatorToken } = server;
+  say({ type: 'serving', url, operatorToken, status: server.status() });
+  server.onChange(() => say({ type: 'status', status: server.status() }));
+  await ended;
+  data.value.close();
+}

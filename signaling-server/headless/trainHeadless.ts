@@ -1,0 +1,251 @@
+/**
+ * A whole training with headless donors: server, donors one after the other, faults where a script wants them, to the
+ * run's end or until it is interrupted; then nothing of it is left running. `swarm` and `demo` are this with different
+ * words around it.
+ */
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { NO_PLAN } from '../../swarm/coordinator/course.ts';
+import type { Limits } from '../../swarm/limits.ts';
+import type { DonorMemory } from '../donors/donorMemory.ts';
+import type { Log } from '../run/run.ts';
+import { Chaos, type ChaosRecord } from './chaos.ts';
+import type { ChaosEntry } from './chaosScript.ts';
+import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
+import { aborted } from './interrupt.ts';
+import type { RunStatus, TrainingServer } from './trainingServer.ts';
+
+/** A wait that lasts so long with every donor opened lasts for ever: a lost GPU comes back within 125 s, or never. */
+const HOPELESS_MS = 150_000;
+
+export interface Training {
+  /** Closed at the end. */
+  readonly server: TrainingServer;
+  readonly donors: number;
+  /** Of each donor in the order opened; one that is not in it gives what it has. */
+  readonly limits?: readonly Limits[];
+  readonly log: Log;
+  readonly interrupt: AbortSignal;
+  readonly onOpened?: (opened: number) => void;
+  readonly onChange?: (status: RunStatus) => void;
+  readonly chaos?: readonly ChaosEntry[];
+  /** Kills the server and starts it again, for so many donors who should come back. */
+  readonly killServer?: (donors: number) => Promise<Result<null>>;
+}
+
+/** The run's end, seen from outside: what it ended with is in the store. */
+export interface Trained {
+  readonly outcome: 'finished' | 'interrupted';
+  readonly committedSteps: number;
+  readonly chaos: readonly ChaosRecord[];
+  /** Of each donor that computed, by the number in which it was opened. */
+  readonly memory: readonly (DonorMemory & { readonly donor: number })[];
+}
+
+export async function trainHeadless(training: Training): Promise<Result<Trained>> {
+  const { server, interrupt, log } = training;
+  const swarm = new Swarm(training);
+  try {
+    const finished = server.status().end === 'finished';
+    const work = finished ? Promise.resolve(null) : swarm.train();
+    const stopped = until(server, ({ end }) => end === 'stopped'); // by the operator's button
+    const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => 'interrupted' as const);
+    const problem = await Promise.race([work, interrupted]);
+    if (problem === 'interrupted') {
+      log('info', 'stopping at the next step boundary');
+      await server.stop();
+      return success(swarm.result('interrupted'));
+    }
+    return problem === null ? success(swarm.result('finished')) : refusal(problem);
+  } finally {
+    await server.close(); // first: that the donors now go is no news
+    await swarm.close();
+  }
+}
+
+/** Resolves once `holds` does. */
+function until(server: TrainingServer, holds: (status: RunStatus) => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (!holds(server.status())) return;
+      forget();
+      resolve();
+    };
+    const forget = server.onChange(look);
+    look();
+  });
+}
+
+/** No donor computes: at a boundary where the next step is held, or without a plan. */
+const stands = ({ snapshot: { phase }, announcedStep, end }: RunStatus): boolean =>
+  end !== null || phase === 'waiting' || phase === 'paused' || (phase === 'preparing' && announcedStep !== null);
+
+/** The donors of a training, in the order opened, and what happens to them. */
+class Swarm {
+  readonly #training: Training;
+  readonly #donors: HeadlessDonor[] = [];
+  readonly #memory = new Map<string, DonorMemory>();
+  readonly #chaos: Chaos;
+  #living = 0;
+  /** Donors are opened one at a time. */
+  #opening: Promise<unknown> = Promise.resolve();
+  #isOpening = true;
+  #serverKills = 0;
+  /** Resolves when a server that was killed serves again, or never will. */
+  #serverBack: Promise<unknown> = Promise.resolve();
+  #lastStepHeld = false;
+  #isMeasuring = false;
+  #hopeless: NodeJS.Timeout | undefined;
+  #closed = false;
+  #giveUp: (problem: string) => void = () => {};
+
+  constructor(training: Training) {
+    this.#training = training;
+    const { server, chaos = [] } = training;
+    this.#chaos = new Chaos(chaos, {
+      kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
+      loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
+      join: (onAdmitted) => this.#join(onAdmitted),
+      killServer: () => {
+        this.#serverKills++;
+        const back = this.#killServer();
+        this.#serverBack = back;
+        return back;
+      },
+      holdLastStep: (held) => {
+        this.#lastStepHeld = held;
+        this.#hold();
+      },
+    });
+    server.onChange(() => this.#changed());
+  }
+
+  /** Null when the run is finished, else why it never will be. */
+  train(): Promise<string | null> {
+    const { server, donors, interrupt } = this.#training;
+    return new Promise((resolve, reject) => {
+      this.#giveUp = resolve;
+      const open = async (): Promise<void> => {
+        for (let number = 0; number < donors && !interrupt.aborted; number++) {
+          const opened = await this.#open();
+          if (!opened.ok) return resolve(opened.reason);
+        }
+      };
+      this.#opening = open()
+        .catch(reject)
+        .then(() => this.#opened());
+      void until(server, ({ end }) => end === 'finished').then(() => resolve(null));
+      void until(server, ({ end }) => end === 'failed').then(() => resolve(server.status().snapshot.sentence));
+    });
+  }
+
+  result(outcome: Trained['outcome']): Trained {
+    const { server } = this.#training;
+    const memory = this.#donors.flatMap(({ peers }, donor) => {
+      const ofDonor = [...peers].flatMap((peer) => this.#memory.get(peer) ?? []);
+      if (ofDonor.length === 0) return [];
+      const most = (field: keyof DonorMemory): number => Math.max(...ofDonor.map((each) => each[field]));
+      return { donor, predictedBytes: most('predictedBytes'), peakBytes: most('peakBytes') };
+    });
+    const { committedSteps } = server.status().snapshot;
+    return { outcome, committedSteps, chaos: this.#chaos.records(), memory };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#hopeless);
+    await closeAll(this.#donors);
+  }
+
+  #changed(): void {
+    const status = this.#training.server.status();
+    for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
+    if (status.end !== null) this.#chaos.end();
+    else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
+    this.#training.onChange?.(status);
+    this.#considerWaiting();
+  }
+
+  /** Whoever is missing when all are opened will not come, unless a fault took it away: then it is given time. */
+  #considerWaiting(): void {
+    const { phase, sentence } = this.#training.server.status().snapshot;
+    if (phase === 'waiting' && sentence.startsWith(NO_PLAN) && !this.#chaos.hasBegun) this.#giveUp(sentence);
+    if (phase === 'waiting' && !this.#isOpening && !this.#closed) {
+      const giveUp = () => this.#giveUp(this.#training.server.status().snapshot.sentence);
+      this.#hopeless ??= setTimeout(giveUp, HOPELESS_MS);
+    } else {
+      clearTimeout(this.#hopeless);
+      this.#hopeless = undefined;
+    }
+  }
+
+  #opened(): void {
+    this.#isOpening = false;
+    this.#considerWaiting();
+  }
+
+  async #open(): Promise<Result<HeadlessDonor>> {
+    const { server, log, limits, onOpened } = this.#training;
+    const number = this.#donors.length;
+    const opened = await openHeadlessDonor(server.url, number, log, limits?.[number]);
+    if (!opened.ok) return opened;
+    if (this.#closed) {
+      await opened.value.close();
+      return refusal('the training is over');
+    }
+    this.#donors.push(opened.value);
+    this.#living++;
+    void opened.value.ended.then((reason) => {
+      log('debug', `donor ${number}: ${reason}`);
+      this.#living--;
+      if (this.#living === 0) this.#giveUp(`every donor is gone, the last one because ${reason}`);
+    });
+    onOpened?.(this.#donors.length);
+    return opened;
+  }
+
+  /** One that came while the server was away comes again. */
+  async #openPersistently(): Promise<Result<HeadlessDonor>> {
+    for (;;) {
+      await this.#serverBack; // it may be away already
+      const kills = this.#serverKills;
+      const opened = await this.#open();
+      if (opened.ok || kills === this.#serverKills || this.#closed) return opened;
+    }
+  }
+
+  /** All share this machine: who computes would measure the others' work with its own. */
+  async #whileOthersStand<T>(work: () => Promise<T>): Promise<T> {
+    this.#isMeasuring = true;
+    this.#hold();
+    await until(this.#training.server, stands);
+    try {
+      return await work();
+    } finally {
+      this.#isMeasuring = false;
+      this.#hold();
+    }
+  }
+
+  #hold(): void {
+    this.#training.server.hold(this.#isMeasuring ? 'everyStep' : this.#lastStepHeld ? 'lastStep' : 'none');
+  }
+
+  async #killServer(): Promise<boolean> {
+    const { killServer } = this.#training;
+    const restarted = (await killServer?.(this.#living)) ?? refusal('it is no process of its own');
+    if (!restarted.ok) this.#giveUp(`the server did not come back: ${restarted.reason}`);
+    return restarted.ok;
+  }
+
+  async #join(onAdmitted: (admitted: boolean) => void): Promise<boolean> {
+    const opening = this.#opening.then(() => {
+      this.#isOpening = true;
+      return this.#whileOthersStand(() => this.#openPersistently());
+    });
+    this.#opening = opening;
+    const opened = await opening.catch(() => null);
+    this.#opened();
+    onAdmitted(opened?.ok === true);
+    return opened?.ok === true && opened.value.computes();
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * The server of a training, as the command that opened it sees it: the same few questions and orders whether it runs in
+ * this process or, because it is to be killed, in one of its own (serverProcess.ts).
+ */
+import { z } from 'zod';
+import type { Result } from '../../swarm/base.ts';
+import { success } from '../../swarm/base.ts';
+import type { Held } from '../../swarm/coordinator/state.ts';
+import { snapshotSchema } from '../../swarm/messages.ts';
+import type { PlanWishes } from '../planning/planning.ts';
+import type { ActiveRun, Log } from '../run/run.ts';
+import { createServer } from '../server.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+
+/** How a run stands, after each event that changed something to see. */
+export const runStatusSchema = z.object({
+  snapshot: snapshotSchema,
+  end: z.enum(['finished', 'failed', 'stopped']).nullable(),
+  /** The step that donors were told to do, or that is held back; null between two plans. */
+  announcedStep: z.int().nullable(),
+  /** GPU bytes of each donor that is here and was ever ready. */
+  memory: z.array(z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number() })),
+});
+export type RunStatus = z.infer<typeof runStatusSchema>;
+
+export interface TrainingServer {
+  readonly url: string;
+  readonly operatorToken: string;
+  status(): RunStatus;
+  onChange(listener: () => void): () => void;
+  /** Which steps wait for a donor that is on its way. */
+  hold(held: Held): void;
+  /** Stops at the next step boundary, with everything saved, and closes. */
+  stop(): Promise<void>;
+  /** Closes at once; what is committed stays committed. */
+  close(): Promise<void>;
+}
+
+export interface TrainingOptions extends PlanWishes {
+  readonly runName: string;
+  readonly pages: string;
+  /** No step before so many donors are there. */
+  readonly expectedDonors: number;
+  readonly steps?: number;
+  readonly metricsPath?: string;
+  /** Expected donors that are not there by then are not waited for; null: they are. */
+  readonly gatherLimitMs?: number | null;
+  /** 0: any free one. */
+  readonly port: number;
+}
+
+export function statusOf(run: ActiveRun): RunStatus {
+  const { phase } = run;
+  return {
+    snapshot: run.snapshot(),
+    end: phase === 'finished' || phase === 'failed' || phase === 'stopped' ? phase : null,
+    announcedStep: run.announcedStep,
+    memory: run.memory.all(),
+  };
+}
+
+/** In this process. To train is what the command was asked for, whatever an operator said before. */
+export async function openTrainingServer(
+  options: TrainingOptions & { readonly data: DataDirectory; readonly log: Log },
+): Promise<Result<TrainingServer>> {
+  options.data.store.setOperatorPaused(options.runName, false);
+  const created = await createServer(options);
+  if (!created.ok) return created;
+  const { url, run, operatorToken, stop, close } = created.value;
+  return success({
+    url,
+    operatorToken: operatorToken(),
+    status: () => statusOf(run),
+    onChange: (listener) => run.onChange(listener),
+    hold: (held) => run.hold(held),
+    stop,
+    close,
+  });
+}

@@ -1,0 +1,95 @@
+/**
+ * What the dashboard calls: a login with the one-time token, the run's snapshot once or as a stream, and the four
+ * commands. Everything but the login wants the session cookie, and every change also a page of this very origin.
+ */
+import type { FastifyInstance } from 'fastify';
+import type { WebSocket } from 'ws';
+import { z } from 'zod';
+import { OPERATOR_COMMANDS } from '../../swarm/watch.ts';
+import { isSameOrigin } from '../access.ts';
+import type { ActiveRun } from '../run/run.ts';
+import { throttled } from '../throttled.ts';
+import { addOperatorControls } from './controls.ts';
+import { type OperatorDesk, perMinute, problem } from './desk.ts';
+import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './source.ts';
+
+const LOGINS_PER_MINUTE = 10;
+/** Steps of a long run, spread evenly: a picture shows no more. */
+const SPREAD_STEPS = 4_000;
+const CALLS_PER_MINUTE = 240;
+/** At most four pictures a second. */
+const WATCH_INTERVAL_MS = 250;
+/** A dashboard that has so much unread gets no new picture until it has read. */
+const UNREAD_BYTES_LIMIT = 1024 * 1024;
+
+const loginBody = z.object({ token: z.string().max(200) });
+const stepQuery = z.object({ step: z.coerce.number().int().min(0) });
+const stepsQuery = z.object({ run: z.string().max(1_000), until: z.coerce.number().int().min(0).optional() });
+const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
+
+export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
+  const { run, data, session, access } = desk;
+  const { store } = data;
+  const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
+
+  app.post('/api/operator/login', perMinute(LOGINS_PER_MINUTE), async (request, reply) => {
+    const body = loginBody.safeParse(request.body);
+    if (!body.success || !isSameOrigin(request.headers, access))
+      return problem(reply, 400, 'expected a token, from the dashboard');
+    const cookie = await session.login(body.data.token, isSecure);
+    if (cookie === null) return problem(reply, 401, 'this is not the token that the server printed last');
+    return reply.header('set-cookie', cookie).send({ ok: true });
+  });
+
+  app.register(async (api) => {
+    api.addHook('onRequest', async (request, reply) => {
+      if (!(await session.isOperator(request.headers.cookie))) return problem(reply, 401, 'log in first');
+      const changes = request.method !== 'GET' || request.headers.upgrade !== undefined;
+      if (changes && !isSameOrigin(request.headers, access))
+        return problem(reply, 403, 'only the dashboard may do this');
+    });
+
+    api.post('/api/operator/command', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const body = commandBody.safeParse(request.body);
+      if (!body.success) return problem(reply, 400, 'expected a command: start, pause, resume or stop');
+      run.command(body.data.command, await session.nameOf(request.headers.cookie));
+      return { ok: true };
+    });
+    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => operatorSource(run, store)());
+    addOperatorControls(api, desk);
+    api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, operatorSource(run, store)));
+    api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const query = stepQuery.safeParse(request.query);
+      if (!query.success) return problem(reply, 400, 'expected the number of a step');
+      const timeline = stepTimeline(run, store, query.data.step);
+      return timeline ?? problem(reply, 404, 'no timeline of this step is kept');
+    });
+    api.get('/api/operator/steps', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const query = stepsQuery.safeParse(request.query);
+      if (!query.success || store.run(query.data.run) === null) return problem(reply, 404, 'there is no such run');
+      const { run: name, until } = query.data;
+      const committed = store.committedSteps(name);
+      const steps = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
+      const known = name === run.name ? withTraffic(run, steps) : steps;
+      return { steps: known, evaluations: [...store.evaluations(name)] };
+    });
+  });
+}
+
+/** A picture at once, then one after each change, never two within `WATCH_INTERVAL_MS`; steps go out once. */
+function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource): void {
+  const sender = throttled(WATCH_INTERVAL_MS, () => {
+    // It reads slowly: the next picture has everything that this one would have had.
+    if (socket.bufferedAmount > UNREAD_BYTES_LIMIT) return sender.request();
+    socket.send(JSON.stringify(source()));
+  });
+  const forget = run.onChange(sender.request);
+  const end = (): void => {
+    forget();
+    sender.cancel();
+  };
+  socket.on('close', end);
+  socket.on('error', end);
+  socket.on('message', () => socket.close(1008)); // it only listens
+  sender.request();
+}

@@ -1,0 +1,198 @@
+/**
+ * What an operator does to runs and donors, beside the four commands: create, activate, go back, keep a checkpoint, let
+ * a donor go, close the door to an address, try a plan, take an export along. Each is written to the run's audit with
+ * the session that did it, whether it was granted or not. Registered behind the session and the origin check.
+ */
+import { createHmac } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
+import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/runDraft.ts';
+import { alertLimitsSchema } from '../../swarm/watch.ts';
+import { parseManifest, stateProblem } from '../run/checkpointState.ts';
+import type { Store } from '../store/store.ts';
+import { type OperatorDesk, perMinute, problem } from './desk.ts';
+import { sendExport } from './export.ts';
+import { audit } from './history.ts';
+import { dryRun } from './plan.ts';
+import { createRun, listedRuns } from './runs.ts';
+import { sampleCheckpoint, samplesBody } from './samples.ts';
+import { newSessionKey } from './session.ts';
+import { addTextUpload, listedTexts } from './texts.ts';
+
+const READS_PER_MINUTE = 240;
+const CHANGES_PER_MINUTE = 60;
+const SEARCHES_PER_MINUTE = 20;
+
+const runName = z.string().max(200);
+const runBody = z.object({ run: runName });
+const checkpointBody = z.object({ run: runName, step: z.int().min(0) });
+const keepBody = checkpointBody.extend({ kept: z.boolean() });
+const peerBody = z.object({ peer: z.string().min(1).max(64) });
+const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
+const unblockBody = z.object({ address: z.string().max(64) });
+const exportQuery = z.object({ run: runName, step: z.coerce.number().int().min(0).optional() });
+
+/** An address as it is kept: nobody reads it out of the store, and it is known again. */
+export function addressKey(store: Store, address: string): string {
+  const key = store.secret('addressKey', newSessionKey);
+  return createHmac('sha256', key).update(address).digest('hex').slice(0, 32);
+}
+
+export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): void {
+  const { run, data, session, onActivate } = desk;
+  const { store } = data;
+
+  /** A change: its body is checked, what came of it is answered and written down. */
+  const change = <Body>(
+    path: string,
+    schema: z.ZodType<Body>,
+    words: (body: Body) => string,
+    act: (body: Body) => Promise<Result<unknown>> | Result<unknown>,
+  ): void => {
+    api.post(path, perMinute(CHANGES_PER_MINUTE), async (request: FastifyRequest, reply: FastifyReply) => {
+      const body = schema.safeParse(request.body);
+      if (!body.success)
+        return problem(reply, 400, 'the dashboard and the server do not understand each other: reload');
+      const done = await act(body.data);
+      const said = done.ok ? words(body.data) : `${words(body.data)}: refused, ${done.reason}`;
+      const by = await session.nameOf(request.headers.cookie);
+      audit(store, run.name, said, by, run.committedSteps, Date.now());
+      // Every other dashboard sees it too, also while the run rests.
+      run.tellWatchers();
+      return done.ok ? { ok: true, value: done.value } : problem(reply, 409, done.reason);
+    });
+  };
+
+  api.get('/api/operator/runs', perMinute(READS_PER_MINUTE), async (): Promise<RunList> => {
+    return { runs: listedRuns(data), texts: await listedTexts(data), canActivate: onActivate !== undefined };
+  });
+  api.post('/api/operator/plan', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
+    const question = dryRunQuestionSchema.safeParse(request.body);
+    if (!question.success) return problem(reply, 400, 'a field of the form is out of its range');
+    const answer = await dryRun(run, store, question.data);
+    return answer.ok ? answer.value : problem(reply, 409, answer.reason);
+  });
+  api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
+    const query = exportQuery.safeParse(request.query);
+    if (!query.success) return problem(reply, 400, 'expected a run and a step');
+    const by = await session.nameOf(request.headers.cookie);
+    audit(store, run.name, `export ${query.data.run}`, by, run.committedSteps, Date.now());
+    return sendExport(reply, data, query.data.run, query.data.step);
+  });
+  api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
+
+  addTextUpload(api, desk);
+
+  change(
+    '/api/operator/runs',
+    runDraftSchema,
+    ({ name, source, text, checkpoint }) =>
+      `create run ${name} from ${source}${text === null ? '' : `, text ${text}`}${checkpoint === null ? '' : `, checkpoint ${checkpoint}`}`,
+    (draft) => createRun(data, draft, Date.now()),
+  );
+  change(
+    '/api/operator/activate',
+    runBody,
+    ({ run: name }) => `activate run ${name}`,
+    ({ run: name }) => {
+      if (onActivate === undefined) return refusal('this server was started for one run alone');
+      if (store.run(name) === null) return refusal('there is no such run');
+      if (name === run.name) return refusal('this run is active already');
+      // After the answer is on its way.
+      setImmediate(() => onActivate(name));
+      return success(null);
+    },
+  );
+  change(
+    '/api/operator/back',
+    checkpointBody,
+    ({ run: name, step }) => `send ${name} back to checkpoint ${step}`,
+    ({ run: name, step }) => sendBack(desk, name, step),
+  );
+  change(
+    '/api/operator/keep',
+    keepBody,
+    ({ run: name, step, kept }) => `${kept ? 'keep' : 'no longer keep'} checkpoint ${step} of ${name}`,
+    ({ run: name, step, kept }) => {
+      if (store.checkpoint(name, step) === null) return refusal('this checkpoint is gone already');
+      store.keepCheckpoint(name, step, kept);
+      return success(null);
+    },
+  );
+  api.get('/api/operator/samples', perMinute(READS_PER_MINUTE), async (request, reply) => {
+    const query = runBody.safeParse(request.query);
+    if (!query.success) return problem(reply, 400, 'expected a run');
+    return { samples: store.samples(query.data.run), evaluations: [...store.evaluations(query.data.run)] };
+  });
+  change(
+    '/api/operator/samples',
+    samplesBody,
+    ({ run: name, step }) => `sample checkpoint ${step} of ${name}`,
+    (question) => sampleCheckpoint(data, question),
+  );
+  change(
+    '/api/operator/alerts',
+    alertLimitsSchema,
+    ({ donors, checkpointMinutes, stalledSeconds }) =>
+      `alert below ${donors} donors, after ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
+    (limits) => {
+      store.saveAlertLimits(run.name, JSON.stringify(limits));
+      return success(null);
+    },
+  );
+  change(
+    '/api/operator/let-go',
+    letGoBody,
+    ({ peer, how }) => `${LET_GO_WORDS[how]} ${peer}`,
+    ({ peer, how }) => letGo(desk, peerId(peer), how),
+  );
+  change(
+    '/api/operator/unblock',
+    unblockBody,
+    ({ address }) => `open the door to ${address} again`,
+    ({ address }) => {
+      store.unblock(address);
+      return success(null);
+    },
+  );
+}
+
+type HowToGo = z.infer<typeof letGoBody>['how'];
+const LET_GO_WORDS: Readonly<Record<HowToGo, string>> = {
+  atBoundary: 'let go at the next boundary:',
+  atOnce: 'let go at once:',
+  block: 'block the address of',
+};
+
+async function sendBack({ run, data }: OperatorDesk, name: string, step: number): Promise<Result<null>> {
+  if (name !== run.name) return refusal('only the active run can go back: activate it first');
+  const manifest = data.store.checkpoint(name, step);
+  if (manifest === null) return refusal('this checkpoint is gone already');
+  const fault = await stateProblem(data.blobs, parseManifest(manifest));
+  if (fault !== null) return refusal(fault);
+  // Looking at its files took a while.
+  if (data.store.checkpoint(name, step) === null) return refusal('this checkpoint is gone already');
+  if (step >= run.committedSteps)
+    return refusal(`the run stands at step ${run.committedSteps}: there is nothing to go back from`);
+  run.sendBack(step);
+  return success(null);
+}
+
+function letGo({ run, data: { store } }: OperatorDesk, peer: PeerId, how: HowToGo): Result<null> {
+  const donor = run.donors().find((each) => each.peer === peer);
+  if (donor === undefined) return refusal('this donor is gone already');
+  if (how === 'atBoundary') run.letGo(peer, null);
+  else if (how === 'atOnce') run.letGo(peer, 'letGo');
+  else {
+    const { address } = donor.link;
+    const note = donor.adapter.description || donor.adapter.vendor;
+    store.block(addressKey(store, address), note, Date.now());
+    for (const each of run.donors()) {
+      if (each.link.address !== address) continue;
+      if (each.member !== null) store.deleteMember(each.member); // off the leaderboard, too
+      run.letGo(each.peer, 'blocked');
+    }
+  }
+  return success(null);
+}

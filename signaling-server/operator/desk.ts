@@ -1,0 +1,20 @@
+/** What every call of the dashboard works on, and how it answers. */
+import type { FastifyReply } from 'fastify';
+import type { Access } from '../access.ts';
+import type { ActiveRun } from '../run/run.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+import type { OperatorSession } from './session.ts';
+
+export interface OperatorDesk {
+  readonly run: ActiveRun;
+  readonly data: DataDirectory;
+  readonly session: OperatorSession;
+  readonly access: Access;
+  /** Changes to another run; absent where this server is for one run alone. */
+  readonly onActivate?: ((run: string) => void) | undefined;
+}
+
+export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
+  reply.code(status).send({ error: sentence });
+
+export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });

@@ -1,0 +1,102 @@
+/** What the dashboard is told, through a real server with donors that answer by a script. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { stepTimelineSchema } from '../../swarm/watch.ts';
+import { OperatedServer, OPERATED_STEPS as STEPS } from '../testing/operatedServer.ts';
+import { ScriptedDonor } from '../testing/scriptedDonor.ts';
+import { eventOf } from './history.ts';
+
+let operated: OperatedServer;
+beforeEach(() => {
+  operated = new OperatedServer();
+});
+afterEach(() => operated.close());
+
+describe('the dashboard', () => {
+  it('[OP1] has every join, plan, checkpoint, departure and operator’s word in order, with their steps', async () => {
+    const server = await operated.serve(2);
+    const { post } = await operated.logIn();
+    const first = new ScriptedDonor(server.url);
+    const second = new ScriptedDonor(server.url);
+    await second.hears('committed', ({ step }) => step === 20);
+    second.vanish();
+    await first.hears('standby', ({ state }) => state === 'finished');
+    await post('/api/operator/command', { command: 'stop' });
+    const { events, snapshot } = await operated.shown();
+    expect(snapshot.run).toBe('tiny');
+    const kinds = events.map(({ kind }) => kind);
+    expect(kinds.slice(0, 4)).toEqual(['joined', 'joined', 'plan', 'checkpoint']);
+    expect(kinds.slice(-2)).toEqual(['finished', 'operator']);
+    for (const kind of ['gone', 'rollBack', 'checkpoint'] as const) expect(kinds).toContain(kind);
+    expect(events.find(({ kind }) => kind === 'gone')?.peer).toBe(second.welcome.peer);
+    expect(events.find(({ kind }) => kind === 'plan')?.text).toMatch(/^Plan 1 \(2 donors, 2 stages, 4 micro-batches, /);
+    expect(events.at(-1)).toMatchObject({ step: STEPS, text: expect.stringMatching(/^stop \(session [0-9a-f]{6}\)$/) });
+    expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).toSorted((a, b) => a - b));
+  });
+
+  it('[OP1] [OP6] has a donor’s faults, once a plan, and what its steps send by kind', async () => {
+    const server = await operated.serve(2);
+    await operated.logIn();
+    const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+    const [first] = donors;
+    await first?.hears('committed', ({ step }) => step === 2);
+    const epoch = 1;
+    const about = donors[1]?.welcome.peer;
+    for (let time = 0; time < 3; time++)
+      first?.say({ type: 'fault', epoch, reason: 'linkLost', about, detail: 'no answer for 15 s' });
+    await first?.hears('standby', ({ state }) => state === 'finished');
+    const { events, peers, recent, served } = await operated.shown();
+    const faults = events.filter(({ kind }) => kind === 'fault');
+    expect(faults.map(({ peer, text }) => [peer, text])[0]).toEqual([
+      first?.welcome.peer,
+      `lost its link to ${about?.slice(0, 6)}: no answer for 15 s`,
+    ]);
+    expect(faults.length).toBeLessThan(3);
+    expect(peers?.find(({ peer }) => peer === first?.welcome.peer)?.faults).toBe(3);
+    // 4 samples of 8 positions, 8 wide, 4 bytes each; the tied table of 256 · 8 goes to its primary and back.
+    expect(recent[0]?.traffic).toEqual({
+      ...{ activation: 4 * 8 * 8 * 4, gradient: 4 * 8 * 8 * 4, slice: 256 * 8 * 4, values: 256 * 8 * 4 },
+    });
+    expect(served?.checkpoint).toBeGreaterThan(0);
+  });
+
+  it('[OP2] has the measured spans of a step on one clock, and the share that was idle', async () => {
+    const server = await operated.serve(2);
+    const { get } = await operated.logIn();
+    const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+    await donors[0]?.hears('standby', ({ state }) => state === 'finished');
+    const { traces, recent, plan, peers } = await operated.shown();
+    expect(traces).toEqual([0, STEPS - 1]);
+    expect(peers?.map(({ peer, faults }) => [peer, faults])).toEqual(donors.map(({ welcome }) => [welcome.peer, 0]));
+    expect(plan?.stages.map(({ members }) => members[0]?.peer)).toEqual(donors.map(({ welcome }) => welcome.peer));
+    const answer = stepTimelineSchema.parse(await (await get('/api/operator/timeline?step=5')).json());
+    expect(answer.step).toBe(5);
+    // Each of two donors does four forwards and four backwards of one second.
+    expect(answer.measured).toHaveLength(16);
+    expect(Math.min(...answer.measured.map(([, , start]) => start))).toBe(0);
+    expect(recent[5]?.bubble).toBeCloseTo(answer.bubble, 9);
+    // The script has both at work all the time.
+    expect(answer.bubble).toBeCloseTo(0, 9);
+    expect((await get('/api/operator/timeline?step=-1')).status).toBe(400);
+  });
+
+  it('tells nothing to who has no session, or one of another server', async () => {
+    const server = await operated.serve(1);
+    const forged = 'shoal_operator=eyJhbGciOiJub25lIn0.eyJyb2xlIjoib3BlcmF0b3IifQ.';
+    for (const path of ['/api/snapshot', '/api/operator/timeline?step=0', '/api/operator/steps?run=tiny'])
+      for (const cookie of ['', forged]) {
+        const { status } = await fetch(`${server.url}${path}`, { headers: { cookie } });
+        expect([path, status]).toEqual([path, 401]);
+      }
+    const { get } = await operated.logIn();
+    expect((await get('/api/operator/steps?run=nobody')).status).toBe(404);
+  });
+
+  it('reads what an older version wrote', () => {
+    const row = { id: 1, atMs: 2, step: 3 };
+    expect(eventOf({ ...row, kind: 'operator', detail: 'pause' })).toEqual([
+      { ...row, kind: 'operator', peer: null, text: 'pause' },
+    ]);
+    expect(eventOf({ ...row, kind: 'unheard of', detail: '' })).toEqual([]);
+    expect(eventOf({ ...row, kind: 'plan', detail: 'no JSON' })[0]?.text).toBe('');
+  });
+});

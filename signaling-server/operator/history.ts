@@ -1,0 +1,283 @@
+/**
+ * What happened in a run, for the operator: a shell around the store that turns effects and reports into events and
+ * timelines. It only listens. Spans are written in batches, so that a step costs no transaction of its own.
+ */
+import { z } from 'zod';
+import { aligned, type MeasuredSpan } from '../../swarm/alignment.ts';
+import type { PeerId } from '../../swarm/base.ts';
+import type { Effect } from '../../swarm/coordinator/state.ts';
+import type { PeerMessage, ReportMessage } from '../../swarm/messages.ts';
+import { type Plan, peers } from '../../swarm/plan.ts';
+import { formatAction } from '../../swarm/schedule/action.ts';
+import { bubbleRatio, type Timeline } from '../../swarm/timeline.ts';
+import { EVENT_KINDS, type EventKind, LINK_LOST, type StepTimeline, type WatchedEvent } from '../../swarm/watch.ts';
+import type { Connection } from '../donors/connectedDonors.ts';
+import type { Store } from '../store/store.ts';
+import { type EventRow, OPERATOR_EVENT, type TraceRow } from './store.ts';
+
+/** Steps whose spans wait to be written together. */
+const BATCH = 16;
+/** Of one step: a picture shows no more. */
+const MOST_SPANS = 5_000;
+/** One sentence of an event; what it quotes may be longer. */
+const TEXT_LENGTH_LIMIT = 400;
+
+type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
+
+export type WireSpan = StepTimeline['measured'][number];
+
+export const wireSpans = (timeline: Timeline): WireSpan[] =>
+  timeline
+    .slice(0, MOST_SPANS)
+    .map(({ peer, action, startSeconds, endSeconds }) => [
+      peer,
+      formatAction(action),
+      round(startSeconds),
+      round(endSeconds),
+    ]);
+
+/** Microseconds: what the clocks of browsers have. */
+const round = (seconds: number): number => Math.round(seconds * 1e6) / 1e6;
+
+export class RunHistory {
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #now: () => number;
+  /** Spans of the step that is being reported, by peer. */
+  #reports = new Map<PeerId, readonly MeasuredSpan[]>();
+  readonly #left = new Set<PeerId>();
+  /** Faults that each donor told of since it came, and the plan under which it last did. */
+  readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
+  #reported = '';
+  #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+  #unsaved: TraceRow[] = [];
+  /** Of the newest commit: donors hear of it first. */
+  #untraced: (() => void) | null = null;
+
+  constructor(store: Store, name: string, now: () => number) {
+    this.#store = store;
+    this.#name = name;
+    this.#now = now;
+  }
+
+  /** The one that was announced last. */
+  get plan(): { readonly epoch: number; readonly plan: Plan } | null {
+    return this.#plan;
+  }
+
+  add(kind: EventKind, detail: string, step: number): void {
+    this.#store.addEvent(this.#name, kind, detail, this.#now(), step);
+  }
+
+  joined({ peer, adapter, limits, profile, member }: Connection, step: number): void {
+    if (member !== null) this.#store.linkMember(this.#name, peer, member);
+    this.add('joined', `${peer} ${JSON.stringify({ adapter, limits, profile })}`, step);
+  }
+
+  /** Of each donor one event a plan: whatever it says, it fills no store. */
+  faulted(peer: PeerId, { reason, about, detail }: FaultMessage, step: number): void {
+    const epoch = this.#plan?.epoch ?? 0;
+    const isNews = this.#faults.get(peer)?.epoch !== epoch;
+    this.#faults.set(peer, { count: this.faults(peer) + 1, epoch });
+    if (isNews) this.add('fault', `${peer} ${JSON.stringify({ reason, about, detail })}`, step);
+  }
+
+  faults(peer: PeerId): number {
+    return this.#faults.get(peer)?.count ?? 0;
+  }
+
+  gone(peer: PeerId, detail: string, step: number): void {
+    this.#faults.delete(peer);
+    // Who left by its button closes its connection behind it.
+    if (!this.#left.delete(peer)) this.add('gone', `${peer}: ${detail}`, step);
+  }
+
+  reported(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
+    const key = `${epoch} ${step}`;
+    if (key !== this.#reported) this.#reports = new Map();
+    this.#reported = key;
+    this.#reports.set(peer, spans);
+  }
+
+  /** Before the effect is performed; `step`: committed steps. */
+  performing(effect: Effect, step: number): void {
+    switch (effect.type) {
+      case 'storeEpoch': {
+        const { epoch, reason, plan } = effect;
+        this.#plan = { epoch, plan };
+        const { stages, microBatches, schedule } = plan;
+        const facts = { epoch, reason, donors: peers(plan).length, stages: stages.length, schedule };
+        this.add('plan', JSON.stringify({ ...facts, microBatches: microBatches.length }), step);
+        return;
+      }
+      case 'storeCommit':
+        this.#traceLater(effect.record.step, effect.record.plan);
+        return;
+      case 'storeCheckpoint':
+        this.add('checkpoint', '', effect.step);
+        return;
+      case 'rollBack':
+        this.#traceNow();
+        this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
+        return;
+      case 'finished':
+        this.add('finished', '', step);
+        return;
+      case 'send':
+        if (effect.message.type !== 'standby' || effect.message.state !== 'left') return;
+        this.#left.add(effect.to);
+        this.add('left', effect.to, step);
+    }
+  }
+
+  /** Newer than what the store has; the store's own are read there. */
+  trace(step: number): TraceRow | null {
+    this.#traceNow();
+    return this.#unsaved.findLast((trace) => trace.step <= step) ?? this.#store.trace(this.#name, step);
+  }
+
+  range(): readonly [number, number] | null {
+    this.#traceNow();
+    const stored = this.#store.traceRange(this.#name);
+    const [oldest, newest] = [this.#unsaved[0], this.#unsaved.at(-1)];
+    if (!oldest || !newest) return stored;
+    return [stored?.[0] ?? oldest.step, newest.step];
+  }
+
+  bubbles(from: number): Map<number, number> {
+    this.#traceNow();
+    const all = this.#store.bubbles(this.#name, from);
+    for (const { step, bubble } of this.#unsaved) all.set(step, bubble);
+    return all;
+  }
+
+  flush(): void {
+    this.#traceNow();
+    this.#save();
+  }
+
+  #save(): void {
+    if (this.#unsaved.length > 0) this.#store.saveTraces(this.#name, this.#unsaved);
+    this.#unsaved = [];
+  }
+
+  #traceLater(step: number, epoch: number): void {
+    this.#traceNow();
+    const plan = this.#plan?.epoch === epoch ? this.#plan.plan : null;
+    const reports = this.#reports;
+    if (plan === null || this.#reported !== `${epoch} ${step}`) return;
+    this.#untraced = () => this.#trace(step, epoch, plan, reports);
+    setImmediate(() => this.#traceNow());
+  }
+
+  #traceNow(): void {
+    const trace = this.#untraced;
+    this.#untraced = null;
+    trace?.();
+    if (this.#unsaved.length >= BATCH) this.#save();
+  }
+
+  #trace(step: number, epoch: number, plan: Plan, reports: ReadonlyMap<PeerId, readonly MeasuredSpan[]>): void {
+    const timeline = aligned(plan, reports);
+    if (timeline.length === 0) return;
+    const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
+    const bubble = Math.max(0, bubbleRatio(timeline, computing));
+    this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(wireSpans(timeline)) });
+  }
+}
+
+const planDetail = z.object({
+  epoch: z.int(),
+  reason: z.string(),
+  donors: z.int(),
+  stages: z.int(),
+  microBatches: z.int(),
+  schedule: z.string(),
+});
+const rollBackDetail = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
+const operatorDetail = z.object({ what: z.string(), session: z.string() });
+const faultDetail = z.object({ reason: z.string(), about: z.string().optional(), detail: z.string() });
+/** What donors call their faults, for a person. */
+const FAULTS: Readonly<Record<string, string>> = {
+  deviceLost: 'lost its GPU',
+  linkLost: LINK_LOST,
+  outOfMemory: 'ran out of memory',
+  badFrame: 'got a broken frame',
+  internal: 'failed',
+} satisfies Record<FaultMessage['reason'], string>;
+const joinedDetail = z.object({
+  adapter: z.object({ description: z.string(), vendor: z.string(), architecture: z.string() }),
+});
+
+const isKind = (text: string): text is EventKind => EVENT_KINDS.some((kind) => kind === text);
+
+/** The store's row in words; of another kind than the page knows: nothing. */
+export function eventOf({ id, atMs, step, kind, detail }: EventRow): WatchedEvent[] {
+  if (!isKind(kind)) return [];
+  const { peer, text } = wordsOf(kind, detail);
+  return [{ id, atMs, step, kind, peer, text: text.slice(0, TEXT_LENGTH_LIMIT) }];
+}
+
+function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: string } {
+  switch (kind) {
+    case 'joined': {
+      const [peer = '', ...rest] = detail.split(' ');
+      const adapter = parsed(joinedDetail, rest.join(' '))?.adapter;
+      return { peer, text: adapter?.description || [adapter?.vendor, adapter?.architecture].filter(Boolean).join(' ') };
+    }
+    case 'gone': {
+      const [peer = '', ...rest] = detail.split(': ');
+      return { peer, text: rest.join(': ') };
+    }
+    case 'left':
+      return { peer: detail, text: '' };
+    case 'fault': {
+      const [peer = '', ...rest] = detail.split(' ');
+      const fault = parsed(faultDetail, rest.join(' '));
+      if (fault === null) return { peer, text: '' };
+      const about = fault.about === undefined ? '' : ` to ${fault.about.slice(0, 6)}`;
+      return {
+        peer,
+        text: `${FAULTS[fault.reason] ?? fault.reason}${about}${fault.detail === '' ? '' : `: ${fault.detail}`}`,
+      };
+    }
+    case 'plan': {
+      const plan = parsed(planDetail, detail);
+      if (plan === null) return { peer: null, text: '' };
+      const { epoch, reason, donors, stages, microBatches, schedule } = plan;
+      const size = [counted(donors, 'donor'), counted(stages, 'stage'), counted(microBatches, 'micro-batch'), schedule];
+      return { peer: null, text: `Plan ${epoch} (${size.join(', ')}): ${reason}` };
+    }
+    case 'rollBack': {
+      const back = parsed(rollBackDetail, detail);
+      return {
+        peer: null,
+        text: back === null ? '' : `From step ${back.atStep} to step ${back.toStep}: ${back.reason}`,
+      };
+    }
+    case 'operator': {
+      const done = parsed(operatorDetail, detail);
+      return { peer: null, text: done === null ? detail : `${done.what} (session ${done.session})` };
+    }
+    case 'checkpoint':
+    case 'finished':
+    case 'failed':
+      return { peer: null, text: detail };
+  }
+}
+
+const counted = (count: number, noun: string): string =>
+  `${count} ${noun}${count === 1 ? '' : noun.endsWith('ch') ? 'es' : 's'}`;
+
+function parsed<T>(schema: z.ZodType<T>, text: string): T | null {
+  try {
+    return schema.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    return null; // written by another version
+  }
+}
+
+/** One line of the audit. */
+export function audit(store: Store, run: string, what: string, session: string, step: number, nowMs: number): void {
+  store.addEvent(run, OPERATOR_EVENT, JSON.stringify({ what, session }), nowMs, step);
+}

@@ -1,0 +1,115 @@
+/**
+ * What a plan would take, before anything is done: of a draft or of the run that is active, on the donors at hand or on
+ * a cluster that the operator describes, and with a what-if beside it. The same search as `shoal plan`, in slices, so
+ * that a run goes on meanwhile.
+ */
+import { clusterAtHand } from '../../swarm/autoplan/atHand.ts';
+import { admittedProfile } from '../../swarm/autoplan/peerProfile.ts';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import type { Plan } from '../../swarm/plan.ts';
+import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
+import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
+import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
+import { predictedTimeline } from '../../swarm/planner/forecast.ts';
+import { changedCluster } from '../../swarm/planner/whatIf.ts';
+import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/runDraft.ts';
+import { batchOf, modelOf, type RunFile } from '../../swarm/runFile.ts';
+import { planInSlices } from '../planning/planSearch.ts';
+import type { ActiveRun } from '../run/run.ts';
+import { parseDocument } from '../run/runDocument.ts';
+import type { Store } from '../store/store.ts';
+import { type WireSpan, wireSpans } from './history.ts';
+
+/** More peers take the search longer than an operator waits. */
+const MOST_PEERS = 256;
+const MOST_REASONS = 40;
+
+/** The donors at hand, as what is known of them by now. */
+export function clusterOf(run: ActiveRun): Cluster {
+  const donors = run.donors().flatMap(({ peer, limits, profile }) => {
+    const known = run.planner?.profile(peer) ?? (profile && admittedProfile(profile));
+    return known ? { peer, limits, profile: known } : [];
+  });
+  return clusterAtHand(donors, run.network.reports);
+}
+
+/** Of a plan on the donors at hand; empty where one of its members is gone. */
+export function predictedSpans(problem: ClusterProblem, plan: Plan): WireSpan[] {
+  const known = new Set(problem.cluster.peers.map(({ id }) => id));
+  const isKnown = plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
+  return isKnown ? wireSpans(predictedTimeline(clusterCosts(problem), plan)) : [];
+}
+
+const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuestion): Promise<Result<DryRun>> {
+  const file = fileOf(run, store, question);
+  if (!file.ok) return file;
+  const cluster = question.cluster === null ? success(clusterOf(run)) : clusterFrom(question.cluster);
+  if (!cluster.ok) return cluster;
+  if (cluster.value.peers.length === 0)
+    return refusal('no donor is here that has measured itself: wait for one, or describe a cluster');
+  const edited = question.whatIf === null ? cluster : changedCluster(cluster.value, question.whatIf);
+  if (!edited.ok) return edited;
+  if (edited.value.peers.length > MOST_PEERS)
+    return refusal(`the dashboard plans for at most ${MOST_PEERS} peers: use shoal plan for more`);
+  const planned = (of: Cluster) => planInSlices(problemOf(file.value, of), () => performance.now(), rest);
+  const answer = await planned(edited.value);
+  if (!answer.ok) return answer;
+  const before = question.whatIf === null ? null : await planned(cluster.value);
+  return success(documentOf(file.value, answer.value, before?.ok ? before.value : null));
+}
+
+function fileOf(run: ActiveRun, store: Store, { draft }: DryRunQuestion): Result<RunFile> {
+  if (draft === null) return success(run.document.file);
+  const source = store.run(draft.source);
+  if (source === null) return refusal(`there is no run "${draft.source}" to take the text from`);
+  return runFileOfDraft(draft, parseDocument(source.document).file);
+}
+
+function clusterFrom(text: string): Result<Cluster> {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return refusal('the cluster is no JSON');
+  }
+  return parseCluster(json, 'the cluster');
+}
+
+const problemOf = (file: RunFile, cluster: Cluster): ClusterProblem => ({
+  model: modelOf(file),
+  batch: batchOf(file),
+  cluster,
+});
+
+function predictionOf(file: RunFile, { plan, predicted }: ClusterPlan): Prediction {
+  const { stepSeconds, tokensPerSecond } = predicted;
+  return {
+    ...{ stepSeconds, tokensPerSecond, totalSeconds: stepSeconds * file.train.steps },
+    ...{ stages: plan.stages.length, microBatches: plan.microBatches.length, schedule: plan.schedule },
+  };
+}
+
+function documentOf(file: RunFile, answer: ClusterPlan, before: ClusterPlan | null): DryRun {
+  const { plan, predicted, idle, reasons } = answer;
+  const parts = new Map<string, { layers: string[]; samples: number }>();
+  for (const { layers, members } of plan.stages)
+    for (const { peer, samples } of members) {
+      const own = parts.get(peer) ?? { layers: [], samples: 0 };
+      own.layers.push(layers[1] - layers[0] === 1 ? `${layers[1]}` : `${layers[0] + 1}–${layers[1]}`);
+      own.samples = Math.max(own.samples, samples);
+      parts.set(peer, own);
+    }
+  return {
+    ...predictionOf(file, answer),
+    before: before && predictionOf(file, before),
+    parameters: modelOf(file).blocks.reduce((sum, { elements }) => sum + elements, 0),
+    peers: predicted.peers.map((peer) => {
+      const { layers = [], samples = 0 } = parts.get(peer.peer) ?? {};
+      return { ...peer, layers: layers.join(', '), samples };
+    }),
+    idle: [...idle],
+    reasons: reasons.slice(0, MOST_REASONS),
+  };
+}

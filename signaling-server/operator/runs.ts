@@ -1,0 +1,82 @@
+/** The runs of a data directory as the dashboard lists them, and how an operator's draft becomes one of them. */
+import { createHash } from 'node:crypto';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { type ListedRun, type RunDraft, runFileOfDraft } from '../../swarm/runDraft.ts';
+import { modelOf } from '../../swarm/runFile.ts';
+import { type Manifest, parseManifest, stateProblem, storeInitialState } from '../run/checkpointState.ts';
+import { parseDocument, type RunDocument } from '../run/runDocument.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+import { prepareTokens } from '../texts/tokens.ts';
+import { seededWeights } from '../weights/weights.ts';
+import { draftPath } from './texts.ts';
+
+export function listedRuns({ store }: DataDirectory): ListedRun[] {
+  return store.runNames().flatMap((name) => {
+    const row = store.run(name);
+    if (row === null) return [];
+    const { file, data } = parseDocument(row.document);
+    const model = modelOf(file);
+    const committedSteps = store.committedSteps(name);
+    return {
+      ...{ name, isActive: row.active, isPaused: row.operatorPaused, createdAtMs: store.createdAtMs(name) },
+      ...{ committedSteps, steps: file.train.steps },
+      loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
+      heldOutLoss: [...store.evaluations(name).values()].at(-1) ?? null,
+      model: {
+        ...{ family: model.family, layers: model.layers, width: model.width },
+        parameters: model.blocks.reduce((sum, { elements }) => sum + elements, 0),
+      },
+      globalBatchSize: file.train.globalBatchSize,
+      sequenceLength: file.train.sequenceLength,
+      learningRate: file.train.optimizer.learningRate,
+      dataTokens: data.tokens,
+      checkpoints: store.checkpoints(name),
+    };
+  });
+}
+
+/** A new run with the source's text; its weights are new ones, or those of a checkpoint of the source. */
+export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: number): Promise<Result<string>> {
+  const { store } = data;
+  const source = store.run(draft.source);
+  if (source === null) return refusal(`there is no run "${draft.source}" to take the text from`);
+  const document = parseDocument(source.document);
+  const file = runFileOfDraft(draft, document.file);
+  if (!file.ok) return file;
+  const { name } = file.value;
+  if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
+  const manifest = await manifestOf(data, draft, document, file.value);
+  if (!manifest.ok) return manifest;
+  const tokens = draft.text === null ? success(document) : await prepareTokens(file.value, draftPath(data), data.blobs);
+  if (!tokens.ok) return tokens;
+  // Two operators may have pressed at once: the second one finds the name taken.
+  if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
+  const { evaluation, tokenizer } = tokens.value;
+  const made: RunDocument = {
+    ...{ file: file.value, data: tokens.value.data, evaluation, tokenizer },
+    tensorNames: draft.model === 'same' ? document.tensorNames : null,
+  };
+  const text = JSON.stringify(made);
+  const contentHash = createHash('sha256').update(text).update(JSON.stringify(manifest.value)).digest('hex');
+  store.addRun(name, contentHash, text, JSON.stringify(manifest.value), nowMs);
+  return success(name);
+}
+
+async function manifestOf(
+  { store, blobs }: DataDirectory,
+  { source, checkpoint, seed }: RunDraft,
+  document: RunDocument,
+  file: RunDocument['file'],
+): Promise<Result<Manifest>> {
+  if (checkpoint === null) {
+    const model = modelOf(file);
+    return storeInitialState(blobs, model, seededWeights(model, seed));
+  }
+  const text = store.checkpoint(source, checkpoint);
+  if (text === null) return refusal(`checkpoint ${checkpoint} of ${document.file.name} is not kept any more`);
+  const manifest = parseManifest(text);
+  const problem = await stateProblem(blobs, manifest);
+  if (problem !== null) return refusal(problem);
+  // The values alone: a new optimizer has no moments yet.
+  return success({ step: 0, shards: manifest.shards.map((shard) => ({ ...shard, moments: false })) });
+}

@@ -1,0 +1,135 @@
+/**
+ * What the dashboard is shown of the active run. Each dashboard has a source of its own, which remembers what it has
+ * told already: steps and events go out once, the rest when it has become another.
+ */
+import type { Snapshot } from '../../swarm/messages.ts';
+import type { Plan } from '../../swarm/plan.ts';
+import { batchOf } from '../../swarm/runFile.ts';
+import {
+  type AlertLimits,
+  alertLimitsSchema,
+  INITIAL_ALERT_LIMITS,
+  type PeerFacts,
+  type PlanInForce,
+  type StepTimeline,
+  type WatchedStep,
+  type WatchMessage,
+} from '../../swarm/watch.ts';
+import type { ActiveRun } from '../run/run.ts';
+import type { Store } from '../store/store.ts';
+import { eventOf } from './history.ts';
+import { clusterOf, predictedSpans } from './plan.ts';
+
+/** Steps and events that a new dashboard is told of. */
+export const RECENT_STEPS = 1_000;
+const RECENT_EVENTS = 500;
+const MOST_EVALUATIONS = 2_000;
+
+export type OperatorSource = () => WatchMessage;
+
+/** For the operator: donors are told nothing of the others' ways. */
+export function withLinks(run: ActiveRun): Snapshot {
+  const planning = run.planner?.planning ?? null;
+  return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
+}
+
+export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
+  let nextStep = 0;
+  let lastEvent = 0;
+  const told = new Map<string, string>();
+  /** Only where it is not what was told before. */
+  const news = <Name extends string, T>(name: Name, value: T): Partial<Record<Name, T>> => {
+    const text = JSON.stringify(value);
+    if (told.get(name) === text) return {};
+    told.set(name, text);
+    return { [name]: value } as Partial<Record<Name, T>>;
+  };
+  return () => {
+    const { committedSteps } = run;
+    // After a roll-back steps have other values than those that were sent.
+    const from = Math.max(nextStep > committedSteps ? 0 : nextStep, committedSteps - RECENT_STEPS);
+    nextStep = committedSteps;
+    const history = store.history(run.name, lastEvent, RECENT_EVENTS);
+    lastEvent = history.at(-1)?.id ?? lastEvent;
+    return {
+      snapshot: withLinks(run),
+      recent: watchedSteps(run, store, from),
+      events: history.flatMap(eventOf),
+      ...news('evaluations', [...store.evaluations(run.name)].slice(-MOST_EVALUATIONS)),
+      ...news('peers', peerFacts(run, store)),
+      ...news('plan', planInForce(run, store)),
+      ...news('traces', run.history.range() as WatchMessage['traces']),
+      ...news('alertLimits', alertLimits(store, run.name)),
+      ...news('served', run.counts.servedBytes),
+    };
+  };
+}
+
+function alertLimits(store: Store, name: string): AlertLimits {
+  const kept = store.alertLimits(name);
+  const limits = alertLimitsSchema.safeParse(kept === null ? null : JSON.parse(kept));
+  return limits.success ? limits.data : INITIAL_ALERT_LIMITS;
+}
+
+function watchedSteps(run: ActiveRun, store: Store, from: number): WatchedStep[] {
+  const bubbles = run.history.bubbles(from);
+  return withTraffic(run, store.steps(run.name, from)).map((record) => {
+    const bubble = bubbles.get(record.step);
+    return bubble === undefined ? record : { ...record, bubble };
+  });
+}
+
+/** Of the active run, whose plans are known by their epochs. */
+export const withTraffic = (run: ActiveRun, steps: readonly WatchedStep[]): WatchedStep[] =>
+  steps.map((step) => {
+    const traffic = run.trafficOf(step.plan);
+    return traffic === null ? step : { ...step, traffic };
+  });
+
+function peerFacts(run: ActiveRun, store: Store): PeerFacts[] {
+  return run.donors().map(({ peer, limits, profile, member }) => {
+    const name = (member && store.member(member)?.name) ?? null;
+    const memory = run.memory.of(peer);
+    const { predictedBytes = null, peakBytes = null } = memory ?? {};
+    return { peer, name, limits, profile, faults: run.history.faults(peer), predictedBytes, peakBytes };
+  });
+}
+
+function planInForce(run: ActiveRun, store: Store): PlanInForce | null {
+  const current = run.history.plan;
+  if (current === null) return null;
+  const { epoch, plan } = current;
+  return watchedPlan(epoch, plan, store.epoch(run.name, epoch)?.reason ?? '');
+}
+
+export function watchedPlan(epoch: number, plan: Plan, reason: string): PlanInForce {
+  return {
+    epoch,
+    reason,
+    schedule: plan.schedule,
+    microBatches: plan.microBatches.map(({ id, samples: [from, to] }) => ({ id, samples: [from, to] })),
+    stages: plan.stages.map(({ layers: [from, to], members }) => ({
+      layers: [from, to],
+      members: members.map(({ peer, microBatches, samples, recompute }) => ({
+        peer,
+        microBatches: [...microBatches],
+        samples,
+        recompute: [...recompute],
+      })),
+    })),
+  };
+}
+
+/** The step's own timeline, or that of the newest one before it that is kept; null where there is none. */
+export function stepTimeline(run: ActiveRun, store: Store, step: number): StepTimeline | null {
+  const trace = run.history.trace(step);
+  if (trace === null) return null;
+  const measured = JSON.parse(trace.spans) as StepTimeline['measured']; // the store's own words
+  const { epoch, bubble } = trace;
+  const stored = store.epoch(run.name, epoch);
+  const problem = { model: run.model, batch: batchOf(run.document.file), cluster: clusterOf(run) };
+  const plan = stored && (JSON.parse(stored.plan) as Plan); // the store's own words
+  const predicted = plan === null ? [] : predictedSpans(problem, plan);
+  const watched = plan && watchedPlan(epoch, plan, stored?.reason ?? '');
+  return { step: trace.step, epoch, bubble, measured, predicted, plan: watched };
+}

@@ -1,0 +1,55 @@
+/** `--schedule auto` in a whole server: donors that say what they measured, plans that follow. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Profile } from '../../swarm/messages.ts';
+import { operatorSource } from '../operator/source.ts';
+import type { Server } from '../server.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+import { ScriptedDonor } from '../testing/scriptedDonor.ts';
+import { TinyServers } from '../testing/tinyServers.ts';
+
+/** A layer takes `seconds` for a sample. */
+const profile = (seconds: number): Profile => ({
+  layers: [{ samples: 1, forwardSeconds: seconds, backwardSeconds: 2 * seconds }],
+  memoryBytes: 1e9,
+  checkedKernels: 0,
+});
+
+let servers: TinyServers;
+beforeEach(() => {
+  servers = new TinyServers({ name: 'auto', layers: 4, samples: 8, steps: 100_000, checkpointEverySteps: 20 });
+});
+afterEach(() => servers.close());
+
+async function serve(): Promise<{ readonly server: Server; readonly data: DataDirectory }> {
+  return { server: await servers.serve({ auto: true }), data: await servers.data() };
+}
+
+test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {
+  const { server, data } = await serve();
+  const first = new ScriptedDonor(server.url, { profile: profile(0.05) });
+  await first.hears('start');
+  const second = new ScriptedDonor(server.url, { profile: profile(0.02) });
+  const { plan, epoch, source } = await second.hears('prepare');
+  expect(source.from).toBe('peers');
+  expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer))).toContain(second.welcome.peer);
+  await second.hears('committed', (message) => message.epoch === epoch);
+  const slow = new ScriptedDonor(server.url, { profile: profile(40) });
+  await slow.hears('standby', ({ state }) => state === 'spare');
+  const { snapshot } = operatorSource(server.run, data.store)();
+  expect(snapshot).toMatchObject({ generation: 0, planning: { predictedSeconds: expect.any(Number) } });
+  expect(snapshot.planning?.verdict).toMatch(/a step takes /);
+  const planned = data.store.events('auto', 'planned', 0).map((detail) => JSON.parse(detail));
+  const own = planned.find((one) => one.epoch === epoch);
+  expect(own).toMatchObject({ predictedSeconds: expect.any(Number) });
+  expect(own.reasons.join()).toContain(`${second.welcome.peer}: stage`);
+  expect(data.store.epoch('auto', epoch)?.reason).toMatch(/joins.*: with another plan a step takes/);
+});
+
+test('[AP6] what a donor measured is found again by its key', async () => {
+  const { server, data } = await serve();
+  const key = 'a-key-that-a-browser-keeps';
+  const donor = new ScriptedDonor(server.url, { profile: profile(0.02), key });
+  await donor.hears('committed');
+  expect(server.run.donors()[0]?.donor).toMatch(/^[0-9a-f]{64}$/);
+  expect(data.store.profile('auto', server.run.donors()[0]?.donor ?? '')).toBeNull(); // it told of no spans
+});

@@ -1,0 +1,135 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { seededRandom } from '../../swarm/base.ts';
+import { modelFromConfig } from '../../swarm/families.ts';
+import { type Plan, peers } from '../../swarm/plan.ts';
+import { randomPlanFor } from '../../swarm/randomPlan.ts';
+import { scheduleProblems } from '../../swarm/schedule/check.ts';
+import { stepSchedule } from '../../swarm/schedule/lower.ts';
+import { readPlanFile } from './planFile.ts';
+import { planTerms } from './planning.ts';
+
+const parsed = modelFromConfig({
+  ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 20 },
+});
+if (!parsed.ok) throw new Error(parsed.reason);
+const model = parsed.value;
+const SAMPLES = 7;
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-plan-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function read(document: unknown) {
+  const path = join(folder, 'plan.json');
+  writeFileSync(path, JSON.stringify(document));
+  return readPlanFile(path, model, SAMPLES);
+}
+
+const elements = (name: string): number => model.blocks.find((block) => block.name === name)?.elements ?? 0;
+
+/**
+ * The whole document of `shoal plan --json`. Peer a has the first and the last stage, micro-batches are uneven and their
+ * ids in no order, the stages have lanes unlike each other, `keeper` computes nothing, `far` is idle.
+ */
+const DOCUMENT = {
+  stages: [
+    { layers: [0, 1], members: [{ peer: 'a', microBatches: [9, 2, 4], samples: 7, recompute: [] }] },
+    {
+      layers: [1, 2],
+      members: [
+        { peer: 'c', microBatches: [4], samples: 1, recompute: [] },
+        { peer: 'b', microBatches: [2, 9], samples: 6, recompute: [] },
+      ],
+    },
+    {
+      layers: [2, 3],
+      members: [
+        { peer: 'a', microBatches: [2], samples: 4, recompute: [] },
+        { peer: 'c', microBatches: [9, 4], samples: 3, recompute: [] },
+      ],
+    },
+  ],
+  microBatches: [
+    { id: 4, samples: [6, 7] },
+    { id: 9, samples: [0, 2] },
+    { id: 2, samples: [2, 6] },
+  ],
+  state: [
+    {
+      block: 'embedding',
+      shards: [
+        { peer: 'keeper', range: [7, elements('embedding')], replicas: [] },
+        { peer: 'b', range: [0, 7], replicas: [] },
+      ],
+    },
+    { block: 'layer.0', shards: [{ peer: 'b', range: [0, elements('layer.0')], replicas: [] }] },
+    { block: 'layer.1', shards: [{ peer: 'keeper', range: [0, elements('layer.1')], replicas: [] }] },
+    { block: 'layer.2', shards: [{ peer: 'c', range: [0, elements('layer.2')], replicas: [] }] },
+    { block: 'head', shards: [{ peer: 'a', range: [0, elements('head')], replicas: [] }] },
+  ],
+  schedule: '1f1b',
+  predicted: {
+    stepSeconds: 1.5,
+    tokensPerSecond: 70,
+    peers: [{ peer: 'a', busySeconds: 1, memoryBytes: 1e6, memoryLimitBytes: 4e9, sentBytes: 1e5 }],
+  },
+  idle: [{ peer: 'far', reason: 'its link is too slow' }],
+  reasons: ['a has most memory'],
+};
+
+describe('a plan file', () => {
+  test('the whole document of the planner is read; of its fields only those that decide something count', async () => {
+    const plan = await read(DOCUMENT);
+    const { stages, microBatches, state, schedule } = DOCUMENT;
+    expect(plan).toEqual({ ok: true, value: { stages, microBatches, state, schedule } });
+    if (plan.ok) expect(peers(plan.value)).toEqual(['a', 'c', 'b', 'keeper']);
+  });
+
+  test('[PL12] [PL17] any valid plan without replicas is read, seated and scheduled to its end', async () => {
+    const random = seededRandom(20_261_121);
+    const everyone = peers((await plansRead(DOCUMENT)).plan);
+    for (let round = 0; round < 200; round++) {
+      const given = {
+        ...randomPlanFor(random, model, SAMPLES, everyone, { recompute: 0.3, replicas: 0 }),
+        schedule: round % 2 === 0 ? 'gpipe' : '1f1b',
+      };
+      const { plan, seats } = await plansRead(given);
+      expect(scheduleProblems(model, plan, stepSchedule(plan)), JSON.stringify(given)).toEqual([]);
+      expect(peers(plan)).toEqual(seats);
+    }
+  });
+
+  test('[PL10] replicas are refused by their place, and so is an id beyond a frame’s', async () => {
+    const state = DOCUMENT.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, replicas: block === 'head' ? ['b'] : [] })),
+    }));
+    expect(await read({ ...DOCUMENT, state })).toEqual({
+      ok: false,
+      reason: `${folder}/plan.json: state[4].shards[0].replicas comes with a later version of shoal: expected an empty list`,
+    });
+    const high = JSON.parse(
+      JSON.stringify(DOCUMENT)
+        .replaceAll('"id":9', '"id":65536')
+        .replaceAll(/\b9(?=[,\]])/g, '65536'),
+    );
+    expect(await read(high)).toMatchObject({ ok: false, reason: expect.stringContaining('expected ids up to 65535') });
+  });
+
+  /** Read, and seated with donors of other names, as the coordinator does. */
+  async function plansRead(document: unknown): Promise<{ plan: Plan; seats: readonly string[] }> {
+    const plan = await read(document);
+    if (!plan.ok) throw new Error(plan.reason);
+    const { makePlan, capacity } = planTerms(model, { samples: SAMPLES, sequence: 4 }, { plan: plan.value });
+    const seats = peers(plan.value).toReversed();
+    expect(capacity).toBe(seats.length);
+    const seated = makePlan(seats, new Map());
+    if (!seated.ok) throw new Error(seated.reason);
+    return { plan: seated.value, seats };
+  }
+});

@@ -1,0 +1,51 @@
+/** Reads a plan from a file: from a path to a plan that this run can carry out, or one sentence. */
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import type { Model } from '../../swarm/model.ts';
+import { type Plan, planSchema, problems } from '../../swarm/plan.ts';
+import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
+
+/** Schedules of the contract that nothing runs yet. */
+export const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'];
+/** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
+const HIGHEST_ID = 65_535;
+
+const LATER = 'comes with a later version of shoal';
+
+export async function readPlanFile(path: string, model: Model, samples: number): Promise<Result<Plan>> {
+  const json = await readJsonFile(path, 'a plan');
+  return json.ok ? parsePlan(json.value, path, model, samples) : json;
+}
+
+function parsePlan(json: unknown, path: string, model: Model, samples: number): Result<Plan> {
+  const named = json !== null && typeof json === 'object' && 'schedule' in json ? json.schedule : undefined;
+  if (typeof named === 'string' && LATER_SCHEDULES.includes(named))
+    return refusal(`${path}: schedule ${named} ${LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);
+  const parsed = planSchema.safeParse(json);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const field = issue?.path.reduce<string>(
+      (words, part) => (typeof part === 'number' ? `${words}[${part}]` : `${words}${words && '.'}${String(part)}`),
+      '',
+    );
+    return refusal(`${path}: ${field || 'the plan'}: ${issue?.message.replace(/^Invalid \w+: /, '') ?? 'is no plan'}`);
+  }
+  const plan: Plan = parsed.data;
+  const [first, ...more] = problems(model, { samples }, plan);
+  if (first !== undefined) {
+    const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
+    return refusal(`${path}: ${first.text}${others}: expected a plan for this model and ${samples} samples a step`);
+  }
+  const gap = unsupported(plan);
+  return gap === null ? success(plan) : refusal(`${path}: ${gap}`);
+}
+
+/** What a valid plan may ask for that this version does not do. */
+function unsupported({ state, microBatches }: Plan): string | null {
+  const high = microBatches.find(({ id }) => id > HIGHEST_ID);
+  if (high) return `micro-batch ${high.id}: expected ids up to ${HIGHEST_ID}`;
+  for (const [index, { shards }] of state.entries())
+    for (const [at, { replicas }] of shards.entries())
+      if (replicas.length > 0) return `state[${index}].shards[${at}].replicas ${LATER}: expected an empty list`;
+  return null;
+}

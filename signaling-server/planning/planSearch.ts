@@ -1,0 +1,98 @@
+/**
+ * The search for a plan as a server can afford it: for a short while at once, or for longer in slices between which
+ * everything else goes on. It ends early when nothing better has come for long: a handful of donors is soon searched.
+ */
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
+import { answer, type ClusterPlan, shortage } from '../../swarm/planner/clusterPlan.ts';
+import { type Candidate, type Progress, type Search, searchPlan } from '../../swarm/planner/search.ts';
+
+/**
+ * Work is the number of simulated actions, about; a tenth of a second where the machine is free has some ten thousand.
+ * Where a plan is needed at once: until so much was tried, or so long.
+ */
+const AT_ONCE_WORK = 12_000;
+const AT_ONCE_MS = 800;
+/** With more donors it is looked for among the fastest first: nobody is answered meanwhile. */
+const AT_ONCE_PEERS = 24;
+/** In all (on a busy machine until so much was tried), and at a time. */
+const IN_SLICES_MS = 800;
+const IN_SLICES_WORK = 30_000;
+const IN_SLICES_MOST_MS = 3_000;
+const SLICE_MS = 10;
+/** So much is tried in slices at least, and so many times the work that the best plan took: then nothing better comes. */
+const LEAST_WORK = 60_000;
+const FRUITLESS = 5;
+
+/** Milliseconds that only go forward. */
+export type Stopwatch = () => number;
+
+/** The best plan so far, and whether it is worth looking on. */
+class Outcome {
+  readonly #search: Search;
+  #best: Candidate | null = null;
+  #foundAt = 0;
+
+  constructor(search: Search) {
+    this.#search = search;
+  }
+
+  /** Whether this is enough: there is a plan, and time or patience are over. */
+  take({ best, work }: Progress, isLate: boolean): boolean {
+    if (best !== this.#best) this.#foundAt = work;
+    this.#best = best;
+    return best !== null && (isLate || work > Math.max(LEAST_WORK, FRUITLESS * this.#foundAt));
+  }
+
+  result(): Result<ClusterPlan> {
+    return this.#best === null ? refusal(shortage(this.#search)) : success(answer(this.#search, this.#best));
+  }
+}
+
+export function planAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
+  const few = fastest(problem);
+  const found = few === problem ? null : searchAtOnce(few, now);
+  return found?.ok ? found : searchAtOnce(problem, now);
+}
+
+function fastest(problem: ClusterProblem): ClusterProblem {
+  const { peers } = problem.cluster;
+  if (peers.length <= AT_ONCE_PEERS) return problem;
+  const seconds = ({ measured }: (typeof peers)[number]): number =>
+    (measured?.forwardSecondsPerLayer[0] ?? 0) + (measured?.backwardSecondsPerLayer[0] ?? 0);
+  const chosen = peers.toSorted((a, b) => seconds(a) - seconds(b)).slice(0, AT_ONCE_PEERS);
+  return { ...problem, cluster: { ...problem.cluster, peers: chosen } };
+}
+
+function searchAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
+  const search = searchPlan(problem);
+  const outcome = new Outcome(search);
+  const begun = now();
+  for (const progress of search.progress) {
+    if (outcome.take(progress, progress.work >= AT_ONCE_WORK || now() - begun >= AT_ONCE_MS)) break;
+  }
+  return outcome.result();
+}
+
+/** `rest` resolves when everything that was waiting has had its turn. */
+export async function planInSlices(
+  problem: ClusterProblem,
+  now: Stopwatch,
+  rest: () => Promise<void>,
+): Promise<Result<ClusterPlan>> {
+  const search = searchPlan(problem);
+  const outcome = new Outcome(search);
+  let spent = 0;
+  let begun = now();
+  for (const progress of search.progress) {
+    const slice = now() - begun;
+    const ms = spent + slice;
+    const isLate = ms >= IN_SLICES_MOST_MS || (ms >= IN_SLICES_MS && progress.work >= IN_SLICES_WORK);
+    if (outcome.take(progress, isLate)) break;
+    if (slice < SLICE_MS) continue;
+    spent += slice;
+    await rest();
+    begun = now();
+  }
+  return outcome.result();
+}

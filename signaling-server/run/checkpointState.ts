@@ -1,0 +1,138 @@
+/**
+ * The training state of one step, as blobs: a manifest says which blob has which range of which block. A blob is
+ * values, first moments and second moments of its range one after the other, float32 little-endian; the initial state
+ * has values alone, its moments are zero. Any range of any block can be read, however the shards were cut.
+ */
+import { statSync } from 'node:fs';
+import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
+import type { StoredShard } from '../../swarm/coordinator/state.ts';
+import type { BlockName, Model } from '../../swarm/model.ts';
+import type { BlobStore } from '../store/blobs.ts';
+import type { Weights } from '../weights/weights.ts';
+
+type ReadsBlobs = Pick<BlobStore, 'readRange'>;
+
+export interface ManifestShard extends StoredShard {
+  /** False: values alone. */
+  readonly moments: boolean;
+}
+
+export interface Manifest {
+  /** Steps committed before this state. */
+  readonly step: number;
+  readonly shards: readonly ManifestShard[];
+}
+
+export const STATE_KINDS = ['value', 'm', 'v'] as const;
+export type StateKind = (typeof STATE_KINDS)[number];
+
+/** The store's own words. */
+export const parseManifest = (text: string): Manifest => JSON.parse(text) as Manifest;
+export const manifestHashes = ({ shards }: Manifest): string[] => shards.map(({ hash }) => hash);
+
+const FLOAT_BYTES = 4;
+/** Elements of one shard of checkpoint 0: 4 MiB, as much as is ever read of an init file at once. */
+const INITIAL_SHARD_ELEMENTS = 1 << 20;
+/** Elements of one piece on the way to a donor. */
+const PIECE_ELEMENTS = 1 << 18;
+
+/** What is wrong with the files of a state, or null. They are read whole. */
+export async function stateProblem(blobs: BlobStore, manifest: Manifest): Promise<string | null> {
+  for (const hash of new Set(manifestHashes(manifest))) {
+    const problem = await blobs.problem(hash);
+    if (problem !== null) return `the checkpoint after step ${manifest.step} cannot be used: ${problem}`;
+  }
+  return null;
+}
+
+/** Bytes of a shard's blob. */
+export const shardBytes = ([from, to]: Range, moments: boolean): number =>
+  (to - from) * FLOAT_BYTES * (moments ? STATE_KINDS.length : 1);
+
+/** Bytes of a whole state with its moments. */
+export const stateSize = ({ blocks }: Model): number =>
+  blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements], true), 0);
+
+/** Whether a shard that a donor says it uploaded is here, whole. */
+export const isStored = (blobs: BlobStore, { hash, range }: Pick<StoredShard, 'hash' | 'range'>): boolean =>
+  statSync(blobs.path(hash), { throwIfNoEntry: false })?.size === shardBytes(range, true);
+
+/** Puts the values that a run begins with into blobs, as checkpoint 0; one that is no number is refused by name. */
+export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Result<Manifest>> {
+  const shards: ManifestShard[] = [];
+  for (const { name, elements } of model.blocks)
+    for (let from = 0; from < elements; from += INITIAL_SHARD_ELEMENTS) {
+      const to = Math.min(elements, from + INITIAL_SHARD_ELEMENTS);
+      const values = await weights.readBlock(name, from, to);
+      const fault = weights.fault(name, from, values);
+      if (fault !== null) return refusal(fault);
+      const hash = await blobs.put(new Uint8Array(values.buffer));
+      shards.push({ block: name, range: [from, to], hash, moments: false });
+    }
+  return success({ step: 0, shards });
+}
+
+/** One kind of state of a range, out of as many shards as it takes, in pieces that are read as they are asked for. */
+export function stateBytes(
+  blobs: ReadsBlobs,
+  manifest: Manifest,
+  name: BlockName,
+  kind: StateKind,
+  range: Range,
+): Result<AsyncIterable<Uint8Array<ArrayBuffer>>> {
+  const parts = manifest.shards
+    .flatMap((shard) => {
+      const part = shard.block === name ? overlap(shard.range, range) : null;
+      return part === null ? [] : [{ shard, part }];
+    })
+    .sort((a, b) => a.part[0] - b.part[0]);
+  const covered = parts.reduce((sum, { part: [from, to] }) => sum + to - from, 0);
+  return covered === range[1] - range[0]
+    ? success(piecesOf(blobs, kind, parts))
+    : refusal(`checkpoint ${manifest.step} lacks a part of ${name}`);
+}
+
+async function* piecesOf(
+  blobs: ReadsBlobs,
+  kind: StateKind,
+  parts: readonly { readonly shard: ManifestShard; readonly part: Range }[],
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  for (const { shard, part } of parts) {
+    const [start, end] = shard.range;
+    for (let from = part[0]; from < part[1]; from += PIECE_ELEMENTS) {
+      const bytes = (Math.min(part[1], from + PIECE_ELEMENTS) - from) * FLOAT_BYTES;
+      const at = (STATE_KINDS.indexOf(kind) * (end - start) + from - start) * FLOAT_BYTES;
+      yield kind === 'value' || shard.moments
+        ? await blobs.readRange(shard.hash, at, at + bytes)
+        : new Uint8Array(bytes);
+    }
+  }
+}
+
+/** The same, whole. */
+export async function readState(
+  blobs: ReadsBlobs,
+  manifest: Manifest,
+  name: BlockName,
+  kind: StateKind,
+  range: Range,
+): Promise<Result<Uint8Array<ArrayBuffer>>> {
+  const pieces = stateBytes(blobs, manifest, name, kind, range);
+  if (!pieces.ok) return pieces;
+  const out = new Uint8Array((range[1] - range[0]) * FLOAT_BYTES);
+  let filled = 0;
+  for await (const piece of pieces.value) {
+    out.set(piece, filled);
+    filled += piece.length;
+  }
+  return success(out);
+}
+
+/** The values of a checkpoint as weights, for the export and for sampling. */
+export function checkpointWeights(blobs: ReadsBlobs, manifest: Manifest): Weights['readBlock'] {
+  return async (name, from, to) => {
+    const bytes = await readState(blobs, manifest, name, 'value', [from, to]);
+    invariant(bytes.ok, bytes.ok ? '' : bytes.reason);
+    return new Float32Array(bytes.value.buffer);
+  };
+}

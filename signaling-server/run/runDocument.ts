@@ -1,0 +1,47 @@
+/**
+ * A run as the store keeps it: the parsed run file, the lists of its tokens and the names its tensors had. With the
+ * blobs it is everything a server needs to go on with the run without the files it came from.
+ */
+import { type TokenList, windowCount } from '../../swarm/data.ts';
+import type { RunFacts } from '../../swarm/messages.ts';
+import { orderOf, type RunFile } from '../../swarm/runFile.ts';
+import type { StoredFile } from '../texts/tokens.ts';
+import type { TensorNames } from '../weights/weights.ts';
+
+export interface RunDocument {
+  readonly file: RunFile;
+  readonly data: TokenList;
+  readonly evaluation: TokenList | null;
+  /** The tokenizer's files, among the blobs; none where a token is a byte. */
+  readonly tokenizer: readonly StoredFile[];
+  /** Names of the init file by the model's names, for the export; null: the model's (Hugging Face's) own. */
+  readonly tensorNames: TensorNames | null;
+}
+
+/** The store's own words: written by `JSON.stringify` of the same type, migrated with the schema. */
+export const parseDocument = (text: string): RunDocument => ({ tokenizer: [], ...JSON.parse(text) }) as RunDocument;
+
+/** What a donor is told of the run. */
+export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
+  name: file.name,
+  model: file.model,
+  train: file.train,
+  data,
+  order: orderOf(file),
+  evaluation,
+  wire: file.precision.wire,
+  compute: file.precision.compute,
+});
+
+/** How often, and over how many windows, the held-out loss is taken. */
+export function windowsOf({ file, evaluation }: RunDocument): { everySteps: number; windows: number } | null {
+  if (file.evaluation === null || evaluation === null) return null;
+  const windows = windowCount(evaluation.tokens, file.train.sequenceLength);
+  return { everySteps: file.evaluation.everySteps, windows };
+}
+
+/** Whether a held-out loss belongs to the state after so many steps, of `steps` that will be done. */
+export function isEvaluationDue(document: RunDocument, committedSteps: number, steps: number): boolean {
+  const every = windowsOf(document)?.everySteps;
+  return every !== undefined && (committedSteps % every === 0 || committedSteps >= steps);
+}

@@ -1,0 +1,22 @@
+/** What an active run is given. */
+
+import type { NetworkOptions } from '../donors/network.ts';
+import type { AutoPlanner } from '../planning/autoPlanner.ts';
+import type { BlobStore } from '../store/blobs.ts';
+import type { Store } from '../store/store.ts';
+import type { RunTerms } from './runStart.ts';
+
+export interface RunOptions extends RunTerms, NetworkOptions {
+  readonly store: Store;
+  readonly blobs: BlobStore;
+  readonly name: string;
+  readonly log: (level: 'debug' | 'info' | 'warn', text: string) => void;
+  readonly metricsPath?: string;
+  readonly maxDonors?: number;
+  /** Whether nobody of this network address may join. */
+  readonly isBlocked?: (address: string) => boolean;
+  /** Of `--schedule auto`: makes the run's plans. */
+  readonly planner?: AutoPlanner;
+  /** Expected donors that are not there by then are not waited for; null: they are. */
+  readonly gatherLimitMs?: number | null;
+}

@@ -1,0 +1,53 @@
+/** What of a run is kept: the effects that go to the store, and with them the metrics file and the counts. */
+import type { Effect } from '../../swarm/coordinator/state.ts';
+import type { RunCounts } from '../metrics.ts';
+import type { TrafficOf } from '../operator/traffic.ts';
+import type { BlobStore } from '../store/blobs.ts';
+import { saveCheckpoint } from '../store/keptBlobs.ts';
+import type { Store } from '../store/store.ts';
+import type { MetricsFile } from './metricsFile.ts';
+import { addRollBack } from './rollBacks.ts';
+
+export interface Records {
+  readonly store: Store;
+  readonly blobs: BlobStore;
+  readonly run: { readonly name: string; readonly counts: RunCounts; readonly trafficOf: TrafficOf };
+  readonly metrics: MetricsFile | null;
+}
+
+/** Whether it was one to keep. */
+export function keep({ store, blobs, run, metrics }: Records, effect: Effect): boolean {
+  const { name, counts, trafficOf } = run;
+  switch (effect.type) {
+    case 'storeCommit':
+      store.commitStep(name, effect.record, effect.ledger);
+      counts.committed(effect.record, trafficOf(effect.record.plan));
+      metrics?.append();
+      return true;
+    case 'storeEvaluation':
+      store.saveEvaluation(name, effect.committedSteps, effect.loss);
+      metrics?.append();
+      return true;
+    case 'storeCheckpoint':
+      void saveCheckpoint(store, blobs, name, {
+        step: effect.step,
+        shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
+      });
+      counts.checkpointed();
+      return true;
+    case 'rollBack':
+      store.rollBack(name, effect.toStep);
+      addRollBack(store, name, effect, Date.now());
+      counts.rolledBack();
+      metrics?.rewrite();
+      return true;
+    case 'storeEpoch':
+      store.saveEpoch(name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
+      return true;
+    case 'storePaused':
+      store.setOperatorPaused(name, effect.paused);
+      return true;
+    default:
+      return false;
+  }
+}

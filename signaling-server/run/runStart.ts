@@ -1,0 +1,56 @@
+/** What a coordinator begins with: the run's constants out of its document, and how far the store says it is. */
+import { invariant } from '../../swarm/base.ts';
+import type { CoordinatorConfig, StartState } from '../../swarm/coordinator/state.ts';
+import { learningRate } from '../../swarm/learningRate.ts';
+import type { Model } from '../../swarm/model.ts';
+import type { Store } from '../store/store.ts';
+import { type RunDocument, windowsOf } from './runDocument.ts';
+
+/** What a command decides about a run, beside what its file says. */
+export interface RunTerms {
+  /** Peers in the order they joined. */
+  readonly makePlan: CoordinatorConfig['makePlan'];
+  readonly capacity: number;
+  readonly awaitsProposals?: boolean;
+  /** No step before so many donors are admitted; null: the first one starts. */
+  readonly expectedDonors: number | null;
+  /** Until so many steps stand committed; the run file's number where absent. */
+  readonly steps?: number;
+}
+
+export function configOf(document: RunDocument, model: Model, terms: RunTerms): CoordinatorConfig {
+  const { name, train, checkpoint, precision } = document.file;
+  return {
+    name,
+    model,
+    batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
+    steps: Math.min(terms.steps ?? train.steps, train.steps),
+    learningRate: (step) => learningRate(train, step),
+    gradientClipNorm: train.gradientClipNorm,
+    compute: precision.compute,
+    checkpointEverySteps: checkpoint.everySteps,
+    evaluation: windowsOf(document),
+    makePlan: terms.makePlan,
+    capacity: terms.capacity,
+    awaitsProposals: terms.awaitsProposals ?? false,
+    expectedDonors: terms.expectedDonors,
+  };
+}
+
+export function startState(store: Store, name: string): StartState {
+  const row = store.run(name);
+  const newest = store.newestCheckpoint(name);
+  invariant(row && newest, `run ${name} has no initial state`);
+  const committedSteps = store.committedSteps(name);
+  const evaluated = [...store.evaluations(name)].at(-1);
+  return {
+    generation: row.generation,
+    epoch: row.epoch,
+    committedSteps,
+    newestCheckpointStep: newest.committedSteps,
+    operatorPaused: row.operatorPaused,
+    evaluatedSteps: evaluated?.[0] ?? null,
+    evaluationLoss: evaluated?.[1] ?? null,
+    loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
+  };
+}

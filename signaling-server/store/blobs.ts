@@ -1,0 +1,178 @@
+/**
+ * Large things (token shards, checkpoints) as files named by the SHA-256 of their bytes: what has a name is complete
+ * and never changes, so anyone may read it without a lock, and the same bytes are kept once.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { access, type FileHandle, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { invariant } from '../../swarm/base.ts';
+import { makeFolder } from './makeFolder.ts';
+
+/** The SHA-256 of a blob's bytes, as 64 lower-case hexadecimal digits. */
+export type BlobHash = string;
+
+export interface BlobStore {
+  /** Keeps the bytes and answers once they are on the disk. */
+  put(bytes: Uint8Array): Promise<BlobHash>;
+  /** The same of bytes as they come; what did not come whole leaves nothing behind. */
+  putStream(chunks: AsyncIterable<Uint8Array>): Promise<BlobHash>;
+  has(hash: BlobHash): Promise<boolean>;
+  /** The file that holds the blob, if the store has it. */
+  path(hash: BlobHash): string;
+  /** The whole blob, compared with its name: damage is an error. */
+  read(hash: BlobHash): Promise<Buffer<ArrayBuffer>>;
+  /** What is wrong with its file: missing, or its bytes have changed. Reads all of it, a piece at a time, once a file. */
+  problem(hash: BlobHash): Promise<string | null>;
+  /** Bytes `[from, to)`, as they stand on the disk. */
+  readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>>;
+  /** Nothing happens where it has no such blob. */
+  remove(hash: BlobHash): Promise<void>;
+  /** Every blob there is, for sweeping those that nothing names. */
+  list(): Promise<BlobHash[]>;
+}
+
+const UNFINISHED = 'unfinished';
+
+export const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+export const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
+
+/** For another process than the one that writes them. */
+export function blobReader(directory: string): Pick<BlobStore, 'path' | 'readRange'> {
+  const path = (hash: BlobHash): string => {
+    invariant(isBlobHash(hash), `"${hash}" is no blob's name`);
+    return join(directory, hash.slice(0, 2), hash.slice(2));
+  };
+  return {
+    path,
+    async readRange(hash, from, to) {
+      const file = await open(path(hash));
+      try {
+        return await readExactly(file, from, to - from);
+      } finally {
+        await file.close();
+      }
+    },
+  };
+}
+
+/** Blobs in `directory`, in folders by the first two digits. What a crash left half-written is taken away. */
+export async function openBlobs(directory: string): Promise<BlobStore> {
+  const unfinished = join(directory, UNFINISHED);
+  await rm(unfinished, { recursive: true, force: true });
+  makeFolder(unfinished);
+
+  const { path, readRange } = blobReader(directory);
+  const has = (hash: BlobHash): Promise<boolean> =>
+    access(path(hash)).then(
+      () => true,
+      () => false,
+    );
+
+  /** Files that were read and found whole, as they were then. */
+  const whole = new Map<BlobHash, string>();
+
+  const keep = async (temporary: string, hash: BlobHash): Promise<BlobHash> => {
+    makeFolder(dirname(path(hash)));
+    await rename(temporary, path(hash));
+    await syncFolder(dirname(path(hash)));
+    return hash;
+  };
+
+  return {
+    path,
+    has,
+    async put(bytes) {
+      const hash = blobHash(bytes);
+      if (await has(hash)) return hash;
+      const temporary = join(unfinished, randomUUID());
+      await writeSynced(temporary, bytes);
+      return keep(temporary, hash);
+    },
+    async putStream(chunks) {
+      const temporary = join(unfinished, randomUUID());
+      const hash = createHash('sha256');
+      try {
+        const observed = (async function* () {
+          for await (const chunk of chunks) {
+            hash.update(chunk);
+            yield chunk;
+          }
+        })();
+        await writeSynced(temporary, observed);
+        return await keep(temporary, hash.digest('hex'));
+      } finally {
+        await rm(temporary, { force: true }); // there only where it failed
+      }
+    },
+    async read(hash) {
+      const bytes = await readFile(path(hash));
+      if (blobHash(bytes) !== hash) throw new Error(`the stored file ${path(hash)} is damaged: its bytes have changed`);
+      return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
+    },
+    async problem(hash) {
+      const found = createHash('sha256');
+      try {
+        const identity = await identityOf(path(hash));
+        if (whole.get(hash) === identity) return null;
+        for await (const chunk of createReadStream(path(hash))) found.update(chunk);
+        if (found.digest('hex') !== hash) return `the stored file ${path(hash)} is damaged: its bytes have changed`;
+        whole.set(hash, identity);
+        return null;
+      } catch (error) {
+        return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
+      }
+    },
+    readRange,
+    remove: (hash) => {
+      whole.delete(hash);
+      return rm(path(hash), { force: true });
+    },
+    async list() {
+      const folders = (await readdir(directory)).filter((name) => name.length === 2);
+      const names = await Promise.all(
+        folders.map(async (folder) => (await readdir(join(directory, folder))).map((rest) => folder + rest)),
+      );
+      return names.flat().filter(isBlobHash).sort();
+    },
+  };
+}
+
+/** `bytes` bytes at `position`; an error where the file ends before. */
+export async function readExactly(file: FileHandle, position: number, bytes: number): Promise<Buffer<ArrayBuffer>> {
+  const out = Buffer.from(new ArrayBuffer(bytes));
+  for (let done = 0; done < bytes; ) {
+    const { bytesRead } = await file.read(out, done, bytes - done, position + done);
+    if (bytesRead === 0) throw new Error(`the file ends at ${position + done}, ${bytes - done} bytes early`);
+    done += bytesRead;
+  }
+  return out;
+}
+
+/** Another one where a file was written to or put in the place of another. */
+async function identityOf(path: string): Promise<string> {
+  const found = await stat(path);
+  if (!found.isFile()) throw new Error('it is no file');
+  return [found.ino, found.size, found.mtimeMs, found.ctimeMs].join();
+}
+
+async function writeSynced(path: string, bytes: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+  const file = await open(path, 'wx');
+  try {
+    await writeFile(file, bytes);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Makes a rename in the folder last. Windows cannot open a folder, and needs no such thing. */
+async function syncFolder(path: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const folder = await open(path);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

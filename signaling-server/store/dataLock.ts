@@ -1,0 +1,28 @@
+/**
+ * One server a data directory. The lock is an exclusive transaction on a small database of its own, held as long as
+ * the server lives: the operating system drops it with the process, however that ends, so nothing stale can remain.
+ */
+import { join } from 'node:path';
+import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { makeFolder } from './makeFolder.ts';
+
+export interface DataLock {
+  release(): void;
+}
+
+export function lockDataDirectory(directory: string): Result<DataLock> {
+  let database: DatabaseSyncInstance | undefined;
+  try {
+    makeFolder(directory);
+    database = new DatabaseSync(join(directory, 'lock.sqlite'));
+    database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
+  } catch (error) {
+    database?.close();
+    const detail = error instanceof Error ? error.message : String(error);
+    if (/locked|busy/i.test(detail)) return refusal(`the data directory ${directory} is in use by another server`);
+    return refusal(`the data directory ${directory} cannot be opened: ${detail}`);
+  }
+  const held = database;
+  return success({ release: () => held.close() });
+}

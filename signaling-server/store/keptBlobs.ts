@@ -1,0 +1,35 @@
+/**
+ * Which blobs of a data directory stay: those that a run or a checkpoint of the store names. Whatever else is there is of
+ * a checkpoint that never became whole, or of one that newer ones superseded.
+ */
+
+import { type Manifest, manifestHashes, parseManifest } from '../run/checkpointState.ts';
+import { parseDocument } from '../run/runDocument.ts';
+import type { BlobHash, BlobStore } from './blobs.ts';
+import type { Store } from './store.ts';
+
+/** The newest and the one before it: a donor may be reading the older one. */
+const KEPT_CHECKPOINTS = 2;
+
+function neededBlobs(store: Store): ReadonlySet<BlobHash> {
+  const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
+  for (const name of store.runNames()) {
+    const { data, evaluation, tokenizer } = parseDocument(store.run(name)?.document ?? '{}');
+    for (const hash of [...data.shards, ...(evaluation?.shards ?? [])]) needed.add(hash);
+    for (const { hash } of tokenizer) needed.add(hash);
+  }
+  return needed;
+}
+
+/** Takes away what nothing names; of `candidates` alone, where they are given. */
+export async function sweepBlobs(store: Store, blobs: BlobStore, candidates?: Iterable<BlobHash>): Promise<void> {
+  const needed = neededBlobs(store);
+  for (const hash of candidates ?? (await blobs.list())) if (!needed.has(hash)) await blobs.remove(hash);
+}
+
+/** Makes this state the newest one, at once; then forgets the blobs that only superseded ones had. */
+export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): Promise<void> {
+  const superseded = store.saveCheckpoint(run, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
+  const candidates = superseded.flatMap((text) => manifestHashes(parseManifest(text)));
+  return sweepBlobs(store, blobs, candidates);
+}

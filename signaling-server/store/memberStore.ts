@@ -1,0 +1,65 @@
+/**
+ * Donors who chose to be named, and the peer ids under which they worked since. The one idea: credit stays in the ledger
+ * of committed steps; a name is only tied to the ids that its donor had while it was named, and untied when it is deleted.
+ * A donor is known by the hash of a random key that its browser remembers.
+ */
+import { createHash } from 'node:crypto';
+import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { Queries } from './store.ts';
+
+/** Beyond it the oldest names go that never worked. */
+const NAMES_KEPT = 10_000;
+
+export interface Member {
+  readonly id: string;
+  readonly name: string;
+  readonly team: string;
+}
+
+export interface MemberStore {
+  saveMember(member: Member, nowMs: number): void;
+  member(id: string): Member | null;
+  /** The name, and every trace of which ids it belonged to. */
+  deleteMember(id: string): void;
+  /** What this peer carries counts for the member, where there is one of that id. */
+  linkMember(run: string, peer: PeerId, id: string): void;
+  /** This peer carries nothing any more, and never did. */
+  unlinkPeer(run: string, peer: PeerId): void;
+  /** Members of a run with the ids that they worked under. */
+  memberPeers(run: string): readonly (Member & { readonly peer: PeerId })[];
+}
+
+/** Of the key alone: the same person with another GPU. */
+export const memberId = (key: string): string => createHash('sha256').update(`member ${key}`).digest('hex');
+
+export function memberStore({ one, many, run, atomically }: Queries): MemberStore {
+  return {
+    saveMember: ({ id, name, team }, nowMs) =>
+      atomically(() => {
+        const update = 'ON CONFLICT (id) DO UPDATE SET name = excluded.name, team = excluded.team';
+        run(`INSERT INTO member VALUES (?, ?, ?, ?) ${update}`, id, name, team, nowMs);
+        const excess = Number(one('SELECT count(*) AS names FROM member')?.names) - NAMES_KEPT;
+        if (excess <= 0) return;
+        const idle = 'id <> ? AND NOT EXISTS (SELECT 1 FROM memberPeer WHERE memberPeer.member = member.id)';
+        run(
+          `DELETE FROM member WHERE id IN (SELECT id FROM member WHERE ${idle} ORDER BY savedAtMs LIMIT ?)`,
+          ...[id, excess],
+        );
+      }),
+    member: (id) => {
+      const row = one('SELECT name, team FROM member WHERE id = ?', id);
+      return row && { id, name: String(row.name), team: String(row.team) };
+    },
+    deleteMember: (id) => run('DELETE FROM member WHERE id = ?', id),
+    linkMember: (name, peer, id) =>
+      run('INSERT OR IGNORE INTO memberPeer SELECT ?, ?, id FROM member WHERE id = ?', name, peer, id),
+    unlinkPeer: (name, peer) => run('DELETE FROM memberPeer WHERE run = ? AND peer = ?', name, peer),
+    memberPeers: (name) =>
+      many('SELECT peer, id, name, team FROM memberPeer JOIN member ON member = id WHERE run = ?', name).map((row) => ({
+        id: String(row.id),
+        name: String(row.name),
+        team: String(row.team),
+        peer: peerId(String(row.peer)),
+      })),
+  };
+}

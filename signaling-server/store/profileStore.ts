@@ -1,0 +1,41 @@
+/**
+ * What donors measured, kept for their next visit. A donor is known by a random key that its browser remembers, never by
+ * its address, and of the key only the hash is kept; the newest ones of a run, up to a bound.
+ */
+import { createHash } from 'node:crypto';
+import { type PeerProfile, peerProfileSchema } from '../../swarm/autoplan/peerProfile.ts';
+import type { AdapterProfile } from '../../swarm/messages.ts';
+import type { Queries } from './store.ts';
+
+const PROFILES_KEPT = 10_000;
+
+export interface ProfileStore {
+  saveProfile(name: string, donor: string, profile: PeerProfile, nowMs: number): void;
+  /** Null where there is none, or one that an earlier version wrote otherwise. */
+  profile(name: string, donor: string): PeerProfile | null;
+}
+
+/** Another GPU of the same browser is another donor. */
+export const donorHash = (key: string, adapter: AdapterProfile): string =>
+  createHash('sha256')
+    .update(JSON.stringify([key, adapter.vendor, adapter.architecture, adapter.description, adapter.software]))
+    .digest('hex');
+
+export function profileStore({ one, run, atomically }: Queries): ProfileStore {
+  return {
+    saveProfile: (name, donor, profile, nowMs) =>
+      atomically(() => {
+        run('INSERT OR REPLACE INTO profile VALUES (?, ?, ?, ?)', name, donor, JSON.stringify(profile), nowMs);
+        run(
+          `DELETE FROM profile WHERE run = ? AND savedAtMs < (SELECT savedAtMs FROM profile WHERE run = ? ORDER BY savedAtMs DESC LIMIT 1 OFFSET ${PROFILES_KEPT})`,
+          ...[name, name],
+        );
+      }),
+    profile: (name, donor) => {
+      const row = one('SELECT profile FROM profile WHERE run = ? AND donor = ?', name, donor);
+      if (row === null) return null;
+      const parsed = peerProfileSchema.safeParse(JSON.parse(String(row.profile)));
+      return parsed.success ? parsed.data : null;
+    },
+  };
+}

@@ -1,0 +1,234 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { peerId } from '../../swarm/base.ts';
+import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import { MetricsFile } from '../run/metricsFile.ts';
+import { lockDataDirectory } from './dataLock.ts';
+import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
+import { openStore, STORE_FILE, type Store } from './store.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'shoal-store-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+function opened(): Store {
+  const store = openStore(directory);
+  if (!store.ok) throw new Error(store.reason);
+  return store.value;
+}
+
+/** So many events at once, as a long run has them: each by itself is a write to the disk. */
+function fillHistory(events: number): void {
+  const database = new DatabaseSync(join(directory, STORE_FILE));
+  database.exec(
+    `WITH RECURSIVE number(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM number WHERE i + 1 < ${events})
+     INSERT INTO event (run, atMs, step, kind, detail) SELECT 'a', i, 0, 'joined', CAST(i AS TEXT) FROM number`,
+  );
+  database.close();
+}
+
+const commit = (step: number): CommitRecord => ({
+  step,
+  loss: 5 - step / 10,
+  gradientNorm: 1.5,
+  learningRate: 0.001,
+  tokens: 256,
+  seconds: 0.25,
+  donors: 2,
+  stages: 2,
+  microBatches: 8,
+  plan: 1,
+  bytesDirect: 1_000,
+  bytesRelayed: 0,
+});
+
+describe('store', () => {
+  it('keeps commits, ledger and evaluations over a restart', () => {
+    const first = opened();
+    first.addRun('a', 'hash', '{}', 'zero', 0);
+    first.setActive('a');
+    for (const step of [0, 1, 2]) first.commitStep('a', commit(step), [{ peer: peerId('p'), tokens: 128.5 }]);
+    first.saveEvaluation('a', 2, 4.5);
+    first.close();
+    const again = opened();
+    expect(again.activeRun()).toMatchObject({ name: 'a', contentHash: 'hash', operatorPaused: false });
+    expect(again.committedSteps('a')).toBe(3);
+    expect(again.steps('a', 1)).toEqual([commit(1), commit(2)]);
+    expect([...again.evaluations('a')]).toEqual([[2, 4.5]]);
+    expect(again.ledger('a')).toEqual([{ peer: 'p', tokens: 385.5 }]);
+    again.close();
+  });
+
+  it('takes back everything that was made of steps given up', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    for (const step of [0, 1, 2, 3]) store.commitStep('a', commit(step), [{ peer: peerId('p'), tokens: 1 }]);
+    store.saveEvaluation('a', 2, 4);
+    store.saveEvaluation('a', 3, 3);
+    store.saveCheckpoint('a', 2, 'two', 2);
+    store.rollBack('a', 2);
+    expect(store.steps('a').map(({ step }) => step)).toEqual([0, 1]);
+    expect([...store.evaluations('a').keys()]).toEqual([2]);
+    expect(store.ledger('a')).toEqual([{ peer: 'p', tokens: 2 }]);
+    expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 2, manifest: 'two' });
+    store.close();
+  });
+
+  it('keeps the newest checkpoints and names those that may go', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 0, manifest: 'zero' });
+    expect(store.saveCheckpoint('a', 3, 'three', 2)).toEqual([]);
+    expect(store.saveCheckpoint('a', 6, 'six', 2)).toEqual(['zero']);
+    expect(store.checkpoint('a', 3)).toBe('three');
+    expect(store.checkpoint('a', 0)).toBeNull();
+    expect(store.manifests()).toEqual(['three', 'six']);
+    store.close();
+  });
+
+  it('migrates an older store and refuses a newer one', () => {
+    const file = join(directory, STORE_FILE);
+    const old = new DatabaseSync(file);
+    old.exec('PRAGMA user_version = 0');
+    old.close();
+    const store = opened();
+    expect(store.runNames()).toEqual([]);
+    store.close();
+    const newer = new DatabaseSync(file);
+    newer.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}`);
+    newer.close();
+    expect(openStore(directory)).toEqual({ ok: false, reason: expect.stringContaining('newer version of shoal') });
+  });
+
+  it('takes a store of version 1 along, with what is in it', () => {
+    const old = new DatabaseSync(join(directory, STORE_FILE));
+    old.exec(`${MIGRATIONS[0]}; PRAGMA user_version = 1`);
+    old.exec("INSERT INTO run (name, contentHash, document, createdAtMs) VALUES ('a', 'hash', '{}', 7)");
+    old.exec("INSERT INTO checkpoint VALUES ('a', 4, 'four')");
+    old.exec("INSERT INTO event (run, atMs, kind, detail) VALUES ('a', 1, 'joined', 'p')");
+    old.close();
+    const store = opened();
+    expect(store.history('a', 0, 9)).toEqual([{ id: 1, atMs: 1, step: 0, kind: 'joined', detail: 'p' }]);
+    expect(store.checkpoints('a')).toEqual([{ committedSteps: 4, kept: false }]);
+    expect(store.createdAtMs('a')).toBe(7);
+    store.close();
+  });
+
+  it('bounds the history; donors’ events push no operator’s out', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    store.addEvent('a', 'operator', 'pause', 0, 3);
+    fillHistory(10_100);
+    for (let i = 10_100; i < 10_200; i++) store.addEvent('a', 'joined', String(i), i);
+    const all = store.history('a', 0, 20_000);
+    expect(all[0]).toMatchObject({ kind: 'operator', step: 3 });
+    expect(all.length).toBeLessThan(10_100);
+    expect(all.at(-1)?.detail).toBe('10199');
+    expect(store.history('a', all.at(-3)?.id ?? 0, 9).map(({ detail }) => detail)).toEqual(['10198', '10199']);
+    store.close();
+  });
+
+  it('keeps the spans of the newest steps, and those checkpoints that are to stay', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    const trace = (step: number) => ({ step, epoch: 1, bubble: 0.25, spans: `of ${step}` });
+    expect(store.traceRange('a')).toBeNull();
+    for (let step = 0; step < 300; step += 2) store.saveTraces('a', [trace(step), trace(step + 1)]);
+    expect(store.traceRange('a')).toEqual([44, 299]);
+    expect(store.trace('a', 50)).toEqual(trace(50));
+    expect(store.bubbles('a', 298)).toEqual(new Map([298, 299].map((step) => [step, 0.25])));
+    store.rollBack('a', 100);
+    expect(store.trace('a', 200)?.step).toBe(99);
+    store.keepCheckpoint('a', 0, true);
+    for (const step of [3, 6, 9]) store.saveCheckpoint('a', step, `at ${step}`, 2);
+    expect(store.checkpoints('a').map(({ committedSteps }) => committedSteps)).toEqual([0, 6, 9]);
+    store.close();
+  });
+
+  it('spreads a long run’s steps', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    for (let step = 0; step < 50; step++) store.commitStep('a', commit(step), []);
+    expect(store.stepsSpread('a', 40, 10).map(({ step }) => step)).toEqual([0, 4, 8, 12, 16, 20, 24, 28, 32, 36]);
+    store.close();
+  });
+
+  it('makes a secret once', () => {
+    const store = opened();
+    expect(store.secret('key', () => 'first')).toBe('first');
+    expect(store.secret('key', () => 'second')).toBe('first');
+    store.close();
+  });
+});
+
+describe('data directory lock', () => {
+  it('refuses a second server and frees the directory on release', () => {
+    const first = lockDataDirectory(directory);
+    expect(first.ok).toBe(true);
+    expect(lockDataDirectory(directory)).toEqual({ ok: false, reason: expect.stringContaining('in use by another') });
+    if (first.ok) first.value.release();
+    const second = lockDataDirectory(directory);
+    expect(second.ok).toBe(true);
+    if (second.ok) second.value.release();
+  });
+
+  it('does not outlive a server that is killed', async () => {
+    const program = `
+      import { DatabaseSync } from '@photostructure/sqlite';
+      // Reachable: collected as garbage it would be closed, and the lock let go.
+      globalThis.held = new DatabaseSync(${JSON.stringify(join(directory, 'lock.sqlite'))});
+      globalThis.held.exec('BEGIN EXCLUSIVE');
+      console.log('held');
+      setInterval(() => {}, 1000);`;
+    const owner = execFile(process.execPath, ['--input-type=module', '-e', program]);
+    await new Promise((resolve) => owner.stdout?.once('data', resolve));
+    expect(lockDataDirectory(directory).ok).toBe(false);
+    const gone = new Promise((resolve) => owner.once('exit', resolve));
+    owner.kill('SIGKILL');
+    await gone;
+    const lock = lockDataDirectory(directory);
+    expect(lock.ok).toBe(true);
+    if (lock.ok) lock.value.release();
+  });
+});
+
+describe('metrics file', () => {
+  it('has every committed step once, whatever happened', () => {
+    let records = [commit(0), commit(1)];
+    const evaluations = new Map<number, number>();
+    const path = join(directory, 'metrics.jsonl');
+    const stepsInFile = () =>
+      readFileSync(path, 'utf8')
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line));
+    const metrics = new MetricsFile(path, {
+      steps: (from) => records.filter(({ step }) => step >= from),
+      evaluations: () => evaluations,
+      isEvaluationDue: (committedSteps) => committedSteps === 3,
+    });
+    expect(stepsInFile()).toEqual([commit(0), commit(1)]);
+
+    records.push(commit(2));
+    metrics.append();
+    expect(stepsInFile()).toHaveLength(2); // its held-out loss is still to come
+    evaluations.set(3, 4.25);
+    metrics.append();
+    expect(stepsInFile()).toEqual([commit(0), commit(1), { ...commit(2), evaluationLoss: 4.25 }]);
+
+    records = [commit(0)];
+    evaluations.clear();
+    metrics.rewrite();
+    expect(stepsInFile()).toEqual([commit(0)]);
+    records.push(commit(1), commit(2));
+    metrics.append();
+    metrics.append(true);
+    expect(stepsInFile().map(({ step }) => step)).toEqual([0, 1, 2]);
+  });
+});

@@ -1,0 +1,280 @@
+/**
+ * The embedded store of a data directory: which runs there are and what stands committed in each. One writer (see
+ * dataLock.ts), write-ahead log, every method one transaction, so that a server that is killed comes back to a whole
+ * state. Large things are blobs beside it, named here by their hash.
+ */
+import { join } from 'node:path';
+import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
+import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
+import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import type { LedgerEntry } from '../../swarm/ledger.ts';
+import { type OperatorStore, operatorStore } from '../operator/store.ts';
+import { makeFolder } from './makeFolder.ts';
+import { type MemberStore, memberStore } from './memberStore.ts';
+import { type ProfileStore, profileStore } from './profileStore.ts';
+import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
+
+export interface RunRow {
+  readonly name: string;
+  /** Of everything that makes the run what it is: file, data, initial weights. */
+  readonly contentHash: string;
+  /** The run document (runDocument.ts), as JSON. */
+  readonly document: string;
+  readonly active: boolean;
+  readonly operatorPaused: boolean;
+  readonly generation: number;
+  /** The highest epoch that was ever announced. */
+  readonly epoch: number;
+}
+
+export interface Store extends MemberStore, OperatorStore, ProfileStore {
+  /** A secret of this directory, made by `create` the first time it is asked for. */
+  secret(key: string, create: () => string): string;
+  /** A new run with its initial state, checkpoint 0. */
+  addRun(name: string, contentHash: string, document: string, manifest: string, nowMs: number): void;
+  run(name: string): RunRow | null;
+  runNames(): string[];
+  activeRun(): RunRow | null;
+  setActive(name: string): void;
+  setOperatorPaused(name: string, paused: boolean): void;
+  saveEpoch(name: string, epoch: number, generation: number, plan: string, reason: string): void;
+  commitStep(name: string, record: CommitRecord, ledger: readonly LedgerEntry[]): void;
+  /** Steps from `toStep` on, and all that was made from them, never were. */
+  rollBack(name: string, toStep: number): void;
+  saveEvaluation(name: string, committedSteps: number, loss: number): void;
+  /** Makes it the newest; returns the manifests that this supersedes, whose blobs may go. */
+  saveCheckpoint(name: string, committedSteps: number, manifest: string, keep: number): string[];
+  checkpoint(name: string, committedSteps: number): string | null;
+  newestCheckpoint(name: string): { readonly committedSteps: number; readonly manifest: string } | null;
+  /** Every manifest of every run: what the blob folder must keep. */
+  manifests(): string[];
+  committedSteps(name: string): number;
+  /** Committed steps from `from` on, in order. */
+  steps(name: string, from?: number): CommitRecord[];
+  /** Held-out loss by committed steps. */
+  evaluations(name: string): Map<number, number>;
+  /** What each donor carried in all. */
+  ledger(name: string): LedgerEntry[];
+  /** What was added of this kind, in order, after the event of the number `after`. */
+  events(name: string, kind: string, after: number): string[];
+  /** Number of the newest event of any run; 0 where there is none. */
+  newestEvent(): number;
+  close(): void;
+}
+
+export const STORE_FILE = 'shoal.sqlite';
+
+/** Opens and, where it is of an older version, migrates the store of a data directory. */
+export function openStore(directory: string): Result<Store> {
+  const file = join(directory, STORE_FILE);
+  let database: DatabaseSyncInstance | undefined;
+  try {
+    makeFolder(directory);
+    database = new DatabaseSync(file);
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+    const store = storeOn(database);
+    if (store.ok) return store;
+    database.close();
+    return refusal(`${file} ${store.reason}`);
+  } catch (error) {
+    database?.close();
+    return refusal(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** The store in this database, which is migrated where it is of an older version. */
+export function storeOn(database: DatabaseSyncInstance): Result<Store> {
+  database.exec('PRAGMA foreign_keys = ON');
+  const problem = migrate(database);
+  return problem === null ? success(storeOf(database)) : refusal(problem);
+}
+
+function migrate(database: DatabaseSyncInstance): string | null {
+  const version = Number(database.prepare('PRAGMA user_version').get()?.user_version ?? 0);
+  if (version > SCHEMA_VERSION) {
+    return `was written by a newer version of shoal (store version ${version}, this one reads ${SCHEMA_VERSION})`;
+  }
+  MIGRATIONS.slice(version).forEach((statements, index) => {
+    database.exec(`BEGIN IMMEDIATE; ${statements}; PRAGMA user_version = ${version + index + 1}; COMMIT`);
+  });
+  return null;
+}
+
+type Value = string | number | null;
+export type Row = Readonly<Record<string, Value>>;
+
+/** What every part of the store asks with. */
+export interface Queries {
+  one(sql: string, ...values: Value[]): Row | null;
+  many(sql: string, ...values: Value[]): Row[];
+  run(sql: string, ...values: Value[]): void;
+  atomically<T>(work: () => T): T;
+  /** Committed steps that fit a condition, in order. */
+  records(condition: string, ...values: Value[]): CommitRecord[];
+}
+
+/** Plans that are kept: those of the newest steps, whose spans are shown beside them, and more. */
+const EPOCHS_KEPT = 512;
+
+const RUN_COLUMNS = 'name, contentHash, document, active, operatorPaused, generation, epoch';
+const STEP_COLUMNS = [
+  'step',
+  'loss',
+  'gradientNorm',
+  'learningRate',
+  'tokens',
+  'seconds',
+  'donors',
+  'stages',
+  'microBatches',
+  'plan',
+  'bytesDirect',
+  'bytesRelayed',
+] as const satisfies readonly (keyof CommitRecord)[];
+
+const runRow = (row: Row): RunRow => ({
+  name: String(row.name),
+  contentHash: String(row.contentHash),
+  document: String(row.document),
+  active: row.active === 1,
+  operatorPaused: row.operatorPaused === 1,
+  generation: Number(row.generation),
+  epoch: Number(row.epoch),
+});
+
+function storeOf(database: DatabaseSyncInstance): Store {
+  /** Understood once each: they are few, and understanding one takes longer than most of them. */
+  const statements = new Map<string, ReturnType<typeof database.prepare>>();
+  const prepared = (sql: string): ReturnType<typeof database.prepare> => {
+    const statement = statements.get(sql) ?? database.prepare(sql);
+    statements.set(sql, statement);
+    return statement;
+  };
+  const one = (sql: string, ...values: Value[]): Row | null =>
+    (prepared(sql).get(...values) as Row | undefined) ?? null;
+  const many = (sql: string, ...values: Value[]): Row[] => prepared(sql).all(...values) as Row[];
+  const run = (sql: string, ...values: Value[]): void => void prepared(sql).run(...values);
+
+  const atomically = <T>(work: () => T): T => {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = work();
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      database.exec('ROLLBACK');
+      throw error;
+    }
+  };
+
+  const records = (condition: string, ...values: Value[]): CommitRecord[] =>
+    many(`SELECT ${STEP_COLUMNS.join(', ')} FROM step WHERE ${condition} ORDER BY step`, ...values).map(
+      (row) =>
+        Object.fromEntries(STEP_COLUMNS.map((column) => [column, Number(row[column])])) as unknown as CommitRecord,
+    );
+
+  return {
+    ...memberStore({ one, many, run, atomically, records }),
+    ...operatorStore({ one, many, run, atomically, records }),
+    ...profileStore({ one, many, run, atomically, records }),
+    secret: (key, create) =>
+      atomically(() => {
+        run('INSERT OR IGNORE INTO setting (key, value) VALUES (?, ?)', key, create());
+        return String(one('SELECT value FROM setting WHERE key = ?', key)?.value);
+      }),
+
+    addRun: (name, contentHash, document, manifest, nowMs) =>
+      atomically(() => {
+        const columns = 'name, contentHash, document, createdAtMs';
+        run(`INSERT INTO run (${columns}) VALUES (?, ?, ?, ?)`, name, contentHash, document, nowMs);
+        run('INSERT INTO checkpoint (run, committedSteps, manifest) VALUES (?, 0, ?)', name, manifest);
+      }),
+    run: (name) => {
+      const row = one(`SELECT ${RUN_COLUMNS} FROM run WHERE name = ?`, name);
+      return row && runRow(row);
+    },
+    runNames: () => many('SELECT name FROM run ORDER BY createdAtMs, name').map((row) => String(row.name)),
+    activeRun: () => {
+      const row = one(`SELECT ${RUN_COLUMNS} FROM run WHERE active = 1`);
+      return row && runRow(row);
+    },
+    setActive: (name) => run('UPDATE run SET active = (name = ?)', name),
+    setOperatorPaused: (name, paused) => run('UPDATE run SET operatorPaused = ? WHERE name = ?', paused ? 1 : 0, name),
+
+    saveEpoch: (name, epoch, generation, plan, reason) =>
+      atomically(() => {
+        run('INSERT OR REPLACE INTO epoch VALUES (?, ?, ?, ?, ?)', name, epoch, generation, plan, reason);
+        run('DELETE FROM epoch WHERE run = ? AND epoch <= ?', name, epoch - EPOCHS_KEPT);
+        run('UPDATE run SET epoch = max(epoch, ?), generation = ? WHERE name = ?', epoch, generation, name);
+      }),
+
+    commitStep: (name, record, ledger) =>
+      atomically(() => {
+        const places = STEP_COLUMNS.map(() => '?').join(', ');
+        const values = STEP_COLUMNS.map((column) => record[column]);
+        run(`INSERT INTO step (run, ${STEP_COLUMNS.join(', ')}) VALUES (?, ${places})`, name, ...values);
+        for (const { peer, tokens } of ledger) {
+          run('INSERT INTO ledger VALUES (?, ?, ?, ?)', name, record.step, peer, tokens);
+        }
+      }),
+    rollBack: (name, toStep) =>
+      atomically(() => {
+        run('DELETE FROM step WHERE run = ? AND step >= ?', name, toStep);
+        run('DELETE FROM ledger WHERE run = ? AND step >= ?', name, toStep);
+        run('DELETE FROM evaluation WHERE run = ? AND committedSteps > ?', name, toStep);
+        run('DELETE FROM checkpoint WHERE run = ? AND committedSteps > ?', name, toStep);
+        run('DELETE FROM trace WHERE run = ? AND step >= ?', name, toStep);
+        run('DELETE FROM sample WHERE run = ? AND committedSteps > ?', name, toStep);
+      }),
+    saveEvaluation: (name, committedSteps, loss) =>
+      run('INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?)', name, committedSteps, loss),
+
+    saveCheckpoint: (name, committedSteps, manifest, keep) =>
+      atomically(() => {
+        const columns = 'run, committedSteps, manifest';
+        run(`INSERT OR REPLACE INTO checkpoint (${columns}) VALUES (?, ?, ?)`, name, committedSteps, manifest);
+        const old = many(
+          'SELECT committedSteps, manifest FROM checkpoint WHERE run = ? AND kept = 0 ORDER BY committedSteps DESC LIMIT -1 OFFSET ?',
+          name,
+          keep,
+        );
+        for (const row of old) {
+          run('DELETE FROM checkpoint WHERE run = ? AND committedSteps = ?', name, row.committedSteps ?? null);
+        }
+        return old.map((row) => String(row.manifest));
+      }),
+    checkpoint: (name, committedSteps) => {
+      const row = one('SELECT manifest FROM checkpoint WHERE run = ? AND committedSteps = ?', name, committedSteps);
+      return row && String(row.manifest);
+    },
+    newestCheckpoint: (name) => {
+      const row = one(
+        'SELECT committedSteps, manifest FROM checkpoint WHERE run = ? ORDER BY committedSteps DESC LIMIT 1',
+        name,
+      );
+      return row && { committedSteps: Number(row.committedSteps), manifest: String(row.manifest) };
+    },
+    manifests: () => many('SELECT manifest FROM checkpoint').map((row) => String(row.manifest)),
+
+    committedSteps: (name) => Number(one('SELECT count(*) AS steps FROM step WHERE run = ?', name)?.steps),
+    steps: (name, from = 0) => records('run = ? AND step >= ?', name, from),
+    evaluations: (name) =>
+      new Map(
+        many('SELECT committedSteps, loss FROM evaluation WHERE run = ? ORDER BY committedSteps', name).map((row) => [
+          Number(row.committedSteps),
+          Number(row.loss),
+        ]),
+      ),
+    ledger: (name) =>
+      many('SELECT donor, sum(tokens) AS tokens FROM ledger WHERE run = ? GROUP BY donor ORDER BY donor', name).map(
+        (row) => ({ peer: peerId(String(row.donor)), tokens: Number(row.tokens) }),
+      ),
+
+    events: (name, kind, after) =>
+      many('SELECT detail FROM event WHERE run = ? AND kind = ? AND id > ? ORDER BY id', name, kind, after).map((row) =>
+        String(row.detail),
+      ),
+    newestEvent: () => Number(one('SELECT coalesce(max(id), 0) AS id FROM event')?.id),
+    close: () => database.close(),
+  };
+}

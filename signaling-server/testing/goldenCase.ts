@@ -1,0 +1,48 @@
+/** A golden case as a test needs it: its run, its initial weights, its tokens, and what the float64 trainer found. */
+import { readFile } from 'node:fs/promises';
+import type { Range } from '../../swarm/base.ts';
+import type { BlockName, Model } from '../../swarm/model.ts';
+import { modelOf, parseRunFile, type RunFile } from '../../swarm/runFile.ts';
+import { openWeights, type Weights } from '../weights/weights.ts';
+
+export interface GoldenCase {
+  readonly run: RunFile;
+  readonly model: Model;
+  readonly weights: Weights;
+  readonly expected: readonly { readonly loss: number; readonly gradientNorm: number }[];
+  /** Of checkpoint 0. */
+  readState(block: BlockName, kind: 'value' | 'm' | 'v', range: Range): Promise<Float32Array>;
+  /** Of a step's samples `[from, to)`. Sample i of step s is window (s·B + i) mod n: written again, from the contract. */
+  tokens(step: number, samples: Range): { readonly ids: Uint32Array; readonly targets: Uint32Array };
+}
+
+export const goldenFolder = (name: string): URL => new URL(`../../e2e/golden/${name}/`, import.meta.url);
+
+export async function openGoldenCase(name: string): Promise<GoldenCase> {
+  const folder = goldenFolder(name);
+  const parsed = parseRunFile(JSON.parse(await readFile(new URL('run.json', folder), 'utf8')), name);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  const run = parsed.value;
+  const model = modelOf(run);
+  const opened = await openWeights(new URL('init.safetensors', folder).pathname, model);
+  if (!opened.ok) throw new Error(opened.reason);
+  const weights = opened.value;
+  const text = await readFile(new URL('corpus.txt', folder));
+  const lines = (await readFile(new URL('expected.jsonl', folder), 'utf8')).trim().split('\n');
+  const { sequenceLength: T, globalBatchSize: B } = run.train;
+  const windows = Math.floor((text.length - 1) / T);
+  return {
+    run,
+    model,
+    weights,
+    expected: lines.map((line) => JSON.parse(line)),
+    readState: (block, kind, [from, to]) =>
+      kind === 'value' ? weights.readBlock(block, from, to) : Promise.resolve(new Float32Array(to - from)),
+    tokens(step, [from, to]) {
+      const starts = Array.from({ length: to - from }, (_, i) => ((step * B + from + i) % windows) * T);
+      const rows = (shift: number) =>
+        Uint32Array.from(starts.flatMap((at) => [...text.subarray(at + shift, at + shift + T)]));
+      return { ids: rows(0), targets: rows(1) };
+    },
+  };
+}

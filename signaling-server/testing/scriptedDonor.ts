@@ -1,0 +1,225 @@
+/**
+ * A donor without a GPU, for the server's tests: it speaks the protocol as a page does, and answers every request with
+ * numbers that are a pure function of the step. What it uploads says which step it is of.
+ */
+import { type RawData, WebSocket } from 'ws';
+import { invariant } from '../../swarm/base.ts';
+import {
+  type AdapterProfile,
+  decodeServerMessage,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  type Profile,
+  type ServerMessage,
+} from '../../swarm/messages.ts';
+import type { Plan } from '../../swarm/plan.ts';
+import { formatAction } from '../../swarm/schedule/action.ts';
+import { build } from '../../swarm/schedule/lower.ts';
+
+export const SCRIPTED_ADAPTER: AdapterProfile = {
+  vendor: 'none',
+  architecture: 'scripted',
+  description: 'a test',
+  software: true,
+  browser: 'none',
+};
+
+export const SCRIPTED_PROFILE: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
+
+type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
+
+/** Loss of a step, whatever the plan. */
+export const scriptedLoss = (step: number): number => 5 - step / 10;
+export const scriptedEvaluation = (committedSteps: number): number => 4 - committedSteps / 10;
+
+export interface ScriptedOptions {
+  /** It says hello by itself. */
+  readonly greets?: boolean;
+  readonly invite?: string | undefined;
+  readonly key?: string | undefined;
+  readonly profile?: Profile;
+}
+
+export class ScriptedDonor {
+  readonly heard: ServerMessage[] = [];
+  /** Binary messages: what other donors had relayed. */
+  readonly relayed: Uint8Array[] = [];
+  readonly closed: Promise<void>;
+  /** Whether it does what the server asks, or only listens. */
+  obedient = true;
+  readonly #url: string;
+  readonly #greets: boolean;
+  readonly #profile: Profile;
+  readonly #socket: WebSocket;
+  readonly #waiting = new Set<() => void>();
+  #welcome: Said<'welcome'> | null = null;
+  #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+
+  constructor(url: string, { greets = true, invite, key, profile = SCRIPTED_PROFILE }: ScriptedOptions = {}) {
+    this.#url = url;
+    this.#greets = greets;
+    this.#profile = profile;
+    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
+    this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
+    this.#socket.on('error', () => {}); // the close that follows says it
+    this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
+    this.opened = new Promise((resolve) => {
+      this.#socket.on('open', () => {
+        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key });
+        resolve();
+      });
+    });
+  }
+
+  readonly opened: Promise<void>;
+
+  get welcome(): Said<'welcome'> {
+    invariant(this.#welcome, 'this donor was not welcomed yet');
+    return this.#welcome;
+  }
+
+  say(message: PeerMessage): void {
+    this.sayRaw(JSON.stringify(message));
+  }
+
+  sayRaw(data: string | Uint8Array): void {
+    this.#socket.send(data);
+  }
+
+  leave(): void {
+    this.#socket.close();
+  }
+
+  /** As if its machine had lost power. */
+  vanish(): void {
+    this.#socket.terminate();
+  }
+
+  /** The first message of this type, come or to come, that `fits`. */
+  async hears<Type extends ServerMessage['type']>(
+    type: Type,
+    fits: (message: Said<Type>) => boolean = () => true,
+  ): Promise<Said<Type>> {
+    const matches = (message: ServerMessage): message is Said<Type> =>
+      message.type === type && fits(message as Said<Type>);
+    for (;;) {
+      const found = this.heard.find(matches);
+      if (found) return found;
+      await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    }
+  }
+
+  fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(`${this.#url}${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${this.welcome.token}`, ...init.headers },
+    });
+  }
+
+  /** A binary message has come, or comes. */
+  async hearsBytes(): Promise<void> {
+    while (this.relayed.length === 0) await new Promise<void>((resolve) => this.#waiting.add(resolve));
+  }
+
+  #received(data: RawData, isBinary: boolean): void {
+    if (isBinary) this.relayed.push(Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer));
+    else this.#understand(String(data));
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+
+  #understand(text: string): void {
+    const message = decodeServerMessage(text);
+    if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
+    if (message.value.type === 'welcome') {
+      this.#welcome = message.value;
+      if (this.#greets) this.say({ type: 'measured', profile: this.#profile });
+    }
+    if (this.obedient) void this.#obey(message.value);
+    this.heard.push(message.value);
+  }
+
+  async #obey(message: ServerMessage): Promise<void> {
+    switch (message.type) {
+      case 'prepare':
+        this.#plan = message;
+        return this.say({ type: 'ready', epoch: message.epoch, memoryBytes: 1_000_000 });
+      case 'start':
+        return this.#report(message.epoch, message.step);
+      case 'evaluate':
+        return this.#evaluate(message.epoch, message.step);
+      case 'committed':
+        if (message.checkpoint) await this.#upload(message.epoch, message.step + 1);
+    }
+  }
+
+  /** Losses of these samples, so that their mean is `loss`. */
+  #losses(loss: number, samples: readonly { id: number; count: number }[]) {
+    const { sequenceLength } = this.welcome.run.train;
+    return samples.map(({ id, count }) => ({ microBatch: id, lossSum: loss * count * sequenceLength }));
+  }
+
+  #isLast(plan: Plan): boolean {
+    return plan.stages.at(-1)?.members.some(({ peer }) => peer === this.welcome.peer) ?? false;
+  }
+
+  #shards(plan: Plan) {
+    return plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap(({ peer, range }) => (peer === this.welcome.peer ? { block, range } : [])),
+    );
+  }
+
+  #report(epoch: number, step: number): void {
+    const plan = this.#planOf(epoch);
+    if (plan === null) return;
+    const own = plan.stages.at(-1)?.members.find(({ peer }) => peer === this.welcome.peer)?.microBatches ?? [];
+    const samples = plan.microBatches
+      .filter(({ id }) => own.includes(id))
+      .map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
+    this.say({
+      type: 'report',
+      epoch,
+      step,
+      losses: this.#losses(scriptedLoss(step), samples),
+      shards: this.#shards(plan).map((shard) => ({ ...shard, sumSquares: 0.25, digest: null })),
+      bytesDirect: 100,
+      bytesRelayed: 0,
+      spans: this.#spans(plan),
+    });
+  }
+
+  /** Each action takes a second, one after the other, by a clock of its own. */
+  #spans(plan: Plan) {
+    const actions = build(plan).get(this.welcome.peer) ?? [];
+    return actions.map((action, at) => ({ action: formatAction(action), start: 1_000 + at, end: 1_001 + at }));
+  }
+
+  #evaluate(epoch: number, step: number): void {
+    const plan = this.#planOf(epoch);
+    if (plan === null || !this.#isLast(plan)) return;
+    const { evaluation, train } = this.welcome.run;
+    const windows = Math.floor(((evaluation?.tokens ?? 1) - 1) / train.sequenceLength);
+    const losses = this.#losses(scriptedEvaluation(step), [{ id: 0, count: windows }]);
+    this.say({ type: 'evaluated', epoch, step, losses });
+  }
+
+  async #upload(epoch: number, step: number): Promise<void> {
+    const plan = this.#planOf(epoch);
+    if (plan === null) return;
+    const shards = [];
+    for (const { block, range } of this.#shards(plan)) {
+      const body = new Uint8Array(new Float32Array((range[1] - range[0]) * 3).fill(step).buffer);
+      const headers = { 'content-type': 'application/octet-stream' };
+      const response = await this.fetch('/api/state', { method: 'PUT', body, headers }).catch(() => null);
+      if (response === null) return; // the server has closed in the middle of it
+      const answer: unknown = await response.json();
+      const hash = typeof answer === 'object' && answer && 'hash' in answer ? String(answer.hash) : '';
+      shards.push({ block, range, hash });
+    }
+    this.say({ type: 'uploaded', epoch, step, shards });
+  }
+
+  #planOf(epoch: number): Plan | null {
+    return this.#plan?.epoch === epoch ? this.#plan.plan : null;
+  }
+}

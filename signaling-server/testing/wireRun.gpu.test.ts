@@ -1,0 +1,244 @@
+/**
+ * Two peers, a stage each, in one process: real stages on Dawn, real frames, nothing between them but a function call.
+ * What a packed wire leaves of the golden curve, and what it saves.
+ */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { dawnDevice } from '../../shaders/dawn.ts';
+import { invariant, normal, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
+import { encodeTensor } from '../../swarm/frame.ts';
+import { learningRate } from '../../swarm/learningRate.ts';
+import { predictedBytes } from '../../swarm/memory.ts';
+import type { ReportMessage } from '../../swarm/messages.ts';
+import { equalSplit } from '../../swarm/planner/equalSplit.ts';
+import { type Compute, FIRST_LOSS_SCALE } from '../../swarm/precision.ts';
+import { forwardOnly, stepSchedule } from '../../swarm/schedule/lower.ts';
+import { packedBytes, type WireEncoding } from '../../swarm/wire.ts';
+import { FULL_SPEED } from '../../web/src/executor/dutyCycle.ts';
+import type { UpdateScalars } from '../../web/src/executor/engine.ts';
+import { type Role, StepRun, type Surroundings } from '../../web/src/executor/execute.ts';
+import { Inbox } from '../../web/src/executor/inbox.ts';
+import { buildRole, closeRole, loadRole, roleBytes } from '../../web/src/executor/role.ts';
+import { canHalve } from '../../web/src/gpu/device.ts';
+import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
+import type { Gpu } from '../../web/src/gpu/stage.ts';
+import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
+
+const PEERS = [peerId('a'), peerId('b')] as const;
+const EPOCH = 1;
+
+interface DoneStep {
+  readonly loss: number;
+  readonly gradientNorm: number;
+  readonly bytes: number;
+}
+
+/** Two roles and their inboxes: a swarm that commits its own steps. */
+class Pair {
+  readonly roles: readonly Role[];
+  readonly #golden: GoldenCase;
+  readonly #lossScale: number;
+  readonly #inboxes = new Map<PeerId, Inbox>(PEERS.map((peer) => [peer, new Inbox()]));
+
+  private constructor(roles: readonly Role[], golden: GoldenCase, lossScale: number) {
+    this.roles = roles;
+    this.#golden = golden;
+    this.#lossScale = lossScale;
+  }
+
+  static async open(golden: GoldenCase, wire: WireEncoding, microBatches: number, asked?: Compute): Promise<Pair> {
+    invariant(gpu, 'a device');
+    const { model, run, readState } = golden;
+    const engine = gpuEngine(gpu, model, run.train, wire, asked);
+    const plan = equalSplit(model, run.train.globalBatchSize, PEERS, { microBatches });
+    const roles: Role[] = [];
+    for (const peer of PEERS) roles.push(await buildRole(engine, model, run.train, plan, peer, EPOCH));
+    for (const role of roles) await loadRole(role, readState);
+    return new Pair(roles, golden, asked === 'f16' ? FIRST_LOSS_SCALE.scale : 1);
+  }
+
+  async step(step: number): Promise<DoneStep> {
+    const { train } = this.#golden.run;
+    for (const inbox of this.#inboxes.values()) inbox.advance(EPOCH, step);
+    const reports: ReportMessage[] = [];
+    let commit: (scalars: UpdateScalars) => void = () => {};
+    const committed = new Promise<UpdateScalars>((resolve) => {
+      commit = resolve;
+    });
+    const report = (message: ReportMessage): void => {
+      reports.push(message);
+      if (reports.length < PEERS.length) return;
+      const norm = normOf(reports) / this.#lossScale;
+      const clip = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (norm + 1e-6));
+      commit({ learningRate: learningRate(train, step), clipScale: clip / this.#lossScale, time: step + 1 });
+    };
+    await Promise.all(
+      this.roles.map((role) => {
+        const run = new StepRun(role, this.#around(role, step, report, committed), step);
+        return run.train(stepSchedule(role.plan).get(role.peer) ?? []);
+      }),
+    );
+    const sum = reports.flatMap(({ losses }) => losses).reduce((total, { lossSum }) => total + (lossSum ?? NaN), 0);
+    return {
+      loss: sum / (train.globalBatchSize * train.sequenceLength),
+      gradientNorm: normOf(reports) / this.#lossScale,
+      bytes: reports.reduce((total, { bytesDirect }) => total + bytesDirect, 0),
+    };
+  }
+
+  /** The loss of a step's samples, as an evaluation computes it. */
+  async evaluate(step: number): Promise<number> {
+    const { globalBatchSize, sequenceLength } = this.#golden.run.train;
+    const unasked = () => invariant(false, 'an evaluation reports by its answer');
+    const sums = await Promise.all(
+      this.roles.map((role) => {
+        const run = new StepRun(role, this.#around(role, step, unasked, new Promise(() => {})), step, 0);
+        return run.evaluate(forwardOnly(role.plan).get(role.peer) ?? [], () => true);
+      }),
+    );
+    const sum = sums.flat().reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
+    return sum / (globalBatchSize * sequenceLength);
+  }
+
+  #around(
+    role: Role,
+    step: number,
+    report: (message: ReportMessage) => void,
+    committed: Promise<UpdateScalars>,
+  ): Surroundings {
+    const { signal } = new AbortController();
+    const own = this.#inboxes.get(role.peer);
+    invariant(own, 'every peer has an inbox');
+    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
+    return {
+      signal,
+      now: () => performance.now() / 1000,
+      pace: FULL_SPEED,
+      links: [],
+      lossScale: this.#lossScale,
+      send: async (to, key, values) => {
+        for (const message of encodeTensor(key, values)) this.#inboxes.get(to)?.accept(role.peer, message);
+      },
+      receive: (key, from) => own.receive(key, from, signal),
+      tokens: async (microBatch) => this.#golden.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
+      report: (message) => {
+        invariant(message.type === 'report', 'a step ends with a report');
+        report(message);
+      },
+      committed: () => committed,
+    };
+  }
+
+  close(): void {
+    for (const role of this.roles) closeRole(role);
+  }
+}
+
+const normOf = (reports: readonly ReportMessage[]): number =>
+  Math.sqrt(reports.flatMap(({ shards }) => shards).reduce((sum, { sumSquares }) => sum + Number(sumSquares), 0));
+
+async function trained(golden: GoldenCase, wire: WireEncoding, steps: number, asked?: Compute): Promise<DoneStep[]> {
+  const pair = await Pair.open(golden, wire, Math.min(4, golden.run.train.globalBatchSize), asked);
+  const done: DoneStep[] = [];
+  for (let step = 0; step < steps; step++) done.push(await pair.step(step));
+  pair.close();
+  return done;
+}
+
+let dawn: Awaited<ReturnType<typeof dawnDevice>>;
+let gpu: Gpu | null = null;
+beforeAll(async () => {
+  dawn = await dawnDevice();
+  if (dawn.ok) gpu = gpuOf(dawn.value);
+});
+
+/** Largest relative distance of the losses from the golden ones. */
+const farthest = (done: readonly DoneStep[], { expected }: GoldenCase): number =>
+  Math.max(...done.map(({ loss }, step) => Math.abs(loss / (expected[step]?.loss ?? Number.NaN) - 1)));
+
+describe('a packed wire', () => {
+  test.each([
+    ['odd-llama', 'f16'],
+    ['odd-llama', 'int8'],
+  ] as const)('[WI1] %s, %s: the golden curve within 1e-2, the same bits twice', async (name, wire) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase(name);
+    const steps = golden.expected.length;
+    const first = await trained(golden, wire, steps);
+    expect(farthest(first, golden)).toBeLessThan(1e-2);
+    expect(await trained(golden, wire, Math.min(5, steps))).toEqual(first.slice(0, 5));
+    await golden.weights.close();
+  });
+
+  test('[WI1] f32 is what it was: the golden curve within 2e-6', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    expect(farthest(await trained(golden, 'f32', 5), golden)).toBeLessThan(2e-6);
+    await golden.weights.close();
+  });
+
+  test.each([
+    ['f32', 2e-6],
+    ['f16', 1e-2],
+  ] as const)('[MP2] two donors in a run that asks for f16, the wire in %s', async (wire, exact) => {
+    if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    const done = await trained(golden, wire, 5, 'f16');
+    // Donors without halves compute in f32: the loss scale is a power of two and leaves no trace.
+    expect(farthest(done, golden)).toBeLessThan(canHalve(gpu.device, gpu.family) ? 1e-2 : exact);
+    await golden.weights.close();
+  });
+
+  test('[WI5] int8 gradients carry over within a step, and begin with nothing at every step', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    const pair = await Pair.open(golden, 'int8', 1);
+    const stage = pair.roles[1]?.stages.get(1);
+    invariant(stage, 'the second peer has the second stage');
+    const { globalBatchSize: samples, sequenceLength } = golden.run.train;
+    const random = seededRandom(1);
+    const elements = samples * sequenceLength * golden.model.width;
+    const words = Float32Array.from({ length: elements }, () => normal(random));
+    const tokens = golden.tokens(0, [0, samples]);
+    const input = { encoding: 'f32', words } as const;
+    const gradient = async (): Promise<Buffer> => {
+      stage.forward({ microBatch: 0, samples, input, tokens, evaluation: false });
+      stage.backward(0, null);
+      const reading = await stage.readInputGradient(0, 'int8');
+      return reading.take((packed) => Buffer.from(packed.slice().buffer));
+    };
+    stage.begin(1);
+    const first = await gradient();
+    expect((await gradient()).equals(first)).toBe(false);
+    stage.begin(1);
+    expect((await gradient()).equals(first)).toBe(true);
+    pair.close();
+    await golden.weights.close();
+  });
+
+  test.each(['f16', 'int8'] as const)('[WI1] %s: an evaluation has the packed stream too', async (wire) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    const pair = await Pair.open(golden, wire, 2);
+    const evaluated = await pair.evaluate(0);
+    const { loss } = await pair.step(0);
+    // The same activations to the last bit; only the loss's own kernel is another.
+    expect(Math.abs(evaluated / loss - 1)).toBeLessThan(1e-7);
+    pair.close();
+    await golden.weights.close();
+  });
+
+  test('[WI7] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('odd-llama');
+    const { model, run } = golden;
+    const { globalBatchSize: B, sequenceLength: T } = run.train;
+    for (const wire of ['f32', 'f16', 'int8'] as const) {
+      const pair = await Pair.open(golden, wire, B);
+      // B micro-batches of one sample, there and back; an untied model's state stays where it is.
+      expect((await pair.step(0)).bytes).toBe(2 * B * packedBytes(wire, T * model.width));
+      for (const role of pair.roles) expect(roleBytes(role)).toBe(predictedBytes(model, role.plan, role.peer, T, wire));
+      pair.close();
+    }
+    await golden.weights.close();
+  });
+});

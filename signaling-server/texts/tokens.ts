@@ -1,0 +1,210 @@
+/**
+ * A run's text as token shards in the blob store: the ids of all files one after another as one list, streamed, so that
+ * a text larger than memory is no matter. Each file is tokenised by itself: where one ends, a token ends.
+ */
+import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import {
+  bytesPerToken,
+  emptyShard,
+  SHARD_TOKENS,
+  type TokenBytes,
+  type TokenList,
+  windowCount,
+} from '../../swarm/data.ts';
+import { modelOf, type RunFile } from '../../swarm/runFile.ts';
+import { fileBytes, readFault } from '../files/namedFile.ts';
+import type { BlobHash, BlobStore } from '../store/blobs.ts';
+import { openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';
+import { tokenStream, UncuttableTextError } from './tokenStream.ts';
+
+/** Read at once. */
+const CHUNK_BYTES = 262_144;
+/** Shards on their way to the disk: each waits for it to say that it is safe. */
+const PUTS_AT_ONCE = 8;
+
+export interface StoredFile {
+  readonly name: string;
+  readonly hash: BlobHash;
+}
+
+export interface RunTokens {
+  readonly data: TokenList;
+  readonly evaluation: TokenList | null;
+  /** The tokenizer's files, for the export; none where a token is a byte. */
+  readonly tokenizer: readonly StoredFile[];
+}
+
+/** How far a file is read, from 0 to 1. */
+export type FileProgress = (work: 'tokenising' | 'checking', path: string, share: number) => void;
+
+interface Work {
+  readonly run: RunFile;
+  /** The run file, for its folder and for the sentences. */
+  readonly runPath: string;
+  readonly blobs: BlobStore;
+  readonly tokenizer: TextTokenizer | null;
+  readonly progress: FileProgress;
+}
+
+export async function prepareTokens(
+  run: RunFile,
+  runPath: string,
+  blobs: BlobStore,
+  progress: FileProgress = () => {},
+): Promise<Result<RunTokens>> {
+  const path = tokenizerPath(run, runPath);
+  const opened = path === null ? null : await openTokenizer(path);
+  if (opened?.ok === false) return refusal(`${runPath}: data.tokenizer ${opened.reason}`);
+  const tokenizer = opened?.value ?? null;
+  const { vocabulary } = modelOf(run);
+  if (tokenizer && tokenizer.ids > vocabulary)
+    return refusal(
+      `${runPath}: data.tokenizer ${path} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
+    );
+  const work: Work = { run, runPath, blobs, tokenizer, progress };
+  const data = await tokenList(work, 'data.files', run.data.files);
+  if (!data.ok) return data;
+  const evaluation = run.evaluation && (await tokenList(work, 'evaluation.files', run.evaluation.files));
+  if (evaluation?.ok === false) return evaluation;
+  const files: StoredFile[] = [];
+  for (const file of path === null ? [] : await tokenizerFiles(path))
+    files.push({ name: file.name, hash: await blobs.put(await readFile(file.path)) });
+  return success({ data: data.value, evaluation: evaluation?.value ?? null, tokenizer: files });
+}
+
+/** Null where a token is a byte. */
+export const tokenizerPath = ({ data }: RunFile, runPath: string): string | null =>
+  data.tokenizer === 'bytes' ? null : resolve(dirname(runPath), data.tokenizer);
+
+async function tokenList(work: Work, field: string, files: readonly string[]): Promise<Result<TokenList>> {
+  const { run, runPath, blobs } = work;
+  const { vocabulary } = modelOf(run);
+  const size = bytesPerToken(vocabulary);
+  const writer = shardWriter(size, blobs);
+  for (const [index, name] of files.entries()) {
+    const path = resolve(dirname(runPath), name);
+    try {
+      const fault = await addFile(work, path, writer, vocabulary);
+      if (fault !== null) return refusal(`${runPath}: ${field}[${index}] ${name} ${fault}`);
+    } catch (error) {
+      return refusal(`${runPath}: ${field}[${index}] ${path}: ${readFault(error)}`);
+    }
+  }
+  const { tokens, shards } = await writer.end();
+  const { sequenceLength } = run.train;
+  if (windowCount(tokens, sequenceLength) < 1)
+    return refusal(
+      `${runPath}: ${field} has ${tokens} tokens, but one window of train.sequenceLength needs at least ${sequenceLength + 1}`,
+    );
+  return success({ tokens, shardTokens: SHARD_TOKENS, bytesPerToken: size, shards });
+}
+
+type ShardWriter = ReturnType<typeof shardWriter>;
+
+/** Why the file cannot be trained on, to go on from its name; null when its tokens are in. */
+async function addFile(
+  { tokenizer, progress }: Work,
+  path: string,
+  writer: ShardWriter,
+  vocabulary: number,
+): Promise<string | null> {
+  const size = await fileBytes(path);
+  const reader = tokenizer ? textReader(tokenizer) : byteReader(vocabulary);
+  let read = 0;
+  for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
+    const bytes: Uint8Array = chunk;
+    const ids = reader.add(bytes);
+    if (!ids.ok) return ids.reason;
+    await writer.add(ids.value);
+    read += bytes.length;
+    progress('tokenising', path, Math.min(1, read / size));
+  }
+  const rest = reader.end();
+  if (!rest.ok) return rest.reason;
+  await writer.add(rest.value);
+  return null;
+}
+
+type Ids = Uint8Array | number[];
+interface Reader {
+  add(bytes: Uint8Array): Result<Ids>;
+  end(): Result<Ids>;
+}
+
+function byteReader(vocabulary: number): Reader {
+  let read = 0;
+  return {
+    add(bytes) {
+      const outside = vocabulary < 256 ? bytes.findIndex((byte) => byte >= vocabulary) : -1;
+      if (outside >= 0)
+        return refusal(
+          `has the token ${bytes[outside]} (its byte ${read + outside}), but model.vocab_size is ${vocabulary}`,
+        );
+      read += bytes.length;
+      return success(bytes);
+    },
+    end: () => success([]),
+  };
+}
+
+function textReader(tokenizer: TextTokenizer): Reader {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const stream = tokenStream(tokenizer.encode);
+  let read = 0;
+  const take = (bytes?: Uint8Array): Result<Ids> => {
+    let text: string;
+    try {
+      text = decoder.decode(bytes, { stream: bytes !== undefined });
+    } catch {
+      return refusal(`is not UTF-8 text near its byte ${read}, which a tokenizer.json needs`);
+    }
+    read += bytes?.length ?? 0;
+    try {
+      const ids = [...stream.add(text), ...(bytes ? [] : stream.end())];
+      return ids.every((id) => id >= 0)
+        ? success(ids)
+        : refusal(`has text before its byte ${read} that the tokenizer has no token for`);
+    } catch (error) {
+      if (error instanceof UncuttableTextError) return refusal(`cannot be tokenised in pieces: ${error.message}`);
+      throw error;
+    }
+  };
+  return { add: take, end: () => take() };
+}
+
+/** Collects ids into shards; each full one goes to the store at once. */
+function shardWriter(size: TokenBytes, blobs: BlobStore) {
+  let shard = emptyShard(SHARD_TOKENS, size);
+  let filled = 0;
+  let full = 0;
+  const puts: Promise<BlobHash>[] = [];
+  const flush = async () => {
+    const put = blobs.put(new Uint8Array(shard.buffer, 0, filled * size));
+    put.catch(() => undefined); // whoever awaits it next hears of it
+    puts.push(put);
+    shard = emptyShard(SHARD_TOKENS, size);
+    filled = 0;
+    await puts.at(-PUTS_AT_ONCE);
+  };
+  return {
+    async add(ids: Ids): Promise<void> {
+      for (let done = 0; done < ids.length; ) {
+        const count = Math.min(ids.length - done, SHARD_TOKENS - filled);
+        shard.set(ids instanceof Uint8Array ? ids.subarray(done, done + count) : ids.slice(done, done + count), filled);
+        filled += count;
+        done += count;
+        if (filled < SHARD_TOKENS) continue;
+        full += SHARD_TOKENS;
+        await flush();
+      }
+    },
+    async end(): Promise<{ readonly tokens: number; readonly shards: readonly BlobHash[] }> {
+      const tokens = full + filled;
+      if (filled > 0) await flush();
+      return { tokens, shards: await Promise.all(puts) };
+    },
+  };
+}

@@ -1,0 +1,117 @@
+/**
+ * A trained model as a folder that `transformers` loads. It is written beside its place and renamed, so that the folder
+ * is there whole or not at all; tensors are streamed from a reader, never held together.
+ */
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, open, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { modelFromConfig } from '../../swarm/families.ts';
+import type { Model } from '../../swarm/model.ts';
+import { encodeHeader } from '../../swarm/safetensors.ts';
+import { readFault } from '../files/namedFile.ts';
+import { folderPlaceFault } from '../files/outputPlace.ts';
+import { makeFolder } from '../store/makeFolder.ts';
+import { openWeights, type TensorNames, type Weights } from './weights.ts';
+
+/** Elements that are in memory at once. */
+const CHUNK_ELEMENTS = 1 << 20;
+const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
+  gpt2: 'GPT2LMHeadModel',
+  llama: 'LlamaForCausalLM',
+};
+
+export interface Export {
+  readonly model: Model;
+  /** The init file's names; null: Hugging Face's. */
+  readonly tensorNames: TensorNames | null;
+  readonly read: Weights['readBlock'];
+  /** The tokenizer's files, where there are any. */
+  readonly tokenizer?: readonly { readonly name: string; readonly bytes: () => Promise<Uint8Array> }[];
+  /** Strings for the safetensors header, such as the step. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Why `directory` cannot take an export, before anything is trained for it: it may be absent or empty. */
+export async function exportTarget(directory: string): Promise<Result<{ readonly exists: boolean }>> {
+  const fault = folderPlaceFault(directory);
+  if (fault !== null) return refusal(fault);
+  try {
+    const entries = await readdir(directory);
+    if (entries.length === 0) return success({ exists: true });
+    return refusal(`${directory} is not empty: an export needs a new or an empty folder`);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT') return success({ exists: false });
+    if (code === 'ENOTDIR') return refusal(`${directory} is not a folder: an export needs a new or an empty folder`);
+    throw error;
+  }
+}
+
+/** Writes the folder: config.json, model.safetensors (F32) and the tokenizer's files. */
+export async function exportFolder(directory: string, content: Export): Promise<Result<string>> {
+  const place = resolve(directory);
+  const target = await exportTarget(place);
+  if (!target.ok) return target;
+  const unfinished = join(dirname(place), `.${basename(place)}.unfinished-${randomUUID()}`);
+  makeFolder(unfinished);
+  try {
+    await writeFile(join(unfinished, 'config.json'), `${JSON.stringify(config(content.model), null, 2)}\n`);
+    for (const { name, bytes } of content.tokenizer ?? []) await writeFile(join(unfinished, name), await bytes());
+    await writeTensors(join(unfinished, 'model.safetensors'), content);
+    if (target.value.exists) await rmdir(place);
+    await rename(unfinished, place);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    throw error;
+  }
+  return success(place);
+}
+
+/** The run's own, and the class that loads it where the run names none. */
+function config({ config: given, family }: Model): Readonly<Record<string, unknown>> {
+  return 'architectures' in given ? given : { architectures: [ARCHITECTURES[family]], ...given };
+}
+
+async function writeTensors(path: string, content: Export): Promise<void> {
+  const file = await open(path, 'wx');
+  try {
+    await writeAll(file, content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function writeAll(file: FileHandle, { model, tensorNames, read, metadata }: Export): Promise<void> {
+  // A tied head is no tensor of the table, so it is not repeated here.
+  const specs = model.blocks.flatMap(({ tensors }) => tensors);
+  await file.writeFile(
+    encodeHeader(
+      specs.map(({ name, shape }) => ({ name: tensorNames?.[name] ?? name, shape })),
+      metadata,
+    ),
+  );
+  for (const { name, elements } of model.blocks)
+    for (let from = 0; from < elements; from += CHUNK_ELEMENTS) {
+      const values = await read(name, from, Math.min(elements, from + CHUNK_ELEMENTS));
+      await file.writeFile(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    }
+}
+
+/** The model and the weights of such a folder, ours or another program's. The caller closes the weights. */
+export async function openExport(
+  directory: string,
+): Promise<Result<{ readonly model: Model; readonly weights: Weights }>> {
+  const path = join(directory, 'config.json');
+  let json: unknown;
+  try {
+    json = JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    return refusal(`${path}: ${readFault(error)}: a Hugging Face config.json was expected`);
+  }
+  const model = modelFromConfig(json);
+  if (!model.ok) return refusal(`${path}: ${model.reason}`);
+  const weights = await openWeights(directory, model.value);
+  return weights.ok ? success({ model: model.value, weights: weights.value }) : weights;
+}

@@ -1,0 +1,176 @@
+/**
+ * A model's weights, block by block: from safetensors files, checked whole against the model table before a tensor is
+ * read, or drawn from a seed. Nothing holds a whole model: a reader asks for a range of a block's elements.
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+import { overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
+import { initialReader } from '../../swarm/initialValues.ts';
+import { type BlockName, block, type Model, type TensorSpec } from '../../swarm/model.ts';
+import { type Header, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../../swarm/safetensors.ts';
+import { fileBytes, readFault } from '../files/namedFile.ts';
+import { readExactly } from '../store/blobs.ts';
+import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';
+import { findWeightFiles, type WeightFiles } from './weightFiles.ts';
+
+/** The model table's name of each tensor → the name an init file has for it. */
+export type TensorNames = Readonly<Record<string, string>>;
+
+export interface Weights {
+  /** Null where there is no file that names them. */
+  readonly tensorNames: TensorNames | null;
+  /** Elements `[from, to)` of the block, its tensors in the order of the model table. */
+  readBlock(name: BlockName, from: number, to: number): Promise<Float32Array<ArrayBuffer>>;
+  /** Which of these values, read from the block's element `from` on, is no number, in a sentence; null: none. */
+  fault(name: BlockName, from: number, values: Float32Array): string | null;
+  close(): Promise<void>;
+}
+
+/** What a checkpoint of the model inside, without its head, leaves out of the names. */
+const PREFIXES = ['transformer.', 'model.'];
+/** Buffers that older checkpoints carry: the causal mask and the angles are part of attention here. */
+const BUFFER =
+  /^(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)$|^(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq$/;
+
+export function seededWeights(model: Model, seed: number): Weights {
+  const read = initialReader(model, seed);
+  return {
+    tensorNames: null,
+    readBlock: async (name, from, to) => read(name, from, to),
+    fault: () => null,
+    close: async () => {},
+  };
+}
+
+/** Opens what is at `path` and compares its tensors with the model's: a missing, extra or mis-shaped one is refused. */
+export async function openWeights(path: string, model: Model): Promise<Result<Weights>> {
+  const files = await findWeightFiles(path);
+  if (!files.ok) return files;
+  const parts: Part[] = [];
+  const close = async (): Promise<void> => void (await Promise.all(parts.map(({ file }) => file.close())));
+  for (const part of files.value.parts) {
+    const opened = await openPart(part);
+    if (opened.ok) parts.push(opened.value);
+    else {
+      await close();
+      return refusal(`${part}${opened.reason}`);
+    }
+  }
+  const found = tensorsOf(files.value, parts, model);
+  if (found.ok) return success(weightsOf(found.value, model, close));
+  await close();
+  return found;
+}
+
+/** One safetensors file. */
+interface Part {
+  readonly path: string;
+  readonly file: FileHandle;
+  readonly header: Header;
+  /** Its first byte after the header. */
+  readonly dataStart: number;
+}
+
+/** A tensor of the model in its file. */
+interface FileTensor {
+  readonly part: Part;
+  readonly fileName: string;
+  readonly dtype: WeightType;
+  /** Its first byte in the file. */
+  readonly position: number;
+}
+
+type FileTensors = ReadonlyMap<string, FileTensor>;
+
+function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void>): Weights {
+  return {
+    tensorNames: Object.fromEntries([...tensors].map(([name, { fileName }]) => [name, fileName])),
+    async readBlock(name, from, to) {
+      const out = new Float32Array(to - from);
+      for (const spec of block(model, name).tensors) {
+        const wanted = overlap([from, to], [spec.offset, spec.offset + spec.elements]);
+        const tensor = tensors.get(spec.name);
+        if (!wanted || !tensor) continue;
+        out.set(await readElements(tensor, spec, wanted), wanted[0] - from);
+      }
+      return out;
+    },
+    fault(name, from, values) {
+      const index = firstNonFinite(values);
+      if (index < 0) return null;
+      const element = from + index;
+      const spec = block(model, name).tensors.find(
+        ({ offset, elements }) => offset <= element && element < offset + elements,
+      );
+      const tensor = spec && tensors.get(spec.name);
+      return `${tensor?.part.path} has ${values[index]} in ${tensor?.fileName}, at its element ${element - (spec?.offset ?? 0)}: finite numbers were expected`;
+    },
+    close,
+  };
+}
+
+async function readElements({ part, dtype, position }: FileTensor, { offset }: TensorSpec, [from, to]: Range) {
+  const size = elementBytes(dtype);
+  return elementsOf(dtype, await readExactly(part.file, position + (from - offset) * size, (to - from) * size));
+}
+
+/** Reasons go on from the file's name. */
+async function openPart(path: string): Promise<Result<Part>> {
+  let file: FileHandle | undefined;
+  try {
+    await fileBytes(path);
+    file = await open(path);
+    const header = await readHeader(file);
+    if (header.ok) return success({ path, file, ...header.value });
+    await file.close();
+    return refusal(` ${header.reason}`);
+  } catch (error) {
+    await file?.close();
+    return refusal(`: ${readFault(error)}: a safetensors file was expected`);
+  }
+}
+
+async function readHeader(file: FileHandle): Promise<Result<Pick<Part, 'header' | 'dataStart'>>> {
+  const { size } = await file.stat();
+  const start = await readExactly(file, 0, Math.min(LENGTH_BYTES, size));
+  const length = headerBytes(start, size);
+  if (!length.ok) return length;
+  const dataStart = LENGTH_BYTES + length.value;
+  const header = parseHeader(await readExactly(file, LENGTH_BYTES, length.value), size - dataStart);
+  return header.ok ? success({ header: header.value, dataStart }) : header;
+}
+
+/** The model's tensors in the files, by the model table's names. */
+function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Result<FileTensors> {
+  const specs = new Map(model.blocks.flatMap(({ tensors }) => tensors.map((spec) => [spec.name, spec] as const)));
+  const partOf = new Map<string, string>();
+  const found = new Map<string, FileTensor>();
+  for (const part of parts)
+    for (const [fileName, entry] of part.header.tensors) {
+      const other = partOf.get(fileName);
+      if (other !== undefined) return refusal(`${files.path} has ${fileName} in two parts: ${other} and ${part.path}`);
+      partOf.set(fileName, part.path);
+      if (BUFFER.test(fileName) || isTiedHead(fileName, entry, model)) continue;
+      const name = [fileName, ...PREFIXES.map((prefix) => prefix + fileName)].find((candidate) => specs.has(candidate));
+      const spec = specs.get(name ?? '');
+      if (!spec || found.has(spec.name))
+        return refusal(`${part.path} has a tensor that the model has not: ${fileName}`);
+      const { dtype, shape } = entry;
+      if (shape.length !== spec.shape.length || shape.some((size, i) => size !== spec.shape[i]))
+        return refusal(
+          `${part.path} has ${fileName} in shape [${shape.join(', ')}]: the model needs [${spec.shape.join(', ')}]`,
+        );
+      if (!isWeightType(dtype))
+        return refusal(`${part.path} has ${fileName} in ${dtype}: one of ${WEIGHT_TYPES} was expected`);
+      found.set(spec.name, { part, fileName, dtype, position: part.dataStart + entry.from });
+    }
+  for (const [tensor, place] of files.places ?? [])
+    if (partOf.get(tensor) !== place) return refusal(`${files.path} puts ${tensor} into ${place}, which has it not`);
+  for (const { name, shape } of specs.values())
+    if (!found.has(name)) return refusal(`${files.path} lacks the model's tensor ${name} [${shape.join(', ')}]`);
+  return success(found);
+}
+
+/** Some checkpoints of a tied model repeat the token table as its head. Of the same shape it is left unread. */
+function isTiedHead(fileName: string, { shape }: TensorEntry, { tied, vocabulary, width }: Model): boolean {
+  return tied && fileName === 'lm_head.weight' && shape.length === 2 && shape[0] === vocabulary && shape[1] === width;
+}
