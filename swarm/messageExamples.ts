@@ -46,7 +46,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   {
     ...{ type: 'report', epoch: 1, step: 0, losses: LOSSES, bytesDirect: 1, bytesRelayed: 0 },
     shards: [{ block: 'head', range: [0, 16], sumSquares: 0.5, digest: HASH }],
-    spans: [{ action: '0F0', start: 1, end: 2 }],
+    spans: [{ action: '0F0', start: 1, end: 2, aloneSeconds: 0.8 }],
     links: [LINK],
   },
   { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },

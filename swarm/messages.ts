@@ -104,7 +104,13 @@ export type Profile = z.infer<typeof profileSchema>;
 
 /** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
 export const MOST_SPANS = 1_000;
-const spanSchema = z.object({ action: z.string().max(40), start: instant, end: instant });
+const spanSchema = z.object({
+  action: z.string().max(40),
+  start: instant,
+  end: instant,
+  /** At a share of the GPU's time: what this work takes alone, as the donor spaces its work by. */
+  aloneSeconds: z.number().positive().max(1e6).optional(),
+});
 
 export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({

@@ -26,6 +26,11 @@ describe('spans of a report', () => {
     ]);
   });
 
+  it('[AP1] at a share of the GPU’s time last as long as the donor takes them to last alone', () => {
+    const spans = [{ ...span('0F0', 10, 13), aloneSeconds: 1.5 }, span('0F1', 13, 15)];
+    expect(workDone(plan, A, spans).map(({ seconds }) => seconds)).toEqual([1.5, 2]);
+  });
+
   it('[AP1] that are of no work of the plan are passed over', () => {
     const odd = ['9F0', '0F9', '0R0', '0SEND_F0', '1REDUCE', 'F', '', '0F0 '].map((action) => span(action, 0, 1));
     expect(workDone(plan, A, [...odd, span('1F0', 5, 5), span('1F0', 9, 8)])).toEqual([]);

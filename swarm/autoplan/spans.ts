@@ -1,7 +1,8 @@
 /**
  * How long a donor's work took, from the spans of its reports. Its one idea: work waits in the GPU's queue, so a span lasts
- * from the end of the one before it, not from when it was handed in. Of the same work the newest spans count together: at
- * a share of the GPU's time the lower quartile, as the donor spaces by it; at full speed the median.
+ * from the end of the one before it, not from when it was handed in. At a share of the GPU's time it counts as what the
+ * donor takes it to need alone, because that is what the donor spaces its work by, however long others stretched it. Of the
+ * same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
 import type { PeerId } from '../base.ts';
 import type { ReportMessage } from '../messages.ts';
@@ -30,8 +31,8 @@ export function workDone(plan: Plan, peer: PeerId, spans: readonly Span[]): Done
   let free = Number.NEGATIVE_INFINITY;
   return spans
     .toSorted((a, b) => a.end - b.end)
-    .flatMap(({ action: text, start, end }): Done[] => {
-      const seconds = end - Math.max(start, free);
+    .flatMap(({ action: text, start, end, aloneSeconds }): Done[] => {
+      const seconds = aloneSeconds ?? end - Math.max(start, free);
       free = Math.max(free, end);
       const [, stageText, op, batch] = WORK.exec(text) ?? [];
       if ((op !== 'F' && op !== 'B') || !(seconds > 0)) return [];

@@ -26,11 +26,14 @@ export type Work = StageWork | { readonly op: 'norms' | 'update' };
 export interface Pace {
   /** Submits work when its turn has come. At less than full speed resolves when it is computed. */
   run(work: Work, submit: () => void, settled: () => Promise<void>): Promise<void>;
+  /** Seconds that this work is taken to need alone; null: unknown, or nothing is spaced by it. */
+  alone(work: Work): number | null;
 }
 
 /** As fast as can be. */
 export const FULL_SPEED: Pace = {
   run: async (_work, submit) => submit(),
+  alone: () => null,
 };
 
 /** Of one kind of work. */
@@ -74,6 +77,11 @@ export class DutyCycle implements Pace {
     await done;
     learn(known, this.#clock.now() - begun);
     this.#schedule.take(known.alone / this.speed, due);
+  }
+
+  alone(work: Work): number | null {
+    const { alone } = this.#kind(work);
+    return this.speed < 1 && Number.isFinite(alone) ? alone : null;
   }
 
   /** How far into its place a span begins, in seconds: alone, its work still ends in it. */

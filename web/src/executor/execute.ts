@@ -313,15 +313,17 @@ export class StepRun {
     work: () => void,
   ): Promise<void> {
     const { now, pace } = this.#around;
+    const stageWork = this.#stageWork(action);
     await pace.run(
-      this.#stageWork(action),
+      stageWork,
       () => {
         const start = now();
         work();
         void stage
           .settled()
           .then(() => {
-            const span = { action: formatAction(action), start, end: now() };
+            const aloneSeconds = pace.alone(stageWork);
+            const span = { action: formatAction(action), start, end: now(), ...(aloneSeconds && { aloneSeconds }) };
             this.#spans.push(span);
             this.#around.computed?.(span);
           })
