@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { invariant, type PeerId, refusal, success } from '../../swarm/base.ts';
+import { type PeerId, refusal, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/families.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan.ts';
