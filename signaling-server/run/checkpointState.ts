@@ -7,6 +7,7 @@ import { statSync } from 'node:fs';
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import type { StoredShard } from '../../swarm/coordinator/state.ts';
 import type { BlockName, Model } from '../../swarm/model.ts';
+import type { LossScale } from '../../swarm/precision.ts';
 import type { BlobStore } from '../store/blobs.ts';
 import type { Weights } from '../weights/weights.ts';
 
@@ -21,6 +22,8 @@ export interface Manifest {
   /** Steps committed before this state. */
   readonly step: number;
   readonly shards: readonly ManifestShard[];
+  /** What the step after it begins with; absent in the initial state, and where the run does not ask for f16. */
+  readonly lossScale?: LossScale;
 }
 
 export const STATE_KINDS = ['value', 'm', 'v'] as const;

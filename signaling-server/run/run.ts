@@ -169,7 +169,8 @@ export class ActiveRun implements DonorHost {
   sendBack(toStep: number): void {
     if (this.phase === 'stopped') this.#beginAgain();
     const ledger = this.#options.store.ledgerFrom(this.name, toStep);
-    this.#loop.dispatch({ type: 'sentBack', toStep, earned: [{ step: toStep, ledger }] });
+    const { lossScale = null } = this.checkpoint(toStep) ?? {};
+    this.#loop.dispatch({ type: 'sentBack', toStep, lossScale, earned: [{ step: toStep, ledger }] });
   }
 
   /** Lets a donor go as its own button would: nothing is lost. At once: its connection ends, and what it held with it. */

@@ -32,6 +32,7 @@ export function keep({ store, blobs, run, metrics }: Records, effect: Effect): b
       void saveCheckpoint(store, blobs, name, {
         step: effect.step,
         shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
+        ...(effect.lossScale ? { lossScale: effect.lossScale } : {}),
       });
       counts.checkpointed();
       return true;

@@ -4,6 +4,7 @@ import type { CoordinatorConfig, StartState } from '../../swarm/coordinator/stat
 import { learningRate } from '../../swarm/learningRate.ts';
 import type { Model } from '../../swarm/model.ts';
 import type { Store } from '../store/store.ts';
+import { parseManifest } from './checkpointState.ts';
 import { type RunDocument, windowsOf } from './runDocument.ts';
 
 /** What a command decides about a run, beside what its file says. */
@@ -48,6 +49,7 @@ export function startState(store: Store, name: string): StartState {
     epoch: row.epoch,
     committedSteps,
     newestCheckpointStep: newest.committedSteps,
+    savedLossScale: parseManifest(newest.manifest).lossScale ?? null,
     operatorPaused: row.operatorPaused,
     evaluatedSteps: evaluated?.[0] ?? null,
     evaluationLoss: evaluated?.[1] ?? null,

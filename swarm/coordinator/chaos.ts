@@ -85,6 +85,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
     gradientClipNorm: random() < 0.5 ? 1 : null,
     expectedDonors: expected,
     awaitsProposals: expected === null && seed % 3 === 0,
+    ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
   });
   const run = rehearse(config);
   const crowd = Math.max(6, layers * lanes + 2);
@@ -200,11 +201,12 @@ function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
 
 function replies(chaos: Chaos, donor: ModelDonor, reply: DonorMessage) {
   const { random, firstAct } = chaos;
+  const overflows = chaos.run.config.compute === 'f16';
   if (firstAct && donor.character === 'deaf' && random() < 0.5) return;
   if (firstAct && donor.character === 'mute' && reply.type !== 'ready' && random() < 0.3) return;
   if (firstAct && donor.character === 'broken' && random() < 0.1) return say(chaos, donor, garbage(chaos, donor));
   const odd = firstAct && donor.character === 'infinite' && random() < 0.1;
-  const said = odd && reply.type === 'report' ? spoil(reply) : reply;
+  const said = odd && reply.type === 'report' ? spoil(reply, overflows && random() < 0.7) : reply;
   const slowness = firstAct && donor.character === 'slow' ? 20_000 : 2_000;
   const takes = reply.type === 'report' || firstAct ? random() * slowness : random() * 500;
   donor.saysAt = Math.max(donor.saysAt, chaos.now + takes);
@@ -212,9 +214,10 @@ function replies(chaos: Chaos, donor: ModelDonor, reply: DonorMessage) {
 }
 
 type Report = Extract<DonorMessage, { type: 'report' }>;
-const spoil = (report: Report): Report => ({
+/** `overflows`: the gradient alone is spoiled, as in a run that scales it. */
+const spoil = (report: Report, overflows: boolean): Report => ({
   ...report,
-  losses: report.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
+  losses: overflows ? report.losses : report.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
   shards: report.shards.map((shard) => ({ ...shard, sumSquares: 'NaN' })),
 });
 

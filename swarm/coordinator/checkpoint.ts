@@ -19,8 +19,9 @@ export const pendingNow = ({ state }: Turn): PendingCheckpoint | undefined =>
 
 /** Call after the commit: the checkpoint is that of `committedSteps`. */
 export function expectCheckpoint(turn: Turn, { epoch, plan }: Course): void {
-  const expected = { step: turn.state.committedSteps, epoch, plan, hashes: new Map<string, string>() };
-  change(turn, { pending: [...turn.state.pending, expected].slice(-PENDING_CHECKPOINTS) });
+  const { committedSteps: step, lossScale, pending } = turn.state;
+  const expected = { step, epoch, plan, lossScale, hashes: new Map<string, string>() };
+  change(turn, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
 }
 
 const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; shard: Omit<StoredShard, 'hash'> }[] =>
@@ -62,16 +63,18 @@ export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): 
     change(turn, { pending: state.pending.map((other) => (other === pending ? { ...pending, hashes } : other)) });
     return 'open';
   }
-  const { step } = pending;
+  const { step, lossScale } = pending;
   turn.effects.push({
     type: 'storeCheckpoint',
     step,
     generation: state.generation,
     shards: shards.map(({ key, shard }) => ({ ...shard, hash: hashes.get(key) ?? '' })),
+    lossScale,
   });
   log(turn, 'info', `Checkpoint ${step} is stored.`);
   change(turn, {
     newestCheckpointStep: step,
+    savedLossScale: lossScale,
     pending: state.pending.filter((other) => other.step > step),
     unsaved: state.unsaved.filter((other) => other.step >= step),
   });
@@ -91,6 +94,7 @@ export function rollBack(turn: Turn, reason: string): void {
   change(turn, {
     committedSteps: toStep,
     generation: state.generation + 1,
+    lossScale: state.savedLossScale,
     evaluatedSteps: state.evaluatedSteps === null ? null : Math.min(state.evaluatedSteps, toStep),
     donors: state.donors.map((donor) => ({ ...donor, tokens: donor.tokens - (lost.get(donor.peer) ?? 0) })),
     unsaved: [],

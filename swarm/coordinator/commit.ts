@@ -70,11 +70,11 @@ function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'wh
     phase: { ...phase, course: after },
   });
   forgive(turn);
+  if (lossScale) change(turn, { lossScale: afterCommit(lossScale) });
   if (checkpoint) expectCheckpoint(turn, after);
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const message = { type: 'committed', epoch, step, clipScale: scale, learningRate, checkpoint } as const;
   send(turn, course.duties.keys(), message);
-  if (lossScale) change(turn, { lossScale: afterCommit(lossScale) });
   boundary(turn);
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ReportMessage, ServerMessage } from '../messages.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE } from '../precision.ts';
 import { rehearsalConfig } from './rehearsal.ts';
-import { script } from './script.ts';
+import { type Script, script } from './script.ts';
 import type { CoordinatorEvent, CoordinatorState, Effect } from './state.ts';
 import { step } from './step.ts';
 
@@ -99,6 +99,38 @@ describe('a run that asks for f16', () => {
     expect(broken.scale()).toBe(1);
     // Sixteen halvings, then once more and no further.
     expect(epoch).toBe(19);
+  });
+});
+
+describe('a run in f16 that is disturbed', () => {
+  /** The scale after so many commits, where the fifth one from the beginning is the two thousandth sound one. */
+  const UNDISTURBED = Array.from({ length: 13 }, (_, commits) =>
+    commits < 5 ? { scale: 65_536, sound: 1_995 + commits } : { scale: 131_072, sound: commits - 5 },
+  );
+
+  it.each<[string, (swarm: Script) => void]>([
+    ['by nothing', () => {}],
+    ['by a restart of the server', (swarm) => swarm.restart()],
+    ['by the loss of its donor', (swarm) => swarm.gone('a')],
+    ['by its operator, who sends it back', (swarm) => swarm.sendBack(4, { name: 'a', tokens: 0 })],
+  ])('[MP3] %s goes on as it would have', (_name, disturb) => {
+    const swarm = script({ layers: 1, compute: 'f16', steps: 12, checkpointEverySteps: 4 });
+    const { run } = swarm;
+    run.store.lossScale = { scale: 65_536, sound: 1_995 };
+    swarm.restart();
+    run.scales.set(0, run.state.lossScale);
+    const seen = [run.state.lossScale];
+    swarm.join('a');
+    for (let isDisturbed = false; run.ended === null; ) {
+      swarm.settleOne();
+      seen[run.state.committedSteps] = run.state.lossScale;
+      if (isDisturbed || run.state.committedSteps !== 6) continue;
+      isDisturbed = true;
+      disturb(swarm);
+      if (!run.connected.has(swarm.peer('a'))) swarm.join('a');
+      expect(run.store.commits.length).toBe(_name === 'by nothing' ? 6 : 4);
+    }
+    expect(seen).toEqual(UNDISTURBED);
   });
 });
 

@@ -8,6 +8,7 @@ import type { AdapterProfile, ServerMessage } from '../messages.ts';
 import type { Block, BlockName } from '../model.ts';
 import { type Plan, peers } from '../plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
+import type { LossScale } from '../precision.ts';
 import {
   begin,
   type CommitRecord,
@@ -75,6 +76,8 @@ interface Store {
   readonly commits: CommitRecord[];
   readonly evaluations: Map<number, number>;
   checkpoint: number;
+  /** In the checkpoint. */
+  lossScale: LossScale | null;
   epoch: number;
   generation: number;
   paused: boolean;
@@ -91,6 +94,8 @@ export interface Rehearsal {
   readonly ready: Set<PeerId>;
   /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
   readonly holding: Set<PeerId>;
+  /** The loss scale that stood when so many steps were committed. */
+  readonly scales: Map<number, LossScale | null>;
   /** Donors that were let go since the newest checkpoint: each may have taken a checkpoint on its way with it. */
   departures: number;
   ended: 'finished' | 'stopped' | null;
@@ -101,6 +106,7 @@ export function rehearse(config: CoordinatorConfig): Rehearsal {
     commits: [],
     evaluations: new Map(),
     checkpoint: 0,
+    lossScale: null,
     epoch: 0,
     generation: 0,
     paused: false,
@@ -114,18 +120,20 @@ export function rehearse(config: CoordinatorConfig): Rehearsal {
     connected: new Set(),
     ready: new Set(),
     holding: new Set(),
+    scales: new Map([[0, state.lossScale]]),
     departures: 0,
     ended: null,
   };
 }
 
-function stored({ commits, evaluations, checkpoint, epoch, generation, paused }: Store) {
+function stored({ commits, evaluations, checkpoint, lossScale, epoch, generation, paused }: Store) {
   const evaluatedSteps = evaluations.size === 0 ? null : Math.max(...evaluations.keys());
   return {
     generation,
     epoch,
     committedSteps: commits.length,
     newestCheckpointStep: checkpoint,
+    savedLossScale: lossScale,
     operatorPaused: paused,
     evaluatedSteps,
     evaluationLoss: evaluations.get(evaluatedSteps ?? -1) ?? null,
@@ -147,6 +155,7 @@ export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Ef
   if (event.type === 'donorGone') disconnect(run, event.peer);
   if (event.type === 'sentBack' && event.toStep < run.store.commits.length) {
     run.store.checkpoint = event.toStep;
+    run.store.lossScale = event.lossScale;
     run.ended = null;
   }
   if (event.type === 'donorSaid' && event.message.type === 'ready' && event.message.epoch === run.store.epoch) {
@@ -156,6 +165,8 @@ export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Ef
   }
   const [state, effects] = step(before, event, now);
   run.state = state;
+  const { committedSteps, lossScale } = state;
+  if (committedSteps > before.committedSteps) run.scales.set(committedSteps, lossScale);
   for (const effect of effects) judge(run, before, event, effect);
   invariant(state.committedSteps === run.store.commits.length, 'state and store count the same steps');
   invariant(state.newestCheckpointStep === run.store.checkpoint, 'state and store know the same checkpoint');
@@ -196,7 +207,9 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
         'all shards are of one step',
       );
       invariant(coversState(effect.shards, config), 'every element of every block is in the checkpoint, once');
+      invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
       store.checkpoint = effect.step;
+      store.lossScale = effect.lossScale;
       run.departures = 0;
       return;
     }
@@ -213,6 +226,7 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
       );
       const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
       invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
+      invariant(isSame(run.state.lossScale, run.scales.get(toStep)), 'the loss scale goes back with the state');
       store.commits.length = toStep;
       for (const steps of [...store.evaluations.keys()]) if (steps > toStep) store.evaluations.delete(steps);
       store.generation++;
@@ -277,6 +291,9 @@ function coversState(shards: readonly StoredShard[], { model, capacity }: Coordi
     })
   );
 }
+
+const isSame = (a: LossScale | null, b: LossScale | null | undefined): boolean =>
+  a?.scale === b?.scale && a?.sound === b?.sound;
 
 const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type === 'leave' || type === 'resume';
 

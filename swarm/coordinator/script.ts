@@ -94,7 +94,7 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     sendBack: (toStep, { name, tokens }) => {
       const steps = run.store.commits.slice(toStep);
       const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
-      event({ type: 'sentBack', toStep, earned });
+      event({ type: 'sentBack', toStep, lossScale: run.scales.get(toStep) ?? null, earned });
     },
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),

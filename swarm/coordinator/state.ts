@@ -49,6 +49,8 @@ export interface StartState {
   readonly committedSteps: number;
   /** Steps committed before the newest whole checkpoint; the initial state is checkpoint 0. */
   readonly newestCheckpointStep: number;
+  /** In that checkpoint; null: in none (the initial state's, or a run without one). */
+  readonly savedLossScale: LossScale | null;
   readonly operatorPaused: boolean;
   /** Committed steps of the newest stored evaluation, and its loss. */
   readonly evaluatedSteps: number | null;
@@ -79,6 +81,8 @@ export type CoordinatorEvent =
   | {
       readonly type: 'sentBack';
       readonly toStep: number;
+      /** In that checkpoint, as in `StartState`. */
+      readonly lossScale: LossScale | null;
       readonly earned: CoordinatorState['unsaved'];
     }
   /** A donor is about to come: it is measured while the others stand still, then the last step waits for it. */
@@ -134,6 +138,8 @@ export type Effect =
       readonly step: number;
       readonly generation: number;
       readonly shards: readonly StoredShard[];
+      /** What the step after it begins with; null where the run does not ask for f16. */
+      readonly lossScale: LossScale | null;
     }
   /** Commits and ledger of steps ≥ `toStep`, and evaluations of more than `toStep` steps, never happened. */
   | { readonly type: 'rollBack'; readonly toStep: number; readonly atStep: number; readonly reason: string }
@@ -252,6 +258,7 @@ export interface PendingCheckpoint {
   readonly step: number;
   readonly epoch: number;
   readonly plan: Plan;
+  readonly lossScale: LossScale | null;
   /** By `shardKey`. */
   readonly hashes: ReadonlyMap<string, string>;
 }
@@ -292,8 +299,10 @@ export interface CoordinatorState {
   readonly phase: Phase;
   readonly pending: readonly PendingCheckpoint[];
   readonly attempts: Attempts;
-  /** Null where the run does not ask for f16. A server that starts again begins with the first one. */
+  /** Null where the run does not ask for f16. */
   readonly lossScale: LossScale | null;
+  /** In the newest checkpoint: a roll-back goes back to it. */
+  readonly savedLossScale: LossScale | null;
   /** The last committed steps, newest last: for the pages' tokens a second. */
   readonly pace: readonly { readonly tokens: number; readonly seconds: number }[];
   /** What was earned since the newest checkpoint, by step: a roll-back takes it back. */
@@ -302,6 +311,7 @@ export interface CoordinatorState {
 
 export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
   const { operatorPaused, ...stored } = start;
+  const lossScale = savedScale(config, stored.savedLossScale);
   const state: CoordinatorState = {
     config,
     ...stored,
@@ -313,13 +323,18 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
     pending: [],
     attempts: NO_ATTEMPTS,
-    lossScale: config.compute === 'f16' ? FIRST_LOSS_SCALE : null,
+    lossScale,
+    savedLossScale: lossScale,
     pace: [],
     unsaved: [],
   };
   if (isDone(state)) return { ...state, phase: { name: 'finished' } };
   return operatorPaused ? { ...state, phase: { name: 'paused' } } : state;
 }
+
+/** What a run goes on with from a checkpoint that has this loss scale, or none. */
+export const savedScale = ({ compute }: CoordinatorConfig, inCheckpoint: LossScale | null): LossScale | null =>
+  compute === 'f16' ? (inCheckpoint ?? FIRST_LOSS_SCALE) : null;
 
 /** When the shell has to send `deadlineReached`, or null. */
 export const nextDeadline = ({ phase }: CoordinatorState): number | null =>

@@ -16,6 +16,7 @@ import {
   nextDeadline,
   type OperatorCommand,
   type Proposal,
+  savedScale,
 } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';
@@ -107,10 +108,11 @@ function obey(turn: Turn, command: OperatorCommand) {
   planAnew(turn, `the operator said ${command}`);
 }
 
-function sentBack(turn: Turn, { toStep, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>) {
-  const { phase, committedSteps } = turn.state;
+function sentBack(turn: Turn, { toStep, lossScale, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>) {
+  const { phase, committedSteps, config } = turn.state;
   if (toStep >= committedSteps) return;
-  change(turn, { newestCheckpointStep: toStep, unsaved: earned });
+  const savedLossScale = savedScale(config, lossScale);
+  change(turn, { newestCheckpointStep: toStep, savedLossScale, unsaved: earned });
   // One that is over begins again with whoever is still there.
   if (phase.name === 'finished') change(turn, { phase: { name: 'paused' } });
   forgive(turn);
