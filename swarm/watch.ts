@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';
 import { limitsSchema } from './limits.ts';
 import { profileSchema, snapshotSchema } from './messages.ts';
+import { COMPUTE_PRECISIONS } from './precision.ts';
 import { STEP_TENSORS } from './stepTraffic.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
@@ -67,6 +68,8 @@ const peerFactsSchema = z.object({
   name: z.string().nullable(),
   limits: limitsSchema,
   profile: profileSchema.nullable(),
+  /** With halves in a run that asks for f16, where its adapter has them. */
+  compute: z.enum(COMPUTE_PRECISIONS),
   /** Faults that it told of since it came. */
   faults: count,
   /** GPU bytes, the most of all its plans; null before the first one. */

@@ -206,7 +206,7 @@ export class DashboardFeed {
         ...{ memoryBytes, checkedKernels: 20 },
       },
       faults: index % 50 === 0 ? 1 : 0,
-      ...{ predictedBytes: 1e9, peakBytes: 9.5e8 },
+      ...{ compute: 'f32' as const, predictedBytes: 1e9, peakBytes: 9.5e8 },
     }));
   }
 }

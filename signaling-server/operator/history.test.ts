@@ -66,7 +66,9 @@ describe('the dashboard', () => {
     await donors[0]?.hears('standby', ({ state }) => state === 'finished');
     const { traces, recent, plan, peers } = await operated.shown();
     expect(traces).toEqual([0, STEPS - 1]);
-    expect(peers?.map(({ peer, faults }) => [peer, faults])).toEqual(donors.map(({ welcome }) => [welcome.peer, 0]));
+    expect(peers?.map(({ peer, faults, compute }) => [peer, faults, compute])).toEqual(
+      donors.map(({ welcome }) => [welcome.peer, 0, 'f32']),
+    );
     expect(plan?.stages.map(({ members }) => members[0]?.peer)).toEqual(donors.map(({ welcome }) => welcome.peer));
     const answer = stepTimelineSchema.parse(await (await get('/api/operator/timeline?step=5')).json());
     expect(answer.step).toBe(5);

@@ -4,6 +4,7 @@
  */
 import type { Snapshot } from '../../swarm/messages.ts';
 import type { Plan } from '../../swarm/plan.ts';
+import { computeOf } from '../../swarm/precision.ts';
 import { batchOf } from '../../swarm/runFile.ts';
 import {
   type AlertLimits,
@@ -87,11 +88,12 @@ export const withTraffic = (run: ActiveRun, steps: readonly WatchedStep[]): Watc
   });
 
 function peerFacts(run: ActiveRun, store: Store): PeerFacts[] {
-  return run.donors().map(({ peer, limits, profile, member }) => {
+  return run.donors().map(({ peer, adapter, limits, profile, member }) => {
     const name = (member && store.member(member)?.name) ?? null;
     const memory = run.memory.of(peer);
     const { predictedBytes = null, peakBytes = null } = memory ?? {};
-    return { peer, name, limits, profile, faults: run.history.faults(peer), predictedBytes, peakBytes };
+    const compute = computeOf(run.facts.compute ?? 'f32', adapter.halves === true);
+    return { peer, name, limits, profile, compute, faults: run.history.faults(peer), predictedBytes, peakBytes };
   });
 }
 

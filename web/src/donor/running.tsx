@@ -10,6 +10,7 @@ import {
   millisecondsText,
   NOTHING,
   percentText,
+  precisionText,
   rateText,
   timeText,
   trafficText,
@@ -17,7 +18,7 @@ import {
 import { Chip, Stat, StepProgress } from '../page/parts.tsx';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { headlineOf } from './sentences.ts';
-import { contributedTokens, type DonorState, ownEntry } from './state.ts';
+import { computeOfTab, contributedTokens, type DonorState, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
 import { StopControls } from './stopControls.tsx';
 import type { DonorActions } from './view.tsx';
@@ -88,6 +89,7 @@ function partOf(state: DonorState): DonorStatus['stages'] {
 
 function OwnNumbers({ state }: { state: DonorState }) {
   const { snapshot, status } = state;
+  const compute = computeOfTab(state);
   const stages = partOf(state);
   const stageCount = Math.max(0, ...(snapshot?.donors ?? []).flatMap(({ stages: all }) => all.map((s) => s.stage + 1)));
   const [first] = stages;
@@ -96,12 +98,13 @@ function OwnNumbers({ state }: { state: DonorState }) {
   // What was measured of earlier work says nothing of a tab that rests.
   const { done, all } = (stages.length > 0 && status?.microBatches) || { done: 0, all: 0 };
   const phase = stages.length > 0 && status ? phaseWords(state, status) : { word: NOTHING, note: undefined };
+  const layers = stages.map((stage) => layersText(stage.layers)).join(', ');
   return (
     <dl class="stats">
       <Stat
         label={stages.length > 1 ? 'Your stages' : 'Your stage'}
         value={stages.length === 0 ? NOTHING : String(place)}
-        note={stages.map(({ layers }) => layersText(layers)).join(', ')}
+        note={compute && stages.length > 0 ? `${layers}, ${precisionText(compute)}` : layers}
       />
       <Stat label="Now" value={phase.word} note={phase.note} />
       <Stat

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import type { RunFacts, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
 import { REFUSAL_REASONS } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
@@ -8,6 +8,7 @@ import { due } from './due.ts';
 import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { failureText, headlineOf } from './sentences.ts';
 import {
+  computeOfTab,
   contributedTokens,
   type DonorEvent,
   type DonorPhase,
@@ -50,14 +51,8 @@ const said = (message: Partial<ServerMessage>): DonorEvent => ({
   type: 'serverSaid',
   message: message as ServerMessage, // only what the state looks at
 });
-const WELCOME = said({
-  type: 'welcome',
-  peer: peerId('me'),
-  run: { name: 'r', train: { steps: 9, globalBatchSize: 2, sequenceLength: 8 } } as Extract<
-    ServerMessage,
-    { type: 'welcome' }
-  >['run'],
-});
+const RUN = { name: 'r', train: { steps: 9, globalBatchSize: 2, sequenceLength: 8 } } as RunFacts; // as far as it is shown
+const WELCOME = said({ type: 'welcome', peer: peerId('me'), run: RUN });
 const ADMITTED: DonorEvent = { type: 'admitted' };
 const START = said({ type: 'start', epoch: 1, step: 0 });
 const PREPARE = said({ type: 'prepare', epoch: 1 });
@@ -74,6 +69,14 @@ const reached = (...events: readonly DonorEvent[]): DonorState =>
 const kind = (...events: readonly DonorEvent[]): DonorPhase['kind'] => reached(...events).phase.kind;
 
 describe('a donor’s state', () => {
+  test('[MP1] knows how this tab computes: with halves where the run asks for them and the adapter has them', () => {
+    const halving: DonorEvent = { type: 'gpuOpened', adapter: { ...ADAPTER, halves: true } };
+    const asking = said({ type: 'welcome', peer: peerId('me'), run: { ...RUN, compute: 'f16' } });
+    expect(computeOfTab(reached(CLICK, halving))).toBeNull();
+    expect([WELCOME, asking].map((welcome) => computeOfTab(reached(CLICK, OPENED, welcome)))).toEqual(['f32', 'f32']);
+    expect([WELCOME, asking].map((welcome) => computeOfTab(reached(CLICK, halving, welcome)))).toEqual(['f32', 'f16']);
+  });
+
   test('goes from the click over GPU and server to computing', () => {
     expect(kind()).toBe('idle');
     expect(reached(CLICK).phase).toEqual({ kind: 'starting', waitsFor: 'gpu' });

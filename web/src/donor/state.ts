@@ -5,6 +5,7 @@
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { AdapterProfile, LinkReport, RunFacts, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { RefusalReason } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
@@ -75,7 +76,7 @@ export interface DonorState {
   readonly trial: Trial;
   readonly adapter: AdapterProfile | null;
   readonly me: PeerId | null;
-  readonly run: { readonly name: string; readonly steps: number; readonly stepTokens: number } | null;
+  readonly run: ReturnType<typeof runSight> | null;
   readonly snapshot: Snapshot | null;
   readonly status: DonorStatus | null;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
@@ -311,7 +312,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
         phase: { kind: 'starting', waitsFor: 'check' },
         pending: null,
         me: message.peer,
-        run: { name: message.run.name, ...runSize(message.run.train) },
+        run: runSight(message.run),
         snapshot: null,
         status: null,
         earlierTokens: contributedTokens(state),
@@ -336,8 +337,12 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
   }
 }
 
-const runSize = ({ steps, globalBatchSize, sequenceLength }: RunFacts['train']) => ({
-  steps,
+/** Null where the run, or the adapter, is not known yet. */
+export const computeOfTab = ({ run, adapter }: DonorState): Compute | null =>
+  run && adapter && computeOf(run.compute, adapter.halves === true);
+
+const runSight = ({ name, train: { steps, globalBatchSize, sequenceLength }, compute = 'f32' }: RunFacts) => ({
+  ...{ name, steps, compute },
   stepTokens: globalBatchSize * sequenceLength,
 });
 

@@ -8,6 +8,7 @@ import {
   millisecondsText,
   NOTHING,
   percentText,
+  precisionText,
   ROUTES,
   shortId,
 } from '../page/format.ts';
@@ -48,6 +49,7 @@ export function PeerCard({ row, links, close }: CardProps) {
           <dd class="words">
             {adapterText(adapter)}
             {adapter.software && ' (software)'}, {browserText(adapter.browser)}
+            {row.facts && `; it computes ${precisionText(row.facts.compute)}`}
           </dd>
         </div>
       </dl>

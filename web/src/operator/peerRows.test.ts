@@ -17,7 +17,7 @@ const facts = (peer: string, seconds: number, speed = 1): PeerFacts => ({
     layers: [{ samples: 2, forwardSeconds: seconds, backwardSeconds: seconds }],
     ...{ memoryBytes: 1e9, checkedKernels: 0 },
   },
-  ...{ faults: 0, predictedBytes: null, peakBytes: null },
+  ...{ compute: 'f32' as const, faults: 0, predictedBytes: null, peakBytes: null },
 });
 const PLAN = {
   microBatches: [0, 1, 2].map((id) => ({ id, samples: [2 * id, 2 * id + 2] as [number, number] })),

@@ -9,6 +9,7 @@ import {
   lossText,
   millisecondsText,
   percentText,
+  precisionText,
   rateText,
   trafficText,
 } from './format.ts';
@@ -33,6 +34,10 @@ describe('format', () => {
       '–',
       '1.53K',
     ]);
+  });
+
+  test('how a donor computes is said in words', () => {
+    expect([precisionText('f16'), precisionText('f32')]).toEqual(['in halves (f16)', 'in f32']);
   });
 
   test('a way has milliseconds and decimal units', () => {

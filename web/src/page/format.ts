@@ -1,6 +1,7 @@
 /** Numbers as people read them: grouped, with units, of steady width. */
 
 import type { AdapterProfile, Route } from '../../../swarm/messages.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 
 const INTEGER = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
@@ -54,6 +55,9 @@ export function rangeText([from, to]: readonly [number, number]): string {
 export function layersText(range: readonly [number, number]): string {
   return `${range[1] - range[0] === 1 ? 'layer' : 'layers'} ${rangeText(range)}`;
 }
+
+/** What a donor keeps its activations and weights in while it computes. */
+export const precisionText = (compute: Compute): string => (compute === 'f16' ? 'in halves (f16)' : 'in f32');
 
 /** The driver's own word for the GPU where the browser tells it. */
 export function adapterText({ description, vendor, architecture }: AdapterProfile): string {
