@@ -16,6 +16,7 @@ import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { withRecompute } from '../schedule/recompute.ts';
 import { simulate } from '../simulate.ts';
 import { makespanSeconds } from '../timeline.ts';
+import { linkRate } from './links.ts';
 import { costsOf, type Outcome, outcomeOf } from './outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from './problem.ts';
 
@@ -183,6 +184,34 @@ function beside(own: (given: object) => number, other: (given: object) => number
     mean: percent(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length),
   };
 }
+
+describe('ATLAS (2024)', () => {
+  test('[CL3] one stream is limited by its window, so that several fill a long line', () => {
+    const megabits = (roundTripSeconds: number, streams: number): number => {
+      const limits = { latencySeconds: roundTripSeconds / 2, bytesPerSecond: null, windowBytes: 1.5e6, streams };
+      return Math.round(((linkRate(limits) ?? 0) * 8) / 1e6);
+    };
+    expect([0.01, 0.02, 0.03, 0.04].map((seconds) => megabits(seconds, 1))).toEqual([1200, 600, 400, 300]);
+    const filling = (seconds: number): number => upTo(32).find((streams) => megabits(seconds, streams) >= 5000) ?? 0;
+    expect([0.01, 0.04].map(filling)).toEqual([5, 17]);
+  });
+
+  test.each([
+    ['no slow link', 4, [], [21, 33, 57]],
+    ['two sites', 4, [1], [29, 49, 89]],
+    ['three sites', 6, [1, 3], [39, 59, 99]],
+  ])('[SI3] %s, %i stages, a hop of 2 s between sites: 4, 8 and 16 micro-batches', (_, p, slow, seconds) => {
+    const link = upTo(p).map((hop) => ({ bytesPerSecond: slow.some((one) => one === hop) ? 1 : null }));
+    const given = { link, activationBytes: 2, gradientBytes: 2 };
+    expect([4, 8, 16].map((m) => makespan('1f1b', p, m, given))).toEqual(seconds);
+  });
+
+  test('[SI6] what its prefill service would find: 9 of 21 s of every peer, 12 of work', () => {
+    const { peers, bubbleRatio } = run('1f1b', 4, 4);
+    expect(peers.map(({ busySeconds, idleSeconds }) => [busySeconds, idleSeconds])).toEqual(upTo(4).map(() => [12, 9]));
+    expect(percent(1 - bubbleRatio)).toBe(57.1);
+  });
+});
 
 describe('orders that follow messages, in jitter', () => {
   test('[SC16] Varuna (Athlur et al. 2022): in calm no faster than 1f1b with recompute', () => {
