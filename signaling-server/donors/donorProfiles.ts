@@ -22,6 +22,7 @@ import { type Plan, peers as peersOf } from '../../swarm/plan.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import type { MemoryCaps } from '../../swarm/planner/fit.ts';
+import { type Compute, computeOf } from '../../swarm/precision.ts';
 
 /** Every GPU that passes the admission has so much. */
 const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
@@ -45,6 +46,7 @@ export interface DonorProfilesOptions {
 interface Known {
   /** By which it is remembered. */
   readonly donor: string | null;
+  readonly compute: Compute;
   profile: PeerProfile;
   limits: Limits;
   readonly spans: SpanWindow;
@@ -75,12 +77,13 @@ export class DonorProfiles {
   }
 
   /** A donor that is remembered starts from its last numbers. */
-  measured(peer: PeerId, admitted: Profile, limits: Limits, donor: string | null): void {
+  measured(peer: PeerId, admitted: Profile, limits: Limits, donor: string | null, hasHalves = false): void {
     const last = (donor !== null && this.#options.kept?.profile(donor)) || null;
     const measured = { ...plausible(admitted), memoryBytes: this.#memory(admitted, limits) };
     const profile = returnedProfile(measured, last);
     const fresh = { spans: new SpanWindow(), links: new Map(), planned: profile, expected: null };
-    this.#donors.set(peer, { donor, profile, limits, ...fresh });
+    const compute = computeOf(this.#options.batch.compute ?? 'f32', hasHalves);
+    this.#donors.set(peer, { donor, compute, profile, limits, ...fresh });
   }
 
   /** Whether it is one that was measured. */
@@ -168,7 +171,8 @@ export class DonorProfiles {
       return { peer, profile: { ...profile, memoryBytes }, limits };
     });
     const links = new Map(known.map(({ peer, links: reported }) => [peer, [...reported.values()]]));
-    return { model, batch, cluster: clusterAtHand(donors, links), shares: sharesOf(donors) };
+    const computes = new Map(known.map(({ peer, compute }) => [peer, compute]));
+    return { model, batch, cluster: clusterAtHand(donors, links), shares: sharesOf(donors), computes };
   }
 
   #keep(known: Known | undefined): void {

@@ -6,7 +6,7 @@ import { modelFromConfig } from '../../swarm/families.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
 import type { LinkReport, Profile, ReportMessage } from '../../swarm/messages.ts';
 import { type Plan, peers, problems } from '../../swarm/plan.ts';
-import type { KeptProfiles } from '../donors/donorProfiles.ts';
+import { DonorProfiles, type KeptProfiles } from '../donors/donorProfiles.ts';
 import { AutoPlanner } from './autoPlanner.ts';
 import { searchInSlices } from './planThread.ts';
 
@@ -212,6 +212,16 @@ test('[AP1] donors of whom nobody measured anything are taken for equals', async
   for (const peer of [A, B]) run.planner.measured(peer, nothing, NO_LIMITS, null);
   expect(run.makePlan().stages).toHaveLength(2);
   expect(run.planner.planning?.predictedSeconds).toBeNull();
+});
+
+test('[MP4] each donor is planned with as it computes', () => {
+  const profiles = new DonorProfiles({ model, batch: { ...batch, compute: 'f16' } });
+  profiles.measured(A, profile(0.01), NO_LIMITS, null, true);
+  profiles.measured(B, profile(0.01), NO_LIMITS, null);
+  expect([...(profiles.problem([A, B]).computes ?? [])]).toEqual([
+    [A, 'f16'],
+    [B, 'f32'],
+  ]);
 });
 
 test('[AP5] the reasons and the prediction are recorded with every plan', async () => {

@@ -122,8 +122,8 @@ export class AutoPlanner {
   }
 
   /** Before the coordinator hears of it. `donor`: by which it is remembered. */
-  measured(peer: PeerId, profile: Profile, limits: Limits, donor: string | null): void {
-    this.#profiles.measured(peer, profile, limits, donor);
+  measured(peer: PeerId, profile: Profile, limits: Limits, donor: string | null, hasHalves = false): void {
+    this.#profiles.measured(peer, profile, limits, donor, hasHalves);
     this.#atOnce = null;
     this.consider(`${peer} joins`);
   }

@@ -339,8 +339,8 @@ export class ActiveRun implements DonorHost {
   /** It may be planned for. */
   #join(connection: Connection): void {
     this.history.joined(connection, this.committedSteps);
-    const { peer, profile, limits, donor } = connection;
-    if (profile) this.#options.planner?.measured(peer, profile, limits, donor);
+    const { peer, profile, limits, donor, adapter } = connection;
+    if (profile) this.#options.planner?.measured(peer, profile, limits, donor, adapter.halves === true);
     this.#tell(connection);
   }
 

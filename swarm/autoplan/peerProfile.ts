@@ -10,6 +10,7 @@ import { type Profile, profileSchema } from '../messages.ts';
 import type { Model } from '../model.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
+import type { Compute } from '../precision.ts';
 import type { WireEncoding } from '../wire.ts';
 
 /** Entries of a table of times; beyond them their last slope goes on. */
@@ -106,6 +107,8 @@ export interface Batch {
   readonly sequence: number;
   /** How the stream goes from peer to peer; absent: f32. */
   readonly wire?: WireEncoding;
+  /** What the run asks for; absent: f32. */
+  readonly compute?: Compute;
 }
 
 /** Seconds that this profile predicts for a piece of work, alone and at full speed. */

@@ -31,6 +31,8 @@ export interface ClusterProblem {
   readonly keepers?: boolean;
   /** Shares of their GPU's time that peers give, where that is less than all: the rest follows each piece of work. */
   readonly shares?: ReadonlyMap<string, number>;
+  /** How peers compute, where that is known. In a run that asks for f16 others may have halves or not. */
+  readonly computes?: ReadonlyMap<string, Compute>;
 }
 
 /** A peer with its curves: seconds and bytes a layer, for a micro-batch of so many samples. */
@@ -46,6 +48,8 @@ export interface PlannedPeer {
   readonly forward: Curve;
   readonly backward: Curve;
   readonly activation: Curve | null;
+  /** Null: not known, so that what fits both ways fits. */
+  readonly compute: Compute | null;
   /** Part of each time after which its outcome is there already. */
   readonly rest: number;
 }
@@ -81,12 +85,14 @@ export function rowFlops(operation: Operation, sequence: number): number {
 const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
-export function clusterCosts({ model, batch, cluster, shares, keepers = false }: ClusterProblem) {
+export function clusterCosts({ model, batch, cluster, shares, computes, keepers = false }: ClusterProblem) {
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
-  const peers = cluster.peers.map((peer) => plannedPeer(peer, layerFlops, shares?.get(peer.id)));
+  const peers = cluster.peers.map((peer) =>
+    plannedPeer(peer, layerFlops, shares?.get(peer.id), computes?.get(peer.id)),
+  );
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const rates: Float64Array[] = [];
@@ -136,14 +142,14 @@ export function clusterCosts({ model, batch, cluster, shares, keepers = false }:
     extraBytes: (peer: PlannedPeer, layers: number, samples: number, slots: number): number =>
       peer.activation === null
         ? 0
-        : Math.max(0, time(peer.activation, samples) - memory.layerSlotBytes(samples)) * layers * slots,
+        : Math.max(0, time(peer.activation, samples) - memory.layerSlotBytes(samples, peer.compute)) * layers * slots,
   };
 }
 
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
 
-function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1): PlannedPeer {
+function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1, compute: Compute | null = null): PlannedPeer {
   const { measured } = peer;
   const single = measured ? 0 : layerFlops / (peer.flopsPerSecond ?? 1);
   return {
@@ -157,9 +163,12 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1): PlannedP
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
     backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
+    compute,
     rest: 1 - share,
   };
 }
+
+const PRECISION_FLAG = { either: 0, f32: 8, f16: 16 } as const;
 
 /**
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
@@ -169,14 +178,14 @@ function stageMemory(
   model: Model,
   { sequence, wire = 'f32', compute: asked, samples: whole }: ClusterProblem['batch'],
 ) {
-  // Where halves are asked for, a donor may have them or not: what fits both ways fits.
-  const precisions = asked === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
+  const either = asked === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   interface Size {
     readonly fixed: number;
     readonly slot: number;
   }
+  type SizeOf = (shape: StageShape, samples: number, recomputed: number, compute: Compute | null) => Size;
   const known = new Map<string, Size>();
-  const measure = ({ first, last, layers }: StageShape, samples: number, recomputed: number): Size => {
+  const measure: SizeOf = ({ first, last, layers }, samples, recomputed, own) => {
     const from = first ? 0 : last ? model.layers - layers : 1;
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
     const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
@@ -185,38 +194,42 @@ function stageMemory(
         (sum, buffer) => sum + buffer.bytes,
         0,
       );
-    const most = (of: (compute: Compute) => number): number => Math.max(...precisions.map(of));
+    const most = (of: (compute: Compute) => number): number => Math.max(...(own ? [own] : either).map(of));
     return {
       fixed: most((compute) => bytes(0, compute)),
       slot: most((compute) => bytes(1, compute) - bytes(0, compute)),
     };
   };
-  const size = (shape: StageShape, samples: number, recomputed: number): Size => {
-    const key = `${shape.first} ${shape.last} ${shape.layers} ${samples} ${recomputed}`;
-    const found = known.get(key) ?? workOut(shape, samples, recomputed);
+  const size: SizeOf = (shape, samples, recomputed, compute) => {
+    const key = `${shape.first} ${shape.last} ${shape.layers} ${samples} ${recomputed} ${compute}`;
+    const found = known.get(key) ?? workOut(shape, samples, recomputed, compute);
     known.set(key, found);
     return found;
   };
-  const workOut = (shape: StageShape, samples: number, recomputed: number): Size => {
+  const workOut: SizeOf = (shape, samples, recomputed, compute) => {
     const whole = shape.first && shape.last;
     if (recomputed > 2) {
-      const one = size(shape, samples, 1);
-      return line(one, one, size(shape, samples, 2), recomputed - 1);
+      const one = size(shape, samples, 1, compute);
+      return line(one, one, size(shape, samples, 2, compute), recomputed - 1);
     }
-    if (whole || shape.layers <= 2) return measure(shape, samples, recomputed);
+    if (whole || shape.layers <= 2) return measure(shape, samples, recomputed, compute);
     const two = { ...shape, layers: 2 };
     return line(
-      size(two, samples, recomputed),
-      size({ ...shape, layers: 1 }, samples, 0),
-      size(two, samples, 0),
+      size(two, samples, recomputed, compute),
+      size({ ...shape, layers: 1 }, samples, 0, compute),
+      size(two, samples, 0, compute),
       shape.layers - 2,
     );
   };
   // Asked for thousands of times: between one sample and all of them as a line, which is no less than the truth.
   const guessedLines = new Map<number, readonly [Size, Size]>();
-  const guessedSize = (shape: StageShape, samples: number, recomputed: number): Size => {
-    const key = 8 * shape.layers + (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + (recomputed > 0 ? 4 : 0);
-    const ends = guessedLines.get(key) ?? ([size(shape, 1, recomputed), size(shape, whole, recomputed)] as const);
+  const guessedSize: SizeOf = (shape, samples, recomputed, compute) => {
+    const flags =
+      (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + (recomputed > 0 ? 4 : 0) + PRECISION_FLAG[compute ?? 'either'];
+    const key = 32 * shape.layers + flags;
+    const ends =
+      guessedLines.get(key) ??
+      ([size(shape, 1, recomputed, compute), size(shape, whole, recomputed, compute)] as const);
     guessedLines.set(key, ends);
     const [one, all] = ends;
     return whole === 1 ? one : line(one, one, all, (samples - 1) / (whole - 1));
@@ -229,15 +242,20 @@ function stageMemory(
   return {
     /** With all layers recomputed, or none. */
     guessedSize,
-    stageBytes(shape: StageShape, samples: number, slots: number, recomputed: number): number {
-      const { fixed, slot } = size(shape, samples, recomputed);
+    stageBytes(
+      shape: StageShape,
+      { samples, slots, recomputed }: { readonly samples: number; readonly slots: number; readonly recomputed: number },
+      compute: Compute | null,
+    ): number {
+      const { fixed, slot } = size(shape, samples, recomputed, compute);
       return fixed + slots * slot;
     },
     /** Activations of one layer and one micro-batch in flight. */
-    layerSlotBytes(samples: number): number {
+    layerSlotBytes(samples: number, compute: Compute | null): number {
       const most = model.layers;
-      const whole = size({ first: true, last: true, layers: most }, samples, 0).slot;
-      return most < 2 ? whole : (whole - size({ first: true, last: false, layers: 1 }, samples, 0).slot) / (most - 1);
+      const whole = size({ first: true, last: true, layers: most }, samples, 0, compute).slot;
+      if (most < 2) return whole;
+      return (whole - size({ first: true, last: false, layers: 1 }, samples, 0, compute).slot) / (most - 1);
     },
   };
 }

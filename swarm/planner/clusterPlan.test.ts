@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { invariant, peerId, seededRandom } from '../base.ts';
 import { predictedBytes } from '../memory.ts';
 import { planSchema, problems } from '../plan.ts';
+import type { Compute } from '../precision.ts';
 import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
-import { planOf } from './draft.ts';
+import { memoryOf, planOf } from './draft.ts';
 import { equalSplit } from './equalSplit.ts';
 import { leastStepSeconds } from './exhaustive.ts';
 import { forecast } from './forecast.ts';
@@ -64,6 +65,27 @@ describe('a plan for a cluster', () => {
     const elements = batch.sequence * model.width;
     const less = 4 * elements - packedBytes(wire, elements);
     expect(sent(problemOf(cluster)) - sent(problem)).toBe(2 * 2 * batch.samples * less);
+  });
+
+  it('[MP4] [CL7] counts the memory of each peer as it computes, and of one that is not known both ways', () => {
+    const cluster = smallCluster(seededRandom(7), 4);
+    const ids = cluster.peers.map(({ id }) => id);
+    const computes = new Map<string, Compute>(ids.slice(0, 3).map((id, index) => [id, index === 1 ? 'f32' : 'f16']));
+    const halving = { ...batch, compute: 'f16' } as const;
+    const found = planCluster({ ...problemOf(cluster), batch: halving, computes }, ({ work }) => work < 6_000);
+    invariant(found.ok, 'a plan');
+    const costs = clusterCosts({ ...problemOf(cluster), batch: halving, computes });
+    const split = equalSplit(model, batch.samples, ids.map(peerId));
+    for (const plan of [found.value.plan, split]) {
+      const bytes = memoryOf(costs, plan);
+      for (const [peer, own] of bytes) {
+        const compute = computes.get(peer);
+        const of = (each: Compute): number => predictedBytes(model, plan, peer, batch.sequence, 'f32', each);
+        if (compute) expect(own).toBe(of(compute));
+        else expect(own).toBeGreaterThanOrEqual(Math.max(of('f32'), of('f16')));
+      }
+    }
+    expect(memoryOf(costs, split).size).toBe(4);
   });
 
   it('[CL8] takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {

@@ -127,7 +127,10 @@ function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['id
   const now = forecast.stepSeconds;
   return idle.map(([place, peer], index) => {
     const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
-    const needed = costs.model.layers < 3 ? 0 : costs.memory.stageBytes(shape, 1, 1, 1);
+    const needed =
+      costs.model.layers < 3
+        ? 0
+        : costs.memory.stageBytes(shape, { samples: 1, slots: 1, recomputed: 1 }, peer.compute);
     if (peer.memoryBytes < needed)
       return {
         peer: peer.id,

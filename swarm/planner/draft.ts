@@ -175,7 +175,11 @@ function fitStage(
     const largest = Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0));
     const inFlight = slots.get(peer.id)?.get(index) ?? member.microBatches.length;
     const again = recomputed[at] ?? 0;
-    const bytes = costs.memory.stageBytes(shape, largest, inFlight, again);
+    const bytes = costs.memory.stageBytes(
+      shape,
+      { samples: largest, slots: inFlight, recomputed: again },
+      peer.compute,
+    );
     const beyond = costs.extraBytes(peer, shape.layers - again, largest, inFlight);
     return peer.memoryBytes - bytes - beyond - SHARD_BYTES * blocks.length;
   };
@@ -221,17 +225,18 @@ export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = b
   const kept = stateByPeer(plan);
   return new Map(
     peersOf(plan).map((id) => {
+      const peer = costs.peers[costs.placeOf(id)];
+      const compute = peer?.compute ?? null;
       let bytes = shardBuffers(
         costs.model,
         { ...plan, state: kept.get(id) ?? [] },
         id,
         (name) => holders.get(name) ?? [],
-        costs.batch.compute,
+        compute ?? costs.batch.compute,
       ).reduce((sum, buffer) => sum + buffer.bytes, 0);
       for (const [stage, { samples, slots, recompute = [] }] of sizesOf(plan, id, costs.batch.sequence, inFlight)) {
         const shape = shapeOf(plan, stage);
-        bytes += costs.memory.stageBytes(shape, samples, slots, recompute.length);
-        const peer = costs.peers[costs.placeOf(id)];
+        bytes += costs.memory.stageBytes(shape, { samples, slots, recomputed: recompute.length }, compute);
         if (peer) bytes += costs.extraBytes(peer, shape.layers - recompute.length, samples, slots);
       }
       return [id, bytes];

@@ -53,10 +53,10 @@ function laneCosts(costs: ClusterCosts, peer: PlannedPeer, shape: StageShape, ev
       Array.from({ length: count }, (_, index) => of(index + 1)),
       2,
     );
-  const activationGiB = table(
-    MEMORY_ENTRIES,
-    (size) => (costs.memory.stageBytes(shape, size, 1, 0) + costs.extraBytes(peer, shape.layers, size, 1)) / GIB,
-  );
+  const activationGiB = table(MEMORY_ENTRIES, (samples) => {
+    const bytes = costs.memory.stageBytes(shape, { samples, slots: 1, recomputed: 0 }, peer.compute);
+    return (bytes + costs.extraBytes(peer, shape.layers, samples, 1)) / GIB;
+  });
   const spaceGiB = peer.memoryBytes / GIB;
   const largest = (room: number): number =>
     activationGiB.slope > 0

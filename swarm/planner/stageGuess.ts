@@ -1,4 +1,5 @@
 /** What a stage's peers do together, guessed: how long a micro-batch and all of them take, and whether they have room. */
+import type { Compute } from '../precision.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 
 /** Up to so many lanes whole micro-batches are dealt; more of them are taken as one peer, and half a micro-batch each. */
@@ -67,13 +68,20 @@ export function shortage(
 ): (shape: StageShape, stateBytes: number, isRecomputed: boolean) => number {
   const speedOf = (place: number): number => costs.speeds[place] ?? 0;
   const memory = group.map((place) => costs.peers[place]?.memoryBytes ?? 0);
+  const computes = group.map((place) => costs.peers[place]?.compute ?? null);
   const speed = group.reduce((sum, place) => sum + speedOf(place), 0);
   const slots = group.map((place) => Math.min(inFlight, Math.max(1, Math.ceil((count * speedOf(place)) / speed))));
   return (shape, stateBytes, isRecomputed) => {
-    const { fixed, slot } = costs.memory.guessedSize(shape, samples, isRecomputed ? shape.layers : 0);
+    const sizeOf = (compute: Compute | null) =>
+      costs.memory.guessedSize(shape, samples, isRecomputed ? shape.layers : 0, compute);
+    // Mostly all are alike.
+    const [alike = null] = computes;
+    const size = sizeOf(alike);
     let missing = 0;
     let room = 0;
     for (let at = 0; at < memory.length; at++) {
+      const compute = computes[at] ?? null;
+      const { fixed, slot } = compute === alike ? size : sizeOf(compute);
       const left = (memory[at] ?? 0) - fixed - (slots[at] ?? 0) * slot;
       if (left < 0) missing -= left;
       else room += left;
