@@ -12,6 +12,12 @@ export const LEAST_SPEED = 0.05;
 export const LEAST_BYTES_PER_SECOND = 10_000;
 export const LEAST_MEMORY_BYTES = 1_048_576;
 
+/**
+ * A donor that gives a share of its GPU's time, and had nothing to do for a while, catches up on so much: late timers and
+ * late commits cost nothing, and the share holds over any few seconds.
+ */
+export const SLACK_SECONDS = 0.3;
+
 export const limitsSchema = z.object({
   /** Share of the GPU's time, 1: all of it. */
   speed: z.number().min(LEAST_SPEED).max(1),

@@ -24,13 +24,22 @@ export interface Costs {
   readonly recomputeSeconds?: (stage: number, microBatch: number, peer: PeerId) => number;
   /** Nothing, where it is absent. */
   readonly stateSeconds?: (op: StageOp, stage: number, peer: PeerId) => number;
-  /** Of these seconds of a piece of work, those after its outcome can leave: a peer that gives a share of its time rests. */
-  readonly restSeconds?: (peer: PeerId, seconds: number) => number;
+  readonly rest?: Rest;
   /** `sent` is the action whose outcome travels. */
   readonly link: (from: PeerId, to: PeerId, sent: Action) => LinkCost;
   /** What a stage hands on to the next one, and as a gradient to the one before. */
   readonly activationBytes: (stage: number, microBatch: number) => number;
   readonly gradientBytes: (stage: number, microBatch: number) => number;
+}
+
+/** How peers rest that give a share of their time (SI9). */
+export interface Rest {
+  /** Of these seconds of a piece of work, those after its outcome can leave. */
+  readonly seconds: (peer: PeerId, seconds: number) => number;
+  /** Whoever had nothing to do for a while rests so much less after it, and no more. */
+  readonly slackSeconds: number;
+  /** When a peer is rested from the step before: at time 0 where this is absent, less than 0 for one that waited since. */
+  readonly restedSeconds?: (peer: PeerId) => number;
 }
 
 const { SEND_F, SEND_B, RECV_B } = OP_INDEX;
@@ -53,6 +62,8 @@ interface Run {
   readonly reachedSeconds: Float64Array;
   readonly startSeconds: Float64Array;
   readonly endSeconds: Float64Array;
+  /** Until when each peer rests from its work so far. */
+  readonly restedSeconds: Float64Array;
   /** Work whose outcome left for other peers before its peer had rested. */
   readonly handed: Uint8Array;
   /** Work in the order it started. */
@@ -84,7 +95,7 @@ export function simulateSpans(graph: WorkGraph, costs: Costs, policy: Policy = i
 }
 
 /** What each piece of work takes and when it ends, by its number: for whoever tries many schedules. */
-export const simulateEnds = (graph: WorkGraph, costs: Costs): Pick<Run, 'seconds' | 'endSeconds'> =>
+export const simulateEnds = (graph: WorkGraph, costs: Costs): Pick<Run, 'seconds' | 'endSeconds' | 'restedSeconds'> =>
   runToEnd(graph, costs, inListOrder);
 
 function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
@@ -126,7 +137,8 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     reachedSeconds: new Float64Array(graph.peers.length),
     startSeconds: new Float64Array(count),
     endSeconds: new Float64Array(count).fill(Number.NaN),
-    handed: new Uint8Array(costs.restSeconds ? count : 0),
+    restedSeconds: Float64Array.from(graph.peers, (peer) => costs.rest?.restedSeconds?.(peer) ?? 0),
+    handed: new Uint8Array(costs.rest ? count : 0),
     started: new Int32Array(count),
     startedCount: 0,
     awake,
@@ -198,11 +210,10 @@ function start(run: Run, work: number, peer: number): void {
     startSeconds[work] = now;
     run.busy[peer] = 1;
     const seconds = run.seconds[work] ?? 0;
-    if (costs.restSeconds) {
-      const rest = costs.restSeconds(peerAt(graph, peer), seconds);
-      if (rest > 0) addEvent(events, now + seconds - rest, -work - 1);
-    }
-    addEvent(events, now + seconds, work * 2);
+    const done = now + seconds - (costs.rest?.seconds(peerAt(graph, peer), seconds) ?? 0);
+    const free = done < now + seconds ? Math.max(done, rested(run, peer, seconds)) : done;
+    if (done < free) addEvent(events, done, -work - 1);
+    addEvent(events, free, work * 2);
   } else if (isSend(op)) {
     startSeconds[work] = now;
     reachedSeconds[peer] = now;
@@ -213,6 +224,13 @@ function start(run: Run, work: number, peer: number): void {
     reachedSeconds[peer] = now;
     end(run, work);
   }
+}
+
+/** Until when this peer rests, after work that takes so long with its rest and begins now. */
+function rested({ restedSeconds, costs, now }: Run, peer: number, seconds: number): number {
+  const until = Math.max(restedSeconds[peer] ?? 0, now - (costs.rest?.slackSeconds ?? 0)) + seconds;
+  restedSeconds[peer] = until;
+  return until;
 }
 
 /** The work has ended (a send: has arrived). What it yields goes to who waits for it. */

@@ -6,10 +6,11 @@
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */
 import { overlap, type PeerId } from '../base.ts';
+import { SLACK_SECONDS } from '../limits.ts';
 import { blocksOfStage } from '../model.ts';
 import type { Plan } from '../plan.ts';
 import type { Schedule } from '../schedule/action.ts';
-import { workGraph } from '../schedule/graph.ts';
+import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
 import type { LinkCost } from '../simulate/links.ts';
@@ -37,11 +38,41 @@ export const shapeOf = (plan: Plan, stage: number): StageShape => {
   return { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
 };
 
-function simulation(costs: ClusterCosts, plan: Plan, built: Schedule) {
+/** Steps that are simulated one after the other where peers rest: how rested they begin one depends on the one before. */
+const STEPS = 3;
+
+interface Simulation {
+  readonly graph: WorkGraph;
+  readonly times: Costs;
+  readonly forecast: Forecast;
+}
+
+/** A step as it is after some others. */
+function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulation {
   const schedule = addRecompute(plan, built);
-  const pipeline = pipelineFlow(costs, plan);
   const graph = workGraph(wiring(costs.model, plan, schedule), schedule);
-  return { pipeline, graph, times: simulationCosts(costs, plan, pipeline) };
+  const pipeline = pipelineFlow(costs, plan);
+  const exchange = stateExchange(costs, plan);
+  const times = simulationCosts(costs, plan, pipeline);
+  const step = (of: Costs) => {
+    const ends = simulateEnds(graph, of);
+    return { ends, forecast: withExchange(costs, graph, ends, { pipeline, ...exchange }) };
+  };
+  const { rest } = times;
+  let current = { graph, times, ...step(times) };
+  if (!rest) return current;
+  for (let count = 1; count < STEPS; count++) {
+    const { ends, forecast } = current;
+    const rested = new Map(
+      graph.peers.map((peer, at) => {
+        const seconds = (ends.restedSeconds[at] ?? 0) - forecast.stepSeconds;
+        return [peer, Math.min(0, Math.max(-SLACK_SECONDS, seconds))];
+      }),
+    );
+    const after = { ...times, rest: { ...rest, restedSeconds: (peer: PeerId) => rested.get(peer) ?? 0 } };
+    current = { graph, times: after, ...step(after) };
+  }
+  return current;
 }
 
 /** The work of a step as it is predicted, without the exchange of state. */
@@ -51,10 +82,16 @@ export function predictedTimeline(costs: ClusterCosts, plan: Plan): Timeline {
 }
 
 /** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
-export function forecast(costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast {
-  const { pipeline, graph, times } = simulation(costs, plan, built);
-  const { seconds, endSeconds } = simulateEnds(graph, times);
-  const { slices, values, kept } = stateExchange(costs, plan);
+export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast =>
+  simulation(costs, plan, built).forecast;
+
+/** With the state that goes from peer to peer, of a step whose work ends then. */
+function withExchange(
+  costs: ClusterCosts,
+  graph: WorkGraph,
+  { seconds, endSeconds }: ReturnType<typeof simulateEnds>,
+  { pipeline, slices, values, kept }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow },
+): Forecast {
   let committed = 0;
   let after = 0;
   let mostSlices = 0;
@@ -108,7 +145,9 @@ export function leastSeconds(costs: ClusterCosts, plan: Plan): number {
       after = Math.max(after, bytes / peer.download);
     }
   }
-  return before + after;
+  // The one who takes longest may have caught up on as much.
+  const caughtUp = costs.peers.some(({ rest }) => rest > 0) ? SLACK_SECONDS : 0;
+  return Math.max(0, before + after - caughtUp);
 }
 
 const sizesOf = ({ microBatches }: Plan): Map<number, number> =>
@@ -164,7 +203,10 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs
       (peer, _, samples, stage) => costs.layerSeconds(peer, samples) * (again[stage]?.get(peer.id) ?? 0),
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
-      restSeconds: (peer: PeerId, seconds: number) => (costs.peers[costs.placeOf(peer)]?.rest ?? 0) * seconds,
+      rest: {
+        seconds: (peer: PeerId, seconds: number) => (costs.peers[costs.placeOf(peer)]?.rest ?? 0) * seconds,
+        slackSeconds: SLACK_SECONDS,
+      },
     }),
     link(from, to) {
       const [a, b] = [costs.placeOf(from), costs.placeOf(to)];

@@ -10,18 +10,22 @@ const [A, B] = [peerId('a'), peerId('b')];
 const model = outlineModel(2, false);
 
 /** Forward 4, backward 8 seconds; a rests three quarters of each; a message takes a second. */
-const costs = (rest: number): Costs => ({
+const costs = (rest: number, slackSeconds: number, rested: number): Costs => ({
   forwardSeconds: () => 4,
   backwardSeconds: () => 8,
-  restSeconds: (peer, seconds) => (peer === A ? rest * seconds : 0),
+  rest: {
+    seconds: (peer, seconds) => (peer === A ? rest * seconds : 0),
+    slackSeconds,
+    restedSeconds: () => rested,
+  },
   link: () => ({ latencySeconds: 1, bytesPerSecond: null }),
   activationBytes: () => 0,
   gradientBytes: () => 0,
 });
 
-const run = (rest: number): string[] => {
+const run = (rest: number, slackSeconds = 0, rested = 0): string[] => {
   const plan = equalSplit(model, 2, [A, B], { microBatches: 2, schedule: '1f1b' });
-  return simulate(model, plan, build(plan), costs(rest)).map(
+  return simulate(model, plan, build(plan), costs(rest, slackSeconds, rested)).map(
     ({ action, startSeconds, endSeconds }) => `${formatAction(action)} ${startSeconds}-${endSeconds}`,
   );
 };
@@ -50,6 +54,33 @@ describe('a peer that gives a share of its time', () => {
       '0B0 18-26',
       '1B1 21-29',
       '0B1 30-38',
+    ]);
+  });
+
+  it('[SI9] that waited rests so much less, up to its slack', () => {
+    // Rested at 8 from its forwards, it waits until 15: of these 7 s, 3 are caught up on.
+    expect(run(0.75, 3)).toEqual([
+      '0F0 0-4',
+      '1F0 2-6',
+      '0F1 4-8',
+      '1B0 6-14',
+      '1F1 14-18',
+      '0B0 15-20',
+      '1B1 18-26',
+      '0B1 27-32',
+    ]);
+  });
+
+  it('[SI9] begins a step as rested as the wait for its commit left it', () => {
+    expect(run(0.75, 3, -2).slice(0, 3)).toEqual(['0F0 0-2', '0F1 2-6', '1F0 2-6']);
+  });
+
+  it('[SI9] never works faster than without a share', () => {
+    expect(run(0.75, 100, -100).filter((line) => line.startsWith('0'))).toEqual([
+      '0F0 0-1',
+      '0F1 1-2',
+      '0B0 15-17',
+      '0B1 27-29',
     ]);
   });
 });

@@ -5,6 +5,7 @@
  * take the crowd for the time alone. So the estimate begins with the admission's forecast and rises slowly, and a donor
  * whose spans are stretched puts some of them elsewhere in their places, at random: where the others are idle.
  */
+import { SLACK_SECONDS } from '../../../swarm/limits.ts';
 import { type Forecast, NO_FORECAST, type StageWork } from './forecast.ts';
 import { BusyMeter } from './meter.ts';
 import { type Clock, Schedule } from './spacing.ts';
@@ -17,8 +18,6 @@ const RISE = 1.003;
 const CROWDED = 1.1;
 /** So many of the spans after such a one are put elsewhere. */
 const ELSEWHERE = 0.25;
-/** Late timers and late commits are caught up on by so much: the share holds over any few seconds. */
-export const SLACK_SECONDS = 0.3;
 
 /** What is done in one span: spans of equal work are compared. */
 export type Work = StageWork | { readonly op: 'norms' | 'update' };

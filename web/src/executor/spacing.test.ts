@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId, seededRandom } from '../../../swarm/base.ts';
-import { DutyCycle, SLACK_SECONDS, type Work } from './dutyCycle.ts';
+import { SLACK_SECONDS } from '../../../swarm/limits.ts';
+import { DutyCycle, type Work } from './dutyCycle.ts';
 import { Traffic } from './traffic.ts';
 import { VirtualTime } from './virtualTime.ts';
 
