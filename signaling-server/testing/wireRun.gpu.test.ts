@@ -151,6 +151,27 @@ beforeAll(async () => {
   if (dawn.ok) gpu = gpuOf(dawn.value);
 });
 
+/** Compute passes that are begun from now on. */
+function countedPasses(device: GPUDevice): { count: number; end(): void } {
+  const createCommandEncoder = device.createCommandEncoder.bind(device);
+  const passes = {
+    count: 0,
+    end: () => {
+      device.createCommandEncoder = createCommandEncoder;
+    },
+  };
+  device.createCommandEncoder = (descriptor) => {
+    const encoder = createCommandEncoder(descriptor);
+    const begin = encoder.beginComputePass.bind(encoder);
+    encoder.beginComputePass = (pass) => {
+      passes.count++;
+      return begin(pass);
+    };
+    return encoder;
+  };
+  return passes;
+}
+
 /** Largest relative distance of the losses from the golden ones. */
 const farthest = (done: readonly DoneStep[], { expected }: GoldenCase): number =>
   Math.max(...done.map(({ loss }, step) => Math.abs(loss / (expected[step]?.loss ?? Number.NaN) - 1)));
@@ -202,8 +223,8 @@ describe('a packed wire', () => {
     const input = { encoding: 'f32', words } as const;
     const gradient = async (): Promise<Buffer> => {
       stage.forward({ microBatch: 0, samples, input, tokens, evaluation: false });
-      stage.backward(0, null);
-      const reading = await stage.readInputGradient(0, 'int8');
+      stage.backward(0, null, 'int8');
+      const reading = await stage.readInputGradient(0);
       return reading.take((packed) => Buffer.from(packed.slice().buffer));
     };
     stage.begin(1);
@@ -214,6 +235,33 @@ describe('a packed wire', () => {
     pair.close();
     await golden.weights.close();
   });
+
+  test.each(['f16', 'int8'] as const)(
+    '[WI1] %s is packed by the work that makes it: what is left is a copy',
+    async (wire) => {
+      if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
+      const golden = await openGoldenCase('odd-llama');
+      const pair = await Pair.open(golden, wire, 1);
+      const [first, second] = pair.roles.map((role, index) => role.stages.get(index));
+      invariant(first && second, 'each peer has a stage');
+      const samples = golden.run.train.globalBatchSize;
+      const tokens = golden.tokens(0, [0, samples]);
+      const passes = countedPasses(gpu.device);
+      const work = { microBatch: 0, samples, evaluation: false };
+      first.forward({ ...work, input: null, tokens, leaves: wire });
+      expect(passes.count).toBe(1);
+      const words = await (await first.readOutput(0)).take((packed) => packed.slice());
+      second.forward({ ...work, input: { encoding: wire, words }, tokens });
+      second.backward(0, null, wire);
+      const gradient = await (await second.readInputGradient(0)).take((packed) => packed.slice());
+      expect(gradient.length).toBe(words.length);
+      expect(passes.count).toBe(3);
+      expect(() => second.readInputGradient(1)).toThrow('no gradient to be read');
+      passes.end();
+      pair.close();
+      await golden.weights.close();
+    },
+  );
 
   test.each(['f16', 'int8'] as const)('[WI1] %s: an evaluation has the packed stream too', async (wire) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

@@ -32,11 +32,15 @@ export interface Stage {
   begin(lossScale: number): void;
   /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
   forward(work: ForwardWork): void;
-  /** `gradient` [N, C] of the stage's output where it is not the last. */
-  backward(microBatch: number, gradient: Stream | null): void;
-  /** Resolves when the copy stands in the GPU's queue. An encoding other than f32 is the one that the stage was made for. */
-  readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading>;
-  readInputGradient(microBatch: number, encoding: WireEncoding): Promise<Reading>;
+  /** `gradient` [N, C] of the stage's output where it is not the last. `leaves`: how the input's gradient will be read. */
+  backward(microBatch: number, gradient: Stream | null, leaves?: WireEncoding): void;
+  /**
+   * What the newest forward made, encoded as it was told to: packing is that work's own, and only a copy is left.
+   * Resolves when it stands in the GPU's queue; until then the stage is given no other work.
+   */
+  readOutput(microBatch: number): Promise<Reading>;
+  /** The same of the newest backward. */
+  readInputGradient(microBatch: number): Promise<Reading>;
   /** Cross-entropy (nats) of each row of a micro-batch of the last stage. */
   readLoss(microBatch: number): Promise<Reading>;
   /** A range of this stage's gradient sum of a block, without gaps. */
@@ -55,6 +59,8 @@ export interface ForwardWork {
   readonly input: Stream | null;
   readonly tokens: MicroTokens | null;
   readonly evaluation: boolean;
+  /** How the output will be read: f32, or the encoding that the stage was made for; absent: nobody reads it. */
+  readonly leaves?: WireEncoding | undefined;
 }
 
 export interface UpdateScalars {

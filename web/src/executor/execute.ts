@@ -145,8 +145,9 @@ export class StepRun {
     const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
     const input = index === 0 ? null : await this.#input('F', index, microBatch);
     const samples = this.#samples(microBatch);
+    const leaves = last ? undefined : this.#encodingTo(index + 1, microBatch);
     await this.#compute({ op: 'F', stage: index, microBatch }, stage, () =>
-      stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null }),
+      stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null, leaves }),
     );
     if (last) {
       const reading = await stage.readLoss(microBatch);
@@ -158,7 +159,7 @@ export class StepRun {
       sum.catch(() => undefined); // awaited with the report
       this.#losses.push(sum);
     } else if (this.#owner(index + 1, microBatch) === this.#role.peer) {
-      this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch, 'f32'));
+      this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch));
     }
   }
 
@@ -166,10 +167,17 @@ export class StepRun {
     const stage = this.#stage(index);
     const last = index === this.#role.plan.stages.length - 1;
     const gradient = last ? null : await this.#input('B', index, microBatch);
-    await this.#compute({ op: 'B', stage: index, microBatch }, stage, () => stage.backward(microBatch, gradient));
+    const leaves = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
+    const work = { op: 'B', stage: index, microBatch } as const;
+    await this.#compute(work, stage, () => stage.backward(microBatch, gradient, leaves));
     if (index > 0 && this.#owner(index - 1, microBatch) === this.#role.peer) {
-      this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch, 'f32'));
+      this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch));
     }
+  }
+
+  /** How a micro-batch's stream goes to a neighbouring stage. */
+  #encodingTo(stage: number, microBatch: number): WireEncoding {
+    return this.#owner(stage, microBatch) === this.#role.peer ? 'f32' : this.#role.wire;
   }
 
   /** Begins to wait for what a neighbour sends; the action that needs it takes it from the same place as a hand-over. */
@@ -195,10 +203,7 @@ export class StepRun {
 
   async #dispatch(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
     const stage = this.#stage(from);
-    const { wire } = this.#role;
-    const reading = await (kind === 'activation'
-      ? stage.readOutput(microBatch, wire)
-      : stage.readInputGradient(microBatch, wire));
+    const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
     this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
   }
 

@@ -2,7 +2,6 @@
  * GPU memory of one owner (a stage, the shards of a peer): made once from the list that the plan's prediction uses,
  * looked up by name, destroyed together. And the readback pool: mapped buffers that go round.
  */
-import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
 import { invariant } from '../../../swarm/base.ts';
 import type { BufferSpec } from '../../../swarm/memory.ts';
 import type { Reading } from '../executor/engine.ts';
@@ -88,18 +87,10 @@ export class ReadbackPool {
     this.#free = [...buffers];
   }
 
-  /**
-   * Resolves when the copy stands in the queue: what is submitted later may overwrite the sources. `before` runs right
-   * before the copy, once there is a buffer for it.
-   */
-  async read(runs: readonly Run[], proof?: Proof, before: readonly Launch[] = []): Promise<Reading> {
+  /** Resolves when the copy stands in the queue: what is submitted later may overwrite the sources. */
+  async read(runs: readonly Run[], proof?: Proof): Promise<Reading> {
     const buffer = this.#free.pop() ?? (await new Promise<GPUBuffer>((resolve) => this.#waiting.push(resolve)));
     const encoder = this.#device.createCommandEncoder({ label: 'readback' });
-    if (before.length > 0) {
-      const pass = encoder.beginComputePass({ label: 'pack' });
-      for (const launch of before) encodeLaunch(pass, launch);
-      pass.end();
-    }
     let floats = 0;
     for (const { source, at, length } of runs) {
       encoder.copyBufferToBuffer(source, at * 4, buffer, floats * 4, length * 4);

@@ -1,7 +1,7 @@
 /**
  * The stream on its way out of and into a stage, as dispatches: what another peer is to get is packed into the stage's
- * one `wire` buffer right before the readback copies it, what another peer sent lies there until it is unpacked at the
- * start of the pass that reads it. The queue's order keeps the two apart. Floats of a stage that keeps floats need
+ * one `wire` buffer at the end of the pass that makes it, and copied from there next; what another peer sent lies there
+ * until it is unpacked at the start of the pass that reads it. The queue's order keeps the two apart. Floats of a stage that keeps floats need
  * nothing of it; a stage that keeps halves packs floats too, for itself as another stage's neighbour.
  */
 import { copyIn, copyOut } from '../../../shaders/copy.ts';

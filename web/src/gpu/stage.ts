@@ -29,7 +29,7 @@ import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } fr
 import { type Compiled, closeCompiled, compileWork, type Launches, type StageWork } from './compile.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Dispatch, Places } from './operations.ts';
-import { encodingsOf, packingOf } from './packing.ts';
+import { encodingsOf, type Packing, packingOf } from './packing.ts';
 import { workOf } from './work.ts';
 
 export interface Gpu {
@@ -78,6 +78,9 @@ export class GpuStage implements Stage {
   /** Where values come in as floats and are kept as halves. */
   readonly #writers = new Map<BlockName, HalfWriter>();
   #lossScale = 1;
+  /** What the newest work made for others to read. */
+  #made: { readonly what: 'output' | 'gradient'; readonly microBatch: number; readonly encoding: WireEncoding } | null =
+    null;
   /** Samples of each micro-batch in flight. */
   readonly #samples = new Map<number, number>();
 
@@ -135,7 +138,7 @@ export class GpuStage implements Stage {
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
-  forward({ microBatch, samples, input, tokens, evaluation }: ForwardWork): void {
+  forward({ microBatch, samples, input, tokens, evaluation, leaves }: ForwardWork): void {
     const { queue } = this.#gpu.device;
     const slot = this.#slot(microBatch);
     this.#samples.set(microBatch, samples);
@@ -161,10 +164,11 @@ export class GpuStage implements Stage {
       invariant(tokens, 'the last stage needs targets');
       write('targets', tokens.targets);
     }
-    this.#submit(`F${microBatch}`, run);
+    this.#made = leaves ? { what: 'output', microBatch, encoding: leaves } : null;
+    this.#submit(`F${microBatch}`, [...run, ...this.#packingOf(launches, leaves, 'packOutput')]);
   }
 
-  backward(microBatch: number, gradient: Stream | null): void {
+  backward(microBatch: number, gradient: Stream | null, leaves?: WireEncoding): void {
     const launches = this.#launched(microBatch);
     let run = launches.backward;
     const packing = gradient && launches.packing.get(gradient.encoding);
@@ -173,19 +177,16 @@ export class GpuStage implements Stage {
       const stream = this.#buffers.get(`${this.#slot(microBatch)}/${STREAM}`);
       this.#gpu.device.queue.writeBuffer(stream, 0, this.#floats(gradient));
     }
-    this.#submit(`B${microBatch}`, run);
+    this.#made = leaves ? { what: 'gradient', microBatch, encoding: leaves } : null;
+    this.#submit(`B${microBatch}`, [...run, ...this.#packingOf(launches, leaves, 'packGradient')]);
   }
 
-  readOutput(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    const packing = this.#launched(microBatch).packing.get(encoding);
-    if (packing) return this.#readbacks.read([this.#packed(microBatch, encoding)], this.#proof, packing.packOutput);
-    return this.#readbacks.read([this.#streamOf(microBatch, this.#program.output, encoding)], this.#proof);
+  readOutput(microBatch: number): Promise<Reading> {
+    return this.#readMade('output', microBatch, this.#program.output);
   }
 
-  readInputGradient(microBatch: number, encoding: WireEncoding): Promise<Reading> {
-    const packing = this.#launched(microBatch).packing.get(encoding);
-    if (packing) return this.#readbacks.read([this.#packed(microBatch, encoding)], this.#proof, packing.packGradient);
-    return this.#readbacks.read([this.#streamOf(microBatch, STREAM, encoding)], this.#proof);
+  readInputGradient(microBatch: number): Promise<Reading> {
+    return this.#readMade('gradient', microBatch, STREAM);
   }
 
   readLoss(microBatch: number): Promise<Reading> {
@@ -240,6 +241,19 @@ export class GpuStage implements Stage {
     this.#compiled = null;
     for (const writer of this.#writers.values()) writer.close();
     this.#buffers.close();
+  }
+
+  /** Floats of a stage that keeps floats are read where they are. */
+  #packingOf({ packing }: Launches, leaves: WireEncoding | undefined, part: keyof Packing): readonly Launch[] {
+    return (leaves && packing.get(leaves)?.[part]) ?? [];
+  }
+
+  #readMade(what: 'output' | 'gradient', microBatch: number, name: string): Promise<Reading> {
+    const made = this.#made;
+    invariant(made?.what === what && made.microBatch === microBatch, `the newest work made no ${what} to be read`);
+    const isPacked = this.#launched(microBatch).packing.has(made.encoding);
+    const run = isPacked ? this.#packed(microBatch, made.encoding) : this.#streamOf(microBatch, name, made.encoding);
+    return this.#readbacks.read([run], this.#proof);
   }
 
   /** One submit, or as few as a watchdog allows. */
