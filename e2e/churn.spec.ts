@@ -76,7 +76,7 @@ async function steer(operator: Operator, donor: Donor): Promise<void> {
 
 test('joining, resting, leaving and the operator’s words roll nothing back; a killed browser costs no more than since the newest checkpoint', async () => {
   const runFile = longRun();
-  const server = await startServer(runFile);
+  const server = await startServer(runFile, { schedule: 'gpipe' });
   const operator = await openOperator(server);
   const [first, second] = await joinAndRest(server, operator);
   await steer(operator, first);

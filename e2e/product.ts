@@ -136,6 +136,8 @@ export interface ServeOptions {
   readonly port?: number;
   readonly host?: string;
   readonly iceServers?: string;
+  /** gpipe: every donor takes part, in equal parts. Else whoever makes a step shorter, as a person's server has it. */
+  readonly schedule?: 'gpipe';
 }
 
 /** `shoal serve`, once it listens. */
@@ -146,6 +148,7 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     runFile,
     ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
     ...(options.host === undefined ? [] : ['--host', options.host]),
+    ...(options.schedule === undefined ? [] : ['--schedule', options.schedule]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);
   const operatorUrl = await command.printed(/^dashboard:\s+(\S+)$/m);

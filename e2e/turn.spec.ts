@@ -77,7 +77,10 @@ test.skipIf(!hasCoturn || address === undefined)(
   '[WP9] frames go through the TURN server of --ice-servers',
   async () => {
     const turn = await startTurnServer(address ?? '');
-    const server = await startServer(copyOfRun('gpt2-long', withSteps(400)), { iceServers: turn.iceServers });
+    const server = await startServer(copyOfRun('gpt2-long', withSteps(400)), {
+      schedule: 'gpipe',
+      iceServers: turn.iceServers,
+    });
     const operator = await openOperator(server);
     for (let i = 0; i < 2; i++) await openDonor(server.url, { prepare: relayOnly });
     const { links } = await operator.until((now) => now.links?.length === 2);

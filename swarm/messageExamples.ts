@@ -85,5 +85,5 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'abandon', epoch: 1, detail: 'd' },
   { type: 'snapshot', snapshot: SNAPSHOT },
   { type: 'limits', downloads: [{ peer: A, bytesPerSecond: 1e6 }] },
-  { type: 'standby', state: 'paused' },
+  { type: 'standby', state: 'spare', why: 'noGain' },
 ];

@@ -80,6 +80,10 @@ export type Route = z.infer<typeof route>;
 export const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd'] as const;
 export type RelayReason = (typeof RELAY_REASONS)[number];
 
+/** Why a donor has no part: every place is taken, no step would be shorter with it, or its address has to wait. */
+export const SPARE_REASONS = ['full', 'noGain', 'mustWait'] as const;
+export type SpareReason = (typeof SPARE_REASONS)[number];
+
 /** One way from the reporting donor, as it measured it; null: not measured yet. */
 const linkReport = z.object({
   peer,
@@ -329,8 +333,12 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     type: z.literal('limits'),
     downloads: z.array(z.object({ peer, bytesPerSecond: z.number().positive() })),
   }),
-  /** Confirms a button: the donor is out of the plan, its shards are safe. */
-  z.object({ type: z.literal('standby'), state: z.enum(['paused', 'left', 'spare', 'finished']) }),
+  /** Confirms a button: the donor is out of the plan, its shards are safe. `why`: of a spare one. */
+  z.object({
+    type: z.literal('standby'),
+    state: z.enum(['paused', 'left', 'spare', 'finished']),
+    why: z.enum(SPARE_REASONS).optional(),
+  }),
 ]);
 export type ServerMessage = z.infer<typeof serverMessageSchema>;
 

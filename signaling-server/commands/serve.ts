@@ -55,12 +55,12 @@ export function addServeCommand(program: Command): void {
     .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
     .option(
       '--schedule <name>',
-      `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe, over every donor; auto: the plan that is predicted to be fastest)`,
+      `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: auto, the plan whose step is predicted to be shortest; the others over every donor alike)`,
       schedule,
     )
     .option(
       '--stages <p>',
-      'pipeline stages, over which the donors are shared out; fewer donors have fewer',
+      'pipeline stages, over which every donor is shared out (gpipe, if nothing else is said); fewer donors have fewer',
       wholeNumber('--stages', 1),
     )
     .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
@@ -118,8 +118,9 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   }
 }
 
-function wishesOf({ stages, schedule }: ServeOptions): PlanWishes {
-  const order = schedule ?? 'gpipe';
+/** Whoever says how many stages there are wants every donor in them; else what donors measured decides. */
+export function wishesOf({ stages, schedule }: Pick<ServeOptions, 'stages' | 'schedule'>): PlanWishes {
+  const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
   if (order === 'auto') return { auto: true };
   return { schedule: order, ...(stages === undefined ? {} : { stages }) };
 }

@@ -333,7 +333,7 @@ export class ActiveRun implements DonorHost {
     const { peer, link } = connection;
     const join = (): void => this.#join(connection);
     if (this.#options.expectedDonors !== null) join();
-    else if (this.#arrivals.asked(peer, link.address, join) === 'later') link.send({ type: 'standby', state: 'spare' });
+    else if (this.#arrivals.asked(peer, link.address, join) === 'later') link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
   }
 
   /** It may be planned for. */

@@ -99,8 +99,9 @@ export function planAnew(turn: Turn, reason: string) {
 }
 
 export function sendSpare(turn: Turn, planned: ReadonlySet<PeerId>) {
+  const why = turn.state.config.awaitsProposals ? 'noGain' : 'full';
   const spare = turn.state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !planned.has(peer) ? peer : []));
-  send(turn, spare, { type: 'standby', state: 'spare' });
+  send(turn, spare, { type: 'standby', state: 'spare', why });
 }
 
 /** Everyone of the new plan has what it needs: who handed over and has no place in it is let go. */

@@ -70,7 +70,7 @@ function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoine
   change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false }] });
   log(turn, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
   const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
-  if (full) send(turn, [peer], { type: 'standby', state: 'spare' });
+  if (full) send(turn, [peer], { type: 'standby', state: 'spare', why: 'full' });
   considerInterruption(turn);
 }
 

@@ -1,5 +1,6 @@
 /** Every state and every failure of the donor's page in plain words, with what to do about it. */
 import { assertNever } from '../../../swarm/base.ts';
+import type { SpareReason } from '../../../swarm/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { timeText, trafficText } from '../page/format.ts';
@@ -77,6 +78,17 @@ const headline = (tone: Tone, glyph: string, word: string, sentence: string): He
   sentence,
 });
 
+const SPARE: Readonly<Record<SpareReason, string>> = {
+  full: 'Every place is taken. Your GPU rests until one is free.',
+  noGain:
+    'By what your GPU and its links measured, a step would take no less time with it. It rests, and the server looks again whenever something changes.',
+  mustWait:
+    'Donors at your network address vanished in the middle of steps several times, so the newest ones wait a while for a place. Your GPU rests until then.',
+};
+
+const spareSentence = (why: SpareReason | null): string =>
+  why === null ? 'Your GPU rests while the server works out whether there is a place for it.' : SPARE[why];
+
 const PENDING = {
   pause: headline('wait', '◔', 'Pausing', 'Finishing what is under way, then your GPU rests.'),
   resume: headline('wait', '◔', 'Resuming', 'Asking the server for a place.'),
@@ -105,7 +117,7 @@ export function headlineOf(state: DonorState): Headline {
     case 'spare':
       return phase.finished
         ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
-        : headline('calm', '○', 'Spare', 'Every place is taken. Your GPU rests until one is free.');
+        : headline('calm', '○', 'Spare', spareSentence(phase.why));
     case 'paused':
       return pausedHeadline(state, phase.connected);
     case 'left':

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { RunFacts, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import type { RunFacts, ServerMessage, Snapshot, SpareReason } from '../../../swarm/messages.ts';
 import { REFUSAL_REASONS } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
@@ -115,6 +115,22 @@ describe('a donor’s state', () => {
     ] as const) {
       const state = reached(...resuming, event);
       expect([state.phase.kind, state.pending]).toEqual([phase, null]);
+    }
+  });
+
+  test('a spare donor is told why, as soon as the server knows it', () => {
+    const spare = (why?: SpareReason): DonorEvent =>
+      said({ type: 'standby', state: 'spare', ...(why === undefined ? {} : { why }) });
+    const looking = reached(CLICK, WELCOME, snapshot({ state: 'spare' }));
+    expect(headlineOf(looking)).toMatchObject({ word: 'Spare', sentence: expect.stringMatching(/works out whether/) });
+    for (const [why, sentence] of [
+      ['full', /^Every place is taken/],
+      ['noGain', /a step would take no less time with it/],
+      ['mustWait', /vanished in the middle of steps/],
+    ] as const) {
+      const told = nextState(looking, spare(why));
+      expect(headlineOf(told).sentence).toMatch(sentence);
+      expect(headlineOf(nextState(told, snapshot({ state: 'spare' }))).sentence).toMatch(sentence);
     }
   });
 

@@ -4,7 +4,14 @@
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, RunFacts, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
+import type {
+  AdapterProfile,
+  LinkReport,
+  RunFacts,
+  ServerMessage,
+  Snapshot,
+  SpareReason,
+} from '../../../swarm/messages.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { RefusalReason } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
@@ -42,7 +49,8 @@ export type DonorPhase =
   /** Known to the server, not computing yet: waiting for a plan, or getting ready for one. */
   | { readonly kind: 'joined' }
   | { readonly kind: 'computing' }
-  | { readonly kind: 'spare'; readonly finished: boolean }
+  /** `why`: as the server said it; null: it was not said yet. */
+  | { readonly kind: 'spare'; readonly finished: boolean; readonly why: SpareReason | null }
   /** connected: the server keeps this tab in its books; else everything here has ended until it is resumed. */
   | { readonly kind: 'paused'; readonly connected: boolean }
   /** confirmed: the server took over what this tab kept before it left. */
@@ -325,7 +333,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'committed':
       return inPlan(state, { kind: 'computing' });
     case 'standby':
-      return afterStandby(state, message.state);
+      return afterStandby(state, message);
     case 'snapshot':
       return afterSnapshot({ ...state, snapshot: message.snapshot });
     case 'refused':
@@ -353,7 +361,9 @@ function inPlan(state: DonorState, phase: DonorPhase): DonorState {
   return { ...state, phase, pending: state.pending === 'resume' ? null : state.pending };
 }
 
-function afterStandby(state: DonorState, standby: 'paused' | 'left' | 'spare' | 'finished'): DonorState {
+type Standby = Extract<ServerMessage, { type: 'standby' }>;
+
+function afterStandby(state: DonorState, { state: standby, why }: Standby): DonorState {
   switch (standby) {
     case 'paused':
       return {
@@ -367,7 +377,7 @@ function afterStandby(state: DonorState, standby: 'paused' | 'left' | 'spare' | 
     case 'finished':
       return {
         ...state,
-        phase: { kind: 'spare', finished: standby === 'finished' },
+        phase: { kind: 'spare', finished: standby === 'finished', why: why ?? null },
         pending: state.pending === 'leave' ? 'leave' : null,
         rest: null,
       };
@@ -385,7 +395,7 @@ function afterSnapshot(state: DonorState): DonorState {
     return { ...state, phase: { kind: 'paused', connected: true }, pending: pending === 'pause' ? null : pending };
   }
   if (entry.state === 'spare' && (phase.kind === 'joined' || phase.kind === 'computing')) {
-    return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished' } };
+    return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished', why: null } };
   }
   if (entry.state !== 'paused' && phase.kind === 'paused' && pending === 'resume') {
     return { ...state, phase: { kind: 'joined' }, pending: null };
