@@ -216,11 +216,11 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
     donors.get('/api/donor', { websocket: true, config: comings }, (socket, { ip }) => {
       const leave = limit.enter(ip);
       if (leave === null) {
-        run.countRefusal('serverFull');
+        run.reception.countRefusal('serverFull');
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);
-      const donor = new DonorSocket(socket, run, Date.now(), ip);
+      const donor = new DonorSocket(socket, run.reception, Date.now(), ip);
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
     });

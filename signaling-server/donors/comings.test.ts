@@ -57,12 +57,12 @@ async function runInMemory(): Promise<{
 /** Joins, is planned for, says that it is ready, and is gone. */
 function comeAndGo(run: ActiveRun): void {
   const { peer, heard } = welcomed(run);
-  run.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  run.reception.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
   const prepare = heard.find(({ type }) => type === 'prepare');
   invariant(prepare?.type === 'prepare', 'it is planned for');
-  run.heard(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
+  run.reception.heard(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
   invariant(heard.at(-1)?.type === 'start', 'it is at work');
-  run.gone(peer, 'its connection closed');
+  run.reception.gone(peer, 'its connection closed');
 }
 
 /** It is let in; what it hears from then on. */
@@ -71,7 +71,7 @@ function welcomed(run: ActiveRun, address = '192.0.2.1'): { readonly peer: PeerI
   const send = (message: ServerMessage) => void heard.push(message);
   const link = { address, send, sendBytes: () => {}, refuse: () => {}, close: () => {} };
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, key: KEY } as const;
-  const peer = run.admit(hello, link);
+  const peer = run.reception.admit(hello, link);
   invariant(heard[0]?.type === 'welcome' && heard[0].peer === peer, 'it is welcome');
   return { peer: heard[0].peer, heard };
 }
@@ -122,16 +122,16 @@ test('[SV7] uploads that came into no checkpoint are taken off the disk; what a 
 test('[SV9] an address whose donors vanish from the plan again and again has the next one wait', async () => {
   const { run } = await runInMemory();
   const honest = welcomed(run, '198.51.100.7');
-  run.heard(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  run.reception.heard(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
   // It is still getting ready: whoever comes is planned for at once.
   vi.useFakeTimers({ toFake: ['Date'] });
   try {
     const planned: boolean[] = [];
     for (let i = 0; i < 8; i++) {
       const { peer, heard } = welcomed(run);
-      run.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+      run.reception.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
       planned.push(heard.some(({ type }) => type === 'prepare'));
-      run.gone(peer, 'its connection closed');
+      run.reception.gone(peer, 'its connection closed');
       vi.setSystemTime(Date.now() + 11_000);
     }
     expect(planned).toEqual([true, true, true, true, true, true, false, false]);

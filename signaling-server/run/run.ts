@@ -1,6 +1,6 @@
 /**
  * One run: what donors and the operator say becomes events of its coordinator, what that asks for becomes messages, rows
- * and files. It decides nothing. Connections, the store and the metrics file are all it owns.
+ * and files. It decides nothing. Its reception, the store and the metrics file are all it owns.
  */
 import { invariant, type PeerId } from '../../swarm/base.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
@@ -12,29 +12,19 @@ import {
   type OperatorCommand,
 } from '../../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
-import {
-  type HelloMessage,
-  type PeerMessage,
-  PROTOCOL_VERSION,
-  type RunFacts,
-  type ServerMessage,
-  type Snapshot,
-} from '../../swarm/messages.ts';
+import type { PeerMessage, RunFacts, ServerMessage, Snapshot } from '../../swarm/messages.ts';
 import type { Model } from '../../swarm/model.ts';
 import type { RefusalReason } from '../../swarm/refusals.ts';
 import { modelOf } from '../../swarm/runFile.ts';
-import { Arrivals } from '../donors/arrivals.ts';
-import { ConnectedDonors, type Connection } from '../donors/connectedDonors.ts';
+import type { Connection } from '../donors/connectedDonors.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
-import type { DonorHost, DonorLink } from '../donors/donorSocket.ts';
 import { Network } from '../donors/network.ts';
-import { Resumes } from '../donors/resumes.ts';
+import { Reception, type ReceptionHost } from '../donors/reception.ts';
 import { Uploads } from '../donors/uploads.ts';
 import { RunCounts } from '../metrics.ts';
 import { audit, RunHistory } from '../operator/history.ts';
 import { type TrafficOf, trafficOf } from '../operator/traffic.ts';
 import type { AutoPlanner, PlannerHost } from '../planning/autoPlanner.ts';
-import { throttled } from '../throttled.ts';
 import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
 import { CoordinatorLoop } from './coordinatorLoop.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
@@ -46,12 +36,7 @@ import { Watchers } from './watchers.ts';
 
 export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
-/** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
-const MAX_DONORS = 1_000;
-/** Donors hear of each other's limits at most so often. */
-const DOWNLOADS_INTERVAL_MS = 250;
-
-export class ActiveRun implements DonorHost {
+export class ActiveRun {
   readonly name: string;
   readonly document: RunDocument;
   readonly model: Model;
@@ -59,15 +44,11 @@ export class ActiveRun implements DonorHost {
   readonly memory: DonorMemories;
   readonly counts = new RunCounts();
   readonly network: Network;
+  readonly reception: Reception;
   readonly history: RunHistory;
   readonly uploads: Uploads;
   readonly trafficOf: TrafficOf;
   readonly #options: RunOptions;
-  readonly #donors = new ConnectedDonors();
-  readonly #resumes = new Resumes();
-  readonly #arrivals = new Arrivals();
-  /** One donor that changes its mind all the time is no flood for all others. */
-  readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.broadcast(this.#donors.downloads()));
   readonly #watchers = new Watchers();
   readonly #metrics: MetricsFile | null;
   readonly #loop: CoordinatorLoop;
@@ -81,6 +62,8 @@ export class ActiveRun implements DonorHost {
     this.name = name;
     this.#options = options;
     this.network = new Network(options);
+    const isExpected = options.expectedDonors !== null;
+    this.reception = new Reception({ ...options, network: this.network, isExpected }, this.#receptionHost());
     this.history = new RunHistory(store, name, Date.now);
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
@@ -176,12 +159,12 @@ export class ActiveRun implements DonorHost {
   /** Lets a donor go as its own button would: nothing is lost. At once: its connection ends, and what it held with it. */
   letGo(peer: PeerId, reason: 'letGo' | 'blocked' | null): void {
     if (reason === null) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'leave' } });
-    else this.#donors.of(peer)?.link.refuse(reason, 'the operator said so');
+    else this.reception.turnOut(peer, reason, 'the operator said so');
   }
 
   /** Those whose GPU is checked, in the order in which they connected. */
   donors(): readonly Connection[] {
-    return this.#donors.measured();
+    return this.reception.measured();
   }
 
   /** Nothing is in progress, and nothing will be. */
@@ -189,107 +172,9 @@ export class ActiveRun implements DonorHost {
     return this.phase === 'stopped';
   }
 
-  admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
-    if (!this.network.isInvited(hello.invite)) return 'notInvited';
-    if (this.#options.isBlocked?.(link.address)) return 'blocked';
-    if (this.#closed) return 'serverFull';
-    if (this.phase === 'finished') return 'runFinished';
-    if (this.#donors.count >= (this.#options.maxDonors ?? MAX_DONORS)) return 'serverFull';
-    const { peer, token, limits } = this.#donors.enter(hello, link);
-    this.network.connected(peer, link);
-    const { generation, epoch, committedSteps } = this.#loop.state;
-    link.send({
-      type: 'welcome',
-      protocol: PROTOCOL_VERSION,
-      peer,
-      token,
-      run: this.facts,
-      iceServers: this.network.iceServers,
-      generation,
-      epoch,
-      committedSteps,
-    });
-    link.send(this.#donors.downloads());
-    if (limits.downloadBytesPerSecond !== null) this.#downloads.request();
-    return peer;
-  }
-
-  heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
-    const connection = this.#donors.of(peer);
-    if (!connection) return null;
-    if (message.type === 'resume' && connection.profile !== null) {
-      this.#resumes.asked(peer, () => this.#pass(peer, message));
-      return null;
-    }
-    if (message.type === 'pause' || message.type === 'leave') this.#resumes.withdrawn(peer);
-    this.#options.planner?.heard(peer, message);
-    switch (message.type) {
-      case 'hello':
-        return 'outOfOrder';
-      case 'measured':
-        if (connection.profile !== null) return 'outOfOrder';
-        connection.profile = message.profile;
-        this.#take(connection);
-        return null;
-      case 'limits':
-        connection.limits = message.limits;
-        this.#downloads.request();
-        return null;
-      case 'heartbeat':
-        return null;
-      case 'signal':
-        // Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault.
-        this.#donors.send(message.to, signalFrom(peer, message));
-        return null;
-      case 'report':
-        this.network.reported(peer, message.links ?? []);
-        this.history.reported(peer, message);
-        break;
-      case 'fault':
-        this.history.faulted(peer, message, this.committedSteps);
-        break;
-      case 'uploaded':
-        if (!message.shards.every((shard) => isStored(this.#options.blobs, shard))) return 'malformed';
-        break;
-      case 'ready':
-        if (this.history.plan) this.memory.ready(peer, connection.adapter, this.history.plan.plan, message.memoryBytes);
-        break;
-    }
-    if (connection.profile === null) return 'outOfOrder';
-    this.#loop.dispatch({ type: 'donorSaid', peer, message });
-    return null;
-  }
-
-  relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null {
-    return this.#donors.of(peer) ? this.network.relay.accept(peer, bytes) : null;
-  }
-
-  gone(peer: PeerId, detail: string): void {
-    this.network.gone(peer);
-    const address = this.#donors.of(peer)?.link.address;
-    if (this.#closed || !this.#donors.leave(peer)) return;
-    const donor = this.#loop.state.donors.find((one) => one.peer === peer);
-    if (address !== undefined && donor?.wish === 'compute' && isNeeded(this.#loop.state, peer))
-      this.#arrivals.lost(address, Date.now());
-    this.memory.gone(peer);
-    this.uploads.gone(peer);
-    this.#resumes.gone(peer);
-    this.#arrivals.gone(peer);
-    // Nobody is named for what was never done: who comes and goes would fill the list.
-    if (!donor?.tokens) this.#options.store.unlinkPeer(this.name, peer);
-    this.#options.planner?.gone(peer);
-    this.history.gone(peer, detail, this.committedSteps);
-    this.#loop.dispatch({ type: 'donorGone', peer, detail });
-  }
-
-  countRefusal(reason: RefusalReason): void {
-    this.counts.refused(reason);
-    this.#options.log('debug', `refused: ${reason}`);
-  }
-
   /** The donor whose HTTP calls carry this token. */
   donorOfToken(token: string): PeerId | null {
-    return this.#donors.ofToken(token);
+    return this.reception.ofToken(token);
   }
 
   /** Something of this run could not be kept: for whoever looks after the machine. */
@@ -299,7 +184,7 @@ export class ActiveRun implements DonorHost {
 
   /** A message for everyone, past the coordinator: snapshots. */
   broadcast(message: ServerMessage): void {
-    this.#donors.broadcast(message);
+    this.reception.broadcast(message);
   }
 
   checkpoint(committedSteps: number): Manifest | null {
@@ -313,35 +198,73 @@ export class ActiveRun implements DonorHost {
     this.#closed = true;
     this.#loop.close();
     clearTimeout(this.#gatherTimer);
-    this.#resumes.close();
-    this.#arrivals.close();
-    this.#downloads.cancel();
     this.#options.planner?.close();
     this.#metrics?.append(true);
     this.history.flush();
-    this.#donors.close();
+    this.reception.close();
   }
 
-  /** A resting donor comes back. */
-  #pass(peer: PeerId, message: Extract<PeerMessage, { type: 'resume' }>): void {
-    this.#options.planner?.heard(peer, message);
-    this.#loop.dispatch({ type: 'donorSaid', peer, message });
-  }
-
-  /** Its GPU is checked. Donors that were counted on beforehand are our own: they never wait. */
-  #take(connection: Connection): void {
-    const { peer, link } = connection;
-    const join = (): void => this.#join(connection);
-    if (this.#options.expectedDonors !== null) join();
-    else if (this.#arrivals.asked(peer, link.address, join) === 'later') link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
+  #receptionHost(): ReceptionHost {
+    return {
+      shut: () => (this.phase === 'finished' ? 'runFinished' : null),
+      greeting: () => {
+        const { generation, epoch, committedSteps } = this.#loop.state;
+        return { run: this.facts, generation, epoch, committedSteps };
+      },
+      joined: (connection) => this.#joined(connection),
+      said: (connection, message) => this.#said(connection, message),
+      isNeeded: (peer) => this.#donor(peer)?.wish === 'compute' && isNeeded(this.#loop.state, peer),
+      gone: (peer, detail) => this.#gone(peer, detail),
+      countRefusal: (reason) => {
+        this.counts.refused(reason);
+        this.#options.log('debug', `refused: ${reason}`);
+      },
+    };
   }
 
   /** It may be planned for. */
-  #join(connection: Connection): void {
+  #joined(connection: Connection): void {
     this.history.joined(connection, this.committedSteps);
     const { peer, profile, limits, donor, adapter } = connection;
     if (profile) this.#options.planner?.measured(peer, profile, limits, donor, adapter.halves === true);
     this.#tell(connection);
+  }
+
+  #said({ peer, adapter }: Connection, message: PeerMessage): RefusalReason | null {
+    this.#options.planner?.heard(peer, message);
+    switch (message.type) {
+      case 'limits':
+        return null;
+      case 'report':
+        this.network.reported(peer, message.links ?? []);
+        this.history.reported(peer, message);
+        break;
+      case 'fault':
+        this.history.faulted(peer, message, this.committedSteps);
+        break;
+      case 'uploaded':
+        if (!message.shards.every((shard) => isStored(this.#options.blobs, shard))) return 'malformed';
+        break;
+      case 'ready':
+        if (this.history.plan) this.memory.ready(peer, adapter, this.history.plan.plan, message.memoryBytes);
+        break;
+    }
+    this.#loop.dispatch({ type: 'donorSaid', peer, message });
+    return null;
+  }
+
+  #gone(peer: PeerId, detail: string): void {
+    this.memory.gone(peer);
+    this.uploads.gone(peer);
+    // Nobody is named for what was never done: who comes and goes would fill the list.
+    if (!this.#donor(peer)?.tokens) this.#options.store.unlinkPeer(this.name, peer);
+    this.#options.planner?.gone(peer);
+    this.history.gone(peer, detail, this.committedSteps);
+    this.#loop.dispatch({ type: 'donorGone', peer, detail });
+  }
+
+  #donor(peer: PeerId): CoordinatorState['donors'][number] | undefined {
+    return this.#loop.state.donors.find((one) => one.peer === peer);
   }
 
   #plannerHost(): PlannerHost {
@@ -361,7 +284,7 @@ export class ActiveRun implements DonorHost {
   /** From the store, with those who are still connected. */
   #beginAgain(): void {
     this.#loop.beginAgain(startState(this.#options.store, this.name));
-    for (const connection of this.#donors.measured()) this.#tell(connection);
+    for (const connection of this.reception.measured()) this.#tell(connection);
   }
 
   #perform(effect: Effect): void {
@@ -374,18 +297,13 @@ export class ActiveRun implements DonorHost {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)
           void this.uploads.asked(effect.to, effect.message);
-        this.#donors.send(effect.to, effect.message);
+        this.reception.send(effect.to, effect.message);
         return;
       case 'refuse':
-        this.#donors.refuse(effect.peer, effect.reason, effect.detail);
+        this.reception.refuse(effect.peer, effect.reason, effect.detail);
         return;
       case 'log':
         log(effect.level, effect.text);
     }
   }
 }
-
-const signalFrom = (
-  from: PeerId,
-  { epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>,
-): ServerMessage => ({ type: 'signal', from, epoch, attempt, data });

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import type { Queries } from './store.ts';
+import type { Queries } from './queries.ts';
 
 /** Beyond it the oldest names go that never worked. */
 const NAMES_KEPT = 10_000;

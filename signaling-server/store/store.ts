@@ -12,6 +12,7 @@ import { type OperatorStore, operatorStore } from '../operator/store.ts';
 import { makeFolder } from './makeFolder.ts';
 import { type MemberStore, memberStore } from './memberStore.ts';
 import { type ProfileStore, profileStore } from './profileStore.ts';
+import type { Queries, Row, Value } from './queries.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
 
 export interface RunRow {
@@ -100,19 +101,6 @@ function migrate(database: DatabaseSyncInstance): string | null {
   return null;
 }
 
-type Value = string | number | null;
-export type Row = Readonly<Record<string, Value>>;
-
-/** What every part of the store asks with. */
-export interface Queries {
-  one(sql: string, ...values: Value[]): Row | null;
-  many(sql: string, ...values: Value[]): Row[];
-  run(sql: string, ...values: Value[]): void;
-  atomically<T>(work: () => T): T;
-  /** Committed steps that fit a condition, in order. */
-  records(condition: string, ...values: Value[]): CommitRecord[];
-}
-
 /** Plans that are kept: those of the newest steps, whose spans are shown beside them, and more. */
 const EPOCHS_KEPT = 512;
 
@@ -173,10 +161,11 @@ function storeOf(database: DatabaseSyncInstance): Store {
         Object.fromEntries(STEP_COLUMNS.map((column) => [column, Number(row[column])])) as unknown as CommitRecord,
     );
 
+  const queries: Queries = { one, many, run, atomically, records };
   return {
-    ...memberStore({ one, many, run, atomically, records }),
-    ...operatorStore({ one, many, run, atomically, records }),
-    ...profileStore({ one, many, run, atomically, records }),
+    ...memberStore(queries),
+    ...operatorStore(queries),
+    ...profileStore(queries),
     secret: (key, create) =>
       atomically(() => {
         run('INSERT OR IGNORE INTO setting (key, value) VALUES (?, ?)', key, create());

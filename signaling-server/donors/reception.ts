@@ -1,0 +1,178 @@
+/**
+ * Where donors come in, talk and go: who may, what of their words is the run's affair, and when. Its one idea: behind it
+ * the run hears only of donors whose GPU is checked, and of whoever comes, rests and comes back all the time only as often
+ * as it can bear. Owns the connections.
+ */
+import type { PeerId } from '../../swarm/base.ts';
+import { type HelloMessage, type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages.ts';
+import type { RefusalReason } from '../../swarm/refusals.ts';
+import { throttled } from '../throttled.ts';
+import { Arrivals } from './arrivals.ts';
+import { ConnectedDonors, type Connection } from './connectedDonors.ts';
+import type { DonorHost, DonorLink } from './donorSocket.ts';
+import type { Network } from './network.ts';
+import { Resumes } from './resumes.ts';
+
+/** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
+const MAX_DONORS = 1_000;
+/** Donors hear of each other's limits at most so often. */
+const DOWNLOADS_INTERVAL_MS = 250;
+
+type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
+
+/** The run, as its reception sees it. */
+export interface ReceptionHost {
+  /** Why nobody may come in now; null: they may. */
+  shut(): RefusalReason | null;
+  greeting(): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps'>;
+  /** Its GPU is checked: it may be planned for. */
+  joined(connection: Connection): void;
+  /** Limits, or what one says that may be planned for; a reason where it does not fit. */
+  said(connection: Connection, message: PeerMessage): RefusalReason | null;
+  /** Without a word of it others lose steps. */
+  isNeeded(peer: PeerId): boolean;
+  gone(peer: PeerId, detail: string): void;
+  countRefusal(reason: RefusalReason): void;
+}
+
+export interface ReceptionOptions {
+  readonly network: Network;
+  readonly maxDonors?: number;
+  /** Whether nobody of this network address may join. */
+  readonly isBlocked?: (address: string) => boolean;
+  /** Donors that were counted on beforehand are our own: they never wait. */
+  readonly isExpected: boolean;
+}
+
+export class Reception implements DonorHost {
+  readonly #options: ReceptionOptions;
+  readonly #host: ReceptionHost;
+  readonly #donors = new ConnectedDonors();
+  readonly #resumes = new Resumes();
+  readonly #arrivals = new Arrivals();
+  /** One donor that changes its mind all the time is no flood for all others. */
+  readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.broadcast(this.#donors.downloads()));
+  #closed = false;
+
+  constructor(options: ReceptionOptions, host: ReceptionHost) {
+    this.#options = options;
+    this.#host = host;
+  }
+
+  admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
+    const { network, isBlocked, maxDonors = MAX_DONORS } = this.#options;
+    if (!network.isInvited(hello.invite)) return 'notInvited';
+    if (isBlocked?.(link.address)) return 'blocked';
+    const shut = this.#closed ? 'serverFull' : this.#host.shut();
+    if (shut !== null) return shut;
+    if (this.#donors.count >= maxDonors) return 'serverFull';
+    const { peer, token, limits } = this.#donors.enter(hello, link);
+    network.connected(peer, link);
+    const { iceServers } = network;
+    link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, iceServers, ...this.#host.greeting() });
+    link.send(this.#donors.downloads());
+    if (limits.downloadBytesPerSecond !== null) this.#downloads.request();
+    return peer;
+  }
+
+  heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
+    const connection = this.#donors.of(peer);
+    if (!connection) return null;
+    switch (message.type) {
+      case 'hello':
+        return 'outOfOrder';
+      case 'measured':
+        if (connection.profile !== null) return 'outOfOrder';
+        connection.profile = message.profile;
+        this.#take(connection);
+        return null;
+      case 'limits':
+        connection.limits = message.limits;
+        this.#downloads.request();
+        return this.#host.said(connection, message);
+      case 'heartbeat':
+        return null;
+      case 'signal':
+        // Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault.
+        this.#donors.send(message.to, signalFrom(peer, message));
+        return null;
+    }
+    if (connection.profile === null) return 'outOfOrder';
+    if (message.type === 'resume') {
+      this.#resumes.asked(peer, () => this.#host.said(connection, message));
+      return null;
+    }
+    if (message.type === 'pause' || message.type === 'leave') this.#resumes.withdrawn(peer);
+    return this.#host.said(connection, message);
+  }
+
+  relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null {
+    return this.#donors.of(peer) ? this.#options.network.relay.accept(peer, bytes) : null;
+  }
+
+  gone(peer: PeerId, detail: string): void {
+    this.#options.network.gone(peer);
+    const address = this.#donors.of(peer)?.link.address;
+    if (this.#closed || !this.#donors.leave(peer)) return;
+    if (address !== undefined && this.#host.isNeeded(peer)) this.#arrivals.lost(address, Date.now());
+    this.#resumes.gone(peer);
+    this.#arrivals.gone(peer);
+    this.#host.gone(peer, detail);
+  }
+
+  countRefusal(reason: RefusalReason): void {
+    this.#host.countRefusal(reason);
+  }
+
+  /** Those whose GPU is checked, in the order in which they connected. */
+  measured(): readonly Connection[] {
+    return this.#donors.measured();
+  }
+
+  /** The donor whose HTTP calls carry this token. */
+  ofToken(token: string): PeerId | null {
+    return this.#donors.ofToken(token);
+  }
+
+  /** One that is gone hears nothing. */
+  send(to: PeerId, message: ServerMessage): void {
+    this.#donors.send(to, message);
+  }
+
+  broadcast(message: ServerMessage): void {
+    this.#donors.broadcast(message);
+  }
+
+  /** Its connection ends with these words; what it held goes when the connection has. */
+  turnOut(peer: PeerId, reason: RefusalReason, detail: string): void {
+    this.#donors.of(peer)?.link.refuse(reason, detail);
+  }
+
+  /** As `turnOut`; from here on the run knows nothing of it. */
+  refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
+    this.#donors.refuse(peer, reason, detail);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#resumes.close();
+    this.#arrivals.close();
+    this.#downloads.cancel();
+    this.#donors.close();
+  }
+
+  /** Its GPU is checked. */
+  #take(connection: Connection): void {
+    const { peer, link } = connection;
+    const join = (): void => this.#host.joined(connection);
+    if (this.#options.isExpected) join();
+    else if (this.#arrivals.asked(peer, link.address, join) === 'later')
+      link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
+  }
+}
+
+const signalFrom = (
+  from: PeerId,
+  { epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>,
+): ServerMessage => ({ type: 'signal', from, epoch, attempt, data });
