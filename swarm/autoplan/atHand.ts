@@ -46,7 +46,10 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: LinkRepor
 export const sharesOf = (donors: readonly DonorAtHand[]): Map<PeerId, number> =>
   new Map(donors.filter(({ limits }) => limits.speed < 1).map(({ peer, limits }) => [peer, limits.speed]));
 
-/** Links are symmetric in a cluster: what the two ends measured, in the middle. */
+/**
+ * Links are symmetric in a cluster: the lower rate of its two ends, whose word for more would bring it work, and the mean
+ * of their round trips, which swing. What one end alone says makes a link no better than one that nobody measured.
+ */
 function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links']['pairs'] {
   const found: Cluster['links']['pairs'] = [];
   for (const [index, a] of peers.entries())
@@ -55,8 +58,11 @@ function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links
       const trips = ends.flatMap(({ roundTripMs }) => roundTripMs ?? []);
       const rates = ends.flatMap(({ bytesPerSecond }) => (bytesPerSecond ? [bytesPerSecond] : []));
       if (trips.length === 0 && rates.length === 0) continue;
-      const latency = trips.length === 0 ? {} : { latencySeconds: mean(trips) / 2_000 };
-      const rate = rates.length === 0 ? {} : { bytesPerSecond: mean(rates) };
+      const { latencySeconds, bytesPerSecond } = UNMEASURED_LINK;
+      const leastLatency = trips.length === 1 ? latencySeconds : 0;
+      const mostRate = rates.length === 1 ? bytesPerSecond : Number.POSITIVE_INFINITY;
+      const latency = trips.length === 0 ? {} : { latencySeconds: Math.max(leastLatency, mean(trips) / 2_000) };
+      const rate = rates.length === 0 ? {} : { bytesPerSecond: Math.min(mostRate, ...rates) };
       found.push({ between: [a, b], ...latency, ...rate });
     }
   return found;

@@ -80,6 +80,22 @@ describe('the donors at hand', () => {
     expect(parseCluster(JSON.parse(JSON.stringify(cluster)), 'c').ok).toBe(true);
   });
 
+  it('[AP4] one end cannot make a link faster: the lower rate counts, and a lone word betters nothing', () => {
+    const donors = [a, b, c].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
+    const { links } = clusterAtHand(
+      donors,
+      new Map([
+        [a, [way(b, 40, 2e6), way(c, 0, 1e12)]],
+        [b, [way(a, 40, 1e12), way(c, 900, 1e3)]],
+      ]),
+    );
+    expect(links.pairs).toEqual([
+      { between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 2e6 },
+      { between: ['a', 'c'], latencySeconds: 0.01, bytesPerSecond: 5e6 },
+      { between: ['b', 'c'], latencySeconds: 0.45, bytesPerSecond: 1e3 },
+    ]);
+  });
+
   it('[AP4] have good links until one is measured', () => {
     const donors = [a, b].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
     const { links } = clusterAtHand(donors, new Map([[a, [way(b, null, null)]]]));
