@@ -20,6 +20,9 @@ const DOWNLOADS_INTERVAL_MS = 250;
 
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 
+/** What a donor says to the run itself. */
+export type RunMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'heartbeat' | 'signal' }>;
+
 /** The run, as its reception sees it. */
 export interface ReceptionHost {
   /** Why nobody may come in now; null: they may. */
@@ -28,7 +31,7 @@ export interface ReceptionHost {
   /** Its GPU is checked: it may be planned for. */
   joined(connection: Connection): void;
   /** Limits, or what one says that may be planned for; a reason where it does not fit. */
-  said(connection: Connection, message: PeerMessage): RefusalReason | null;
+  said(connection: Connection, message: RunMessage): RefusalReason | null;
   /** Without a word of it others lose steps. */
   isNeeded(peer: PeerId): boolean;
   gone(peer: PeerId, detail: string): void;

@@ -12,14 +12,14 @@ import {
   type OperatorCommand,
 } from '../../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
-import type { PeerMessage, RunFacts, ServerMessage, Snapshot } from '../../swarm/messages.ts';
+import type { RunFacts, ServerMessage, Snapshot } from '../../swarm/messages.ts';
 import type { Model } from '../../swarm/model.ts';
 import type { RefusalReason } from '../../swarm/refusals.ts';
 import { modelOf } from '../../swarm/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
-import { Reception, type ReceptionHost } from '../donors/reception.ts';
+import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { Uploads } from '../donors/uploads.ts';
 import { RunCounts } from '../metrics.ts';
 import { audit, RunHistory } from '../operator/history.ts';
@@ -230,7 +230,7 @@ export class ActiveRun {
     this.#tell(connection);
   }
 
-  #said({ peer, adapter }: Connection, message: PeerMessage): RefusalReason | null {
+  #said({ peer, adapter }: Connection, message: RunMessage): RefusalReason | null {
     this.#options.planner?.heard(peer, message);
     switch (message.type) {
       case 'limits':
