@@ -2,9 +2,8 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { type Leaderboard, leaderboardSchema, memberNameSchema } from '../../../swarm/leaderboard.ts';
 import { NAME_LENGTH_LIMIT, nameProblem } from '../../../swarm/publicName.ts';
-import { Scroll } from '../operator/scroll.tsx';
 import { ask } from '../page/ask.ts';
-import { countText, percentText } from '../page/format.ts';
+import { Board } from '../page/board.tsx';
 
 const ASK_MS = 30_000;
 
@@ -122,87 +121,5 @@ function NameForm({ knownKey, ownKey, onChange }: MemberProps & { readonly onCha
         </span>
       </div>
     </form>
-  );
-}
-
-function Board({ board: { donors, teams, mine, runTokens } }: { board: Leaderboard }) {
-  if (donors.length === 0) return <p class="soft">Nobody with a name has given this run anything yet.</p>;
-  const isShown = donors.some(({ rank }) => rank === mine?.rank);
-  const rows = mine && !isShown ? [...donors, mine] : donors;
-  const share = (tokens: number): string => percentText(runTokens > 0 ? tokens / runTokens : null);
-  return (
-    <>
-      <Ranking
-        caption="Donors"
-        columns={['Donor', 'Team']}
-        rows={rows.map(({ rank, name, team, tokens }) => ({
-          ...{ rank, cells: [name, team], tokens, share: share(tokens), isMine: rank === mine?.rank },
-        }))}
-      />
-      {teams.length > 0 && (
-        <Ranking
-          caption="Teams"
-          columns={['Team', 'Donors']}
-          rows={teams.map(({ rank, team, donors: count, tokens }) => ({
-            ...{ rank, cells: [team, countText(count)], tokens, share: share(tokens), isMine: false },
-          }))}
-        />
-      )}
-    </>
-  );
-}
-
-interface RankingProps {
-  readonly caption: string;
-  readonly columns: readonly [string, string];
-  readonly rows: readonly {
-    readonly rank: number;
-    readonly cells: readonly string[];
-    readonly tokens: number;
-    readonly share: string;
-    readonly isMine: boolean;
-  }[];
-}
-
-function Ranking({ caption, columns, rows }: RankingProps) {
-  return (
-    <Scroll label={caption}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col" class="number">
-              #
-            </th>
-            {columns.map((column) => (
-              <th key={column} scope="col">
-                {column}
-              </th>
-            ))}
-            <th scope="col" class="number">
-              Tokens
-            </th>
-            <th scope="col" class="number">
-              Share
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ rank, cells, tokens, share, isMine }) => (
-            <tr key={rank} class={isMine ? 'mine' : ''}>
-              <td class="number">{rank}</td>
-              <th scope="row">
-                <span class="written">{cells[0]}</span>
-                {isMine && <span class="you"> (you)</span>}
-              </th>
-              <td>
-                <span class="written">{cells[1]}</span>
-              </td>
-              <td class="number">{countText(tokens)}</td>
-              <td class="number">{share}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
   );
 }

@@ -7,9 +7,9 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
+import { Scroll } from '../page/scroll.tsx';
 import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
 import type { Mark } from './marks.ts';
-import { Scroll } from './scroll.tsx';
 import { csv, groupsOf, type StepWindow } from './series.ts';
 
 const HEIGHT = 210;
@@ -24,7 +24,7 @@ const DASHES: Readonly<Record<Line['pattern'], number[]>> = {
   dotted: [2, 3],
 };
 
-interface ChartProps {
+export interface ChartProps {
   readonly chart: Chart;
   readonly marks: readonly Mark[];
   readonly window: StepWindow;
@@ -42,7 +42,7 @@ export function ChartCard({ chart, marks, window, onWindow, run }: ChartProps) {
     saveBlob(`${run}-${id}.csv`, new Blob([csv(columns, rows)], { type: 'text/csv' }));
   };
   return (
-    <section class="card chart" aria-labelledby={`chart-${id}`}>
+    <>
       <div class="chart-head">
         <h3 id={`chart-${id}`}>{title}</h3>
         <button type="button" class="small" disabled={isEmpty} onClick={save}>
@@ -61,7 +61,7 @@ export function ChartCard({ chart, marks, window, onWindow, run }: ChartProps) {
         <li class="at">{place === null ? 'newest' : `step ${xs[place] ?? NOTHING}`}</li>
       </ul>
       <Numbers chart={chart} />
-    </section>
+    </>
   );
 }
 
@@ -136,7 +136,6 @@ function Plot(props: PlotProps) {
   const { chart } = props;
   const around = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const [isSeen, see] = useState(false);
   const live = useRef<Live>({ ...props, colour: () => '#888' });
   live.current = { ...props, colour: live.current.colour };
   // Another set of lines is another plot.
@@ -155,24 +154,18 @@ function Plot(props: PlotProps) {
     plot.current = made;
     const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     sized.observe(element);
-    const seen = new IntersectionObserver((entries) => see(entries.at(-1)?.isIntersecting ?? true));
-    seen.observe(element);
     const scheme = matchMedia('(prefers-color-scheme: dark)');
     const redraw = (): void => made.redraw();
     scheme.addEventListener('change', redraw);
     return () => {
       scheme.removeEventListener('change', redraw);
       sized.disconnect();
-      seen.disconnect();
       made.destroy();
       plot.current = null;
     };
   }, [shape]);
 
-  // A chart that nobody looks at is drawn when it comes into sight.
-  useEffect(() => {
-    if (isSeen) plot.current?.setData(data);
-  }, [data, props.marks, isSeen]);
+  useEffect(() => plot.current?.setData(data), [data, props.marks]);
 
   return <div ref={around} class="plot" role="img" aria-label={summaryOf(chart)} />;
 }

@@ -2,11 +2,12 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
 import { query, read, stepsSchema } from './api.ts';
-import { ChartCard } from './chart.tsx';
-import { type ComparedRun, chartsOf, MOST_COMPARED } from './charts.ts';
+import { ChartCard, type ChartProps } from './chart.tsx';
+import { type ComparedRun, chartsOf, type Drawing, MOST_COMPARED } from './charts.ts';
 import { EVENT_SIGNS, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
 import { changedWindow, type StepWindow } from './series.ts';
+import { Sight } from './sight.tsx';
 
 interface ChartPanelProps {
   readonly run: string;
@@ -44,6 +45,7 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
     () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared }),
     [curve, evaluations, window, smoothing, isLog, compared],
   );
+  const choice = useMemo(() => ({}), [window, smoothing, isLog, compared, kinds]);
   const marks = useMemo(() => marksOf(events, kinds, window), [events, kinds, window]);
   const extent = [(curve[0]?.step ?? 0) + 1, (curve.at(-1)?.step ?? 0) + 1] as const;
   return (
@@ -109,12 +111,18 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
         )}
       </section>
       <div class="charts">
-        {charts.map((chart) => (
-          <ChartCard key={chart.id} chart={chart} marks={marks} window={window} onWindow={show} run={run} />
+        {charts.map(({ id, draw }) => (
+          <Sight key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
+            <Drawn draw={draw} marks={marks} window={window} onWindow={show} run={run} />
+          </Sight>
         ))}
       </div>
     </>
   );
+}
+
+function Drawn({ draw, ...rest }: Omit<ChartProps, 'chart'> & Pick<Drawing, 'draw'>) {
+  return <ChartCard chart={useMemo(draw, [draw])} {...rest} />;
 }
 
 const CHANGES = [

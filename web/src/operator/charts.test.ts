@@ -18,7 +18,7 @@ const input = (part: Partial<ChartInput>): ChartInput => ({
 const chart = (id: string, part: Partial<ChartInput>) => {
   const found = chartsOf(input(part)).find((each) => each.id === id);
   if (!found) throw new Error(`there is no chart ${id}`);
-  return found;
+  return found.draw();
 };
 const line = (id: string, label: string, part: Partial<ChartInput>) =>
   chart(id, part).lines.find((each) => each.label === label)?.values ?? [];

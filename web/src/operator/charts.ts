@@ -61,7 +61,13 @@ interface Field {
 const secondsText = (seconds: number): string => `${Number(seconds.toPrecision(3))} s`;
 const plainText = (value: number): string => String(Number(value.toPrecision(3))).replace('e-', '·10^−');
 
-export function chartsOf(input: ChartInput): Chart[] {
+/** A chart that is worked out when somebody looks at it. */
+export interface Drawing {
+  readonly id: string;
+  readonly draw: () => Chart;
+}
+
+export function chartsOf(input: ChartInput): Drawing[] {
   const shown = within(input.steps, input.window);
   const groups = groupsOf(shown.length, MOST_POINTS);
   const xs = groups.map(([, to]) => (shown[to - 1]?.step ?? 0) + 1);
@@ -74,24 +80,27 @@ export function chartsOf(input: ChartInput): Chart[] {
   const chart = (
     about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
     fields: readonly Field[],
-    lines: readonly Line[],
+    lines: () => readonly Line[],
     /** What other runs are compared by; absent: nothing. */
     compared?: Field['of'],
-  ): Chart => {
-    const own = { xs, lines, isLog: false, fromZero: true, csv: fileOf(shown, fields), ...about };
-    return compared === undefined ? own : besideOthers(own, input, () => compared);
-  };
+  ): Drawing => ({
+    id: about.id,
+    draw: () => {
+      const own = { xs, lines: lines(), isLog: false, fromZero: true, csv: fileOf(shown, fields), ...about };
+      return compared === undefined ? own : besideOthers(own, input, () => compared);
+    },
+  });
   const speed: Field = {
     name: 'tokensPerSecond',
     of: ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : null),
   };
 
   return [
-    lossChart(input, shown, xs, means),
+    { id: 'loss', draw: () => lossChart(input, shown, xs, means) },
     chart(
       { id: 'speed', title: 'Speed', note: 'Tokens a second.', format: rateText },
       [speed],
-      [
+      () => [
         { label: 'each step', tone: 'soft', pattern: 'thin', values: means(speed.of) },
         {
           label: `median of ${PERCENTILE_STEPS} steps`,
@@ -104,7 +113,7 @@ export function chartsOf(input: ChartInput): Chart[] {
     chart(
       { id: 'time', title: 'Step time', note: 'Seconds from a step’s start to its commit.', format: secondsText },
       [field('seconds')],
-      [
+      () => [
         { label: 'each step', tone: 'soft', pattern: 'thin', values: means(({ seconds }) => seconds) },
         { label: 'median (p50)', tone: 'accent', pattern: 'solid', values: trailing(({ seconds }) => seconds, 0.5) },
         {
@@ -119,18 +128,18 @@ export function chartsOf(input: ChartInput): Chart[] {
     chart(
       { id: 'norm', title: 'Gradient norm', note: 'Before clipping.', format: plainText },
       [field('gradientNorm')],
-      [{ label: 'norm', tone: 'accent', pattern: 'solid', values: means(({ gradientNorm }) => gradientNorm) }],
+      () => [{ label: 'norm', tone: 'accent', pattern: 'solid', values: means(({ gradientNorm }) => gradientNorm) }],
       ({ gradientNorm }) => gradientNorm,
     ),
     chart(
       { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: plainText },
       [field('learningRate')],
-      [{ label: 'rate', tone: 'accent', pattern: 'solid', values: means(({ learningRate }) => learningRate) }],
+      () => [{ label: 'rate', tone: 'accent', pattern: 'solid', values: means(({ learningRate }) => learningRate) }],
     ),
     chart(
       { id: 'donors', title: 'Donors', note: 'Who computed each step, in how many stages.', format: countText },
       [field('donors'), field('stages'), field('microBatches')],
-      [
+      () => [
         { label: 'donors', tone: 'accent', pattern: 'solid', values: means(({ donors }) => donors) },
         { label: 'stages', tone: 'good', pattern: 'dashed', values: means(({ stages }) => stages) },
       ],
@@ -138,7 +147,7 @@ export function chartsOf(input: ChartInput): Chart[] {
     chart(
       { id: 'traffic', title: 'Traffic', note: 'Tensors that each step sent, by their way.', format: trafficText },
       [field('bytesDirect'), field('bytesRelayed')],
-      [
+      () => [
         { label: 'direct', tone: 'good', pattern: 'solid', values: means(({ bytesDirect }) => bytesDirect) },
         { label: 'relayed', tone: 'wait', pattern: 'dashed', values: means(({ bytesRelayed }) => bytesRelayed) },
       ],
@@ -149,7 +158,7 @@ export function chartsOf(input: ChartInput): Chart[] {
         note: 'The same tensors by what they are, as each step’s plan has them. What goes out comes back: the file has each.',
       },
       STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
-      [
+      () => [
         {
           ...{ label: 'activations and their gradients', tone: 'accent', pattern: 'solid' },
           values: means(({ traffic }) => (traffic ? traffic.activation + traffic.gradient : null)),
@@ -166,7 +175,7 @@ export function chartsOf(input: ChartInput): Chart[] {
         note: 'Of the donors’ time between the first and the last work of a step; of the newest steps.',
       },
       [field('bubble')],
-      [{ label: 'idle', tone: 'accent', pattern: 'solid', values: means(({ bubble }) => bubble ?? null) }],
+      () => [{ label: 'idle', tone: 'accent', pattern: 'solid', values: means(({ bubble }) => bubble ?? null) }],
     ),
   ];
 }

@@ -1,7 +1,7 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
 import type { DryRun, Prediction } from '../../../swarm/runDraft.ts';
 import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
-import { Scroll } from './scroll.tsx';
+import { Scroll } from '../page/scroll.tsx';
 import { millisText } from './timeline.tsx';
 
 /** Ids of donors are long, names of a cluster file are what the operator wrote. */

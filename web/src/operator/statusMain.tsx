@@ -1,19 +1,32 @@
 /** The public page of a run: asks the server every few seconds, while somebody looks. */
 import { signal } from '@preact/signals';
 import { render } from 'preact';
+import { leaderboardSchema } from '../../../swarm/leaderboard.ts';
 import { publicStatusSchema } from '../../../swarm/publicStatus.ts';
 import { read } from './api.ts';
 import { type StatusState, StatusView } from './statusView.tsx';
 
 const ASK_MS = 5_000;
+/** Places change slowly. */
+const BOARD_MS = 30_000;
 
-const shown = signal<StatusState>({ status: null, problem: null });
+const shown = signal<StatusState>({ status: null, board: null, problem: null });
+let boardAskedAt = Number.NEGATIVE_INFINITY;
 
 async function ask(): Promise<void> {
-  const answer = await read('/api/status', publicStatusSchema);
-  shown.value = answer.ok
-    ? { status: answer.value, problem: null }
-    : { status: shown.value.status, problem: answer.reason };
+  const now = performance.now();
+  const wantsBoard = now - boardAskedAt >= BOARD_MS;
+  if (wantsBoard) boardAskedAt = now;
+  // Both before anything is shown: nothing is pushed down the page by what comes later.
+  const [status, board] = await Promise.all([
+    read('/api/status', publicStatusSchema),
+    wantsBoard ? read('/api/leaderboard', leaderboardSchema) : null,
+  ]);
+  shown.value = {
+    status: status.ok ? status.value : shown.value.status,
+    board: board?.ok ? board.value : shown.value.board,
+    problem: status.ok ? null : status.reason,
+  };
 }
 
 function Page() {

@@ -1,6 +1,8 @@
 /** What the world sees of a run. Pure. */
 import { useMemo, useState } from 'preact/hooks';
+import type { Leaderboard } from '../../../swarm/leaderboard.ts';
 import type { PublicStatus } from '../../../swarm/publicStatus.ts';
+import { Board } from '../page/board.tsx';
 import { countText, lossText, rateText } from '../page/format.ts';
 import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
 import { ChartCard } from './chart.tsx';
@@ -10,10 +12,11 @@ import { PHASES } from './signs.ts';
 
 export interface StatusState {
   readonly status: PublicStatus | null;
+  readonly board: Leaderboard | null;
   readonly problem: string | null;
 }
 
-export function StatusView({ status, problem }: StatusState) {
+export function StatusView({ status, board, problem }: StatusState) {
   return (
     <>
       <Banner page="Status">
@@ -30,7 +33,7 @@ export function StatusView({ status, problem }: StatusState) {
             <p class="sentence">{problem ?? 'Asking the server how the run is.'}</p>
           </section>
         ) : (
-          <Run status={status} problem={problem} />
+          <Run status={status} board={board} problem={problem} />
         )}
       </main>
     </>
@@ -39,7 +42,7 @@ export function StatusView({ status, problem }: StatusState) {
 
 const NO_MARKS: readonly never[] = [];
 
-function Run({ status, problem }: { status: PublicStatus; problem: string | null }) {
+function Run({ status, board, problem }: StatusState & { readonly status: PublicStatus }) {
   const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
@@ -61,7 +64,16 @@ function Run({ status, problem }: { status: PublicStatus; problem: string | null
         </dl>
       </section>
       <h2 class="hidden">Charts</h2>
-      <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} run={run} />
+      <section class="card chart" aria-labelledby="chart-loss">
+        <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} run={run} />
+      </section>
+      {board && (
+        <section class="card" aria-labelledby="leaderboard">
+          <h2 id="leaderboard">Leaderboard</h2>
+          <p class="soft small">Of the donors who chose a name: the tokens of committed steps that they carried.</p>
+          <Board board={board} />
+        </section>
+      )}
       <section class="card">
         <h2>Take part</h2>
         <p>
