@@ -200,11 +200,12 @@ const LANES = {
   lint: [join('@biomejs', 'biome', 'bin', 'biome'), 'check', '.'],
   unit: 'vitest',
   gpu: 'vitest',
+  dashboard: 'vitest',
   e2e: 'vitest',
 };
 
 /** Two rows side by side, each in order: who walks through pages leaves half of two cores idle, and a swarm a fifth. */
-const ROWS = [['e2e'], ['types', 'lint', 'unit', 'gpu']];
+const ROWS = [['e2e'], ['types', 'lint', 'unit', 'gpu', 'dashboard']];
 
 /** A lane of the first row prints as it goes, another one when it is done. */
 function runProgram(programArguments, lane, prints) {

@@ -1,5 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
+/** A minute in which a browser draws and waits: beside whatever computes (setup.mjs). */
+const FEED = 'e2e/dashboard.spec.ts';
+
 // One process a file: Dawn for Node does not survive worker threads.
 export default defineConfig({
   test: {
@@ -24,11 +27,13 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['e2e/**/*.spec.ts'],
+          exclude: [FEED],
           testTimeout: 300_000,
           hookTimeout: 120_000,
           fileParallelism: false,
         },
       },
+      { extends: true, test: { name: 'dashboard', include: [FEED], testTimeout: 300_000 } },
     ],
   },
 });

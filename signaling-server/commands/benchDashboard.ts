@@ -5,7 +5,7 @@
  */
 import type { Command } from 'commander';
 import Fastify, { type FastifyInstance } from 'fastify';
-import type { CDPSession, Page } from 'playwright';
+import type { Browser, CDPSession, Locator, Page } from 'playwright';
 import { WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { launchBrowser } from '../headless/headless.ts';
@@ -14,21 +14,19 @@ import { addPages } from '../pages.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 import { failed, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
+import { longestTasksMs, pageTasks, type Task } from './pageTasks.ts';
 
 /** As often as a server tells a dashboard (operatorApi.ts). */
 const MESSAGE_MS = 250;
 const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 /** Every part is looked at this often. */
-const LEAST_ROUNDS = 2;
+const LEAST_ROUNDS = 4;
 const ROUND_SECONDS = 60;
+/** What is told shows within a redraw or two. */
+const PATIENCE_MS = 5_000;
 const WINDOW = { width: 1440, height: 900 };
 
-const watchedSchema = z.object({
-  redraws: z.number(),
-  longTasksMs: z.array(z.number()),
-  shift: z.number(),
-  shifted: z.array(z.string()),
-});
+const watchedSchema = z.object({ redraws: z.number(), shift: z.number(), shifted: z.array(z.string()) });
 type Watched = z.infer<typeof watchedSchema>;
 
 export interface DashboardBench {
@@ -36,10 +34,10 @@ export interface DashboardBench {
   readonly seconds: number;
   readonly messages: number;
   readonly redrawsPerSecond: number;
-  /** Tasks of the page's thread of more than 50 ms, the longest one, and how many there were for each redraw. */
-  readonly longTasks: number;
-  readonly longestTaskMs: number;
-  readonly longTasksPerRedraw: number;
+  /** Of every quarter of a second the longest task of the page's thread; while a part is looked at. */
+  readonly tasksMs: Spread;
+  /** The same while another part is opened. */
+  readonly openingMs: Spread;
   /** Of each part, the longest task. */
   readonly longestMsOf: Readonly<Record<string, number>>;
   /** Of one core. */
@@ -47,10 +45,17 @@ export interface DashboardBench {
   /** The browser's own score, by part, of what moved although nobody touched anything; and what it was. */
   readonly layoutShift: Readonly<Record<string, number>>;
   readonly shifted: readonly string[];
-  /** After a collection of garbage, at the end of each round of the parts. */
+  /** After a collection of garbage, at the end of each round of the parts; and the medians of its first and last quarter. */
   readonly heapBytes: readonly number[];
+  readonly heapQuarters: readonly [first: number, last: number];
   readonly nodes: readonly number[];
   readonly faults: readonly string[];
+}
+
+interface Spread {
+  readonly p50: number;
+  readonly p95: number;
+  readonly max: number;
 }
 
 interface Options {
@@ -75,7 +80,7 @@ export function addDashboardBench(bench: Command): void {
 
 async function benchDashboard(donors: number, seconds: number): Promise<DashboardBench> {
   const feed = new DashboardFeed(donors);
-  const app = await feedServer(feed);
+  const { app, quiet } = await feedServer(feed);
   const { browser, server } = need(await launchBrowser(), failed);
   try {
     const page = await browser.newPage({ viewport: WINDOW });
@@ -86,7 +91,9 @@ async function benchDashboard(donors: number, seconds: number): Promise<Dashboar
     await page.locator('#run-name').waitFor();
     const session = await page.context().newCDPSession(page);
     await session.send('Performance.enable');
-    const driven = await drive(page, session, seconds);
+    const driven = await drive(browser, page, session, seconds);
+    quiet();
+    faults.push(...(await untruths(page, feed)));
     if ((await page.locator('#page img').count()) > 0) faults.push('a name became markup');
     return { donors, ...driven, faults };
   } finally {
@@ -97,7 +104,7 @@ async function benchDashboard(donors: number, seconds: number): Promise<Dashboar
 }
 
 /** What the page asks of a server, and nothing that changes anything. */
-async function feedServer(feed: DashboardFeed): Promise<FastifyInstance> {
+async function feedServer(feed: DashboardFeed): Promise<{ app: FastifyInstance; quiet: () => void }> {
   const app = Fastify({ logger: false, forceCloseConnections: true });
   await addPages(app, PAGES_FOLDER);
   const first = feed.next();
@@ -109,21 +116,47 @@ async function feedServer(feed: DashboardFeed): Promise<FastifyInstance> {
   app.get('/api/operator/runs', () => ({ runs: [], texts: [], canActivate: false }));
   app.get('/api/operator/blocks', () => ({ blocks: [] }));
   app.get('/api/operator/samples', () => ({ samples: [], evaluations: [] }));
+  let timer: NodeJS.Timeout | undefined;
   new WebSocketServer({ server: app.server, path: '/api/watch' }).on('connection', (socket) => {
     socket.send(JSON.stringify(first));
-    const timer = setInterval(() => socket.send(JSON.stringify(feed.next())), MESSAGE_MS);
+    timer = setInterval(() => socket.send(JSON.stringify(feed.next())), MESSAGE_MS);
     socket.on('close', () => clearInterval(timer));
   });
-  return app;
+  return { app, quiet: () => clearInterval(timer) };
+}
+
+const whole = (value: number): string => value.toLocaleString('en', { maximumFractionDigits: 0 });
+
+/** What the page shows, when nothing more is said, that is not what it was told last: in sight and out of it. */
+async function untruths(page: Page, feed: DashboardFeed): Promise<string[]> {
+  const { committedSteps, donors } = feed.newest;
+  await page.getByRole('navigation').getByRole('link', { name: 'Peers', exact: true }).click();
+  await page.getByRole('button', { name: `All ${donors.length} donors` }).click();
+  const rows = page.getByRole('region', { name: 'Donors' }).locator('tbody tr');
+  const found: string[] = [];
+  const expected = async (what: string, where: Locator, text: string): Promise<void> => {
+    const isThere = await where
+      .getByText(text, { exact: true })
+      .waitFor({ timeout: PATIENCE_MS })
+      .then(
+        () => true,
+        () => false,
+      );
+    if (!isThere) found.push(`${what} is not shown as ${text}`);
+  };
+  await expected('the step', page.locator('.steps-line'), whole(committedSteps));
+  if ((await rows.count()) !== donors.length) found.push('not every donor has a row');
+  for (const [place, { tokens }] of [...donors.entries()].filter(([each]) => each % (donors.length - 1) === 0)) {
+    await rows.nth(place).scrollIntoViewIfNeeded();
+    await expected(`what donor ${place} gave`, rows.nth(place), whole(tokens));
+  }
+  return found;
 }
 
 /** In the page, before anything of it runs. */
 function watchPage(): void {
-  const watched = { redraws: 0, longTasksMs: [] as number[], shift: 0, shifted: [] as string[] };
+  const watched = { redraws: 0, shift: 0, shifted: [] as string[] };
   Object.assign(globalThis, { shoalWatched: watched });
-  new PerformanceObserver((list) => {
-    for (const { duration } of list.getEntries()) watched.longTasksMs.push(duration);
-  }).observe({ type: 'longtask' });
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries() as (PerformanceEntry & LayoutShift)[]) {
       if (entry.hadRecentInput) continue;
@@ -155,14 +188,16 @@ async function metric(session: CDPSession, name: string): Promise<number> {
 }
 
 async function drive(
+  browser: Browser,
   page: Page,
   session: CDPSession,
   seconds: number,
 ): Promise<Omit<DashboardBench, 'donors' | 'faults'>> {
   const rounds = Math.max(LEAST_ROUNDS, Math.round(seconds / ROUND_SECONDS));
   const partMs = (seconds * 1_000) / rounds / PARTS.length;
+  const looking: Stay[] = [];
+  const tasks: Task[][] = [];
   const heapBytes: number[] = [];
-  const longestMsOf: Record<string, number> = {};
   const layoutShift: Record<string, number> = {};
   const nodes: number[] = [];
   // Each part was there once: what is compiled and cached is no news.
@@ -170,34 +205,63 @@ async function drive(
   const before = await watchedBy(page);
   const busy = await metric(session, 'TaskDuration');
   const startMs = performance.now();
-  for (let round = 0; round < rounds; round++) {
+  const round = async (): Promise<void> => {
     for (const part of PARTS) {
       await show(page, part);
       const then = await watchedBy(page);
+      const from = await metric(session, 'Timestamp');
       await new Promise((resolve) => setTimeout(resolve, partMs));
-      const now = await watchedBy(page);
-      longestMsOf[part] = Math.max(longestMsOf[part] ?? 0, ...now.longTasksMs.slice(then.longTasksMs.length));
-      layoutShift[part] = (layoutShift[part] ?? 0) + now.shift - then.shift;
+      looking.push({ part, from, to: await metric(session, 'Timestamp') });
+      layoutShift[part] = (layoutShift[part] ?? 0) + (await watchedBy(page)).shift - then.shift;
     }
+  };
+  while (heapBytes.length < rounds) {
+    tasks.push(await pageTasks(browser, page, round));
     await session.send('HeapProfiler.collectGarbage');
     heapBytes.push(await metric(session, 'JSHeapUsedSize'));
     nodes.push(await metric(session, 'Nodes'));
   }
   const took = (performance.now() - startMs) / 1_000;
   const after = await watchedBy(page);
-  const redraws = after.redraws - before.redraws;
-  const longTasksMs = after.longTasksMs.slice(before.longTasksMs.length);
+  const quarter = Math.ceil(rounds / 4);
   return {
-    ...{ seconds: took, messages: Math.round((took * 1_000) / MESSAGE_MS), redrawsPerSecond: redraws / took },
-    ...{ longTasks: longTasksMs.length, longestTaskMs: Math.max(0, ...longTasksMs) },
-    longTasksPerRedraw: longTasksMs.length / redraws,
-    longestMsOf,
+    ...{ seconds: took, messages: Math.round((took * 1_000) / MESSAGE_MS) },
+    redrawsPerSecond: (after.redraws - before.redraws) / took,
+    ...lengths(tasks.flat(), looking),
     busyShare: ((await metric(session, 'TaskDuration')) - busy) / took,
     layoutShift,
     shifted: after.shifted.slice(before.shifted.length),
     ...{ heapBytes, nodes },
+    heapQuarters: [median(heapBytes.slice(0, quarter)), median(heapBytes.slice(-quarter))],
   };
 }
+
+/** How long a part was looked at, in seconds of the browser's clock. */
+interface Stay {
+  readonly part: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+function lengths(tasks: readonly Task[], stays: readonly Stay[]) {
+  const during = ({ from, to }: Stay): Task[] => tasks.filter(({ atSeconds: at }) => at >= from && at < to);
+  const looked = stays.map((stay) => ({ part: stay.part, tasks: during(stay) }));
+  const isLooked = new Set(looked.flatMap((stay) => stay.tasks));
+  const of = (part: string): Task[] => looked.filter((stay) => stay.part === part).flatMap((stay) => stay.tasks);
+  return {
+    tasksMs: spread(longestTasksMs([...isLooked])),
+    openingMs: spread(longestTasksMs(tasks.filter((task) => !isLooked.has(task)))),
+    longestMsOf: Object.fromEntries(PARTS.map((part) => [part, Math.max(0, ...longestTasksMs(of(part)))])),
+  };
+}
+
+function spread(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.ceil(share * sorted.length) - 1] ?? 0;
+  return { p50: at(0.5), p95: at(0.95), max: at(1) };
+}
+
+const median = (values: readonly number[]): number => spread(values).p50;
 
 /** The part is there whole, drawn twice: what comes of a click is no surprise to who clicked. */
 async function show(page: Page, part: (typeof PARTS)[number]): Promise<void> {
@@ -211,17 +275,20 @@ async function show(page: Page, part: (typeof PARTS)[number]): Promise<void> {
 }
 
 function print(result: DashboardBench): void {
-  const { donors, seconds, redrawsPerSecond, longTasks, longestTaskMs, longTasksPerRedraw, busyShare } = result;
-  const megabytes = (bytes: number | undefined): string => `${((bytes ?? 0) / 1e6).toFixed(1)} MB`;
+  const { donors, seconds, redrawsPerSecond, tasksMs, openingMs, busyShare, heapQuarters } = result;
+  const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+  const words = ({ p50, p95, max }: Spread): string =>
+    `p50 ${p50.toFixed(0)} ms, p95 ${p95.toFixed(0)} ms, max ${max.toFixed(0)} ms`;
   console.log(`${donors} donors, ${seconds.toFixed(0)} s: ${redrawsPerSecond.toFixed(2)} redraws a second`);
   console.log(
-    `${longTasks} tasks of more than 50 ms (${(100 * longTasksPerRedraw).toFixed(1)} for 100 redraws), the longest ${longestTaskMs.toFixed(0)} ms; ${(100 * busyShare).toFixed(0)} % of a core`,
+    `longest task of each quarter of a second: ${words(tasksMs)}; ${(100 * busyShare).toFixed(0)} % of a core`,
   );
-  const parts = Object.entries(result.longestMsOf).filter(([, ms]) => ms > 0);
-  if (parts.length > 0)
-    console.log(`the longest of each part: ${parts.map(([part, ms]) => `${part} ${ms.toFixed(0)} ms`).join(', ')}`);
+  console.log(`the same while another part is opened: ${words(openingMs)}`);
+  const parts = Object.entries(result.longestMsOf).map(([part, ms]) => `${part} ${ms.toFixed(0)} ms`);
+  console.log(`the longest of each part: ${parts.join(', ')}`);
+  const [first, last] = heapQuarters;
   console.log(
-    `memory ${megabytes(result.heapBytes[0])} after the first round, ${megabytes(result.heapBytes.at(-1))} after the last; ${result.nodes.at(-1)} nodes`,
+    `memory, median of the rounds: first quarter ${megabytes(first)}, last quarter ${megabytes(last)}; ${result.nodes.at(-1)} nodes`,
   );
   const shifts = Object.entries(result.layoutShift).map(([part, score]) => `${part} ${score.toFixed(4)}`);
   console.log(`layout shift: ${shifts.join(', ')}`);
