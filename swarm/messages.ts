@@ -251,7 +251,7 @@ export const snapshotSchema = z.object({
       tokens: z.number(),
     }),
   ),
-  /** The ways between the plan's donors, each direction by itself; for the operator. */
+  /** The ways between the plan's donors, each direction by itself; for the operator. Absent: as they were told before. */
   links: z.array(linkReport.extend({ from: peer })).optional(),
   /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
   planning: z

@@ -28,6 +28,8 @@ const RECENT = 1_000;
 const EVALUATE_EVERY = 25;
 const CHECKPOINT_EVERY = 50;
 const LEAVE_EVERY = 10;
+/** As a server tells them: every two seconds, with four steps a second. */
+const LINKS_EVERY = 8;
 /** Every so often the donors change places. */
 const PLAN_EVERY = 120;
 /** No two steps take the same time; so many different ones are simulated of each plan. */
@@ -60,7 +62,7 @@ export class DashboardFeed {
   readonly #courses: readonly Course[];
   #committed = DONE;
   #event = 0;
-  #told = false;
+  #newest: Snapshot | null = null;
 
   constructor(donors: number) {
     this.#peers = Array.from({ length: donors }, () =>
@@ -70,17 +72,24 @@ export class DashboardFeed {
     this.#courses = [0, 1].map((place) => this.#course(place));
   }
 
+  /** As it was last told. */
+  get newest(): Snapshot {
+    invariant(this.#newest, 'something was told');
+    return this.#newest;
+  }
+
   /** The next step stands committed. */
   next(): WatchMessage {
-    const isFirst = !this.#told;
-    this.#told = true;
+    const isFirst = this.#newest === null;
     this.#committed += 1;
     const course = this.#courseOf(this.#committed - 1);
     const isNewPlan = isFirst || this.#committed % PLAN_EVERY === 1;
     const from = isFirst ? this.#committed - RECENT : this.#committed - 1;
     const { plan, epoch } = course;
+    this.#newest = this.#snapshot(course);
+    const { links, ...others } = this.#newest;
     return {
-      snapshot: this.#snapshot(course),
+      snapshot: isFirst || this.#committed % LINKS_EVERY === 0 ? this.#newest : others,
       recent: Array.from({ length: this.#committed - from }, (_, index) => this.#step(from + index)),
       events: this.#events(isNewPlan),
       traces: [this.#committed - TRACES_KEPT, this.#committed - 1],

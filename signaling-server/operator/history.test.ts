@@ -4,6 +4,7 @@ import { stepTimelineSchema } from '../../swarm/watch.ts';
 import { OperatedServer, OPERATED_STEPS as STEPS } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { eventOf } from './history.ts';
+import { LINKS_INTERVAL_MS, operatorSource } from './source.ts';
 
 let operated: OperatedServer;
 beforeEach(() => {
@@ -31,6 +32,21 @@ describe('the dashboard', () => {
     expect(events.find(({ kind }) => kind === 'plan')?.text).toMatch(/^Plan 1 \(2 donors, 2 stages, 4 micro-batches, /);
     expect(events.at(-1)).toMatchObject({ step: STEPS, text: expect.stringMatching(/^stop \(session [0-9a-f]{6}\)$/) });
     expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).toSorted((a, b) => a - b));
+  });
+
+  it('[OP6] is told the ways between donors when there are others, and else every two seconds', async () => {
+    const { url, run } = await operated.serve(2);
+    const [a, b] = [new ScriptedDonor(url), new ScriptedDonor(url)];
+    await a.hears('standby', ({ state }) => state === 'finished');
+    let now = 0;
+    const source = operatorSource(run, operated.data.store, () => now);
+    const told = (): number | undefined => source().snapshot.links?.length;
+    expect([told(), told()]).toEqual([0, undefined]);
+    const way = { route: 'direct', roundTripMs: 1, bytesPerSecond: 1 } as const;
+    run.network.reported(a.welcome.peer, [{ ...way, peer: b.welcome.peer }]);
+    expect([told(), told()]).toEqual([1, undefined]);
+    now = LINKS_INTERVAL_MS;
+    expect([told(), told()]).toEqual([1, undefined]);
   });
 
   it('[OP1] [OP6] has a donor’s faults, once a plan, and what its steps send by kind', async () => {

@@ -25,6 +25,8 @@ import { clusterOf, predictedSpans } from './plan.ts';
 export const RECENT_STEPS = 1_000;
 const RECENT_EVENTS = 500;
 const MOST_EVALUATIONS = 2_000;
+/** Of many donors the ways between them are most of a picture, and all of them change with every step. */
+export const LINKS_INTERVAL_MS = 2_000;
 
 export type OperatorSource = () => WatchMessage;
 
@@ -34,8 +36,9 @@ export function withLinks(run: ActiveRun): Snapshot {
   return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
 }
 
-export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
+export function operatorSource(run: ActiveRun, store: Store, now: () => number = Date.now): OperatorSource {
   let nextStep = 0;
+  const linksTold = { atMs: Number.NEGATIVE_INFINITY, count: 0 };
   let lastEvent = 0;
   const told = new Map<string, string>();
   /** Only where it is not what was told before. */
@@ -45,6 +48,12 @@ export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
     told.set(name, text);
     return { [name]: value } as Partial<Record<Name, T>>;
   };
+  const snapshot = (): Snapshot => {
+    const { links = [], ...rest } = withLinks(run);
+    if (links.length === linksTold.count && now() - linksTold.atMs < LINKS_INTERVAL_MS) return rest;
+    Object.assign(linksTold, { atMs: now(), count: links.length });
+    return { ...rest, links };
+  };
   return () => {
     const { committedSteps } = run;
     // After a roll-back steps have other values than those that were sent.
@@ -53,7 +62,7 @@ export function operatorSource(run: ActiveRun, store: Store): OperatorSource {
     const history = store.history(run.name, lastEvent, RECENT_EVENTS);
     lastEvent = history.at(-1)?.id ?? lastEvent;
     return {
-      snapshot: withLinks(run),
+      snapshot: snapshot(),
       recent: watchedSteps(run, store, from),
       events: history.flatMap(eventOf),
       ...news('evaluations', [...store.evaluations(run.name)].slice(-MOST_EVALUATIONS)),

@@ -9,7 +9,7 @@ const blocksSchema = z.object({
 });
 type Block = z.infer<typeof blocksSchema>['blocks'][number];
 
-/** `version`: something happened, the list may be another. */
+/** `version`: an operator did something, the list may be another. */
 export function Blocks({ version }: { version: number }) {
   const [blocks, show] = useState<readonly Block[]>([]);
   const act = useAct();

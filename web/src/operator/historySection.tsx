@@ -1,5 +1,5 @@
 /** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/watch.ts';
 import { shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
@@ -10,10 +10,12 @@ import type { SectionProps } from './view.tsx';
 const PAGE = 100;
 
 export function HistorySection({ state: { events } }: SectionProps) {
+  const happened = useMemo(() => events.filter(({ kind }) => kind !== 'operator'), [events]);
+  const done = useMemo(() => events.filter(({ kind }) => kind === 'operator'), [events]);
   return (
     <>
-      <EventTable title="What happened" events={events.filter(({ kind }) => kind !== 'operator')} hasKinds />
-      <EventTable title="What operators did" events={events.filter(({ kind }) => kind === 'operator')} />
+      <EventTable title="What happened" events={happened} hasKinds />
+      <EventTable title="What operators did" events={done} />
     </>
   );
 }
@@ -32,7 +34,14 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
   const [until, read] = useState(newest);
   const last = until === 0 ? newest : until;
   const fresh = events.filter(({ id }) => id > last).length;
-  const fitting = events.filter((event) => event.id <= last && (kind === 'all' || event.kind === kind)).toReversed();
+  const fitting = useMemo(
+    () => events.filter((event) => event.id <= last && (kind === 'all' || event.kind === kind)).toReversed(),
+    [events, last, kind],
+  );
+  const rows = useMemo(
+    () => fitting.slice(0, shown).map((event) => <EventRow key={event.id} event={event} />),
+    [fitting, shown],
+  );
   const id = title.replaceAll(' ', '-');
   return (
     <div class="card">
@@ -73,11 +82,7 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
                 <th scope="col">When</th>
               </tr>
             </thead>
-            <tbody>
-              {fitting.slice(0, shown).map((event) => (
-                <EventRow key={event.id} event={event} />
-              ))}
-            </tbody>
+            <tbody>{rows}</tbody>
           </table>
         </section>
       )}

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { Sight } from './sight.tsx';
 import type { OperatorState } from './state.ts';
 import type { Link } from './swarmShape.ts';
 
@@ -39,7 +40,7 @@ export function Links({ links, served }: LinksProps) {
           </thead>
           <tbody>
             {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
-              <tr key={`${from} ${peer}`}>
+              <Sight key={`${from} ${peer}`} tag="tr">
                 <th scope="row" title={from}>
                   {shortId(from)}
                 </th>
@@ -49,7 +50,7 @@ export function Links({ links, served }: LinksProps) {
                 </td>
                 <td class="number">{millisecondsText(roundTripMs)}</td>
                 <td class="number">{byteRateText(bytesPerSecond)}</td>
-              </tr>
+              </Sight>
             ))}
           </tbody>
         </table>

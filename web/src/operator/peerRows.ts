@@ -26,15 +26,20 @@ export function peerRows(
   reasons: readonly string[],
 ): PeerRow[] {
   const known = new Map(facts.map((each) => [each.peer, each]));
+  /** Of a donor in several stages, the most. */
+  const samplesOf = new Map<string, number>();
+  for (const { peer, samples } of plan?.stages.flatMap(({ members }) => members) ?? [])
+    samplesOf.set(peer, Math.max(samplesOf.get(peer) ?? 0, samples));
+  // The planner's reasons begin with whom they are about.
+  const reasonOf = new Map(reasons.toReversed().map((words) => [words.split(/: | is left idle/, 1)[0], words]));
   const rows = donors.map((donor) => {
     const own = known.get(donor.peer) ?? null;
-    const members = plan?.stages.flatMap((stage) => stage.members.filter(({ peer }) => peer === donor.peer)) ?? [];
-    const samples = Math.max(0, ...members.map((member) => member.samples));
+    const samples = samplesOf.get(donor.peer) ?? 0;
     return { ...donor, facts: own, layerSeconds: layerSeconds(own), samples, why: '' };
   });
   const all = plan?.microBatches.reduce((sum, { samples: [from, to] }) => sum + to - from, 0) ?? 0;
   const fastest = Math.min(...rows.flatMap((row) => row.layerSeconds ?? []));
-  return rows.map((row) => ({ ...row, why: whyText(row, all, fastest, reasons) }));
+  return rows.map((row) => ({ ...row, why: whyText(row, all, fastest, reasonOf.get(row.peer)) }));
 }
 
 /** One layer of the smallest micro-batch that was measured, a sample of it. */
@@ -45,10 +50,7 @@ function layerSeconds(facts: PeerFacts | null): number | null {
 }
 
 /** Why its part has the size that it has, in one sentence. */
-function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, reasons: readonly string[]): string {
-  const planned = reasons.find(
-    (words) => words.startsWith(`${row.peer}: `) || words.startsWith(`${row.peer} is left idle`),
-  );
+function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, planned: string | undefined): string {
   if (planned !== undefined) return planned.slice(row.peer.length).replace(/^: /, '').trim();
   const speed =
     row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;

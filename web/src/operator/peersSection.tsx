@@ -7,6 +7,7 @@ import { Blocks } from './blocks.tsx';
 import { PeerCard } from './peerCard.tsx';
 import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
 import { Reach } from './reach.tsx';
+import { Sight } from './sight.tsx';
 import { donorSign } from './signs.ts';
 import { millisText } from './timeline.tsx';
 import type { SectionProps } from './view.tsx';
@@ -25,6 +26,9 @@ export function PeersSection({ state, snapshot }: SectionProps) {
   );
   const all = order === null ? rows : sorted(rows, order);
   const shown = isWhole ? all : all.slice(0, MOST_ROWS);
+  const ids = donors.map(({ peer }) => peer).join(' ');
+  // It asks who is here, not how they are.
+  const whatIf = useMemo(() => <WhatIf peers={donors.map(({ peer }) => peer)} />, [ids]);
   const row = rows.find(({ peer }) => peer === chosen);
   return (
     <>
@@ -54,8 +58,8 @@ export function PeersSection({ state, snapshot }: SectionProps) {
         )}
       </div>
       {row && <PeerCard key={row.peer} row={row} links={snapshot.links ?? []} close={() => choose(null)} />}
-      <WhatIf rows={rows} />
-      <Blocks version={state.events.at(-1)?.id ?? 0} />
+      {whatIf}
+      <Blocks version={state.events.findLast(({ kind }) => kind === 'operator')?.id ?? 0} />
     </>
   );
 }
@@ -112,7 +116,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
         </thead>
         <tbody>
           {rows.map(({ peer, state, stages, samples, layerSeconds, facts, tokens }) => (
-            <tr key={peer}>
+            <Sight key={peer} tag="tr" renew={chosen === peer}>
               <th scope="row" title={peer}>
                 {shortId(peer)}
                 {facts?.name && <span class="nickname note">{facts.name}</span>}
@@ -137,7 +141,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
                   More<span class="hidden"> of {shortId(peer)}</span>
                 </button>
               </td>
-            </tr>
+            </Sight>
           ))}
         </tbody>
       </table>

@@ -1,4 +1,5 @@
 /** How the donors reach each other: pairs by their way, why some are relayed, and the links that were lost. */
+import { useMemo } from 'preact/hooks';
 import type { RelayReason } from '../../../swarm/messages.ts';
 import { LINK_LOST, type WatchedEvent } from '../../../swarm/watch.ts';
 import { shortId } from '../page/format.ts';
@@ -17,7 +18,7 @@ const REASONS: Readonly<Record<RelayReason, string>> = {
 };
 
 export function Reach({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
-  const pairs = pairsOf(links);
+  const pairs = useMemo(() => pairsOf(links), [links]);
   const relayed = pairs.filter(({ route }) => route === 'relayed');
   const lost = events.filter(({ kind, text }) => kind === 'fault' && text.startsWith(LINK_LOST));
   const counts = `${pairs.length - relayed.length} direct, ${relayed.length} relayed through the server`;

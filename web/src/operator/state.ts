@@ -112,7 +112,7 @@ function heard(state: OperatorState, message: WatchMessage): OperatorState {
     ...known,
     connection: 'open',
     asked: state.asked,
-    snapshot,
+    snapshot: { ...snapshot, links: snapshot.links ?? known.snapshot?.links },
     // The same list where nothing came: what is drawn of it is not worked out again.
     curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),
     events: fresh.length === 0 ? known.events : [...known.events, ...fresh].slice(-EVENTS_LIMIT),

@@ -2,8 +2,10 @@
 import { useMemo } from 'preact/hooks';
 import type { PlanInForce } from '../../../swarm/watch.ts';
 import { byteRateText, layersText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
+import { Sight } from './sight.tsx';
 import {
   type Link,
+  type LinksByEnds,
   linksBehind,
   linksByEnds,
   longestWait,
@@ -32,33 +34,63 @@ export function SwarmMap({ plan, links, work }: MapProps) {
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
     <section class="map" aria-label="Stages and their donors" tabIndex={0}>
       <ol style={{ minWidth: `${most * 6.5}rem` }}>
-        {plan.stages.map(({ layers, members }, stage) => (
-          <li key={layers[0]}>
-            <h3>
-              Stage {stage + 1} <span class="soft plain">{layersText(layers)}</span>
-            </h3>
-            <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
-              {members.map(({ peer, samples, recompute }, lane) => (
-                <Cell
-                  // By its place: under another plan the cells stay, and have others in them.
-                  key={lane}
-                  peer={peer}
-                  samples={samples}
-                  recomputed={recompute.length}
-                  seconds={work?.seconds ?? 0}
-                  work={workOf.get(peer)}
-                />
-              ))}
-            </ul>
-            <Band
-              links={linksBehind(plan, stage, byEnds)}
-              above={members.length}
-              below={plan.stages[stage + 1]?.members.length ?? 0}
-            />
-          </li>
+        {plan.stages.map(({ layers }, stage) => (
+          <Sight key={layers[0]} tag="li" renew={plan}>
+            <Stage plan={plan} stage={stage} byEnds={byEnds} seconds={work?.seconds ?? 0} workOf={workOf} />
+          </Sight>
         ))}
       </ol>
     </section>
+  );
+}
+
+interface StageProps {
+  readonly plan: PlanInForce;
+  readonly stage: number;
+  readonly byEnds: LinksByEnds;
+  /** Of the step. */
+  readonly seconds: number;
+  readonly workOf: ReadonlyMap<string, PeerWork>;
+}
+
+function Stage({ plan, stage, byEnds, seconds, workOf }: StageProps) {
+  const { layers, members } = plan.stages[stage] ?? { layers: [0, 0], members: [] };
+  // They change with the step that is shown, the ways between them with every message.
+  const cells = useMemo(
+    () =>
+      members.map(({ peer, samples, recompute }, lane) => (
+        <Cell
+          // By its place: under another plan the cells stay, and have others in them.
+          key={lane}
+          peer={peer}
+          samples={samples}
+          recomputed={recompute.length}
+          seconds={seconds}
+          work={workOf.get(peer)}
+        />
+      )),
+    [members, seconds, workOf],
+  );
+  const band = useMemo(
+    () => (
+      <Band
+        links={linksBehind(plan, stage, byEnds)}
+        above={members.length}
+        below={plan.stages[stage + 1]?.members.length ?? 0}
+      />
+    ),
+    [plan, stage, byEnds],
+  );
+  return (
+    <>
+      <h3>
+        Stage {stage + 1} <span class="soft plain">{layersText(layers)}</span>
+      </h3>
+      <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
+        {cells}
+      </ul>
+      {band}
+    </>
   );
 }
 
@@ -66,7 +98,6 @@ interface CellProps {
   readonly peer: string;
   readonly samples: number;
   readonly recomputed: number;
-  /** Of the step. */
   readonly seconds: number;
   readonly work: PeerWork | undefined;
 }

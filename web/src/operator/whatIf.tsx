@@ -5,7 +5,6 @@ import { shortId } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
-import type { PeerRow } from './peerRows.ts';
 
 const FACTORS = [
   ['uploadBytesPerSecond', 'Upload'],
@@ -35,12 +34,14 @@ export function changeWords({ added, like, removed, factors }: Change): string {
   ].join('; ');
 }
 
-export function WhatIf({ rows }: { rows: readonly PeerRow[] }) {
+export function WhatIf({ peers }: { peers: readonly string[] }) {
   const [change, edit] = useState<Change>({ added: 0, like: '', removed: '', factors: UNCHANGED });
   const [plan, show] = useState<DryRun | null>(null);
   const act = useAct();
-  const like = change.like || rows[0]?.peer || '';
-  const words = changeWords({ ...change, like });
+  // Whoever was chosen may be gone by now.
+  const like = peers.includes(change.like) ? change.like : (peers[0] ?? '');
+  const removed = peers.includes(change.removed) ? change.removed : '';
+  const words = changeWords({ ...change, like, removed });
   const ask = (): void => {
     void act.run(async () => {
       const question = { draft: null, cluster: null, whatIf: words === '' ? null : words };
@@ -72,13 +73,13 @@ export function WhatIf({ rows }: { rows: readonly PeerRow[] }) {
             onInput={(event) => set({ added: Math.max(0, Math.floor(event.currentTarget.valueAsNumber || 0)) })}
           />
         </label>
-        <PeerChoice label="like" value={like} rows={rows} choose={(peer) => set({ like: peer })} />
+        <PeerChoice label="Like whom" value={like} peers={peers} choose={(peer) => set({ like: peer })} />
         <PeerChoice
           label="Without"
           none="nobody"
-          value={change.removed}
-          rows={rows}
-          choose={(removed) => set({ removed })}
+          value={removed}
+          peers={peers}
+          choose={(peer) => set({ removed: peer })}
         />
         {FACTORS.map(([field, label]) => (
           <label key={field}>
@@ -97,7 +98,7 @@ export function WhatIf({ rows }: { rows: readonly PeerRow[] }) {
         ))}
       </div>
       <div class="buttons">
-        <button type="submit" disabled={act.busy || rows.length === 0}>
+        <button type="submit" disabled={act.busy || peers.length === 0}>
           Predict
         </button>
       </div>
@@ -111,17 +112,17 @@ interface ChoiceProps {
   readonly label: string;
   readonly none?: string;
   readonly value: string;
-  readonly rows: readonly PeerRow[];
+  readonly peers: readonly string[];
   readonly choose: (peer: string) => void;
 }
 
-function PeerChoice({ label, none, value, rows, choose }: ChoiceProps) {
+function PeerChoice({ label, none, value, peers, choose }: ChoiceProps) {
   return (
     <label>
       <span>{label}</span>
       <select value={value} onChange={(event) => choose(event.currentTarget.value)}>
         {none !== undefined && <option value="">{none}</option>}
-        {rows.map(({ peer }) => (
+        {peers.map((peer) => (
           <option key={peer} value={peer}>
             {shortId(peer)}
           </option>
