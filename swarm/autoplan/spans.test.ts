@@ -31,6 +31,15 @@ describe('spans of a report', () => {
     expect(workDone(plan, A, spans).map(({ seconds }) => seconds)).toEqual([1.5, 2]);
   });
 
+  it('[ST3] [AP1] of a recompute are none of the backward, which computes all layers but one again', () => {
+    const stages = plan.stages.map((stage) => ({
+      ...stage,
+      members: stage.members.map((member) => ({ ...member, recompute: [stage.layers[0], stage.layers[0] + 1] })),
+    }));
+    const [work] = workDone({ ...plan, stages }, A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
+    expect(work).toEqual({ op: 'B', shape: { ...inner, first: true }, recomputed: 1, samples: 2, seconds: 3 });
+  });
+
   it('[AP1] that are of no work of the plan are passed over', () => {
     const odd = ['9F0', '0F9', '0R0', '0SEND_F0', '1REDUCE', 'F', '', '0F0 '].map((action) => span(action, 0, 1));
     expect(workDone(plan, A, [...odd, span('1F0', 5, 5), span('1F0', 9, 8)])).toEqual([]);

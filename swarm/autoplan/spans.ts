@@ -8,6 +8,7 @@ import type { PeerId } from '../base.ts';
 import type { ReportMessage } from '../messages.ts';
 import type { Model } from '../model.ts';
 import type { Plan } from '../plan.ts';
+import { againInBackward } from '../schedule/recompute.ts';
 import { type Batch, type PeerProfile, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
 
 const SPANS_KEPT = 24;
@@ -42,7 +43,8 @@ export function workDone(plan: Plan, peer: PeerId, spans: readonly Span[]): Done
       if (!planned || samples === undefined) return [];
       const [from, to] = planned.layers;
       const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
-      const recomputed = planned.members.find((member) => member.peer === peer)?.recompute.length ?? 0;
+      const again = planned.members.find((member) => member.peer === peer)?.recompute ?? [];
+      const recomputed = op === 'B' ? againInBackward(again) : 0;
       return [{ op, shape, recomputed, samples, seconds }];
     });
 }

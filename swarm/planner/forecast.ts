@@ -13,6 +13,7 @@ import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
+import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate.ts';
 import type { Timeline } from '../timeline.ts';
@@ -177,9 +178,8 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs
   const sizes = sizesOf(plan);
   const size = (id: number): number => sizes.get(id) ?? 0;
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
-  const again = plan.stages.map(
-    ({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute.length])),
-  );
+  const again = plan.stages.map(({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute])));
+  const againBy = (stage: number, peer: PeerId): readonly number[] => again[stage]?.get(peer) ?? [];
   const bytes = (_: number, id: number): number => size(id) * costs.sampleBytes;
   // Asked for each action and message: by number, not by text.
   const timed = (seconds: (peer: PlannedPeer, shape: StageShape, samples: number, stage: number) => number) => {
@@ -198,9 +198,13 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs
   const links = new Map<number, LinkCost>();
   return {
     forwardSeconds: timed(costs.forwardSeconds),
-    backwardSeconds: timed(costs.backwardSeconds),
+    backwardSeconds: timed(
+      (peer, shape, samples, stage) =>
+        costs.backwardSeconds(peer, shape, samples) +
+        costs.layerSeconds(peer, samples) * againInBackward(againBy(stage, peer.id)),
+    ),
     recomputeSeconds: timed(
-      (peer, _, samples, stage) => costs.layerSeconds(peer, samples) * (again[stage]?.get(peer.id) ?? 0),
+      (peer, _, samples, stage) => costs.layerSeconds(peer, samples) * againAhead(againBy(stage, peer.id)),
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
       rest: {

@@ -27,6 +27,13 @@ export function withRecompute(plan: Plan, schedule: Schedule, fits: Fits): Plan 
   };
 }
 
+/**
+ * Of the layers that a member recomputes, so many are R's: the one whose backward comes first. What is computed again has
+ * room for one layer, so the backward does the others, each when its turn comes. See SPEC.md, ST3.
+ */
+export const againAhead = (recompute: readonly number[]): number => Math.min(1, recompute.length);
+export const againInBackward = (recompute: readonly number[]): number => recompute.length - againAhead(recompute);
+
 /** A member that computes some layers again begins with the first: so many of a stage's, or all. */
 export const firstLayers = ([from, to]: Range, count = to - from): number[] =>
   Array.from({ length: count }, (_, index) => from + index);

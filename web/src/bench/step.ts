@@ -215,8 +215,8 @@ async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime[]> {
   for (const stage of solo.role.stages.values()) {
     invariant(stage instanceof GpuStage, 'a stage on a GPU');
     for (const { id } of solo.role.plan.microBatches) {
-      const { forward, backward } = stage.launchesOf(id);
-      launches.push(...forward, ...backward);
+      const { forward, recompute, backward } = stage.launchesOf(id);
+      launches.push(...forward, ...recompute, ...backward);
     }
   }
   invariant(solo.role.shards instanceof GpuShards, 'shards on a GPU');

@@ -18,7 +18,7 @@ function rows({ spans, waits }: StepTrace): readonly Row[] {
   const of = (op: string) => spans.filter(({ action }) => action.includes(op));
   return [
     { name: 'Forward', kind: 'forward', bars: of('F') },
-    { name: 'Backward', kind: 'backward', bars: of('B') },
+    { name: 'Backward', kind: 'backward', bars: [...of('R'), ...of('B')] },
     { name: 'Waiting', kind: 'waiting', bars: waits },
   ];
 }

@@ -32,6 +32,8 @@ export interface Stage {
   begin(lossScale: number): void;
   /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
   forward(work: ForwardWork): void;
+  /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */
+  recompute(microBatch: number): void;
   /** `gradient` [N, C] of the stage's output where it is not the last. `leaves`: how the input's gradient will be read. */
   backward(microBatch: number, gradient: Stream | null, leaves?: WireEncoding): void;
   /**

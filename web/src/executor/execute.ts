@@ -16,7 +16,8 @@ import {
 } from '../../../swarm/messages.ts';
 import type { BlockUse, Model } from '../../../swarm/model.ts';
 import { owner, type Plan } from '../../../swarm/plan.ts';
-import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
+import { type Action, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
+import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Pace } from './dutyCycle.ts';
 import type { MicroTokens, Reading, ShardNorm, Shards, Stage, Stream, UpdateScalars } from './engine.ts';
@@ -133,7 +134,7 @@ export class StepRun {
       case 'GATHER':
         return this.#gather(action.stage);
       case 'R':
-        return; // each layer is computed again within the backward, when its turn comes: that needs the least memory
+        return this.#recompute(action);
       default:
         return assertNever(action);
     }
@@ -161,6 +162,11 @@ export class StepRun {
     } else if (this.#owner(index + 1, microBatch) === this.#role.peer) {
       this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch));
     }
+  }
+
+  async #recompute(action: MicroAction): Promise<void> {
+    const stage = this.#stage(action.stage);
+    await this.#compute(action, stage, () => stage.recompute(action.microBatch));
   }
 
   async #backward(index: number, microBatch: number): Promise<void> {
@@ -312,11 +318,7 @@ export class StepRun {
   }
 
   /** Work of one action, in its place on the donor's schedule. */
-  async #compute(
-    action: Extract<Action, { readonly microBatch: number }>,
-    stage: Stage,
-    work: () => void,
-  ): Promise<void> {
+  async #compute(action: MicroAction, stage: Stage, work: () => void): Promise<void> {
     const { now, pace } = this.#around;
     const stageWork = this.#stageWork(action);
     await pace.run(
@@ -339,16 +341,15 @@ export class StepRun {
     this.#around.signal.throwIfAborted();
   }
 
-  #stageWork({ op, stage, microBatch }: Extract<Action, { readonly microBatch: number }>): StageWork {
+  #stageWork({ op, stage, microBatch }: MicroAction): StageWork {
     const planned = this.#role.plan.stages[stage];
     invariant(planned, `the plan has no stage ${stage}`);
     const own = planned.members.find(({ peer }) => peer === this.#role.peer);
-    return {
-      op: this.#round !== null ? 'evaluation' : op === 'B' ? 'B' : 'F',
-      layers: planned.layers,
-      recomputed: own?.recompute.length ?? 0,
-      samples: this.#samples(microBatch),
-    };
+    const { recompute = [] } = own ?? {};
+    const work = { layers: planned.layers, samples: this.#samples(microBatch) };
+    if (this.#round !== null) return { ...work, op: 'evaluation', recomputed: 0 };
+    if (op === 'R') return { ...work, op, recomputed: againAhead(recompute) };
+    return op === 'B' ? { ...work, op, recomputed: againInBackward(recompute) } : { ...work, op: 'F', recomputed: 0 };
   }
 
   async #settled(): Promise<void> {

@@ -14,7 +14,7 @@ import type { Train } from '../../../swarm/runFile.ts';
 
 /** A stage's work on a micro-batch. */
 export interface StageWork extends Omit<PlannedWork, 'op' | 'shape'> {
-  readonly op: 'F' | 'B' | 'evaluation';
+  readonly op: 'F' | 'R' | 'B' | 'evaluation';
   /** Half-open. */
   readonly layers: readonly [number, number];
 }
@@ -30,6 +30,10 @@ export function forecastOf(model: Model, train: Train, measured: Profile): Forec
   const batch = { samples: train.globalBatchSize, sequence: train.sequenceLength };
   const secondsOf = workSeconds(model, batch, profile);
   return ({ op, layers: [from, to], recomputed, samples }) => {
+    if (op === 'R') {
+      const layer = secondsOf({ op: 'F', shape: { first: false, last: false, layers: 1 }, recomputed: 0, samples });
+      return recomputed * layer;
+    }
     const isEvaluation = op === 'evaluation'; // it has no gradient of the head
     const shape = { first: from === 0, last: to === model.layers && !isEvaluation, layers: to - from };
     return secondsOf({ op: isEvaluation ? 'F' : op, shape, recomputed, samples });

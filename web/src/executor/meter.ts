@@ -124,11 +124,11 @@ export class Meter {
     const begun = this.#recording?.begun ?? span.start;
     this.#recording?.spans.push({ ...span, start: span.start - begun, end: span.end - begun });
     const { done, all } = this.#status.microBatches;
-    const isBackward = /^\d+B/.test(span.action);
-    const isDone = this.#recording !== null && isBackward;
+    const isDone = this.#recording !== null && /^\d+B/.test(span.action);
     this.show({
       microBatches: { done: done + (isDone ? 1 : 0), all },
-      direction: isBackward ? 'backward' : 'forward',
+      // What is computed again is for the backward.
+      direction: /^\d+F/.test(span.action) ? 'forward' : 'backward',
     });
   }
 

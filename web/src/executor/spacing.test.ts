@@ -6,7 +6,7 @@ import { Traffic } from './traffic.ts';
 import { VirtualTime } from './virtualTime.ts';
 
 /** Seconds. */
-const ALONE = { F: 0.07, B: 0.17, evaluation: 0.07 };
+const ALONE = { F: 0.07, R: 0.07, B: 0.17, evaluation: 0.07 };
 const LANES = 4;
 /** Until the new values are with everyone, at most. */
 const EXCHANGE = 0.3;

@@ -71,6 +71,7 @@ export async function compileWork(
     launches.set(key, {
       forward: work.forward.map(launchOf),
       evaluation: work.evaluation.map(launchOf),
+      recompute: work.recompute.map(launchOf),
       backward: work.backward.map(launchOf),
       packing: new Map(Array.from(packing, ([encoding, parts]) => [encoding, packingLaunches(parts, launchOf)])),
     });

@@ -22,8 +22,8 @@ beforeAll(async () => {
   dawn = await dawnDevice();
 });
 
-async function stageOn({ device, family }: DawnDevice): Promise<GpuStage> {
-  const size = { layers: [0, 1] as const, samples: SAMPLES, sequence: 32, slots: 1 };
+async function stageOn({ device, family }: DawnDevice, recompute: readonly number[] = []): Promise<GpuStage> {
+  const size = { layers: [0, 1] as const, samples: SAMPLES, sequence: 32, slots: 1, recompute };
   const plan = { size, globalBatch: SAMPLES, slotOf: new Map([[0, 0]]), sizes: [SAMPLES] };
   const stage = await createStage(gpuOf({ device, family }), model, plan);
   const random = seededRandom(1);
@@ -54,6 +54,30 @@ test('[ST5] a GPU that drops a pass silently is found at the next reading', asyn
   // The loss of the forward before still lies there.
   await expect(lossOf(stage)).rejects.toThrow('the GPU did 1 of 2 passes');
   stage.close();
+});
+
+test('[ST3] a layer is computed again before its backward, to the same bits', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const gradients = async (recompute: readonly number[]): Promise<readonly Float32Array[]> => {
+    if (!dawn.ok) return [];
+    const stage = await stageOn(dawn.value, recompute);
+    stage.begin();
+    stage.forward(work);
+    const { length } = stage.launchesOf(0).recompute;
+    expect(length > 0).toBe(recompute.length > 0);
+    if (length > 0) {
+      expect(() => stage.backward(0, null)).toThrow('is computed again before its backward');
+      stage.recompute(0);
+    }
+    stage.backward(0, null);
+    const all = model.blocks.map(async ({ name, elements }) =>
+      (await stage.readGradient(name, [0, elements])).take((values: Float32Array) => values.slice()),
+    );
+    const made = await Promise.all(all);
+    stage.close();
+    return made;
+  };
+  expect(await gradients([0])).toEqual(await gradients([]));
 });
 
 test('[AD5] a stage whose launches and submits are cut for a slow device makes the same bits', async () => {

@@ -81,6 +81,8 @@ export class GpuStage implements Stage {
   /** What the newest work made for others to read. */
   #made: { readonly what: 'output' | 'gradient'; readonly microBatch: number; readonly encoding: WireEncoding } | null =
     null;
+  /** The micro-batch of which a layer lies computed again. */
+  #again: number | null = null;
   /** Samples of each micro-batch in flight. */
   readonly #samples = new Map<number, number>();
 
@@ -165,11 +167,20 @@ export class GpuStage implements Stage {
       write('targets', tokens.targets);
     }
     this.#made = leaves ? { what: 'output', microBatch, encoding: leaves } : null;
+    this.#again = null; // a recomputed layer's forward has the same place
     this.#submit(`F${microBatch}`, [...run, ...this.#packingOf(launches, leaves, 'packOutput')]);
+  }
+
+  recompute(microBatch: number): void {
+    this.#submit(`R${microBatch}`, this.#launched(microBatch).recompute);
+    this.#again = microBatch;
   }
 
   backward(microBatch: number, gradient: Stream | null, leaves?: WireEncoding): void {
     const launches = this.#launched(microBatch);
+    const isRecomputed = launches.recompute.length === 0 || this.#again === microBatch;
+    invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
+    this.#again = null;
     let run = launches.backward;
     const packing = gradient && launches.packing.get(gradient.encoding);
     if (packing) run = [...this.#arrived(gradient, packing.unpackGradient), ...run];
@@ -231,8 +242,8 @@ export class GpuStage implements Stage {
     return this.#runs('gradients', block, range);
   }
 
-  /** Names, pass by pass, of what a forward and a backward of this micro-batch dispatch. */
-  launchesOf(microBatch: number): { readonly forward: readonly Launch[]; readonly backward: readonly Launch[] } {
+  /** What the work of this micro-batch dispatches, pass by pass. */
+  launchesOf(microBatch: number): Pick<Launches, 'forward' | 'recompute' | 'backward'> {
     return this.#launched(microBatch);
   }
 

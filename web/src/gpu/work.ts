@@ -10,6 +10,8 @@ export interface Work {
   readonly forward: readonly Dispatch[];
   /** The forward without what only a backward needs. */
   readonly evaluation: readonly Dispatch[];
+  /** Computes the layer again whose backward comes first of those that are recomputed; the backward relies on it. */
+  readonly recompute: readonly Dispatch[];
   readonly backward: readonly Dispatch[];
 }
 
@@ -21,10 +23,13 @@ export function workOf(program: Program, places: Places): Work {
   const runs = lossRuns(program, places);
   const losses = runs.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
   const bodyForward = there(body, places);
+  const ahead = blocks.find(({ before }) => before.length > 0);
+  const before = (block: Program['backward'][number]) => (block === ahead ? [] : there(block.before, places));
   return {
     forward: [...bodyForward, ...there(head, places), ...losses, ...back(head.toReversed(), places)],
     evaluation: [...bodyForward, ...there(head, places, true), ...runs.flatMap((run) => there(loss, run, true))],
-    backward: blocks.flatMap(({ before, rows }) => [...there(before, places), ...back(rows, places)]),
+    recompute: there(ahead?.before ?? [], places),
+    backward: blocks.flatMap((block) => [...before(block), ...back(block.rows, places)]),
   };
 }
 
