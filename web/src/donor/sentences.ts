@@ -86,8 +86,8 @@ const SPARE: Readonly<Record<SpareReason, string>> = {
     'Donors at your network address vanished in the middle of steps several times, so the newest ones wait a while for a place. Your GPU rests until then.',
 };
 
-const spareSentence = (why: SpareReason | null): string =>
-  why === null ? 'Your GPU rests while the server works out whether there is a place for it.' : SPARE[why];
+const spareSentence = (why: SpareReason | undefined): string =>
+  why === undefined ? 'Your GPU rests while the server works out whether there is a place for it.' : SPARE[why];
 
 const PENDING = {
   pause: headline('wait', '◔', 'Pausing', 'Finishing what is under way, then your GPU rests.'),

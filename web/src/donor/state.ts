@@ -4,14 +4,7 @@
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type {
-  AdapterProfile,
-  LinkReport,
-  RunFacts,
-  ServerMessage,
-  Snapshot,
-  SpareReason,
-} from '../../../swarm/messages.ts';
+import type { AdapterProfile, LinkReport, RunFacts, ServerMessage, Snapshot } from '../../../swarm/messages.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { RefusalReason } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
@@ -49,8 +42,8 @@ export type DonorPhase =
   /** Known to the server, not computing yet: waiting for a plan, or getting ready for one. */
   | { readonly kind: 'joined' }
   | { readonly kind: 'computing' }
-  /** `why`: as the server said it; null: it was not said yet. */
-  | { readonly kind: 'spare'; readonly finished: boolean; readonly why: SpareReason | null }
+  /** `why`: as the server said it; undefined: it was not said yet. */
+  | { readonly kind: 'spare'; readonly finished: boolean; readonly why: Standby['why'] }
   /** connected: the server keeps this tab in its books; else everything here has ended until it is resumed. */
   | { readonly kind: 'paused'; readonly connected: boolean }
   /** confirmed: the server took over what this tab kept before it left. */
@@ -377,7 +370,7 @@ function afterStandby(state: DonorState, { state: standby, why }: Standby): Dono
     case 'finished':
       return {
         ...state,
-        phase: { kind: 'spare', finished: standby === 'finished', why: why ?? null },
+        phase: { kind: 'spare', finished: standby === 'finished', why },
         pending: state.pending === 'leave' ? 'leave' : null,
         rest: null,
       };
@@ -395,7 +388,7 @@ function afterSnapshot(state: DonorState): DonorState {
     return { ...state, phase: { kind: 'paused', connected: true }, pending: pending === 'pause' ? null : pending };
   }
   if (entry.state === 'spare' && (phase.kind === 'joined' || phase.kind === 'computing')) {
-    return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished', why: null } };
+    return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished', why: undefined } };
   }
   if (entry.state !== 'paused' && phase.kind === 'paused' && pending === 'resume') {
     return { ...state, phase: { kind: 'joined' }, pending: null };
