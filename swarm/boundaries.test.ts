@@ -73,7 +73,7 @@ const TABLE: readonly Row[] = [
 ];
 
 /** Elsewhere a part may name the type of the whole that it is a part of. */
-const NO_CIRCLE_OF_TYPES = /^(swarm|shaders|signaling-server)\//;
+const NO_CIRCLE_OF_TYPES = /^(swarm|shaders|signaling-server|web\/src\/(executor|gpu))\//;
 
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {

@@ -15,12 +15,12 @@ import { forwardOnly, stepSchedule } from '../../swarm/schedule/lower.ts';
 import { packedBytes, type WireEncoding } from '../../swarm/wire.ts';
 import { FULL_SPEED } from '../../web/src/executor/dutyCycle.ts';
 import type { UpdateScalars } from '../../web/src/executor/engine.ts';
-import { type Role, StepRun, type Surroundings } from '../../web/src/executor/execute.ts';
+import { StepRun } from '../../web/src/executor/execute.ts';
 import { Inbox } from '../../web/src/executor/inbox.ts';
-import { buildRole, closeRole, loadRole, roleBytes } from '../../web/src/executor/role.ts';
-import { canHalve } from '../../web/src/gpu/device.ts';
+import { buildRole, closeRole, loadRole, type Role, roleBytes } from '../../web/src/executor/role.ts';
+import type { Surroundings } from '../../web/src/executor/surroundings.ts';
+import { canHalve, type Gpu } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
-import type { Gpu } from '../../web/src/gpu/stage.ts';
 import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
 
 const PEERS = [peerId('a'), peerId('b')] as const;

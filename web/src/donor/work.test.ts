@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { StepTrace } from '../executor/meter.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus, StepTrace } from '../gpu/protocol.ts';
 import { INITIAL_STATE } from './state.ts';
 import { longestWait, minuteText, phaseWords, traceText, workSentence, workShare } from './work.ts';
 

@@ -5,64 +5,17 @@
  */
 import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type TensorKey, tensorBytes } from '../../../swarm/frame.ts';
-import { slices } from '../../../swarm/layout.ts';
-import type { ShardWork } from '../../../swarm/memory.ts';
-import {
-  type LinkReport,
-  MOST_SPANS,
-  type PeerMessage,
-  type ReportMessage,
-  type Route,
-} from '../../../swarm/messages.ts';
-import type { BlockUse, Model } from '../../../swarm/model.ts';
-import { owner, type Plan } from '../../../swarm/plan.ts';
+import { MOST_SPANS, type Route } from '../../../swarm/messages.ts';
+import { owner } from '../../../swarm/plan.ts';
 import { type Action, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
 import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
-import type { Pace } from './dutyCycle.ts';
-import type { MicroTokens, Reading, ShardNorm, Shards, Stage, Stream, UpdateScalars } from './engine.ts';
+import type { Reading, ShardNorm, Stage, Stream } from './engine.ts';
 import type { StageWork } from './forecast.ts';
-import { blockIndex, gatherValues, sendValues, valueParts } from './values.ts';
-
-/** What a plan means to this peer: made once an epoch. */
-export interface Role {
-  readonly model: Model;
-  readonly plan: Plan;
-  readonly peer: PeerId;
-  readonly epoch: number;
-  /** T: positions of a sample. */
-  readonly sequence: number;
-  /** How the stream goes from peer to peer. */
-  readonly wire: WireEncoding;
-  readonly stages: ReadonlyMap<number, Stage>;
-  readonly shards: Shards;
-  readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
-  readonly kept: readonly ShardWork[];
-}
-
-/** The outside world, as a step sees it. */
-export interface Surroundings {
-  readonly signal: AbortSignal;
-  now(): number;
-  /** Every piece of GPU work goes through it. */
-  readonly pace: Pace;
-  /** The ways to the others while this step lasts. */
-  readonly links: readonly LinkReport[];
-  /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */
-  readonly lossScale: number;
-  /** Resolves when the link has taken the whole tensor. */
-  send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
-  receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
-  /** Tokens of the samples of a micro-batch. */
-  tokens(microBatch: number): Promise<MicroTokens>;
-  report(message: PeerMessage): void;
-  /** This piece of work is computed. */
-  computed?(span: Span): void;
-  /** The server's answer to this step. */
-  committed(): Promise<UpdateScalars>;
-}
-
-type Span = ReportMessage['spans'][number];
+import type { Role } from './role.ts';
+import { addSlices, sendSlices } from './slices.ts';
+import type { Span, Surroundings } from './surroundings.ts';
+import { gatherValues, sendValues, valueParts } from './values.ts';
 
 export class StepRun {
   readonly #role: Role;
@@ -128,7 +81,7 @@ export class StepRun {
       case 'SEND_B':
         return this.#dispatch('gradient', action.stage, action.stage - 1, action.microBatch);
       case 'REDUCE':
-        return this.#reduce(action.stage);
+        return sendSlices(this.#role, action.stage, this.#step, (...sent) => this.#sendBeside(...sent));
       case 'UPDATE':
         return this.#update();
       case 'GATHER':
@@ -213,48 +166,13 @@ export class StepRun {
     this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
   }
 
-  /** Sends this peer's gradient sums of the stage's blocks to the primaries elsewhere. */
-  async #reduce(index: number): Promise<void> {
-    const { model, plan, peer, uses } = this.#role;
-    const stage = this.#stage(index);
-    for (const use of uses.get(index) ?? []) {
-      for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
-        if (shard.peer === peer) continue;
-        for (const range of slices(use, shard.range)) {
-          const key = this.#blockKey('slice', index, blockIndex(model, use.block), range);
-          this.#sendBeside(shard.peer, key, await stage.readGradient(use.block, range));
-        }
-      }
-    }
-  }
-
-  /** Waits for every holder's slices, adds them in the plan's order, reports; once a step for all shards of this peer. */
+  /** Once a step for all shards of this peer. */
   async #reduceAndReport(): Promise<void> {
-    const { model, peer, kept, shards, stages, uses, epoch } = this.#role;
+    const { peer, epoch } = this.#role;
     // What the commit will let out belongs to this step too.
     for (const { holder, part } of valueParts(this.#role))
       if (holder.peer !== peer) this.#count(holder.peer, { range: part });
-    for (const { block, range, holders } of kept) {
-      for (const holder of holders) {
-        const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
-        if (own) {
-          shards.addOwn(block, range, own);
-          continue;
-        }
-        const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
-        invariant(use, `stage ${holder.stage} does not use ${block}`);
-        const pieces = await Promise.all(
-          slices(use, range).map(async (part) => ({
-            range: part,
-            values: await this.#around.receive(
-              this.#blockKey('slice', holder.stage, blockIndex(model, block), part),
-              holder.peer,
-            ),
-          })),
-        );
-        shards.addReceived(block, range, pieces);
-      }
-    }
+    await addSlices(this.#role, this.#step, this.#around.receive);
     const norms = await this.#norms();
     const losses = await Promise.all(this.#losses);
     await this.#settled();
@@ -296,7 +214,7 @@ export class StepRun {
       () => this.#role.shards.update(scalars),
       () => this.#settled(),
     );
-    await sendValues(this.#role, this.#step, (to, key, reading) => this.#sendBeside(to, key, reading));
+    await sendValues(this.#role, this.#step, (...sent) => this.#sendBeside(...sent));
   }
 
   async #gather(index: number): Promise<void> {
@@ -363,10 +281,6 @@ export class StepRun {
     if (this.#round === null) return { kind, epoch, step: this.#step, stage, index: microBatch, range, encoding };
     const index = this.#round * 65_536 + microBatch;
     return { kind: 'heldOut', epoch, step: this.#step, stage, index, range, encoding };
-  }
-
-  #blockKey(kind: 'slice' | 'values', stage: number, index: number, range: readonly [number, number]): TensorKey {
-    return { kind, epoch: this.#role.epoch, step: this.#step, stage, index, range };
   }
 
   #samples(microBatch: number): number {

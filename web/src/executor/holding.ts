@@ -10,9 +10,8 @@ import type { StateSource } from '../../../swarm/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
 import { type Plan, peers } from '../../../swarm/plan.ts';
 import type { Train } from '../../../swarm/runFile.ts';
-import type { Role } from './execute.ts';
 import { type Belongings, belongings, move, partners } from './moving.ts';
-import { buildRole, closeRole, type Engine, loadRole, neighbours } from './role.ts';
+import { buildRole, closeRole, type Engine, loadRole, neighbours, type Role } from './role.ts';
 import { gatherValues, sendValues } from './values.ts';
 
 /** What a new role is made for. */

@@ -21,18 +21,6 @@ interface Stretch {
   readonly end: number;
 }
 
-/** One step of this tab, as it was. Seconds since the step began. */
-export interface StepTrace {
-  readonly epoch: number;
-  readonly step: number;
-  readonly seconds: number;
-  /** Sent and received while it lasted. */
-  readonly bytes: number;
-  readonly spans: readonly Span[];
-  /** Standing still for what a peer sends, or (null) for the step's commit. */
-  readonly waits: readonly (Stretch & { readonly peer: PeerId | null })[];
-}
-
 /** The union of the spans of work that overlap in a GPU's queue. */
 export class BusyMeter {
   readonly #now: () => number;

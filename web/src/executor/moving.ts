@@ -10,7 +10,7 @@ import { slices } from '../../../swarm/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Plan } from '../../../swarm/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { Role } from './execute.ts';
+import type { Role } from './role.ts';
 import { blockIndex } from './values.ts';
 
 interface Part {

@@ -4,15 +4,14 @@
  */
 import type { PeerId, Range } from '../../../swarm/base.ts';
 import type { StateKind } from '../../../swarm/handover.ts';
-import { type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory.ts';
-import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
+import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory.ts';
+import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
 import { holders, owner, type Plan, peers } from '../../../swarm/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
-import type { Role } from './execute.ts';
 
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
@@ -24,6 +23,22 @@ export interface Engine {
   /** `slotOf` numbers the places for micro-batches in flight; `sizes` are the micro-batch sizes that occur. */
   stage(size: StageSize, slotOf: ReadonlyMap<number, number>, sizes: readonly number[]): Promise<Stage>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
+}
+
+/** What a plan means to this peer: made once an epoch. */
+export interface Role {
+  readonly model: Model;
+  readonly plan: Plan;
+  readonly peer: PeerId;
+  readonly epoch: number;
+  /** T: positions of a sample. */
+  readonly sequence: number;
+  /** How the stream goes from peer to peer. */
+  readonly wire: WireEncoding;
+  readonly stages: ReadonlyMap<number, Stage>;
+  readonly shards: Shards;
+  readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
+  readonly kept: readonly ShardWork[];
 }
 
 export type ReadState = (block: BlockName, kind: StateKind, range: Range) => Promise<Float32Array>;

@@ -3,8 +3,18 @@
  * that the network lost, or that the server could not keep just then, is tried again: without it the checkpoint never
  * becomes whole.
  */
+import type { Range } from '../../../swarm/base.ts';
+import type { StateKind } from '../../../swarm/handover.ts';
 import { uploadAnswerSchema } from '../../../swarm/messages.ts';
-import type { RunFiles } from './session.ts';
+import type { BlockName } from '../../../swarm/model.ts';
+
+/** The server's HTTP side, with this donor's token. */
+export interface RunFiles {
+  tokenShard(hash: string): Promise<ArrayBuffer>;
+  state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
+  /** Values, m, v of a shard, one after the other; resolves to the blob's SHA-256. */
+  upload(state: Float32Array): Promise<string>;
+}
 
 /** Before the second try, the third, …: about a minute in all, half of what the server waits. */
 const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];

@@ -3,58 +3,39 @@
  * steps. Leaving an epoch is one abort. What it promises: a committed step is applied here even when the step's own run
  * was aborted a moment later, and nothing is reported for a step before the state stands after the one before.
  */
-import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
-import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/data.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
+import { invariant, type PeerId } from '../../../swarm/base.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
-import type { StateKind } from '../../../swarm/handover.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type { LinkReport, Profile, RunFacts, ServerMessage } from '../../../swarm/messages.ts';
-import type { BlockName, Model } from '../../../swarm/model.ts';
+import type { LinkReport, PeerMessage, Profile, ServerMessage } from '../../../swarm/messages.ts';
 import type { Plan } from '../../../swarm/plan.ts';
-import type { Compute } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
-import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage } from '../gpu/protocol.ts';
+import { Checkpointing } from './checkpointing.ts';
+import { Commits } from './commits.ts';
 import { DutyCycle } from './dutyCycle.ts';
-import type { UpdateScalars } from './engine.ts';
 import { type Epoch, Epochs } from './epochs.ts';
-import { type Role, StepRun, type Surroundings } from './execute.ts';
+import { StepRun } from './execute.ts';
 import { forecastOf } from './forecast.ts';
+import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
-import { abortable, Inbox } from './inbox.ts';
+import { Inbox } from './inbox.ts';
+import { type JoinedRun, joinedRun, type OpenEngine } from './joinedRun.ts';
 import { Meter } from './meter.ts';
-import { type Engine, neighbours, roleBytes } from './role.ts';
-import { TokenSource } from './tokenSource.ts';
+import { meteredFiles } from './meteredFiles.ts';
+import { neighbours, type Role, roleBytes } from './role.ts';
+import type { RunFiles } from './runFiles.ts';
+import type { Surroundings } from './surroundings.ts';
+import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
 
-/** The server's HTTP side, with this donor's token. */
-export interface RunFiles {
-  tokenShard(hash: string): Promise<ArrayBuffer>;
-  state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
-  /** Values, m, v of a shard, one after the other; resolves to the blob's SHA-256. */
-  upload(state: Float32Array): Promise<string>;
-}
-
 export interface SessionParts {
   readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'showStatus'>;
-  readonly engine: (model: Model, train: Train, wire: WireEncoding, compute?: Compute) => Engine;
+  readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */
   readonly now: () => number;
   readonly wait: (seconds: number) => Promise<void>;
-}
-
-interface Run {
-  readonly peer: PeerId;
-  readonly facts: RunFacts;
-  readonly model: Model;
-  readonly engine: Engine;
-  readonly files: RunFiles;
-  readonly tokens: TokenSource;
-  readonly evaluation: TokenSource | null;
 }
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
@@ -66,15 +47,12 @@ export class Session {
   readonly #traffic: Traffic;
   /** Of the donors that have a cap on what they receive. */
   #downloads: ReadonlyMap<PeerId, number> = new Map();
-  #run: Run | null = null;
+  #run: JoinedRun | null = null;
   #links: readonly LinkReport[] = [];
   readonly #holding = new Holding();
   readonly #epochs: Epochs;
-  /** A peer without losses and shards may hear of the commit before it asks for it. */
-  #lastCommit: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
-  #awaitingCommit: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
-  /** One upload at a time: a checkpoint's readback buffer is one. */
-  #upload: Promise<void> = Promise.resolve();
+  readonly #commits = new Commits();
+  readonly #checkpointing = new Checkpointing();
   readonly #meter: Meter;
 
   constructor(parts: SessionParts) {
@@ -165,40 +143,8 @@ export class Session {
   }
 
   #welcome({ peer, run: facts, token }: Message<'welcome'>): void {
-    const model = modelFromConfig(facts.model);
-    invariant(model.ok, 'the server sent a model that it would have refused itself');
-    const files = this.#metered(this.#parts.files(token));
-    const source = (list: TokenList, order: Order) =>
-      new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
-    this.#run = {
-      peer,
-      facts,
-      model: model.value,
-      engine: this.#parts.engine(model.value, facts.train, facts.wire, facts.compute),
-      files,
-      tokens: source(facts.data, facts.order),
-      evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
-    };
-  }
-
-  /** What goes to and comes from the server counts as well. */
-  #metered(files: RunFiles): RunFiles {
-    const traffic = this.#traffic;
-    const received = async <T extends { readonly byteLength: number }>(coming: Promise<T>): Promise<T> => {
-      const bytes = await coming;
-      this.#meter.received(bytes.byteLength);
-      await traffic.fetched(bytes.byteLength);
-      return bytes;
-    };
-    return {
-      tokenShard: (hash) => received(files.tokenShard(hash)),
-      state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
-      upload: async (state) => {
-        await traffic.maySend(null, state.byteLength);
-        this.#meter.sent(state.byteLength);
-        return files.upload(state);
-      },
-    };
+    const files = meteredFiles(this.#parts.files(token), this.#meter, this.#traffic);
+    this.#run = joinedRun(peer, facts, this.#parts.engine, files);
   }
 
   #shareDownloads(plan: Plan): void {
@@ -209,7 +155,7 @@ export class Session {
     const { source, epoch: number } = message;
     // Who hands over completes the committed step first; nothing else of an older epoch goes on.
     const completing = source.from === 'peers' ? source.epoch : null;
-    if (this.#epochs.current?.number !== completing) this.#awaitingCommit = null;
+    if (this.#epochs.current?.number !== completing) this.#commits.forget();
     this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
   }
 
@@ -268,23 +214,8 @@ export class Session {
     invariant(source, 'the run has no held-out text');
     this.#holding.settle();
     this.#meter.show({ activity: 'evaluating', step });
-    const { globalBatchSize, sequenceLength } = run.facts.train;
-    const samples = samplesRead(role.plan, run.peer);
-    const actions = forwardOnly(role.plan).get(run.peer) ?? [];
-    const sums = new Map<number, number | null>();
-    const firstSample = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples[0]]));
-    for (let first = 0, round = 0; first < source.windows; first += globalBatchSize, round++) {
-      expectHeldOut(source, run.facts.train, samples, first);
-      const around = this.#surroundings(epoch, role, step, source, first);
-      const counted = (microBatch: number, row: number): boolean =>
-        first + (firstSample.get(microBatch) ?? 0) + Math.floor(row / sequenceLength) < source.windows;
-      const losses = await new StepRun(role, around, step, round).evaluate(actions, counted);
-      for (const { microBatch, lossSum } of losses) {
-        const sum = sums.get(microBatch) ?? 0;
-        sums.set(microBatch, lossSum === null || sums.get(microBatch) === null ? null : sum + lossSum);
-      }
-    }
-    const losses = [...sums].map(([microBatch, lossSum]) => ({ microBatch, lossSum }));
+    const around = (first: number): Surroundings => this.#surroundings(epoch, role, step, source, first);
+    const losses = await evaluateHeldOut(role, run.facts.train, source, step, around);
     if (losses.length > 0) this.#parts.page.sendServer({ type: 'evaluated', epoch: epoch.number, step, losses });
     this.#meter.show({ activity: 'waiting' });
   }
@@ -292,35 +223,16 @@ export class Session {
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
     if (this.#epochs.current?.number !== epoch || !this.#holding.role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
-    this.#lastCommit = { epoch, scalars };
-    const waiting = this.#awaitingCommit;
     this.#holding.updated(step + 1);
-    if (waiting?.step === step) {
-      this.#awaitingCommit = null;
-      waiting.resolve(scalars);
-    }
-    if (checkpoint) this.#epochs.enqueueAlways(() => this.#saveShards(epoch, step + 1));
+    this.#commits.heard(epoch, step, scalars);
+    if (checkpoint) this.#epochs.enqueueAlways(() => this.#save(epoch, step + 1));
   }
 
-  /** Copies each shard aside, then uploads while training goes on. */
-  async #saveShards(epoch: number, step: number): Promise<void> {
+  async #save(epoch: number, step: number): Promise<void> {
     const { run, role } = this.#atWork();
     if (this.#holding.step !== step) return; // the update itself failed, or the role is another by now
-    await this.#upload;
-    const shards: { block: BlockName; range: Range; hash: string }[] = [];
-    for (const { block, range } of role.kept) {
-      const state = await role.shards.readState(block, range);
-      shards.push({ block, range, hash: '' });
-      const at = shards.length - 1;
-      this.#upload = this.#upload.then(async () => {
-        shards[at] = { block, range, hash: await run.files.upload(state) };
-      });
-    }
-    this.#upload = this.#upload
-      .then(() => {
-        if (shards.length > 0) this.#parts.page.sendServer({ type: 'uploaded', epoch, step, shards });
-      })
-      .catch(() => undefined); // the server misses the upload at its deadline, or has another checkpoint by then
+    const tell = (message: PeerMessage): void => this.#parts.page.sendServer(message);
+    await this.#checkpointing.save(role, { epoch, step }, run.files, tell);
   }
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
@@ -341,11 +253,7 @@ export class Session {
       tokens: (microBatch) => (source ?? run.tokens).read(from, samplesOf.get(microBatch) ?? [0, 0]),
       report: (message) => page.sendServer(message),
       committed: () => {
-        const answer = abortable<UpdateScalars>(signal, (resolve) => {
-          const known = this.#lastCommit;
-          if (known?.epoch === epoch.number && known.scalars.time === step + 1) resolve(known.scalars);
-          else this.#awaitingCommit = { step, resolve };
-        });
+        const answer = this.#commits.answer(epoch.number, step, signal);
         this.#meter.show({ activity: 'waiting' });
         return this.#meter.awaited(null, answer).then((scalars) => {
           this.#meter.show({ activity: 'updating' });
@@ -368,7 +276,7 @@ export class Session {
     })();
   }
 
-  #atWork(): { readonly run: Run; readonly role: Role } {
+  #atWork(): { readonly run: JoinedRun; readonly role: Role } {
     const run = this.#run;
     const { role } = this.#holding;
     invariant(run && role, 'work came before a plan');
@@ -378,7 +286,7 @@ export class Session {
   #leave(): void {
     this.#epochs.leave();
     this.#meter.drop();
-    this.#awaitingCommit = null;
+    this.#commits.forget();
     this.#meter.show({ activity: 'idle' });
     this.#epochs.afterwards(() => this.#dropRole());
   }

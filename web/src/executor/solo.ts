@@ -13,8 +13,8 @@ import type { Train } from '../../../swarm/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { FULL_SPEED } from './dutyCycle.ts';
 import type { MicroTokens } from './engine.ts';
-import { type Role, StepRun } from './execute.ts';
-import { buildRole, closeRole, type Engine, loadRole, type ReadState, roleBytes } from './role.ts';
+import { StepRun } from './execute.ts';
+import { buildRole, closeRole, type Engine, loadRole, type ReadState, type Role, roleBytes } from './role.ts';
 
 /** Why an attempt at a step ends before its update. */
 const OVERFLOW = new Error('the scaled gradient overflowed');

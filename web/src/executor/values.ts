@@ -2,15 +2,32 @@
  * How new values get from the primaries to the holders: what is cut into which parts, and who sends and awaits them.
  * Both ends derive the same parts from the plan.
  */
-import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/frame.ts';
 import { slices } from '../../../swarm/layout.ts';
-import type { Model } from '../../../swarm/model.ts';
+import type { BlockName, Model } from '../../../swarm/model.ts';
 import type { Reading } from './engine.ts';
-import type { Role, Surroundings } from './execute.ts';
+import type { Role } from './role.ts';
+import type { Receive } from './surroundings.ts';
 
 export const blockIndex = (model: Model, name: string): number =>
   model.blocks.findIndex((block) => block.name === name);
+
+interface BlockPart {
+  readonly kind: 'slice' | 'values';
+  readonly step: number;
+  /** The holder's. */
+  readonly stage: number;
+  readonly block: BlockName;
+  readonly range: Range;
+}
+
+/** What a part of a block is called on its way between a holder and a primary. */
+export const blockKey = ({ model, epoch }: Role, { block, ...part }: BlockPart): TensorKey => ({
+  ...part,
+  epoch,
+  index: blockIndex(model, block),
+});
 
 /** The parts of a primary's values that another place needs: holders elsewhere, and its own other stages. */
 export function valueParts({ peer, kept, uses }: Role) {
@@ -31,39 +48,25 @@ export async function sendValues(
   step: number,
   send: (to: PeerId, key: TensorKey, reading: Reading) => void,
 ): Promise<void> {
-  const { model, peer, epoch, shards, stages } = role;
+  const { peer, shards, stages } = role;
   for (const { block, holder, part } of valueParts(role)) {
     const reading = await shards.readValues(block, part);
     const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
     if (own) await reading.take((values) => own.writeValues(block, part, values));
-    else {
-      const index = blockIndex(model, block);
-      send(holder.peer, { kind: 'values', epoch, step, stage: holder.stage, index, range: part }, reading);
-    }
+    else send(holder.peer, blockKey(role, { kind: 'values', step, stage: holder.stage, block, range: part }), reading);
   }
 }
 
 /** Waits for the values of a stage's blocks that others are primaries of. */
-export async function gatherValues(
-  { model, plan, peer, epoch, stages, uses }: Role,
-  index: number,
-  step: number,
-  receive: Surroundings['receive'],
-): Promise<void> {
+export async function gatherValues(role: Role, index: number, step: number, receive: Receive): Promise<void> {
+  const { plan, peer, stages, uses } = role;
   const stage = stages.get(index);
   if (!stage) return;
   for (const use of uses.get(index) ?? []) {
     for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
       if (shard.peer === peer) continue;
       for (const range of slices(use, shard.range)) {
-        const key: TensorKey = {
-          kind: 'values',
-          epoch,
-          step,
-          stage: index,
-          index: blockIndex(model, use.block),
-          range,
-        };
+        const key = blockKey(role, { kind: 'values', step, stage: index, block: use.block, range });
         stage.writeValues(use.block, range, await receive(key, shard.peer));
       }
     }

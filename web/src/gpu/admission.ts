@@ -13,9 +13,9 @@ import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Stream } from '../executor/engine.ts';
-import { canHalve } from './device.ts';
+import { canHalve, type Gpu } from './device.ts';
 import { checkKernels, type KernelCase, kernelCases } from './kernelCheck.ts';
-import { createStage, type Gpu, type GpuStage } from './stage.ts';
+import { createStage, type GpuStage } from './stage.ts';
 
 /** What outlives the tab. */
 export interface Memory {

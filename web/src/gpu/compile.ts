@@ -11,9 +11,9 @@ import { invariant } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { created } from './buffers.ts';
+import type { Gpu } from './device.ts';
 import type { Dispatch } from './operations.ts';
 import type { Packing } from './packing.ts';
-import type { Gpu } from './stage.ts';
 import type { Work } from './work.ts';
 
 /** What there is to do for one micro-batch size in one slot, and how the stream is packed by encoding. */

@@ -3,6 +3,7 @@
 import { requiredLimits } from '../../../shaders/deviceLimits.ts';
 import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import type { PipelineCache } from '../../../shaders/launch.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { AdapterProfile } from '../../../swarm/messages.ts';
 
@@ -10,6 +11,13 @@ export interface OpenDevice {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
   readonly profile: AdapterProfile;
+}
+
+/** What stages and shards are made on. Pipelines outlive plans: a cache for each device. */
+export interface Gpu {
+  readonly device: GPUDevice;
+  readonly family: AdapterFamily;
+  readonly pipelines: PipelineCache;
 }
 
 /** Asked for where the adapter has them; no kernel needs one to be right. */

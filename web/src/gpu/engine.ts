@@ -5,11 +5,10 @@ import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
-import { canHalve, type OpenDevice } from './device.ts';
+import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { createShards } from './shards.ts';
-import { createStage, type Gpu } from './stage.ts';
+import { createStage } from './stage.ts';
 
-/** Pipelines outlive plans: a cache for each device. */
 export const gpuOf = ({ device, family }: Pick<OpenDevice, 'device' | 'family'>): Gpu => ({
   device,
   family,

@@ -12,7 +12,7 @@ import type { Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/layout.ts';
 import type { Reading } from '../executor/engine.ts';
 import type { ReadbackPool, Run } from './buffers.ts';
-import type { Gpu } from './stage.ts';
+import type { Gpu } from './device.ts';
 
 const kernel = inHalves(copyIn);
 /** Of single elements, so that any range can be written. */

@@ -15,9 +15,9 @@ import type { Model } from '../../../swarm/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { program } from '../../../swarm/program.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { Gpu } from './device.ts';
 import { backward, type Dispatch, forward, type Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
-import type { Gpu } from './stage.ts';
 
 export interface KernelCase {
   readonly kernel: Kernel;

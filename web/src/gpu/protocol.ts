@@ -5,8 +5,19 @@
 import type { About } from '../../../swarm/about.ts';
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
-import type { StepTrace } from '../executor/meter.ts';
+import type { AdapterProfile, LinkReport, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages.ts';
+
+/** One step of this tab, as it was. Seconds since the step began. */
+export interface StepTrace {
+  readonly epoch: number;
+  readonly step: number;
+  readonly seconds: number;
+  /** Sent and received while it lasted. */
+  readonly bytes: number;
+  readonly spans: readonly ReportMessage['spans'][number][];
+  /** Standing still for what a peer sends, or (null) for the step's commit. */
+  readonly waits: readonly { readonly peer: PeerId | null; readonly start: number; readonly end: number }[];
+}
 
 /** What this tab is doing, for the page to show. Sent on change, at most four times a second. */
 export interface DonorStatus {

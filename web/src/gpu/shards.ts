@@ -21,7 +21,8 @@ import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
 import { BufferSet, created, ReadbackPool, type Run } from './buffers.ts';
-import { type Gpu, GpuStage, writeRange } from './stage.ts';
+import type { Gpu } from './device.ts';
+import { GpuStage, writeRange } from './stage.ts';
 
 interface Shard {
   readonly work: ShardWork;

@@ -3,8 +3,7 @@
  * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
  */
 import { countPass } from '../../../shaders/countPass.ts';
-import type { AdapterFamily } from '../../../shaders/kernel.ts';
-import { encodeLaunch, type Launch, type PipelineCache, updateDims } from '../../../shaders/launch.ts';
+import { encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
 import { rotaryTable } from '../../../shaders/rotary.ts';
 import { sortTokens } from '../../../shaders/sortTokens.ts';
 import { submitsOf } from '../../../shaders/watchdog.ts';
@@ -27,16 +26,11 @@ import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
 import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } from './buffers.ts';
 import { type Compiled, closeCompiled, compileWork, type Launches, type StageWork } from './compile.ts';
+import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Dispatch, Places } from './operations.ts';
 import { encodingsOf, type Packing, packingOf } from './packing.ts';
 import { workOf } from './work.ts';
-
-export interface Gpu {
-  readonly device: GPUDevice;
-  readonly family: AdapterFamily;
-  readonly pipelines: PipelineCache;
-}
 
 export interface StagePlan {
   readonly size: StageSize;

@@ -1,0 +1,39 @@
+/** The run that a donor's connection is of, as its welcome says it: the model, what computes it, its files and its tokens. */
+import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/data.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
+import type { RunFacts } from '../../../swarm/messages.ts';
+import type { Model } from '../../../swarm/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
+import type { Train } from '../../../swarm/runFile.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { Engine } from './role.ts';
+import type { RunFiles } from './runFiles.ts';
+import { TokenSource } from './tokenSource.ts';
+
+export interface JoinedRun {
+  readonly peer: PeerId;
+  readonly facts: RunFacts;
+  readonly model: Model;
+  readonly engine: Engine;
+  readonly files: RunFiles;
+  readonly tokens: TokenSource;
+  /** The held-out text, where the run has one. */
+  readonly evaluation: TokenSource | null;
+}
+
+export type OpenEngine = (model: Model, train: Train, wire: WireEncoding, compute?: Compute) => Engine;
+
+export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine, files: RunFiles): JoinedRun {
+  const model = modelFromConfig(facts.model);
+  invariant(model.ok, 'the server sent a model that it would have refused itself');
+  const source = (list: TokenList, order: Order) =>
+    new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
+  return {
+    ...{ peer, facts, files },
+    model: model.value,
+    engine: openEngine(model.value, facts.train, facts.wire, facts.compute),
+    tokens: source(facts.data, facts.order),
+    evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
+  };
+}

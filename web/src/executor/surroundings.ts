@@ -1,0 +1,32 @@
+/** The outside world, as a step of one peer sees it: everything that a step waits for, and everything it says. */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { TensorKey } from '../../../swarm/frame.ts';
+import type { LinkReport, PeerMessage, ReportMessage } from '../../../swarm/messages.ts';
+import type { Pace } from './dutyCycle.ts';
+import type { MicroTokens, UpdateScalars } from './engine.ts';
+
+/** A piece of work as it was: from when to when, in seconds of the clock of `now`. */
+export type Span = ReportMessage['spans'][number];
+
+export type Receive = (key: TensorKey, from: PeerId) => Promise<Float32Array<ArrayBuffer>>;
+
+export interface Surroundings {
+  readonly signal: AbortSignal;
+  now(): number;
+  /** Every piece of GPU work goes through it. */
+  readonly pace: Pace;
+  /** The ways to the others while this step lasts. */
+  readonly links: readonly LinkReport[];
+  /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */
+  readonly lossScale: number;
+  /** Resolves when the link has taken the whole tensor. */
+  send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
+  readonly receive: Receive;
+  /** Tokens of the samples of a micro-batch. */
+  tokens(microBatch: number): Promise<MicroTokens>;
+  report(message: PeerMessage): void;
+  /** This piece of work is computed. */
+  computed?(span: Span): void;
+  /** The server's answer to this step. */
+  committed(): Promise<UpdateScalars>;
+}
