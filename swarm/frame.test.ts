@@ -1,6 +1,15 @@
 /** Tensor frames: what a header says of a packed tensor, and what is refused. */
 import { describe, expect, test } from 'vitest';
-import { decodeFrame, encodeTensor, HEADER_BYTES, PAYLOAD_BYTES, type TensorKey, tensorBytes } from './frame.ts';
+import {
+  decodeFrame,
+  encodeTensor,
+  HEADER_BYTES,
+  PAYLOAD_BYTES,
+  PROBE_BYTES,
+  probeFrames,
+  type TensorKey,
+  tensorBytes,
+} from './frame.ts';
 import { packedBytes, packedWords, WIRE_ENCODINGS } from './wire.ts';
 
 const KEY: TensorKey = { kind: 'activation', epoch: 1, step: 2, stage: 3, index: 4, range: [0, 130] };
@@ -53,4 +62,13 @@ describe('[WI2] a frame says how its tensor is written', () => {
   ])('%s', (_, second, reason) => {
     expect(decodeFrame(message(KEY, second))).toEqual({ ok: false, reason });
   });
+});
+
+test('[WP18] a probe is two whole messages, a quarter of a megabyte both ways', () => {
+  const frames = probeFrames(3);
+  expect(frames).toHaveLength(2);
+  expect(frames.reduce((sum, { byteLength }) => sum + byteLength, 0)).toBe(PROBE_BYTES);
+  expect(2 * PROBE_BYTES).toBe(262_144);
+  for (const frame of frames)
+    expect(decodeFrame(frame)).toMatchObject({ ok: true, value: { kind: 'probe', epoch: 3 } });
 });

@@ -17,8 +17,8 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 export const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. */
-export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state'] as const;
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. */
+export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'probe'] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 /** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */
 const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut'];
@@ -80,6 +80,17 @@ export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[
   }
   return messages;
 }
+
+/** Two whole messages that are of no step: the first one opens the link's windows, the second one is timed. */
+const PROBE_RANGE: Range = [0, (2 * PAYLOAD_BYTES) / 4];
+/** What a probe sends each way. */
+export const PROBE_BYTES = 2 * FRAME_BYTES;
+
+export const probeFrames = (epoch: number): ArrayBuffer[] =>
+  encodeTensor(
+    { kind: 'probe', epoch, step: 0, stage: 0, index: 0, range: PROBE_RANGE },
+    new Float32Array(PROBE_RANGE[1]),
+  );
 
 export function decodeFrame(message: ArrayBuffer): Result<Frame> {
   if (message.byteLength < HEADER_BYTES)

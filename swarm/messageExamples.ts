@@ -49,6 +49,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
     spans: [{ action: '0F0', start: 1, end: 2, aloneSeconds: 0.8 }],
     links: [LINK],
   },
+  { type: 'probed', peer: B, roundTripMs: 3, bytesPerSecond: null },
   { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },
   { type: 'uploaded', epoch: 1, step: 2, shards: [{ block: 'head', range: [0, 16], hash: HASH }] },
   { type: 'fault', epoch: 1, reason: 'linkLost', about: B, detail: 'd' },
@@ -85,5 +86,6 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'abandon', epoch: 1, detail: 'd' },
   { type: 'snapshot', snapshot: SNAPSHOT },
   { type: 'limits', downloads: [{ peer: A, bytesPerSecond: 1e6 }] },
+  { type: 'probe', peer: B, epoch: 1 },
   { type: 'standby', state: 'spare', why: 'noGain' },
 ];

@@ -93,6 +93,7 @@ const linkReport = z.object({
   why: z.enum(RELAY_REASONS).optional(),
 });
 export type LinkReport = z.infer<typeof linkReport>;
+export type LinkMeasurement = Pick<LinkReport, 'roundTripMs' | 'bytesPerSecond'>;
 
 /** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
 export const profileSchema = z.object({
@@ -157,6 +158,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     spans: z.array(spanSchema).max(MOST_SPANS),
     links: z.array(linkReport).max(1_024).optional(),
   }),
+  /** The answer to `probe`, where the link opened: of this end. */
+  linkReport.omit({ route: true, why: true }).extend({ type: z.literal('probed') }),
   z.object({
     type: z.literal('evaluated'),
     epoch: count,
@@ -185,6 +188,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
 export type PeerMessage = z.infer<typeof peerMessageSchema>;
 export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
+export type ProbedMessage = Extract<PeerMessage, { type: 'probed' }>;
 export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
@@ -333,6 +337,11 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     type: z.literal('limits'),
     downloads: z.array(z.object({ peer, bytesPerSecond: z.number().positive() })),
   }),
+  /**
+   * Measure the direct way to a donor that the plan has nothing to do with, who is asked the same at this moment. Signals
+   * about it are of this epoch.
+   */
+  z.object({ type: z.literal('probe'), peer, epoch: count }),
   /** Confirms a button: the donor is out of the plan, its shards are safe. `why`: of a spare one. */
   z.object({
     type: z.literal('standby'),

@@ -5,6 +5,7 @@
  */
 import { clusterAtHand, sharesOf } from '../../swarm/autoplan/atHand.ts';
 import { Drift } from '../../swarm/autoplan/drift.ts';
+import { hasRoom } from '../../swarm/autoplan/linkSample.ts';
 import {
   type Batch,
   hasTimes,
@@ -28,6 +29,8 @@ import { type Compute, computeOf } from '../../swarm/precision.ts';
 const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
 /** Nothing that a browser launches is done faster. */
 const LEAST_LAYER_SECONDS = 1e-6;
+/** Of one donor, those measured last. */
+const MOST_LINKS = 256;
 /** Who drifts by so much did not measure at its admission what it works with. */
 const DISBELIEVED = 20;
 
@@ -50,7 +53,10 @@ interface Known {
   profile: PeerProfile;
   limits: Limits;
   readonly spans: SpanWindow;
+  /** The one that was measured last comes last. */
   readonly links: Map<PeerId, LinkReport>;
+  /** To others, with its newest step. */
+  sentBytes: number;
   /** As the plan in force was made, or looked at last. */
   planned: PeerProfile;
   expected: ReturnType<typeof workSeconds> | null;
@@ -81,7 +87,7 @@ export class DonorProfiles {
     const last = (donor !== null && this.#options.kept?.profile(donor)) || null;
     const measured = { ...plausible(admitted), memoryBytes: this.#memory(admitted, limits) };
     const profile = returnedProfile(measured, last);
-    const fresh = { spans: new SpanWindow(), links: new Map(), planned: profile, expected: null };
+    const fresh = { spans: new SpanWindow(), links: new Map(), sentBytes: 0, planned: profile, expected: null };
     const compute = computeOf(this.#options.batch.compute ?? 'f32', hasHalves);
     this.#donors.set(peer, { donor, compute, profile, limits, ...fresh });
   }
@@ -113,12 +119,32 @@ export class DonorProfiles {
     for (const link of links.filter((one) => this.#donors.has(one.peer))) {
       const last = known.get(link.peer);
       const roundTripMs = link.roundTripMs ?? last?.roundTripMs ?? null;
+      known.delete(link.peer);
       known.set(link.peer, {
         ...link,
         roundTripMs,
         bytesPerSecond: link.bytesPerSecond ?? last?.bytesPerSecond ?? null,
       });
     }
+    for (const peer of known.keys()) {
+      if (known.size <= MOST_LINKS) break;
+      known.delete(peer);
+    }
+  }
+
+  hasMeasured(peer: PeerId, other: PeerId): boolean {
+    return this.#donors.get(peer)?.links.has(other) ?? false;
+  }
+
+  sent(peer: PeerId, bytes: number): void {
+    const known = this.#donors.get(peer);
+    if (known) known.sentBytes = bytes;
+  }
+
+  /** Whether it may send what no step needs: it has joined, and its caps are not near. */
+  hasRoom(peer: PeerId, stepSeconds: number): boolean {
+    const known = this.#donors.get(peer);
+    return known !== undefined && hasRoom(known.limits, stepSeconds > 0 ? known.sentBytes / stepSeconds : 0);
   }
 
   /** Spans under the plan in force; where the donor has drifted with them, how its times compare with those planned with. */

@@ -34,6 +34,7 @@ class Rehearsal {
   readonly offer: PeerId[] = [];
   readonly proposals: (Proposal | null)[] = [];
   readonly records: string[] = [];
+  readonly probes: (readonly [PeerId, PeerId])[] = [];
   plan: Plan | null = null;
   epoch = 0;
   stepSeconds = 0;
@@ -49,6 +50,7 @@ class Rehearsal {
         this.proposals.push(proposal);
         if (proposal) this.begin(proposal.plan, proposal.reason);
       },
+      probe: (...pair) => void this.probes.push(pair),
       record: (detail) => this.records.push(detail),
       log: () => {},
     });
@@ -260,4 +262,23 @@ test('[AP7] an admission that says nothing takes any time does not keep all the 
   }
   expect(samplesOf(run.plan, B)).toBeGreaterThan(0);
   expect(run.planner.planning?.predictedSeconds).toBeGreaterThan(0.1);
+});
+
+test('[AP8] links that no step uses are measured now and then, and change the plan once both ends have told of them', async () => {
+  const run = new Rehearsal();
+  await run.joins(A, profile(0.0008));
+  await run.joins(B, profile(0.0008), { ...NO_LIMITS, uploadBytesPerSecond: 100_000 });
+  await run.joins(C, profile(0.0008));
+  expect(peers(run.plan as Plan)).toEqual([A]); // two would wait for what their link is taken for
+  run.step(0, () => 0.0008);
+  expect(run.probes.map((pair) => pair.toSorted())).toEqual([[A, C]]); // B's cap is for the run
+  const told = (from: PeerId, peer: PeerId) =>
+    run.planner.heard(from, { type: 'probed', peer, roundTripMs: 0.2, bytesPerSecond: 1e9 });
+  told(A, B); // nobody asked
+  told(A, C);
+  await run.planner.settled();
+  expect(peers(run.plan as Plan)).toEqual([A]);
+  told(C, A);
+  await run.planner.settled();
+  expect(peers(run.plan as Plan)).toContain(C);
 });

@@ -5,12 +5,13 @@
  * coordinator, which decides when.
  */
 import { isOff } from '../../swarm/autoplan/drift.ts';
+import { LinkSample } from '../../swarm/autoplan/linkSample.ts';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { isWorth, movingSeconds } from '../../swarm/autoplan/worth.ts';
-import { type PeerId, peerId, type Result, success } from '../../swarm/base.ts';
+import { type PeerId, peerId, type Result, seededRandom, success } from '../../swarm/base.ts';
 import type { Effect, Proposal } from '../../swarm/coordinator/state.ts';
 import type { Limits } from '../../swarm/limits.ts';
-import type { PeerMessage, Profile, ReportMessage, Snapshot } from '../../swarm/messages.ts';
+import type { PeerMessage, ProbedMessage, Profile, ReportMessage, Snapshot } from '../../swarm/messages.ts';
 import { type Plan, peers as peersOf } from '../../swarm/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
@@ -57,6 +58,8 @@ export interface Planned {
 export interface PlannerHost {
   planned(): Planned;
   propose(proposal: Proposal | null): void;
+  /** These two measure the link between them, which no plan uses. */
+  probe(one: PeerId, other: PeerId): void;
   /** The numbers behind the plan in force, to be kept. */
   record(detail: string): void;
   log(level: 'info' | 'debug', text: string): void;
@@ -80,6 +83,7 @@ export class AutoPlanner {
   /** The answer of a search at once holds until the donors, or what is known of them, are others. */
   #atOnce: { readonly key: string; readonly plan: Result<Plan> } | null = null;
   readonly #voices = new Voices();
+  readonly #sample = new LinkSample(seededRandom(1));
   /** Why to look for a better plan, and whose words say so; null: something that happened. */
   #causes: Cause[] = [];
   /** Whose words are behind the plan that was proposed last. */
@@ -135,6 +139,7 @@ export class AutoPlanner {
     if (late !== null) this.consider(late, peer);
     if (type === 'limits' && this.#profiles.limited(peer, message.limits)) this.#said(peer, `${peer} has other limits`);
     if (type === 'report') this.#reported(peer, message);
+    if (type === 'probed') this.#probed(peer, message);
     if (type === 'resume') this.#said(peer, `${peer} said ${type}`);
     if (type === 'pause' || type === 'leave') this.consider(`${peer} said ${type}`);
   }
@@ -144,8 +149,10 @@ export class AutoPlanner {
     if (this.#voices.says(peer, reason, this.#options.now())) this.consider(reason, peer);
   }
 
-  #reported(peer: PeerId, { epoch, spans, links = [] }: ReportMessage): void {
+  #reported(peer: PeerId, { epoch, spans, links = [], bytesDirect, bytesRelayed }: ReportMessage): void {
+    this.#profiles.sent(peer, bytesDirect + bytesRelayed);
     this.#profiles.linked(peer, links);
+    for (const link of links) this.#sample.measured(peer, link.peer, this.#options.now());
     const plan = this.#host?.planned().plan;
     if (!plan || epoch !== this.#planning?.epoch) return;
     const drifted = this.#profiles.worked(peer, plan, spans);
@@ -153,9 +160,22 @@ export class AutoPlanner {
       this.#said(peer, `${peer} takes ${Math.round(100 * drifted)} % of the time that it was planned with`);
   }
 
+  #probed(peer: PeerId, { peer: other, roundTripMs, bytesPerSecond }: ProbedMessage): void {
+    if (!this.#sample.isAsked(peer, other)) return;
+    this.#profiles.linked(peer, [{ peer: other, route: 'direct', roundTripMs, bytesPerSecond }]);
+    this.#host?.log(
+      'debug',
+      `${peer} measured its link to ${other}: ${roundTripMs} ms, ${bytesPerSecond} bytes a second`,
+    );
+    // Until both have said it, it is no better than it was taken for.
+    if (this.#profiles.hasMeasured(other, peer))
+      this.#said(peer, `${peer} and ${other} measured the link between them`);
+  }
+
   /** Before the coordinator hears of it. */
   gone(peer: PeerId): void {
     this.#profiles.gone(peer);
+    this.#sample.gone(peer);
     this.#voices.gone(peer);
     this.#atOnce = null;
     this.consider(`${peer} is gone`);
@@ -170,6 +190,7 @@ export class AutoPlanner {
     this.#steps = [...this.#steps, effect.record.seconds].slice(-STEPS_KEPT);
     this.#voices.took(this.#median ?? 0, this.#steps.length, this.#options.now());
     if ((effect.record.step + 1) % LOOK_EVERY_STEPS === 0) this.#lookAtLinks();
+    this.#sampleLinks();
   }
 
   /** For the coordinator, at once. Peers in the order they joined. */
@@ -292,6 +313,18 @@ export class AutoPlanner {
     if (this.#begunMs === null) return;
     this.#prepareSeconds = Math.min(MOST_PREPARE_SECONDS, (this.#options.now() - this.#begunMs) / 1_000);
     this.#begunMs = null;
+  }
+
+  /** Where two steps meet, and only where there are steps: for anything else links need not be known. */
+  #sampleLinks(): void {
+    const nowMs = this.#options.now();
+    const host = this.#host;
+    if (host === null || this.#options.onlyPredicts || !this.#sample.isDue(nowMs)) return;
+    const { offer, plan } = host.planned();
+    const stepSeconds = this.#median ?? 0;
+    const able = offer.filter((peer) => this.#profiles.hasRoom(peer, stepSeconds));
+    const pair = this.#sample.next(able, new Set(plan ? peersOf(plan) : []), nowMs);
+    if (pair !== null) host.probe(...pair);
   }
 
   #lookAtLinks(): void {

@@ -45,6 +45,22 @@ test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a ro
   expect(data.store.epoch('auto', epoch)?.reason).toMatch(/joins.*: with another plan a step takes/);
 });
 
+test('[AP8] [WP18] two donors that tell of no link between them are asked for it at the same moment; who was not asked is not heard', async () => {
+  const { server } = await serve();
+  const first = new ScriptedDonor(server.url, { profile: profile(0.05) });
+  await first.hears('committed');
+  const second = new ScriptedDonor(server.url, { profile: profile(40) });
+  const asked = await second.hears('probe');
+  expect(asked.peer).toBe(first.welcome.peer);
+  expect(await first.hears('probe')).toEqual({ ...asked, peer: second.welcome.peer });
+  const link = { roundTripMs: 0.1, bytesPerSecond: 1e12 };
+  second.say({ type: 'probed', peer: second.welcome.peer, ...link });
+  second.say({ type: 'probed', peer: asked.peer, ...link });
+  first.say({ type: 'probed', peer: second.welcome.peer, ...link });
+  await server.run.until((run) => /measured the link/.test(run.planner?.planning?.verdict ?? ''));
+  expect(server.run.donors()).toHaveLength(2);
+});
+
 test('[AP6] what a donor measured is found again by its key', async () => {
   const { server, data } = await serve();
   const key = 'a-key-that-a-browser-keeps';

@@ -234,6 +234,7 @@ export class ActiveRun {
     this.#options.planner?.heard(peer, message);
     switch (message.type) {
       case 'limits':
+      case 'probed':
         return null;
       case 'report':
         this.network.reported(peer, message.links ?? []);
@@ -272,6 +273,11 @@ export class ActiveRun {
     return {
       planned: () => ({ offer: offerOf(this.#loop.state), plan: courseOf(this.#loop.state)?.plan ?? null }),
       propose: (proposal) => this.#loop.dispatch({ type: 'planProposed', proposal }),
+      probe: (one, other) => {
+        const { epoch } = this;
+        this.reception.send(one, { type: 'probe', peer: other, epoch });
+        this.reception.send(other, { type: 'probe', peer: one, epoch });
+      },
       record: (detail) => store.addEvent(this.name, 'planned', detail, Date.now(), this.committedSteps),
       log,
     };

@@ -52,23 +52,31 @@ export const sharesOf = (donors: readonly DonorAtHand[]): Map<PeerId, number> =>
  */
 function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links']['pairs'] {
   const found: Cluster['links']['pairs'] = [];
-  for (const [index, a] of peers.entries())
-    for (const b of peers.slice(index + 1)) {
-      const ends = [reportOf(reports, a, b), reportOf(reports, b, a)].filter((report) => report !== null);
-      const trips = ends.flatMap(({ roundTripMs }) => roundTripMs ?? []);
-      const rates = ends.flatMap(({ bytesPerSecond }) => (bytesPerSecond ? [bytesPerSecond] : []));
-      if (trips.length === 0 && rates.length === 0) continue;
-      const { latencySeconds, bytesPerSecond } = UNMEASURED_LINK;
-      const leastLatency = trips.length === 1 ? latencySeconds : 0;
-      const mostRate = rates.length === 1 ? bytesPerSecond : Number.POSITIVE_INFINITY;
-      const latency = trips.length === 0 ? {} : { latencySeconds: Math.max(leastLatency, mean(trips) / 2_000) };
-      const rate = rates.length === 0 ? {} : { bytesPerSecond: Math.min(mostRate, ...rates) };
-      found.push({ between: [a, b], ...latency, ...rate });
+  const place = new Map(peers.map((peer, index) => [peer, index]));
+  const ends = new Map(peers.map((peer) => [peer, new Map(reports.get(peer)?.map((report) => [report.peer, report]))]));
+  for (const [one, links] of ends)
+    for (const [other, report] of links) {
+      const back = ends.get(other)?.get(one);
+      const [from, to] = [place.get(one) ?? 0, place.get(other) ?? -1];
+      // Once, in the order of the peers.
+      if (to === from || to === -1 || (back !== undefined && to < from)) continue;
+      const pair = joined(back === undefined ? [report] : [report, back]);
+      if (pair !== null) found.push({ between: from < to ? [one, other] : [other, one], ...pair });
     }
   return found;
 }
 
-const reportOf = (reports: LinkReports, from: PeerId, to: PeerId): LinkReport | null =>
-  reports.get(from)?.find(({ peer }) => peer === to) ?? null;
+function joined(ends: readonly LinkReport[]): Omit<Cluster['links']['pairs'][number], 'between'> | null {
+  const trips = ends.flatMap(({ roundTripMs }) => roundTripMs ?? []);
+  const rates = ends.flatMap(({ bytesPerSecond }) => (bytesPerSecond ? [bytesPerSecond] : []));
+  if (trips.length === 0 && rates.length === 0) return null;
+  const { latencySeconds, bytesPerSecond } = UNMEASURED_LINK;
+  const leastLatency = trips.length === 1 ? latencySeconds : 0;
+  const mostRate = rates.length === 1 ? bytesPerSecond : Number.POSITIVE_INFINITY;
+  return {
+    ...(trips.length === 0 ? {} : { latencySeconds: Math.max(leastLatency, mean(trips) / 2_000) }),
+    ...(rates.length === 0 ? {} : { bytesPerSecond: Math.min(mostRate, ...rates) }),
+  };
+}
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

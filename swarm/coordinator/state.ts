@@ -60,7 +60,10 @@ export interface StartState {
 }
 
 /** What is not the shell's own. */
-export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'limits' | 'heartbeat' | 'signal' }>;
+export type DonorMessage = Exclude<
+  PeerMessage,
+  { type: 'hello' | 'measured' | 'limits' | 'heartbeat' | 'signal' | 'probed' }
+>;
 
 export type OperatorCommand = 'start' | 'pause' | 'resume' | 'stop';
 

@@ -52,6 +52,8 @@ export function dayTrafficOf(text: string | null, day: string): DayTraffic {
 
 /** From here on the step is finished and the part handed over, which takes traffic too; at the cap itself all ends. */
 const DAY_SHARE = 0.93;
+/** From here on nothing is sent that the run does not need. */
+const NEEDED_SHARE = 0.8;
 
 export type Condition = 'hours' | 'battery' | 'person' | 'hidden' | 'upload' | 'download';
 
@@ -75,6 +77,10 @@ export function unmet(preferences: Preferences, surroundings: Surroundings, toda
   if (onlyVisible && hidden) return 'hidden';
   return spent(preferences, today, DAY_SHARE);
 }
+
+/** What is left of the day is for the run's own traffic. */
+export const isNearlyUsedUp = (preferences: Preferences, today: DayTraffic): boolean =>
+  spent(preferences, today, NEEDED_SHARE) !== null;
 
 /** No byte more today: not even to hand a part over. */
 export const isUsedUp = (preferences: Preferences, today: DayTraffic): boolean => spent(preferences, today, 1) !== null;

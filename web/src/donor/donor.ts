@@ -4,7 +4,7 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
-import type { AdapterProfile, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
+import type { AdapterProfile, LinkMeasurement, PeerMessage, ServerMessage } from '../../../swarm/messages.ts';
 import { DonorBridge } from '../gpu/bridge.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../gpu/protocol.ts';
 import { openSimplePeerLink } from '../net/link.ts';
@@ -13,7 +13,7 @@ import { Signaling, type SignalingState } from '../net/signaling.ts';
 import { openWebSocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
-import type { Surroundings } from './conditions.ts';
+import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
 import { due } from './due.ts';
 import { slept } from './incidents.ts';
 import { donorKey } from './keeper.ts';
@@ -146,6 +146,16 @@ export class Donor implements DonorPage {
   async connect(peers: readonly PeerId[], epoch: number): Promise<void> {
     if (!this.#mesh) throw new Error('there is no connection to the swarm');
     await this.#mesh.connect(peers, epoch);
+  }
+
+  async reach(peer: PeerId, epoch: number): Promise<boolean> {
+    const isReached = (await this.#mesh?.reach(peer, epoch)) === true;
+    const { preferences, today } = this.#live.current;
+    return isReached && !isNearlyUsedUp(preferences, today);
+  }
+
+  async measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
+    return (await this.#mesh?.measure(peer, messages)) ?? null;
   }
 
   showStatus(status: DonorStatus): void {

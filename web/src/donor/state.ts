@@ -332,6 +332,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'refused':
     case 'signal':
     case 'limits':
+    case 'probe':
       return state;
     default:
       return assertNever(message);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { encodeTensor, PAYLOAD_BYTES, type TensorKey } from '../../../swarm/frame.ts';
+import { encodeTensor, PAYLOAD_BYTES, probeFrames, type TensorKey } from '../../../swarm/frame.ts';
 import { Inbox } from './inbox.ts';
 
 const [a, b] = [peerId('a'), peerId('b')];
@@ -25,6 +25,14 @@ describe('Inbox', () => {
     send(a, [1, 2, 3]);
     expect([...(await fromA)]).toEqual([1, 2, 3]);
     expect([...(await fromB)]).toEqual([4, 5, 6]);
+    expect(box.droppedFrames).toBe(0);
+  });
+
+  test('[WP18] a probe is nobody’s tensor: nothing is kept of it, and nothing is amiss', () => {
+    const { inbox: box } = inbox();
+    for (const frame of [...probeFrames(0), ...probeFrames(9)]) box.accept(a, frame);
+    expect(box.droppedFrames).toBe(0);
+    box.advance(9, 9);
     expect(box.droppedFrames).toBe(0);
   });
 

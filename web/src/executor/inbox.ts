@@ -76,6 +76,7 @@ export class Inbox {
       return;
     }
     const frame = decoded.value;
+    if (frame.kind === 'probe') return;
     if (this.#isOld(frame)) {
       this.dropped.old++;
       return;

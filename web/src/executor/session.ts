@@ -22,6 +22,7 @@ import { Inbox } from './inbox.ts';
 import { type JoinedRun, joinedRun, type OpenEngine } from './joinedRun.ts';
 import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
+import { probeLink } from './probe.ts';
 import { neighbours, type Role, roleBytes } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -30,7 +31,7 @@ import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
 
 export interface SessionParts {
-  readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'showStatus'>;
+  readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'reach' | 'measure' | 'showStatus'>;
   readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */
@@ -102,6 +103,12 @@ export class Session {
       case 'limits':
         this.#downloads = new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond]));
         if (this.#holding.role) this.#shareDownloads(this.#holding.role.plan);
+        return;
+      case 'probe':
+        // No plan needs what comes of it.
+        probeLink(message, { ...this.#parts, traffic: this.#traffic, meter: this.#meter, epochs: this.#epochs }).catch(
+          () => undefined,
+        );
         return;
       case 'refused':
       case 'signal':

@@ -5,7 +5,14 @@
 import type { About } from '../../../swarm/about.ts';
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages.ts';
+import type {
+  AdapterProfile,
+  LinkMeasurement,
+  LinkReport,
+  PeerMessage,
+  ReportMessage,
+  ServerMessage,
+} from '../../../swarm/messages.ts';
 
 /** One step of this tab, as it was. Seconds since the step began. */
 export interface StepTrace {
@@ -48,6 +55,10 @@ export interface DonorPage {
   sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void>;
   /** Resolves when there is a way to each of these peers: a direct link, or the server where none opens in time. */
   connect(peers: readonly PeerId[], epoch: number): Promise<void>;
+  /** Resolves when a direct link is open to a donor that no plan connects this one with; false where there is none soon. */
+  reach(peer: PeerId, epoch: number): Promise<boolean>;
+  /** Over the link that was reached; transferred. Null where it is gone. */
+  measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null>;
   showStatus(status: DonorStatus): void;
   /** The device is gone, or the worker cannot go on: close the connection, start over with a new worker. */
   fail(reason: WorkerFailure, detail: string): void;

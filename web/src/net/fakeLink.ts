@@ -3,6 +3,7 @@
  * microtask, and what is in flight to an end that closed is gone, as on a real network.
  */
 import { invariant } from '../../../swarm/base.ts';
+import type { LinkMeasurement } from '../../../swarm/messages.ts';
 import { type Link, type LinkOptions, type OpenLink, PONG_LIMIT_MS } from './link.ts';
 
 export class FakeLink implements Link {
@@ -44,6 +45,11 @@ export class FakeLink implements Link {
     queueMicrotask(() => {
       if (other.state === 'open') other.#options.events.message(copy);
     });
+  }
+
+  async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
+    for (const message of messages) await this.send(message);
+    return { roundTripMs: 0, bytesPerSecond: 1e6 };
   }
 
   ping(nowMs: number): void {

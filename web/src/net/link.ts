@@ -9,12 +9,13 @@
  * are as of simple-peer 9.11.1, its last release.
  *
  * The rate is measured from what flows anyway: now and then a mark goes among the frames, a string, and the other end
- * says at once over the heartbeats' channel that it has arrived.
+ * says at once over the heartbeats' channel that it has arrived. Where nothing flows, `measure` sends something.
  */
 import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
+import type { LinkMeasurement } from '../../../swarm/messages.ts';
 import { Flow } from './flow.ts';
-import { RateMeter } from './rateMeter.ts';
+import { loneRate, RateMeter } from './rateMeter.ts';
 
 export interface Link {
   readonly peer: PeerId;
@@ -25,6 +26,8 @@ export interface Link {
   readonly bytesPerSecond: number | null;
   /** Resolves when the channel has taken the message. Small messages may overtake large ones. Rejects when the link is not open, or closes first. */
   send(message: ArrayBuffer): Promise<void>;
+  /** Sends these by themselves and waits for the word that they have arrived; null where it does not come. */
+  measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null>;
   /** What the other end signalled. False where it is no signal that this end can use now. */
   signal(data: string): boolean;
   /** Asks the other end whether it lives. Closes the link where an earlier ping has had no answer for too long. */
@@ -115,6 +118,8 @@ class SimplePeerLink implements Link {
   #quickFlow: Flow | null = null;
   /** The stretch of sending that is being measured. */
   #stretch: { readonly sinceMs: number; bytes: number; marked: boolean } | null = null;
+  /** Whom to tell how long the other end's word took, by the time at which it was asked for; null: it does not come. */
+  readonly #marks = new Map<number, (milliseconds: number | null) => void>();
   #candidates = 0;
   #signals = 0;
   #unansweredSinceMs: number | null = null;
@@ -157,6 +162,19 @@ class SimplePeerLink implements Link {
     this.#measure(message.byteLength);
   }
 
+  async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
+    const roundTripMs = await this.#marked();
+    let bytesPerSecond: number | null = null;
+    for (const message of messages) {
+      if (roundTripMs === null || !this.#flow) return null;
+      await this.#flow.send(message);
+      const milliseconds = await this.#marked();
+      if (milliseconds === null) return null;
+      bytesPerSecond = loneRate(message.byteLength, milliseconds, roundTripMs);
+    }
+    return { roundTripMs, bytesPerSecond };
+  }
+
   signal(data: string): boolean {
     this.#signals += 1;
     if (this.state === 'closed' || this.#signals > SIGNAL_LIMIT) return false;
@@ -178,6 +196,7 @@ class SimplePeerLink implements Link {
     this.state = 'closed';
     for (const flow of [this.#flow, this.#quickFlow]) flow?.close(`the link to ${this.peer} is closed`);
     this.#flow = null;
+    this.#dropMarks();
     this.#connection.destroy();
   }
 
@@ -207,19 +226,49 @@ class SimplePeerLink implements Link {
     const channel = this.#connection._channel;
     if (this.state !== 'open' || !channel) return;
     const nowMs = performance.now();
-    if (this.#stretch && nowMs - this.#stretch.sinceMs > MARK_LIMIT_MS) this.#stretch = null;
+    if (this.#stretch && nowMs - this.#stretch.sinceMs > MARK_LIMIT_MS) {
+      this.#stretch = null;
+      this.#dropMarks();
+    }
     if (this.#stretch) this.#stretch.bytes += this.#stretch.marked ? 0 : bytes;
     else this.#stretch = { sinceMs: nowMs, bytes: Math.max(bytes, channel.bufferedAmount), marked: false };
     if (this.#stretch.marked || this.#stretch.bytes < MEASURED_BYTES) return;
-    this.#stretch.marked = true;
-    channel.send(String(nowMs));
+    const stretch = this.#stretch;
+    stretch.marked = true;
+    this.#mark((milliseconds) => {
+      if (milliseconds === null || this.#stretch !== stretch) return;
+      this.#stretch = null;
+      this.#meter.sample(stretch.bytes, performance.now() - stretch.sinceMs, this.roundTripMs);
+    });
   }
 
-  #onMarked(): void {
-    const stretch = this.#stretch;
-    if (!stretch?.marked) return;
-    this.#stretch = null;
-    this.#meter.sample(stretch.bytes, performance.now() - stretch.sinceMs, this.roundTripMs);
+  /** Resolves when the other end says that everything before has arrived: after so many milliseconds. */
+  #marked(): Promise<number | null> {
+    return new Promise((resolve) => this.#mark(resolve));
+  }
+
+  #mark(told: (milliseconds: number | null) => void): void {
+    const channel = this.#connection._channel;
+    if (this.state !== 'open' || !channel) {
+      told(null);
+      return;
+    }
+    let atMs = performance.now();
+    while (this.#marks.has(atMs)) atMs += 1e-3; // the clock is coarse
+    this.#marks.set(atMs, told);
+    channel.send(String(atMs));
+  }
+
+  #onMarked(atMs: number): void {
+    const told = this.#marks.get(atMs);
+    this.#marks.delete(atMs);
+    told?.(performance.now() - atMs);
+  }
+
+  #dropMarks(): void {
+    const waiting = [...this.#marks.values()];
+    this.#marks.clear();
+    for (const told of waiting) told(null);
   }
 
   #openQuick(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
@@ -253,7 +302,7 @@ class SimplePeerLink implements Link {
       const kind = view.getUint8(0);
       if (kind === PING) this.#beat(PONG, sentMs);
       else if (kind === PONG) this.#onPong(sentMs);
-      else this.#onMarked();
+      else this.#onMarked(sentMs);
     });
     return channel;
   }

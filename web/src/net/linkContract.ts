@@ -166,6 +166,20 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
+    title: '[WP18] measures itself with messages that arrive like any others',
+    async run(openLink) {
+      const { a, b } = await connectedPair(openLink);
+      const sent = [message(FRAME_BYTES, 1), message(FRAME_BYTES, 2)];
+      const measured = await a.link.measure(sent.map((each) => each.slice(0)));
+      invariant(measured?.roundTripMs !== null && (measured?.roundTripMs ?? -1) >= 0, 'a round trip takes time');
+      invariant(measured?.bytesPerSecond !== 0, 'a link has a rate, or one that is not known');
+      await until(b, () => b.received.length === sent.length);
+      assertSame(b.received, sent);
+      a.link.close();
+      b.link.close();
+    },
+  },
+  {
     title: '[WP] closes where a ping has had no answer for 15 s',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);

@@ -10,12 +10,16 @@
  * tells the other, so that both wait no longer than the first; later it tries again behind what is relayed, and changes
  * over at a step boundary. Nothing changes ways in the middle of a step but by losing a link, which ends the step.
  *
+ * A link that no plan wants is opened to be measured (`reach`), where both ends were asked to, and closed again some time
+ * later; it is direct or not at all.
+ *
  * It has no timer of its own, a hidden page's are late: `pulse()` is called about once a second from outside.
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/frame.ts';
-import type { LinkReport, RelayReason, Route } from '../../../swarm/messages.ts';
+import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages.ts';
 import type { Link, OpenLink } from './link.ts';
+import { Probes } from './probes.ts';
 import { Relay } from './relay.ts';
 
 /** A direct link has so long to open before frames go through the server. */
@@ -75,6 +79,8 @@ interface Slot {
   /** When the direct way is tried again; null: not, while the link is not closed. */
   retryAtMs: number | null;
   failures: number;
+  /** The plan has nothing to do with it. */
+  isProbe: boolean;
 }
 
 interface Waiting {
@@ -89,6 +95,7 @@ export class Mesh {
   readonly #relay: Relay;
   readonly #slots = new Map<PeerId, Slot>();
   #wanted: ReadonlySet<PeerId> = new Set();
+  readonly #probes = new Probes();
   #epoch = 0;
   #waiting: Waiting | null = null;
   #closed = false;
@@ -113,17 +120,39 @@ export class Mesh {
       slot.link.close();
       this.#slots.delete(peer);
     }
+    for (const peer of this.#probes.peers) if (this.#wanted.has(peer) || !this.#slots.has(peer)) this.#endProbe(peer);
     this.changeOver();
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       for (const peer of peers) {
         const slot = this.#slots.get(peer);
-        if (slot) slot.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
+        if (slot) {
+          slot.isProbe = false;
+          slot.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
+        }
         if (slot?.route === 'relayed') continue;
         if (!slot || slot.link.state === 'closed') this.#begin(peer);
       }
       this.#settle();
     });
+  }
+
+  /**
+   * Resolves when a direct link is open to a donor that no plan connects this one with, for a while; false where none opens
+   * then. The other end is asked the same at this moment: whoever is to offer begins.
+   */
+  reach(peer: PeerId, epoch: number): Promise<boolean> {
+    if (this.#closed || this.#wanted.has(peer) || this.#probes.has(peer)) return Promise.resolve(false);
+    const reached = this.#probes.begin(peer, this.#options.now());
+    if (this.#slots.get(peer)?.link.state === 'open') this.#probes.opened(peer);
+    else if (this.#initiates(peer)) this.#begin(peer, epoch);
+    return reached;
+  }
+
+  /** Over the link that was reached; null where it is gone. */
+  async measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
+    const slot = this.#probes.has(peer) ? this.#slots.get(peer) : undefined;
+    return slot?.link.state === 'open' ? slot.link.measure(messages) : null;
   }
 
   /** Between two steps: who was relayed and has a direct link by now uses it from here on. */
@@ -141,7 +170,7 @@ export class Mesh {
       return;
     }
     if (data === RELAYED) {
-      if (slot) this.#giveUpWaiting(slot, 'otherEnd');
+      if (slot && !slot.isProbe) this.#giveUpWaiting(slot, 'otherEnd');
       return;
     }
     const isNew = order > 0;
@@ -181,11 +210,12 @@ export class Mesh {
         slot.link.close();
         this.#retryLater(slot);
       }
-      if (slot.route === null && nowMs >= slot.deadlineMs && slot.link.state !== 'open')
+      if (!slot.isProbe && slot.route === null && nowMs >= slot.deadlineMs && slot.link.state !== 'open')
         this.#relayFrom(slot, 'noAnswer');
       const isDue = slot.link.state === 'closed' && slot.retryAtMs !== null && nowMs >= slot.retryAtMs;
       if (isDue && this.#wanted.has(slot.peer)) this.#begin(slot.peer);
     }
+    for (const peer of this.#probes.over(nowMs)) this.#endProbe(peer);
   }
 
   /** The ways to the peers of the plan. */
@@ -203,6 +233,7 @@ export class Mesh {
     this.#closed = true;
     for (const { link } of this.#slots.values()) link.close();
     this.#slots.clear();
+    for (const peer of this.#probes.peers) this.#endProbe(peer);
     this.#relay.close();
     this.#waiting?.reject(new Error('the mesh is closed'));
     this.#waiting = null;
@@ -213,9 +244,9 @@ export class Mesh {
   }
 
   /** An attempt that this end decided on: the other end is told. */
-  #begin(peer: PeerId): void {
+  #begin(peer: PeerId, leastEpoch = this.#epoch): void {
     const slot = this.#slots.get(peer);
-    const epoch = Math.max(this.#epoch, slot?.epoch ?? 0);
+    const epoch = Math.max(this.#epoch, leastEpoch, slot?.epoch ?? 0);
     const attempt = slot?.epoch === epoch ? slot.attempt + 1 : 0;
     this.#place(peer, epoch, attempt);
     if (!this.#initiates(peer)) this.#options.sendSignal(peer, epoch, attempt, CALL);
@@ -224,7 +255,7 @@ export class Mesh {
   /** An attempt that the other end decided on. */
   #beginUnasked(peer: PeerId, epoch: number, attempt: number): void {
     const slot = this.#slots.get(peer);
-    if (!slot && this.#slots.size >= LINKS_LIMIT) {
+    if (!slot && this.#slots.size >= LINKS_LIMIT && !this.#dropClosed()) {
       this.refusals.tooManyLinks += 1;
       return;
     }
@@ -232,6 +263,21 @@ export class Mesh {
     slot?.link.close();
     this.#place(peer, epoch, attempt);
     if (wasUsed) this.#lose(peer, 'the other end began anew');
+  }
+
+  /** A link that was is kept for its number alone. */
+  #dropClosed(): boolean {
+    const closed = [...this.#slots.values()].find(
+      ({ peer, link }) => link.state === 'closed' && !this.#wanted.has(peer),
+    );
+    return closed !== undefined && this.#slots.delete(closed.peer);
+  }
+
+  /** Whatever came of it: a link that no plan wants by now closes. */
+  #endProbe(peer: PeerId): void {
+    const slot = this.#slots.get(peer);
+    if (slot?.isProbe && !this.#wanted.has(peer)) slot.link.close();
+    this.#probes.end(peer);
   }
 
   #place(peer: PeerId, epoch: number, attempt: number): void {
@@ -242,6 +288,7 @@ export class Mesh {
       ...{ peer, link, epoch, attempt, retryAtMs: null, failures: before?.failures ?? 0 },
       route: before?.route === 'relayed' ? 'relayed' : null,
       why: before?.why ?? null,
+      isProbe: this.#probes.has(peer) && !this.#wanted.has(peer),
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
       attemptEndMs: nowMs + ATTEMPT_LIMIT_MS,
     });
@@ -277,18 +324,27 @@ export class Mesh {
     if (!slot) return;
     slot.route ??= 'direct';
     slot.why = null;
+    this.#probes.opened(slot.peer);
     this.#settle();
   }
 
   #onStranded(slot: Slot | undefined): void {
     if (!slot) return;
     slot.link.close();
+    if (slot.isProbe) {
+      this.#endProbe(slot.peer);
+      return;
+    }
     this.#relayFrom(slot, this.#options.relayOnly ? 'hidden' : 'noAddress');
     this.#retryLater(slot);
   }
 
   #onClosed(slot: Slot | undefined, reason: string): void {
     if (!slot) return;
+    if (slot.isProbe) {
+      this.#endProbe(slot.peer);
+      return;
+    }
     this.#retryLater(slot);
     slot.why = 'failed';
     if (slot.route !== 'direct') return;

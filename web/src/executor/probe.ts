@@ -1,0 +1,32 @@
+/**
+ * The link to a donor with whom no plan has anything to do, measured because the server asks: it opens beside the work, and
+ * what is sent over it begins where one step ends, under the donor's caps and counted with everything else that it sends.
+ */
+import { probeFrames } from '../../../swarm/frame.ts';
+import type { ServerMessage } from '../../../swarm/messages.ts';
+import type { DonorPage } from '../gpu/protocol.ts';
+import type { Epochs } from './epochs.ts';
+import type { Meter } from './meter.ts';
+import type { Traffic } from './traffic.ts';
+
+export interface ProbeParts {
+  readonly page: Pick<DonorPage, 'reach' | 'measure' | 'sendServer'>;
+  readonly traffic: Pick<Traffic, 'maySend'>;
+  readonly meter: Pick<Meter, 'sent'>;
+  readonly epochs: Pick<Epochs, 'current'>;
+}
+
+export async function probeLink(
+  { peer, epoch }: Extract<ServerMessage, { type: 'probe' }>,
+  { page, traffic, meter, epochs }: ProbeParts,
+): Promise<void> {
+  if (!(await page.reach(peer, epoch))) return;
+  await epochs.current?.work; // until the step in progress has ended, where there is one
+  const frames = probeFrames(epoch);
+  for (const { byteLength } of frames) {
+    await traffic.maySend(peer, byteLength);
+    meter.sent(byteLength);
+  }
+  const measured = await page.measure(peer, frames);
+  if (measured) page.sendServer({ type: 'probed', peer, ...measured });
+}
