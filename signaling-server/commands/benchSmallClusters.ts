@@ -3,8 +3,8 @@ import { invariant, seededRandom } from '../../swarm/base.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { leastStepSeconds } from '../../swarm/planner/exhaustive.ts';
+import { quickSearch } from '../../swarm/planner/quickSearch.ts';
 import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../../swarm/planner/smallClusters.ts';
-import { QUICK_WORK } from './plan.ts';
 
 const FIRST_SEED = 100;
 const LEAST_PEERS = 2;
@@ -31,7 +31,7 @@ export function smallClusters(clusters: number, mostPeers: number): SmallCluster
     const peers = LEAST_PEERS + (index % (mostPeers - LEAST_PEERS + 1));
     const cluster = smallCluster(seededRandom(FIRST_SEED + index), peers);
     const problem = { model: SMALL_MODEL, batch: SMALL_BATCH, cluster };
-    const found = planCluster(problem, ({ work }) => work < QUICK_WORK);
+    const found = planCluster(problem, quickSearch(problem.cluster.peers.length));
     invariant(found.ok, found.ok ? '' : found.reason);
     const { stepSeconds } = found.value.predicted;
     const costs = clusterCosts(problem);

@@ -69,6 +69,26 @@ it('prints a table for people, with what a change of the cluster would do', asyn
     expect(command.out).toMatch(new RegExp(`^${peer}: stage 0, layers \\[0, 4\\), `, 'm'));
 });
 
+it('[CL12] more seconds never answer with less: where they are too few, with what the quick search finds', async () => {
+  const peers = Array.from({ length: 10 }, (_, index) => ({
+    ...{ id: `p${index}`, memoryBytes: 1e9, flopsPerSecond: 1e8 * 1.3 ** index, region: index % 2 ? 'eu' : 'us' },
+    uploadBytesPerSecond: 1e6 * 1.5 ** (9 - index),
+  }));
+  const path = write({ ...CLUSTER, peers });
+  const step = async (...words: string[]): Promise<number> => {
+    const before = command.out.length;
+    expect(await runCommand(['plan', RUN, '--cluster', path, '--json', ...words])).toBe(0);
+    return JSON.parse(command.out.slice(before)).predicted.stepSeconds;
+  };
+  const quick = await step();
+  expect(command.errors).toBe('');
+  expect(await step('--seconds', '0.001')).toBe(quick);
+  expect(command.errors).toBe(
+    'The time ran out before the quick search had ended: this is the plan of the quick search.\n',
+  );
+  expect(await step('--seconds', '1')).toBeLessThanOrEqual(quick);
+});
+
 it.each([
   [[], /required option '--cluster <file>'/],
   [['--cluster', 'nowhere.json'], /nowhere\.json: there is no such file: a cluster was expected/],

@@ -2,17 +2,13 @@
 import type { Command } from 'commander';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clusterPlan.ts';
+import { quickSearch } from '../../swarm/planner/quickSearch.ts';
 import type { Progress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { batchOf, modelOf } from '../../swarm/runFile.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { badInput, need } from './failure.ts';
-
-/** Without --seconds the search ends after about so many simulated actions: the same plan on every machine. */
-export const QUICK_WORK = 80_000;
-/** More peers than these have so much more. */
-const QUICK_PEERS = 64;
 
 interface PlanOptions {
   readonly cluster: string;
@@ -27,7 +23,11 @@ export function addPlanCommand(program: Command): void {
     .description('the plan that the server would make for a cluster, with its predicted step time and memory')
     .argument('<run.json>', 'the run: its model and its batch')
     .requiredOption('--cluster <file>', 'peers and links: CLUSTER.json')
-    .option('--seconds <s>', 'the best plan found within so many seconds (without: a quick search)', positiveSeconds)
+    .option(
+      '--seconds <s>',
+      'the best plan found within so many seconds (without, and at least: a quick search)',
+      positiveSeconds,
+    )
     .option('--what-if <text>', 'plan for an edited cluster too: "add 4 like a; remove b; uploadBytesPerSecond x2"')
     .option('--json', 'one JSON document on standard output')
     .action(planCommand);
@@ -57,12 +57,24 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   process.stdout.write(json ? `${JSON.stringify(documentOf(answer))}\n` : tableOf(answer, before));
 }
 
-/** Until the time is up; without one, until the quick search is over. */
+/** Until the time is up, but not before the quick search is over: more time never answers with less. */
 function patience(seconds: number | undefined, peers: number): (progress: Progress) => boolean {
-  const most = QUICK_WORK * Math.max(1, peers / QUICK_PEERS);
-  if (seconds === undefined) return ({ work }) => work < most;
+  const quick = quickSearch(peers);
+  if (seconds === undefined) return quick;
   const end = performance.now() + 1000 * seconds;
-  return () => performance.now() < end;
+  let wasLate = false;
+  return (progress) => {
+    const [isQuick, isLate] = [quick(progress), performance.now() >= end];
+    const goesOn = isQuick || !isLate;
+    if (!goesOn)
+      process.stderr.write(
+        wasLate
+          ? `The time ran out before the quick search had ended: this is the plan of the quick search.\n`
+          : `The time ran out: the best plan of ${seconds} s, a longer search may find a better one.\n`,
+      );
+    wasLate = isQuick && isLate;
+    return goesOn;
+  };
 }
 
 const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
