@@ -49,6 +49,8 @@ const TABLE: readonly Row[] = [
   },
   { files: /^web\/src\/gpu\/(bridge|worker)\.ts$/, may: [/^comlink$/] },
   { files: /^web\/src\/gpu\/worker\.ts$/, may: [/^web\/src\/executor\//] },
+  // First thing on every page and in every worker.
+  { files: /^web\/src\/(gpu\/worker|bench\/main)\.ts$/, may: [/^web\/src\/page\/noEval\.ts$/] },
   {
     files: /^web\/src\/executor\//,
     may: [/^web\/src\/executor\//, /^swarm\//],
@@ -73,7 +75,7 @@ const TABLE: readonly Row[] = [
 ];
 
 /** Elsewhere a part may name the type of the whole that it is a part of. */
-const NO_CIRCLE_OF_TYPES = /^(swarm|shaders|signaling-server|web\/src\/(executor|gpu))\//;
+const NO_CIRCLE_OF_TYPES = /^(swarm|shaders|signaling-server|web\/src\/(donor|executor|gpu|page))\//;
 
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {

@@ -2,6 +2,7 @@
  * The donor's worker, and with bridge.ts the only import of comlink: it owns the GPU device, the session (stages,
  * executor) and every timer that matters, and answers the page's calls. Thin: what is decided is decided in the session.
  */
+import '../page/noEval.ts';
 import { expose, type Remote, transfer } from 'comlink';
 import type { About } from '../../../swarm/about.ts';
 import { invariant, type PeerId, refusal, success } from '../../../swarm/base.ts';

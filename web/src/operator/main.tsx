@@ -1,4 +1,5 @@
 /** The operator's page: a link with a token logs in at once, otherwise the cookie or the form does. */
+import '../page/noEval.ts';
 import { render } from 'preact';
 import { Live } from '../page/live.ts';
 import { INITIAL_STATE, nextState, type OperatorState } from './state.ts';

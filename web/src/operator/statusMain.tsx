@@ -1,4 +1,5 @@
 /** The public page of a run: asks the server every few seconds, while somebody looks. */
+import '../page/noEval.ts';
 import { signal } from '@preact/signals';
 import { render } from 'preact';
 import { leaderboardSchema } from '../../../swarm/leaderboard.ts';
