@@ -1,7 +1,7 @@
 /** When this tab may compute: what a person chooses, and beside it what this browser can see of it. */
 import { trafficText } from '../page/format.ts';
-import { AWAY_MINUTES, clockText, minuteOf } from './conditions.ts';
-import { Amount, MEGABYTE, Switch } from './fields.tsx';
+import { AWAY_MINUTES } from './conditions.ts';
+import { Amount, MEGABYTE, Switch, TimeOfDay } from './fields.tsx';
 import { LEAST_DAY_BYTES, type Preferences } from './preferences.ts';
 import type { DonorState } from './state.ts';
 
@@ -60,10 +60,6 @@ export function ConditionsForm({ state, prefer }: ConditionsProps) {
 
 function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; prefer: ConditionsProps['prefer'] }) {
   const { from, to } = hours ?? { from: EVENING, to: MORNING };
-  const change = (part: 'from' | 'to', text: string): void => {
-    const minute = minuteOf(text);
-    if (minute !== null) prefer({ hours: { ...{ from, to }, [part]: minute } });
-  };
   return (
     <>
       <Switch
@@ -74,22 +70,8 @@ function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; p
       />
       {hours && (
         <div class="hours">
-          <label>
-            <span>From</span>
-            <input
-              type="time"
-              value={clockText(from)}
-              onChange={({ currentTarget }) => change('from', currentTarget.value)}
-            />
-          </label>
-          <label>
-            <span>to</span>
-            <input
-              type="time"
-              value={clockText(to)}
-              onChange={({ currentTarget }) => change('to', currentTarget.value)}
-            />
-          </label>
+          <TimeOfDay name="From" minute={from} onChange={(minute) => prefer({ hours: { from: minute, to } })} />
+          <TimeOfDay name="to" minute={to} onChange={(minute) => prefer({ hours: { from, to: minute } })} />
         </div>
       )}
     </>

@@ -1,5 +1,5 @@
 /** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
 import { type Credit, creditText, share } from './credit.ts';
@@ -54,6 +54,11 @@ export function CreditCard({ credit, forget, today }: CreditProps & { readonly t
 
 function Record({ credit, forget }: CreditProps) {
   const [isAsking, ask] = useState(false);
+  const keep = useRef<HTMLButtonElement>(null);
+  // The button that was pressed is gone: the keyboard goes on at the answer that costs nothing.
+  useEffect(() => {
+    if (isAsking) keep.current?.focus();
+  }, [isAsking]);
   if (!isAsking) {
     return (
       <div class="buttons">
@@ -74,14 +79,14 @@ function Record({ credit, forget }: CreditProps) {
     if (isSure) forget();
   };
   return (
-    <div class="buttons">
+    <fieldset class="buttons" aria-label="Delete this record for good?">
       <span>Delete this record for good?</span>
       <button type="button" onClick={() => answer(true)}>
         Delete for good
       </button>
-      <button type="button" onClick={() => answer(false)}>
+      <button type="button" ref={keep} onClick={() => answer(false)}>
         Keep
       </button>
-    </div>
+    </fieldset>
   );
 }

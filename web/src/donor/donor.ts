@@ -15,11 +15,13 @@ import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
 import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
 import { due } from './due.ts';
+import type { DonorEvent } from './events.ts';
 import { slept } from './incidents.ts';
 import { donorKey } from './keeper.ts';
+import { isMember, mayDonate } from './phase.ts';
 import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
-import { type DonorEvent, type DonorState, isBarred, isMember, mayDonate } from './state.ts';
+import { type DonorState, isBarred } from './state.ts';
 
 const SOCKET_PATH = '/api/donor';
 /** How often links are asked whether they live. */

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
 import { due } from './due.ts';
+import { type DonorEvent, nextState } from './events.ts';
 import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { headlineOf } from './sentences.ts';
-import { type DonorEvent, type DonorState, INITIAL_STATE, nextState } from './state.ts';
+import { type DonorState, INITIAL_STATE } from './state.ts';
 
 const onDay = (day: string): DonorEvent => ({
   type: 'surroundingsSeen',

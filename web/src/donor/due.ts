@@ -1,6 +1,7 @@
 /** What must happen next so that what is wanted of this tab becomes true. Pure. */
 import { isUsedUp } from './conditions.ts';
-import { type DonorState, isMember, restReason } from './state.ts';
+import { isMember } from './phase.ts';
+import { type DonorState, restReason } from './state.ts';
 
 /** Asked of the server; stop: done here, at once. */
 export function due(state: DonorState): 'pause' | 'resume' | 'stop' | null {

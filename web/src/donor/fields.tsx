@@ -1,5 +1,6 @@
-/** The two kinds of field that limits are made of. */
-import { useState } from 'preact/hooks';
+/** The kinds of field that limits are made of. What is being typed is nobody's but the person's until it is done. */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { clockText, minuteOf } from './conditions.ts';
 
 export const MEBIBYTE = 2 ** 20;
 export const MEGABYTE = 1e6;
@@ -19,26 +20,74 @@ interface AmountProps {
 export function Amount({ id, name, unit, least, value, onChange }: AmountProps) {
   // What is being typed stands until it is done: the page is drawn anew four times a second meanwhile.
   const [draft, write] = useState<string | null>(null);
+  const [isWrong, judge] = useState(false);
   return (
     <div class="limit">
       <label for={id}>{name}</label>
       <input
         id={id}
         type="number"
+        aria-invalid={isWrong || undefined}
+        aria-describedby={isWrong ? `${id}-wrong` : undefined}
         min={least / unit}
         step="any"
         placeholder="no limit"
         value={draft ?? (value === null ? '' : value / unit)}
-        onInput={({ currentTarget }) => write(currentTarget.validity.badInput ? null : currentTarget.value)}
+        onInput={({ currentTarget }) => write(currentTarget.value)}
         onChange={({ currentTarget }) => {
-          const { value: text, valueAsNumber } = currentTarget;
-          // What is no limit changes nothing; the browser's own bubble says what was expected.
-          if (!currentTarget.reportValidity()) return;
+          const { value: text, valueAsNumber, validity } = currentTarget;
+          judge(!validity.valid);
+          if (!validity.valid) return; // what is no limit changes nothing
           onChange(text === '' ? null : valueAsNumber * unit);
           write(null);
         }}
       />
+      {isWrong && (
+        <p id={`${id}-wrong`} class="wrong small" role="alert">
+          Not taken: expected a number of at least {least / unit}, or nothing for no limit.
+        </p>
+      )}
     </div>
+  );
+}
+
+interface TimeProps {
+  readonly name: string;
+  /** Since midnight. */
+  readonly minute: number;
+  readonly onChange: (minute: number) => void;
+}
+
+/** Browsers call each key a change; 07:30 is not to be 00:30 and 07:00 on its way. */
+const TYPED_MS = 1_500;
+
+export function TimeOfDay({ name, minute, onChange }: TimeProps) {
+  // Empty while a part of it is missing.
+  const [draft, write] = useState<string | null>(null);
+  const commit = (): void => {
+    const wanted = draft === null ? null : minuteOf(draft);
+    if (wanted !== null && wanted !== minute) onChange(wanted);
+  };
+  const newest = useRef(commit);
+  newest.current = commit;
+  useEffect(() => {
+    if (draft === null) return;
+    const timer = setTimeout(() => newest.current(), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [draft]);
+  return (
+    <label>
+      <span>{name}</span>
+      <input
+        type="time"
+        value={draft ?? clockText(minute)}
+        onInput={({ currentTarget }) => write(currentTarget.value)}
+        onBlur={() => {
+          commit();
+          write(null);
+        }}
+      />
+    </label>
   );
 }
 

@@ -37,9 +37,8 @@ export function GpuCard({ machine, ...trial }: GpuProps) {
       )}
       {gpu.kind === 'missing' && (
         <>
-          <p>{WHY[gpu.why]}</p>
+          <p>{WHY[gpu.why]} So there is nothing here whose speed could be tested.</p>
           {gpu.why !== 'insecure' && <Advice browser={machine.browser} />}
-          <p class="soft small">So there is nothing here whose speed could be tested.</p>
         </>
       )}
       {gpu.kind === 'unknown' && <p class="soft">Asking the browser.</p>}

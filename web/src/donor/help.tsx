@@ -1,6 +1,6 @@
 /** When something is wrong: what happened here, where the browser says more, and a text to hand on. */
 import { useState } from 'preact/hooks';
-import { diagnostics } from './log.ts';
+import { diagnostics } from './diagnostics.ts';
 import type { DonorState } from './state.ts';
 
 const GPU_PAGES = { Chrome: 'chrome://gpu', Edge: 'edge://gpu', Firefox: 'about:support', Safari: null } as const;

@@ -3,7 +3,7 @@
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
 import { durationText } from '../page/format.ts';
-import type { DonorState } from './state.ts';
+import type { DonorPhase } from './phase.ts';
 
 export interface Incident {
   readonly atMs: number;
@@ -11,7 +11,7 @@ export interface Incident {
 }
 
 /** What the page is getting over. */
-export interface Trouble {
+export interface Outage {
   readonly reason: 'server' | 'deviceLost' | 'internal';
   readonly sinceMs: number;
 }
@@ -19,27 +19,23 @@ export interface Trouble {
 /** A timer of a second that comes so late has slept with its computer. */
 const SLEPT_MS = 20_000;
 
-const WHAT: Readonly<Record<Trouble['reason'], string>> = {
+const WHAT: Readonly<Record<Outage['reason'], string>> = {
   server: 'The server did not answer',
   deviceLost: 'The GPU was taken away',
   internal: 'Something failed here',
 };
 
-/** Begins where the page starts over, and ends where it is let in again. */
-export function recovered(before: DonorState, after: DonorState, atMs: number): DonorState {
-  const { phase } = after;
-  if (phase === before.phase) return after;
-  if (phase.kind === 'reconnecting') {
-    if (after.trouble !== null) return after;
-    return { ...after, trouble: { reason: phase.reason, sinceMs: atMs } };
-  }
-  const { trouble } = after;
-  if (trouble === null || phase.kind === 'starting') return after;
-  const isBack = ['joined', 'computing', 'spare'].includes(phase.kind);
-  if (!isBack) return { ...after, trouble: null };
-  const lasted = durationText((atMs - trouble.sinceMs) / 1_000);
-  const text = `${WHAT[trouble.reason]} for ${lasted}; then this tab went on by itself.`;
-  return { ...after, trouble: null, incident: { atMs, text } };
+/** At a change of phase. Begins where the page starts over, and ends where it is let in again. */
+export function outageAt(outage: Outage | null, phase: DonorPhase, atMs: number): Outage | null {
+  if (phase.kind === 'reconnecting') return outage ?? { reason: phase.reason, sinceMs: atMs };
+  return phase.kind === 'starting' ? outage : null;
+}
+
+/** Null where the page was not let in again: it left meanwhile, or was refused. */
+export function recovered({ reason, sinceMs }: Outage, phase: DonorPhase, atMs: number): Incident | null {
+  if (!['joined', 'computing', 'spare'].includes(phase.kind)) return null;
+  const lasted = durationText((atMs - sinceMs) / 1_000);
+  return { atMs, text: `${WHAT[reason]} for ${lasted}; then this tab went on by itself.` };
 }
 
 /** Of two looks at the clock a second apart; null: it did not sleep. */

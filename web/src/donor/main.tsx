@@ -1,20 +1,24 @@
 /** The donor's page: what this browser can do, the state, the view, and nothing that starts by itself. */
+import '../page/noEval.ts';
 import { render } from 'preact';
 import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
 import { Live } from '../page/live.ts';
+import type { DonorActions, PageActions } from './actions.ts';
 import { Donor } from './donor.ts';
+import { type DonorEvent, nextState } from './events.ts';
 import { FrameWatch } from './frameGuard.ts';
-import { ended, recovered, reloaded } from './incidents.ts';
+import { remembered } from './history.ts';
+import { ended, reloaded } from './incidents.ts';
 import { Keeper } from './keeper.ts';
-import { logged } from './log.ts';
 import { seeMachine } from './machine.ts';
+import { type FailureReason, mayDonate } from './phase.ts';
 import { lastDonation, markDonating } from './reload.ts';
 import { askAbout } from './runCard.tsx';
 import { SpeedTest } from './speedTest.ts';
-import { type DonorEvent, type DonorState, type FailureReason, INITIAL_STATE, mayDonate, nextState } from './state.ts';
+import { type DonorState, INITIAL_STATE } from './state.ts';
 import { Watcher } from './surroundings.ts';
 import { Tabs } from './tabs.ts';
-import { type DonorActions, DonorView, type PageActions } from './view.tsx';
+import { DonorView } from './view.tsx';
 import { WakeLock } from './wakeLock.ts';
 
 /** What is missing here whatever a person clicks. */
@@ -39,10 +43,8 @@ function mark({ phase, me }: DonorState): void {
   else delete dataset.reason;
 }
 
-const next = (state: DonorState, event: DonorEvent): DonorState => {
-  const atMs = Date.now();
-  return logged(state, recovered(state, nextState(state, event), atMs), atMs);
-};
+const next = (state: DonorState, event: DonorEvent): DonorState =>
+  remembered(state, nextState(state, event), Date.now());
 
 /** What a person has just done or waits for. */
 const isUrgent = (before: DonorState, after: DonorState): boolean =>
@@ -91,7 +93,6 @@ document.addEventListener('visibilitychange', () => {
   frames.away();
   if (document.visibilityState !== 'visible') return;
   void wakeLock.renew();
-  void tabs?.count();
 });
 
 const actions: DonorActions = {

@@ -8,7 +8,7 @@ import type { Result } from '../../../swarm/base.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/publicStatus.ts';
 import { ask } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
-import { StepProgress } from '../page/parts.tsx';
+import { Press, StepProgress } from '../page/parts.tsx';
 import { modelText } from './trialCard.tsx';
 
 const ASK_MS = 20_000;
@@ -144,13 +144,13 @@ function Newest({ invite, checkpointStep, onDownload }: NewestProps) {
     <>
       <p class="soft small">Saved up to step {countText(checkpointStep)}.</p>
       <div class="buttons">
-        <button type="button" disabled={isBusy} onClick={() => void act(write)}>
+        <Press isOff={isBusy} onPress={() => void act(write)}>
           Let it write
-        </button>
+        </Press>
         {onDownload && (
-          <button type="button" disabled={isBusy} onClick={() => void act(onDownload)}>
+          <Press isOff={isBusy} onPress={() => void act(onDownload)}>
             Download the model
-          </button>
+          </Press>
         )}
         <span role="status" class="soft small">
           {answer}

@@ -16,12 +16,12 @@ import {
   trafficText,
 } from '../page/format.ts';
 import { Chip, Stat, StepProgress } from '../page/parts.tsx';
+import type { DonorActions } from './actions.ts';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { headlineOf } from './sentences.ts';
 import { computeOfTab, contributedTokens, type DonorState, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
 import { StopControls } from './stopControls.tsx';
-import type { DonorActions } from './view.tsx';
 import { minuteText, phaseWords } from './work.ts';
 
 interface RunningProps {

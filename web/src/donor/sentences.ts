@@ -4,8 +4,9 @@ import type { SpareReason } from '../../../swarm/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { timeText, trafficText } from '../page/format.ts';
-import { AWAY_MINUTES, type Condition, clockText } from './conditions.ts';
-import { type DonorState, type FailureReason, ownEntry, restReason } from './state.ts';
+import { AWAY_MINUTES, type Condition } from './conditions.ts';
+import type { FailureReason } from './phase.ts';
+import { type DonorState, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
 export interface Failure {
@@ -97,7 +98,7 @@ const PENDING = {
 
 export function headlineOf(state: DonorState): Headline {
   const { phase, pending, status, snapshot } = state;
-  if (pending !== null) return PENDING[pending];
+  if (pending !== null && phase.kind !== 'reconnecting') return PENDING[pending];
   const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
   if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing')) {
     return headline('calm', '◐', 'On hold', snapshot.sentence || 'The run rests until its operator goes on.');
@@ -162,7 +163,7 @@ function conditionSentence(state: DonorState, condition: Condition): string {
   switch (condition) {
     case 'hours':
       return hours
-        ? `It is outside the hours that you chose. Your GPU goes on by itself at ${clockText(hours.from)}.`
+        ? `It is outside the hours that you chose. Your GPU goes on by itself at ${timeText(new Date(2000, 0, 1, 0, hours.from).getTime())}.`
         : 'It is outside the hours that you chose.';
     case 'battery':
       return 'This computer runs on its battery. Your GPU goes on by itself on mains power.';

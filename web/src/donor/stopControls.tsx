@@ -1,7 +1,7 @@
-/** Everything that stops this tab, and what each way costs the others. The headline above says when it is true. */
-
-import { type DonorState, isMember, restReason } from './state.ts';
-import type { DonorActions } from './view.tsx';
+/** Everything that stops this tab, and what each way costs the others. The headline above says when it is true. */ import { Press } from '../page/parts.tsx';
+import type { DonorActions } from './actions.ts';
+import { isMember } from './phase.ts';
+import { type DonorState, restReason } from './state.ts';
 
 const SNOOZE_MS = 15 * 60_000;
 
@@ -15,9 +15,7 @@ export function StopControls({ state, actions }: StopProps) {
   if (pending === 'leave') {
     return (
       <div class="buttons">
-        <button type="button" onClick={() => actions.leaveNow()}>
-          Leave now
-        </button>
+        <Press onPress={() => actions.leaveNow()}>Leave now</Press>
         <span class="soft small">without waiting; the swarm may have to repeat some steps</span>
       </div>
     );
@@ -30,26 +28,18 @@ export function StopControls({ state, actions }: StopProps) {
   return (
     <>
       <div class="buttons">
-        <button
-          type="button"
-          disabled={!mayAsk || waitsForCondition}
-          onClick={() => actions.ask(isPaused ? 'resume' : 'pause')}
-        >
+        <Press isOff={!mayAsk || waitsForCondition} onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}>
           {isPaused ? 'Resume' : 'Pause'}
-        </button>
+        </Press>
         {!isPaused && !isFinished && (
           <>
-            <button type="button" onClick={() => actions.pauseNow()}>
-              Pause now
-            </button>
-            <button type="button" disabled={!mayAsk} onClick={() => actions.snooze(SNOOZE_MS)}>
+            <Press onPress={() => actions.pauseNow()}>Pause now</Press>
+            <Press isOff={!mayAsk} onPress={() => actions.snooze(SNOOZE_MS)}>
               Snooze 15 minutes
-            </button>
+            </Press>
           </>
         )}
-        <button type="button" onClick={() => actions.ask('leave')}>
-          Leave
-        </button>
+        <Press onPress={() => actions.ask('leave')}>Leave</Press>
       </div>
       <p class="soft small">
         {isPaused || isFinished

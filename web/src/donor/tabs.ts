@@ -1,20 +1,22 @@
 /**
- * Which tabs of this browser donate: they share one GPU, and a person may have forgotten one. Each of them holds a shared
- * lock as long as it donates, so that a tab that crashes is not counted; a broadcast tells the others to count again.
+ * Which tabs of this browser donate: they share one GPU, and a person may have forgotten one. The one idea: each of them
+ * holds a lock of its own as long as it donates, and who counts it waits for that lock too, and so hears of its end, be it
+ * by a button, a closed tab or a crash. A broadcast tells of those that begin.
  */
-const LOCK = 'shoal.donating';
+const DONATING = 'shoal.donating.';
 
 export class Tabs {
   readonly #onOthers: (count: number) => void;
-  readonly #channel: BroadcastChannel;
+  readonly #channel = new BroadcastChannel(DONATING);
+  readonly #own = `${DONATING}${crypto.randomUUID()}`;
+  readonly #awaited = new Set<string>();
   #release: (() => void) | null = null;
 
   /** `onOthers` hears how many other tabs donate, at first and whenever that may have changed. */
   constructor(onOthers: (count: number) => void) {
     this.#onOthers = onOthers;
-    this.#channel = new BroadcastChannel(LOCK);
-    this.#channel.onmessage = () => void this.count();
-    void this.count();
+    this.#channel.onmessage = () => void this.#count();
+    void this.#count();
   }
 
   donate(isDonating: boolean): void {
@@ -27,18 +29,26 @@ export class Tabs {
     const held = new Promise<void>((resolve) => {
       this.#release = resolve;
     });
-    void navigator.locks
-      .request(LOCK, { mode: 'shared' }, async () => {
-        this.#channel.postMessage('');
-        await held;
-      })
-      .then(() => this.#channel.postMessage(''));
+    void navigator.locks.request(this.#own, async () => {
+      this.#channel.postMessage('');
+      await held;
+    });
   }
 
-  /** A tab that crashed tells nobody: also to be called when this one comes to the front. */
-  async count(): Promise<void> {
+  async #count(): Promise<void> {
     const { held = [] } = await navigator.locks.query();
-    const all = held.filter(({ name }) => name === LOCK).length;
-    this.#onOthers(Math.max(0, all - (this.#release === null ? 0 : 1)));
+    const others = held.flatMap(({ name = '', mode }) =>
+      mode === 'exclusive' && name.startsWith(DONATING) && name !== this.#own ? [name] : [],
+    );
+    this.#onOthers(others.length);
+    for (const name of others) void this.#await(name);
+  }
+
+  async #await(name: string): Promise<void> {
+    if (this.#awaited.has(name)) return;
+    this.#awaited.add(name);
+    await navigator.locks.request(name, { mode: 'shared' }, () => {});
+    this.#awaited.delete(name);
+    await this.#count();
   }
 }

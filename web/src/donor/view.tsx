@@ -1,39 +1,20 @@
 /** The donor's page as a function of its state. */
-
-import { useEffect, useRef } from 'preact/hooks';
-import type { Limits } from '../../../swarm/limits.ts';
 import { countText, timeText } from '../page/format.ts';
 import { Banner, Shoal } from '../page/parts.tsx';
+import type { DonorActions, PageActions } from './actions.ts';
 import { CreditCard } from './creditCard.tsx';
 import { Facts, type FactsProps } from './facts.tsx';
 import { GpuCard } from './gpuCard.tsx';
 import { Help } from './help.tsx';
 import { donorKey, knownKey } from './keeper.ts';
+import { useKeptFocus } from './keptFocus.ts';
 import { LimitsForm } from './limitsForm.tsx';
 import { MemberCard } from './memberCard.tsx';
-import type { Preferences } from './preferences.ts';
+import { type FailureReason, isMember, mayDonate } from './phase.ts';
 import { RunCard, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
 import { failureText, headlineOf } from './sentences.ts';
-import { contributedTokens, type DonorState, type FailureReason, isBarred, isMember, mayDonate } from './state.ts';
-
-export interface DonorActions {
-  donate(): void;
-  ask(what: 'pause' | 'resume' | 'leave'): void;
-  pauseNow(): void;
-  snooze(milliseconds: number): void;
-  leaveNow(): void;
-  limit(limits: Limits): void;
-  prefer(preferences: Preferences): void;
-  download(): Promise<string>;
-}
-
-/** What the page does outside of donating. */
-export interface PageActions {
-  forgetCredit(): void;
-  trySpeed(): void;
-  stopTrial(): void;
-}
+import { contributedTokens, type DonorState, isBarred } from './state.ts';
 
 interface ViewProps {
   readonly state: DonorState;
@@ -48,7 +29,7 @@ interface PageProps extends ViewProps {
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
   const status = useStatus();
-  useKeptFocus(isRunning);
+  useKeptFocus();
   const { minuteBytes, preferences } = state;
   const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly };
   return (
@@ -94,17 +75,6 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
       </main>
     </>
   );
-}
-
-/** The button that was pressed goes with its part of the page: whoever uses the keyboard goes on at the new heading. */
-function useKeptFocus(isRunning: boolean): void {
-  const before = useRef(isRunning);
-  useEffect(() => {
-    const isNew = before.current !== isRunning;
-    before.current = isRunning;
-    if (!isNew || document.activeElement !== document.body) return;
-    document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
-  }, [isRunning]);
 }
 
 function Invitation({ state, actions }: ViewProps) {

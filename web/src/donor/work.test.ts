@@ -36,6 +36,9 @@ describe('a step in words', () => {
       'Taking it easy, as your limits say: busy for 40 % of the last step.',
     );
     expect(workSentence(half, TRACE)).toMatch(/^Mostly waiting/);
+    expect(workSentence({ ...half, eased: 0.5 }, { ...TRACE, waits: [] })).toBe(
+      'Making way for this computer’s own picture: busy for 40 % of the last step.',
+    );
   });
 
   test('a screen reader hears the same', () => {

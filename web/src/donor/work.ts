@@ -29,11 +29,16 @@ export function longestWait({ waits }: StepTrace): { readonly peer: PeerId | nul
   return longest ? { peer: longest[0], seconds: longest[1] } : null;
 }
 
-/** `donor 3f2a1c (stage 2)`. */
-export function peerText({ snapshot }: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
+/** `stage 2`, `stage 1, 3`; empty where it is not known. */
+function placeText({ snapshot }: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
   const stages = snapshot?.donors.find((donor) => donor.peer === peer)?.stages ?? [];
-  const place = stages.map(({ stage }) => stage + 1).join(', ');
-  return `donor ${shortId(peer)}${place && ` (stage ${place})`}`;
+  return stages.length > 0 ? `stage ${stages.map(({ stage }) => stage + 1).join(', ')}` : '';
+}
+
+/** `donor 3f2a1c (stage 2)`. */
+export function peerText(state: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
+  const place = placeText(state, peer);
+  return `donor ${shortId(peer)}${place && ` (${place})`}`;
 }
 
 export function workSentence(state: DonorState, trace: StepTrace): string {
@@ -42,8 +47,9 @@ export function workSentence(state: DonorState, trace: StepTrace): string {
   if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
   const wait = longestWait(trace);
   const idleSeconds = trace.seconds * (1 - share);
-  if (state.limits.speed < 1 && (wait?.seconds ?? 0) < idleSeconds / 2) {
-    return `Taking it easy, as your limits say: ${busy}.`;
+  if ((wait?.seconds ?? 0) < idleSeconds / 2) {
+    if (state.eased < 1) return `Making way for this computer’s own picture: ${busy}.`;
+    if (state.limits.speed < 1) return `Taking it easy, as your limits say: ${busy}.`;
   }
   if (wait === null) return `Part of the time: ${busy}.`;
   const who = wait.peer === null ? 'for the others to finish the step' : `for ${peerText(state, wait.peer)}`;
@@ -67,7 +73,8 @@ export function phaseWords(
     case 'waiting':
       return { word: 'Waiting', note: 'for the step’s end' };
     case 'computing':
-      if (waitsFor !== null) return { word: 'Waiting', note: `for ${peerText(state, waitsFor)}` };
+      if (waitsFor !== null)
+        return { word: 'Waiting', note: `for ${placeText(state, waitsFor) || peerText(state, waitsFor)}` };
       if (all > 0 && done === all) return { word: 'Sending', note: 'gradients' };
       return direction === 'backward'
         ? { word: 'Backward', note: 'learning from its errors' }

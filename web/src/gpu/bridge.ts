@@ -45,7 +45,7 @@ export class DonorBridge {
     this.#worker = new Worker(WORKER_ADDRESS, { type: 'module', name: 'shoal' });
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      this.#fail(event.message || 'the worker could not be loaded');
+      this.#fail(event.message || 'its worker could not be loaded; a content blocker may have stopped it');
     };
     this.#worker.onmessageerror = () => this.#fail('a message of the worker could not be read');
     this.#remote = wrap<DonorWorker>(this.#worker);

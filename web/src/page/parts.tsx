@@ -1,6 +1,7 @@
 /** What both pages are made of. Pure views. */
 import type { ComponentChildren } from 'preact';
 import { seededRandom } from '../../../swarm/base.ts';
+import { NOTHING } from './format.ts';
 
 /** One fish, nose to the right, 20 long, around the origin. */
 const FISH = 'M10 0C5-6-3-6-7-1L-10-4V4L-7 1C-3 6 5 6 10 0Z';
@@ -89,6 +90,22 @@ export function Chip({ tone, glyph, word, announced = false }: ChipProps) {
   );
 }
 
+interface PressProps {
+  /** It cannot be pressed for the moment. */
+  readonly isOff?: boolean;
+  readonly onPress: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A button that keeps the keyboard's place while it is off: a disabled one would lose it. */
+export function Press({ isOff = false, onPress, children }: PressProps) {
+  return (
+    <button type="button" aria-disabled={isOff || undefined} onClick={() => !isOff && onPress()}>
+      {children}
+    </button>
+  );
+}
+
 export interface StatProps {
   readonly label: string;
   readonly value: string;
@@ -113,7 +130,8 @@ export function StepProgress({ done, steps, note }: { done: number | null; steps
     <div class="steps">
       <div class="steps-line">
         <span>
-          Step <strong>{done === null ? '–' : done.toLocaleString('en')}</strong> of {steps.toLocaleString('en')}
+          Step <strong>{done?.toLocaleString('en') ?? NOTHING}</strong> of{' '}
+          {steps > 0 ? steps.toLocaleString('en') : NOTHING}
         </span>
         <span class="soft small">{note}</span>
       </div>

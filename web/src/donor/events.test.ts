@@ -5,20 +5,11 @@ import { REFUSAL_REASONS } from '../../../swarm/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
 import { due } from './due.ts';
+import { type DonorEvent, nextState } from './events.ts';
+import { type DonorPhase, isMember, mayDonate } from './phase.ts';
 import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { failureText, headlineOf } from './sentences.ts';
-import {
-  computeOfTab,
-  contributedTokens,
-  type DonorEvent,
-  type DonorPhase,
-  type DonorState,
-  INITIAL_STATE,
-  isBarred,
-  isMember,
-  mayDonate,
-  nextState,
-} from './state.ts';
+import { computeOfTab, contributedTokens, type DonorState, INITIAL_STATE, isBarred } from './state.ts';
 
 const ADAPTER = { vendor: 'v', architecture: 'a', description: '', software: false, browser: 'b' };
 type Entry = Snapshot['donors'][number];
@@ -138,6 +129,15 @@ describe('a donor’s state', () => {
     const again = reached(CLICK, WELCOME, START, asked('pause'), standby('paused'), CLOSED, WELCOME);
     expect([again.rest, again.pending]).toEqual([{ kind: 'button' }, 'pause']);
     expect(reached(CLICK, WELCOME, asked('pause'), asked('resume'), CLOSED, WELCOME).rest).toBeNull();
+  });
+
+  test('a pause that crosses with a place among the spares stays one', () => {
+    const state = reached(CLICK, WELCOME, START, asked('pause'), standby('spare'), standby('paused'));
+    expect([state.phase.kind, state.rest, due(state)]).toEqual(['paused', { kind: 'button' }, null]);
+  });
+
+  test('a button that was pressed says nothing while nobody is there to confirm it', () => {
+    expect(headlineOf(reached(CLICK, WELCOME, START, asked('pause'), CLOSED)).word).toBe('Reconnecting');
   });
 
   test('contributed tokens add up over connections, and start over with a new visit', () => {

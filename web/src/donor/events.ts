@@ -1,0 +1,268 @@
+/**
+ * What may happen to a donor's page, and how each event changes what it knows. Pure. The server's word is the truth: a
+ * button changes the phase only when the server has confirmed it, until then it is `pending`.
+ */
+import { assertNever } from '../../../swarm/base.ts';
+import type { Limits } from '../../../swarm/limits.ts';
+import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages.ts';
+import type { DonorStatus } from '../gpu/protocol.ts';
+import type { SignalingState } from '../net/signaling.ts';
+import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';
+import type { Credit } from './credit.ts';
+import type { Incident } from './incidents.ts';
+import type { Machine } from './machine.ts';
+import { type DonorPhase, type FailureReason, isMember } from './phase.ts';
+import type { Preferences } from './preferences.ts';
+import {
+  contributedTokens,
+  type DonorState,
+  INITIAL_STATE,
+  ownEntry,
+  type Rest,
+  restReason,
+  runSight,
+} from './state.ts';
+import type { Trial } from './trial.ts';
+
+/** Of the newest step in what a minute moves: one step alone says little. */
+const NEWEST_WEIGHT = 0.2;
+
+export type DonorEvent =
+  | { readonly type: 'donateClicked' }
+  | { readonly type: 'gpuOpened'; readonly adapter: AdapterProfile }
+  | { readonly type: 'failed'; readonly reason: FailureReason; readonly detail: string }
+  | { readonly type: 'restarting'; readonly reason: 'deviceLost' | 'internal' }
+  | { readonly type: 'signalingChanged'; readonly state: SignalingState }
+  | { readonly type: 'serverSaid'; readonly message: ServerMessage }
+  | { readonly type: 'workerShowed'; readonly status: DonorStatus }
+  | { readonly type: 'linksMeasured'; readonly links: readonly LinkReport[] }
+  /** The kernels' check is passed, and the server told. */
+  | { readonly type: 'admitted' }
+  | { readonly type: 'limited'; readonly limits: Limits }
+  | { readonly type: 'preferred'; readonly preferences: Preferences }
+  | { readonly type: 'machineSeen'; readonly machine: Machine }
+  | { readonly type: 'surroundingsSeen'; readonly surroundings: Surroundings }
+  | { readonly type: 'dayCounted'; readonly today: DayTraffic }
+  | { readonly type: 'eased'; readonly factor: number }
+  | { readonly type: 'befell'; readonly incident: Incident }
+  | { readonly type: 'tried'; readonly trial: Trial }
+  | { readonly type: 'otherTabsSeen'; readonly count: number }
+  | { readonly type: 'creditRead'; readonly credit: Credit }
+  | { readonly type: 'trafficRead'; readonly minuteBytes: number }
+  /** Without `rest` nobody pressed a button: the page's own conditions ask. */
+  | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave'; readonly rest?: Rest }
+  /** rest: whose wish it was; null: a condition's, which ends some day. */
+  | { readonly type: 'pausedAtOnce'; readonly rest: Rest | null }
+  | { readonly type: 'resumedAfresh' }
+  | { readonly type: 'leftUnconfirmed' };
+
+export function nextState(state: DonorState, event: DonorEvent): DonorState {
+  switch (event.type) {
+    case 'donateClicked':
+      return begun(state);
+    case 'gpuOpened': {
+      const isFirst = state.phase.kind === 'starting';
+      return {
+        ...state,
+        adapter: event.adapter,
+        moved: null,
+        phase: isFirst ? { kind: 'starting', waitsFor: 'server' } : state.phase,
+      };
+    }
+    case 'failed':
+      return { ...state, phase: { kind: 'failed', reason: event.reason, detail: event.detail }, pending: null };
+    case 'restarting':
+      return { ...state, phase: { kind: 'reconnecting', reason: event.reason }, status: null };
+    case 'signalingChanged':
+      return afterSignaling(state, event.state);
+    case 'serverSaid':
+      return afterMessage(state, event.message);
+    case 'workerShowed':
+      return afterStatus(state, event.status);
+    case 'linksMeasured':
+      return { ...state, links: event.links };
+    case 'admitted':
+      return { ...state, phase: { kind: 'joined' }, pending: restReason(state) === null ? null : 'pause' };
+    case 'limited':
+      return { ...state, limits: event.limits };
+    case 'preferred':
+      return { ...state, preferences: event.preferences };
+    case 'machineSeen':
+      return { ...state, machine: event.machine };
+    case 'surroundingsSeen':
+      return afterLook(state, event.surroundings);
+    case 'dayCounted':
+      return { ...state, today: event.today };
+    case 'eased':
+      return { ...state, eased: event.factor };
+    case 'befell':
+      return { ...state, incident: event.incident };
+    case 'tried':
+      return { ...state, trial: event.trial };
+    case 'otherTabsSeen':
+      return { ...state, otherTabs: event.count };
+    case 'creditRead':
+      return { ...state, credit: event.credit };
+    case 'trafficRead':
+      return { ...state, minuteBytes: event.minuteBytes };
+    case 'asked': {
+      const rest = event.what === 'resume' ? null : (event.rest ?? state.rest);
+      return { ...state, pending: event.what, rest };
+    }
+    case 'pausedAtOnce':
+      return {
+        ...state,
+        phase: { kind: 'paused', connected: false },
+        pending: null,
+        rest: event.rest,
+        status: null,
+        links: [],
+      };
+    case 'resumedAfresh':
+      return { ...state, phase: { kind: 'starting', waitsFor: 'gpu' }, pending: null, rest: null };
+    case 'leftUnconfirmed':
+      return { ...state, phase: { kind: 'left', confirmed: false }, pending: null, rest: null };
+    default:
+      return assertNever(event);
+  }
+}
+
+/** A new visit: what the page knows stays, what the last visit was goes. */
+function begun(state: DonorState): DonorState {
+  const { limits, preferences, surroundings, today, machine, otherTabs, credit, log, minuteBytes, visit } = state;
+  const kept = { limits, preferences, surroundings, today, machine, otherTabs, credit, log, minuteBytes };
+  return { ...INITIAL_STATE, ...kept, visit: visit + 1, phase: { kind: 'starting', waitsFor: 'gpu' } };
+}
+
+/** A new day has its traffic before it. */
+function afterLook(state: DonorState, surroundings: Surroundings): DonorState {
+  const { day } = surroundings;
+  return { ...state, surroundings, today: state.today.day === day ? state.today : { ...NO_TRAFFIC, day } };
+}
+
+/** A trace comes again with every status until the next step's: the same one stays the same object, drawn once. */
+function afterStatus(state: DonorState, status: DonorStatus): DonorState {
+  const { lastStep } = status;
+  const before = state.status?.lastStep;
+  const { bytesSent, bytesReceived } = status;
+  const moved = { bytesSent, bytesReceived };
+  const today = counted(state.today, state.moved, moved);
+  if (!lastStep) return { ...state, status, today, moved };
+  if (before && before.step === lastStep.step && before.epoch === lastStep.epoch) {
+    return { ...state, today, moved, status: { ...status, lastStep: before } };
+  }
+  const newest = (lastStep.bytes / Math.max(lastStep.seconds, 0.001)) * 60;
+  return {
+    ...state,
+    status,
+    today,
+    moved,
+    minuteBytes: newest * NEWEST_WEIGHT + (state.minuteBytes ?? newest) * (1 - NEWEST_WEIGHT),
+  };
+}
+
+function afterSignaling(state: DonorState, signaling: SignalingState): DonorState {
+  switch (signaling.kind) {
+    case 'closed':
+      return { ...state, phase: { kind: 'reconnecting', reason: 'server' }, status: null };
+    case 'refused':
+      return {
+        ...state,
+        phase: { kind: 'failed', reason: signaling.reason, detail: signaling.detail },
+        pending: null,
+      };
+    case 'connecting':
+    case 'open': // its welcome is a message of its own
+      return state;
+    default:
+      return assertNever(signaling);
+  }
+}
+
+function afterMessage(state: DonorState, message: ServerMessage): DonorState {
+  switch (message.type) {
+    case 'welcome':
+      return {
+        ...state,
+        phase: { kind: 'starting', waitsFor: 'check' },
+        pending: null,
+        me: message.peer,
+        run: runSight(message.run),
+        snapshot: null,
+        status: null,
+        earlierTokens: contributedTokens(state),
+      };
+    case 'prepare':
+    case 'abandon':
+      return inPlan(state, { kind: 'joined' });
+    case 'start':
+    case 'evaluate':
+    case 'committed':
+      return inPlan(state, { kind: 'computing' });
+    case 'standby':
+      return afterStandby(state, message);
+    case 'snapshot':
+      return afterSnapshot({ ...state, snapshot: message.snapshot });
+    case 'refused':
+    case 'signal':
+    case 'limits':
+    case 'probe':
+      return state;
+    default:
+      return assertNever(message);
+  }
+}
+
+/** What concerns a plan concerns its members: an answer that was overtaken by a pause changes nothing. */
+function inPlan(state: DonorState, phase: DonorPhase): DonorState {
+  if (!isMember(state)) return state;
+  if (state.phase.kind === 'paused' && state.pending !== 'resume') return state;
+  return { ...state, phase, pending: state.pending === 'resume' ? null : state.pending };
+}
+
+type Standby = Extract<ServerMessage, { type: 'standby' }>;
+
+function afterStandby(state: DonorState, { state: standby, why }: Standby): DonorState {
+  switch (standby) {
+    case 'paused':
+      return {
+        ...state,
+        phase: { kind: 'paused', connected: true },
+        pending: state.pending === 'pause' ? null : state.pending,
+      };
+    case 'left':
+      return { ...state, phase: { kind: 'left', confirmed: true }, pending: null, rest: null };
+    case 'spare': // a pause that is asked for is confirmed by a word of its own
+      return {
+        ...state,
+        phase: { kind: 'spare', finished: false, why },
+        pending: state.pending === 'resume' ? null : state.pending,
+      };
+    case 'finished':
+      return {
+        ...state,
+        phase: { kind: 'spare', finished: true, why },
+        pending: state.pending === 'leave' ? 'leave' : null,
+        rest: null,
+      };
+    default:
+      return assertNever(standby);
+  }
+}
+
+/** The snapshot mends what a missed word would leave wrong. */
+function afterSnapshot(state: DonorState): DonorState {
+  const entry = ownEntry(state);
+  if (!entry || !isMember(state)) return state;
+  const { phase, pending } = state;
+  if (entry.state === 'paused' && pending !== 'resume' && phase.kind !== 'paused') {
+    return { ...state, phase: { kind: 'paused', connected: true }, pending: pending === 'pause' ? null : pending };
+  }
+  if (entry.state === 'spare' && (phase.kind === 'joined' || phase.kind === 'computing')) {
+    return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished', why: undefined } };
+  }
+  if (entry.state !== 'paused' && phase.kind === 'paused' && pending === 'resume') {
+    return { ...state, phase: { kind: 'joined' }, pending: null };
+  }
+  return state;
+}

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { nextState } from './events.ts';
+import { remembered } from './history.ts';
+import type { DonorPhase } from './phase.ts';
+import { type DonorState, INITIAL_STATE } from './state.ts';
+
+test('a change of the headline is logged once, with its time; changes of numbers are not', () => {
+  const clicked = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'donateClicked' }), 1_000);
+  expect(clicked.log).toEqual([{ atMs: 1_000, text: 'Starting: Opening the GPU.' }]);
+  const same = nextState(clicked, { type: 'otherTabsSeen', count: 1 });
+  expect(remembered(clicked, same, 2_000).log).toHaveLength(1);
+});
+
+test('the log is bounded', () => {
+  let state = INITIAL_STATE;
+  for (let round = 0; round < 200; round++) {
+    const failed = nextState(state, { type: 'failed', reason: 'internal', detail: `number ${round}` });
+    state = remembered(state, failed, round);
+    state = remembered(state, nextState(state, { type: 'donateClicked' }), round);
+  }
+  expect(state.log).toHaveLength(100);
+  expect(state.log.at(-2)?.text).toContain('(number 199)');
+});
+
+/** One phase after the other, a second apart. */
+function through(...phases: readonly DonorPhase[]): DonorState {
+  let state = INITIAL_STATE;
+  for (const [at, phase] of phases.entries()) state = remembered(state, { ...state, phase }, at * 1_000);
+  return state;
+}
+const COMPUTING: DonorPhase = { kind: 'computing' };
+const LOST: DonorPhase = { kind: 'reconnecting', reason: 'server' };
+const CHECK: DonorPhase = { kind: 'starting', waitsFor: 'check' };
+
+test('a lost server is told of when the tab is let in again, with how long it was away', () => {
+  expect(through(COMPUTING, LOST).incident).toBeNull();
+  expect(through(COMPUTING, LOST, { ...LOST }, CHECK, { kind: 'joined' }).incident).toEqual({
+    atMs: 4_000,
+    text: 'The server did not answer for 3 s; then this tab went on by itself.',
+  });
+});
+
+test('who leaves meanwhile, or is refused, was not brought back', () => {
+  for (const phase of [
+    { kind: 'left', confirmed: false },
+    { kind: 'failed', reason: 'runFinished', detail: '' },
+  ] as const) {
+    expect(through(COMPUTING, LOST, phase)).toMatchObject({ incident: null, outage: null });
+  }
+});
