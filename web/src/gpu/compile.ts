@@ -14,17 +14,12 @@ import { created } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import type { Dispatch } from './operations.ts';
 import type { Packing } from './packing.ts';
+import type { StageWork } from './stageWorks.ts';
 import type { Work } from './work.ts';
-
-/** What there is to do for one micro-batch size in one slot, and how the stream is packed by encoding. */
-export interface StageWork {
-  readonly work: Work;
-  readonly packing: ReadonlyMap<WireEncoding, Packing>;
-}
 
 type Launched<Parts> = { readonly [Part in keyof Parts]: readonly Launch[] };
 
-/** The same as launches. */
+/** A stage's work as launches. */
 export interface Launches extends Launched<Work> {
   readonly packing: ReadonlyMap<WireEncoding, Launched<Packing>>;
 }

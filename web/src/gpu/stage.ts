@@ -8,40 +8,20 @@ import { rotaryTable } from '../../../shaders/rotary.ts';
 import { sortTokens } from '../../../shaders/sortTokens.ts';
 import { submitsOf } from '../../../shaders/watchdog.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
-import { type Arena, arenaOfUse, placeOf, segmentsIn } from '../../../swarm/layout.ts';
-import {
-  PASSES,
-  ROTARY,
-  rotaryOf,
-  type StageSize,
-  sharedBuffers,
-  stageBuffers,
-  WIRE,
-  WIRE_RESIDUAL,
-} from '../../../swarm/memory.ts';
+import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/layout.ts';
+import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model.ts';
-import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/program.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
-import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } from './buffers.ts';
-import { type Compiled, closeCompiled, compileWork, type Launches, type StageWork } from './compile.ts';
+import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
+import { type Compiled, closeCompiled, compileWork, type Launches } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
-import type { Dispatch, Places } from './operations.ts';
-import { encodingsOf, type Packing, packingOf } from './packing.ts';
-import { workOf } from './work.ts';
-
-export interface StagePlan {
-  readonly size: StageSize;
-  /** Samples of a whole step, B. */
-  readonly globalBatch: number;
-  readonly slotOf: ReadonlyMap<number, number>;
-  /** The micro-batch sizes that occur, in samples. */
-  readonly sizes: readonly number[];
-  /** The gradients are multiplied with a loss scale; absent: they are not. */
-  readonly isScaled?: boolean;
-}
+import type { Dispatch } from './operations.ts';
+import type { Packing } from './packing.ts';
+import { type StagePlan, stageWorks, workKey } from './stageWorks.ts';
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
   const stage = await created(gpu.device, `layers ${plan.size.layers.join('-')}`, () => new GpuStage(gpu, model, plan));
@@ -98,16 +78,10 @@ export class GpuStage implements Stage {
 
   /** Compiles every pipeline in parallel, then makes all bind groups. */
   async compile(): Promise<void> {
-    const { size, sizes, isScaled } = this.#plan;
-    const works = new Map<string, StageWork>();
-    for (const samples of sizes) {
-      for (let slot = 0; slot < size.slots; slot++) {
-        const places = this.#places(samples, slot);
-        const encodings = encodingsOf(this.#program, size.wire ?? 'f32', this.#compute);
-        const packing = encodings.map((wire) => [wire, packingOf(this.#program, places, wire, isScaled)] as const);
-        works.set(`${samples}/${slot}`, { work: workOf(this.#program, places), packing: new Map(packing) });
-      }
-    }
+    const works = stageWorks({
+      ...{ model: this.#model, plan: this.#plan, compute: this.#compute },
+      ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas },
+    });
     const count: Dispatch = {
       kernel: countPass,
       buffers: { passes: { buffer: this.#buffers.get(PASSES) } },
@@ -282,35 +256,6 @@ export class GpuStage implements Stage {
     this.#gpu.device.queue.writeBuffer(this.#buffers.get(ROTARY), 0, table);
   }
 
-  #places(samples: number, slot: number): Places {
-    const { size, globalBatch } = this.#plan;
-    const elementBytes = ELEMENT_BYTES[this.#compute];
-    const shared = sharedBuffers(this.#program, samples, size.sequence).map(({ name }) => name);
-    const names = new Set([...shared, WIRE, WIRE_RESIDUAL]);
-    const tensor =
-      (kind: 'values' | 'gradients') =>
-      (...joined: readonly string[]) => {
-        const [first] = joined;
-        const block = this.#model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
-        invariant(block, `no block has ${first}`);
-        const { at, elements } = placeOf(this.#arena(block.name), joined);
-        const bytes = kind === 'values' ? elementBytes : 4;
-        const buffer = this.#buffers.get(`${kind}/${block.name}`);
-        return { buffer, offset: at * bytes, size: wholeWords(elements * bytes) };
-      };
-    return {
-      samples,
-      sequence: size.sequence,
-      rows: samples * size.sequence,
-      width: this.#model.width,
-      lossScale: 1 / (globalBatch * size.sequence),
-      elementBytes,
-      buffer: (name) => ({ buffer: this.#buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
-      value: tensor('values'),
-      gradient: tensor('gradients'),
-    };
-  }
-
   #runs(kind: 'values' | 'gradients', block: BlockName, range: Range): Run[] {
     const source = this.#buffers.get(`${kind}/${block}`);
     return segmentsIn(this.#arena(block), range).map(({ at, length }) => ({ source, at, length }));
@@ -350,7 +295,9 @@ export class GpuStage implements Stage {
   }
 
   #launched(microBatch: number): Launches {
-    const found = this.#compiled?.launches.get(`${this.#samples.get(microBatch)}/${this.#plan.slotOf.get(microBatch)}`);
+    const [samples, slot] = [this.#samples.get(microBatch), this.#plan.slotOf.get(microBatch)];
+    const isKnown = samples !== undefined && slot !== undefined;
+    const found = isKnown ? this.#compiled?.launches.get(workKey(samples, slot)) : undefined;
     invariant(found, `micro-batch ${microBatch} has a size that was not planned`);
     return found;
   }

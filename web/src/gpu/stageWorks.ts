@@ -1,0 +1,93 @@
+/**
+ * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the dispatches of its work,
+ * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
+ */
+import { invariant } from '../../../swarm/base.ts';
+import { type Arena, placeOf } from '../../../swarm/layout.ts';
+import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/memory.ts';
+import type { BlockName, Model } from '../../../swarm/model.ts';
+import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
+import type { Program } from '../../../swarm/program.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
+import { type BufferSet, wholeWords } from './buffers.ts';
+import type { Places } from './operations.ts';
+import { encodingsOf, type Packing, packingOf } from './packing.ts';
+import { type Work, workOf } from './work.ts';
+
+export interface StagePlan {
+  readonly size: StageSize;
+  /** Samples of a whole step, B. */
+  readonly globalBatch: number;
+  readonly slotOf: ReadonlyMap<number, number>;
+  /** The micro-batch sizes that occur, in samples. */
+  readonly sizes: readonly number[];
+  /** The gradients are multiplied with a loss scale; absent: they are not. */
+  readonly isScaled?: boolean;
+}
+
+/** For one micro-batch size in one slot, and how the stream is packed by encoding. */
+export interface StageWork {
+  readonly work: Work;
+  readonly packing: ReadonlyMap<WireEncoding, Packing>;
+}
+
+/** What a stage is made of, as far as its work names it. */
+export interface StageParts {
+  readonly model: Model;
+  readonly plan: StagePlan;
+  readonly compute: Compute;
+  readonly program: Program;
+  readonly buffers: BufferSet;
+  readonly arenas: ReadonlyMap<BlockName, Arena>;
+}
+
+export const workKey = (samples: number, slot: number): string => `${samples}/${slot}`;
+
+/** By `workKey`. */
+export function stageWorks(parts: StageParts): Map<string, StageWork> {
+  const { program, plan, compute } = parts;
+  const { size, sizes, isScaled } = plan;
+  const works = new Map<string, StageWork>();
+  for (const samples of sizes) {
+    for (let slot = 0; slot < size.slots; slot++) {
+      const places = placesOf(parts, samples, slot);
+      const encodings = encodingsOf(program, size.wire ?? 'f32', compute);
+      const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
+      works.set(workKey(samples, slot), { work: workOf(program, places), packing: new Map(packing) });
+    }
+  }
+  return works;
+}
+
+function placesOf(
+  { model, plan, compute, program, buffers, arenas }: StageParts,
+  samples: number,
+  slot: number,
+): Places {
+  const { size, globalBatch } = plan;
+  const elementBytes = ELEMENT_BYTES[compute];
+  const shared = sharedBuffers(program, samples, size.sequence).map(({ name }) => name);
+  const names = new Set([...shared, WIRE, WIRE_RESIDUAL]);
+  const tensor =
+    (kind: 'values' | 'gradients') =>
+    (...joined: readonly string[]) => {
+      const [first] = joined;
+      const block = model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
+      const arena = block && arenas.get(block.name);
+      invariant(block && arena, `this stage has no ${first}`);
+      const { at, elements } = placeOf(arena, joined);
+      const bytes = kind === 'values' ? elementBytes : 4;
+      return { buffer: buffers.get(`${kind}/${block.name}`), offset: at * bytes, size: wholeWords(elements * bytes) };
+    };
+  return {
+    samples,
+    sequence: size.sequence,
+    rows: samples * size.sequence,
+    width: model.width,
+    lossScale: 1 / (globalBatch * size.sequence),
+    elementBytes,
+    buffer: (name) => ({ buffer: buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
+    value: tensor('values'),
+    gradient: tensor('gradients'),
+  };
+}
