@@ -3,7 +3,7 @@
  * and links of every report, limits; and of donors that are remembered their last numbers. It answers one question, the
  * planner's problem of some donors at hand, and tells who has drifted from it.
  */
-import { clusterAtHand, sharesOf } from '../../swarm/autoplan/atHand.ts';
+import { clusterAtHand, type LinkReports, sharesOf } from '../../swarm/autoplan/atHand.ts';
 import { Drift } from '../../swarm/autoplan/drift.ts';
 import { hasRoom } from '../../swarm/autoplan/linkSample.ts';
 import {
@@ -80,6 +80,11 @@ export class DonorProfiles {
   profile(peer: PeerId): PeerProfile | null {
     const known = this.#donors.get(peer);
     return known ? this.#fresh(known) : null;
+  }
+
+  /** What each donor's links were when they were measured last. */
+  get links(): LinkReports {
+    return new Map([...this.#donors].map(([peer, { links }]) => [peer, [...links.values()]]));
   }
 
   /** A donor that is remembered starts from its last numbers. */

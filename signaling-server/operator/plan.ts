@@ -30,7 +30,7 @@ export function clusterOf(run: ActiveRun): Cluster {
     const known = run.planner?.profile(peer) ?? (profile && admittedProfile(profile));
     return known ? { peer, limits, profile: known } : [];
   });
-  return clusterAtHand(donors, run.network.reports);
+  return clusterAtHand(donors, run.planner?.links ?? run.network.reports);
 }
 
 /** Of a plan on the donors at hand; empty where one of its members is gone. */

@@ -4,6 +4,7 @@
  * newcomer, a drift, other limits) is judged beside the training, and what is worth the change is proposed to the
  * coordinator, which decides when.
  */
+import type { LinkReports } from '../../swarm/autoplan/atHand.ts';
 import { isOff } from '../../swarm/autoplan/drift.ts';
 import { LinkSample } from '../../swarm/autoplan/linkSample.ts';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
@@ -123,6 +124,11 @@ export class AutoPlanner {
   /** As it is known by now. */
   profile(peer: PeerId): PeerProfile | null {
     return this.#profiles.profile(peer);
+  }
+
+  /** Those that a probe measured among them. */
+  get links(): LinkReports {
+    return this.#profiles.links;
   }
 
   /** Before the coordinator hears of it. `donor`: by which it is remembered. */

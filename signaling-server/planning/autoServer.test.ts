@@ -1,6 +1,7 @@
 /** `--schedule auto` in a whole server: donors that say what they measured, plans that follow. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Profile } from '../../swarm/messages.ts';
+import { clusterOf } from '../operator/plan.ts';
 import { operatorSource } from '../operator/source.ts';
 import type { Server } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -59,6 +60,9 @@ test('[AP8] [WP18] two donors that tell of no link between them are asked for it
   first.say({ type: 'probed', peer: second.welcome.peer, ...link });
   await server.run.until((run) => /measured the link/.test(run.planner?.planning?.verdict ?? ''));
   expect(server.run.donors()).toHaveLength(2);
+  expect(clusterOf(server.run).links.pairs).toEqual([
+    { between: [asked.peer, second.welcome.peer], latencySeconds: 0.00005, bytesPerSecond: 1e12 },
+  ]);
 });
 
 test('[AP6] what a donor measured is found again by its key', async () => {
