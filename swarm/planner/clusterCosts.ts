@@ -129,6 +129,9 @@ export function clusterCosts({ model, batch, cluster, shares, computes, keepers 
     /** A sample through a whole layer, there and back. */
     slowness: (peer: PlannedPeer): number => time(peer.forward, 1) + time(peer.backward, 1),
     placeOf: (id: PeerId): number => placeOf.get(id) ?? -1,
+    /** Whether one of them may keep float32 masters beside the halves that it computes with. */
+    hasMasters: (places: readonly number[]): boolean =>
+      batch.compute === 'f16' && places.some((place) => peers[place]?.compute !== 'f32'),
     /** Between two peers by their places. */
     linkAt,
     /** Bytes a second from this place to every other; Infinity: unlimited. For whoever looks at all of them. */

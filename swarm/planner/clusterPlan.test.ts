@@ -88,6 +88,25 @@ describe('a plan for a cluster', () => {
     expect(memoryOf(costs, split).size).toBe(4);
   });
 
+  it('[MP4] leaves room for the masters of one that computes with halves', () => {
+    const [one] = smallCluster(seededRandom(7), 1).peers;
+    invariant(one, 'a cluster of one peer');
+    const drafted = (memoryBytes: number) => {
+      const cluster = { peers: [{ ...one, memoryBytes }], links: { default: {}, regions: [], pairs: [] } };
+      const computes = new Map<string, Compute>([[one.id, 'f16']]);
+      const costs = clusterCosts({ model, batch: { ...batch, compute: 'f16' }, cluster, computes });
+      const found = planOf(costs, { groups: [[0]], layers: [model.layers], microBatches: 2, schedule: 'gpipe' });
+      invariant(found, 'a draft');
+      const [bytes = 0] = memoryOf(costs, found.plan).values();
+      return { bytes, recomputed: found.plan.stages[0]?.members[0]?.recompute.length ?? 0 };
+    };
+    const whole = drafted(1e12);
+    expect(whole.recomputed).toBe(0);
+    const tight = drafted(whole.bytes - 4);
+    expect(tight.recomputed).toBeGreaterThan(0);
+    expect(tight.bytes).toBeLessThan(whole.bytes);
+  });
+
   it('[CL8] takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
     const ratios = Array.from({ length: 24 }, (_, index) => {
       const cluster = smallCluster(seededRandom(100 + index), 2 + (index % 4));

@@ -166,7 +166,8 @@ function fitStage(
   const shape = shapeOf(plan, index);
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
   const blocks = blocksAtHome(costs, index, plan, keepers);
-  const state = stateBytes(blocks);
+  const places = members.map(({ peer }) => costs.placeOf(peer));
+  const state = stateBytes(blocks, costs.hasMasters(places));
   const recomputed = members.map(() => 0);
   const room = (at: number): number => {
     const member = members[at];
@@ -196,7 +197,6 @@ function fitStage(
   }
   const free = rooms.map((own) => Math.max(0, own));
   const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
-  const places = members.map(({ peer }) => costs.placeOf(peer));
   const shares = new Map<number, number>();
   const own = memberShares(costs, places, free, state, placement);
   for (const [at, place] of places.entries()) shares.set(place, own[at] ?? 0);

@@ -124,10 +124,12 @@ function stageOf(
 ): Stage {
   const [first, last] = [stage === 0, stage === stages - 1];
   const blocks = blockElements(costs);
+  const isAlone = group.length === 1 && keptBytes === 0;
+  const hasMasters = costs.hasMasters(group);
   const short = shortage(costs, group, { samples, count, inFlight: schedule === '1f1b' ? stages - stage : count });
   const lacking = (layers: number, isRecomputed: boolean): number => {
     const shape: StageShape = { first, last, layers };
-    const state = stateOf(blocks, shape, group.length === 1 && keptBytes === 0);
+    const state = stateOf(blocks, shape, isAlone, hasMasters);
     return short(shape, Math.max(0, state - keptBytes), isRecomputed);
   };
   const missing = (layers: number): number => Math.max(0, lacking(layers, true));
@@ -276,12 +278,16 @@ const stateOf = (
   { layer, embedding, head, tied }: BlockElements,
   { first, last, layers }: StageShape,
   alone: boolean,
+  hasMasters: boolean,
 ): number =>
-  stateBytes([
-    { elements: layer, count: layers, shared: !alone },
-    { elements: embedding, count: first ? 1 : 0, shared: !alone || (tied && !last) },
-    { elements: head, count: last ? 1 : 0, shared: !alone },
-  ]);
+  stateBytes(
+    [
+      { elements: layer, count: layers, shared: !alone },
+      { elements: embedding, count: first ? 1 : 0, shared: !alone || (tied && !last) },
+      { elements: head, count: last ? 1 : 0, shared: !alone },
+    ],
+    hasMasters,
+  );
 
 const elementsOf = ({ layer, embedding, head }: BlockElements, { first, last, layers }: StageShape): number =>
   layers * layer + (first ? embedding : 0) + (last ? head : 0);

@@ -22,13 +22,16 @@ interface OwnBlocks {
   readonly shared: boolean;
 }
 
-/** What all shards of a stage's blocks take: moments, where there are several holders the sums, and the way out. */
-export function stateBytes(blocks: readonly OwnBlocks[]): number {
+/**
+ * What all shards of a stage's blocks take: moments, where there are several holders the sums, the masters of those who
+ * compute with halves, and the way out.
+ */
+export function stateBytes(blocks: readonly OwnBlocks[], hasMasters: boolean): number {
   let bytes = 0;
   let largest = 0;
   for (const { elements, count, shared } of blocks) {
     if (count === 0) continue;
-    bytes += elements * count * (shared ? 16 : 8);
+    bytes += elements * count * ((shared ? 16 : 8) + (hasMasters ? 4 : 0));
     largest = Math.max(largest, elements);
   }
   return bytes + 12 * largest;
