@@ -55,7 +55,7 @@ export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
         <LimitsForm key={JSON.stringify(alertLimits)} kept={alertLimits} act={act} />
         <Answer answer={act.answer} />
         <p class="soft small">
-          Kept by the server, for every operator. For alerts while nobody looks, its <a href="/metrics">metrics</a> come
+          The server has them for every operator. For alerts while nobody looks, its <a href="/metrics">metrics</a> come
           with Prometheus rules and a Grafana board.
         </p>
       </details>

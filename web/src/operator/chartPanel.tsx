@@ -110,7 +110,7 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
           </fieldset>
         )}
       </section>
-      <div class="charts">
+      <div class="charts" hidden={curve.length === 0}>
         {charts.map(({ id, draw }) => (
           <Sight key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
             <Drawn draw={draw} marks={marks} window={window} onWindow={show} run={run} />
@@ -158,8 +158,9 @@ function WindowControls({ window, extent, show }: WindowProps) {
         All steps
       </button>
       <span class="soft small">
-        {extent[1] > 1 ? `Steps ${from.toLocaleString('en')} to ${to.toLocaleString('en')}.` : 'No step is done yet.'}{' '}
-        Drag over a chart to look closer.
+        {extent[1] > 1
+          ? `Steps ${from.toLocaleString('en')} to ${to.toLocaleString('en')}. Drag over a chart to look closer.`
+          : 'The charts begin with the first step that is done.'}
       </span>
     </div>
   );

@@ -2,6 +2,7 @@
 import type { DryRun, Prediction } from '../../../swarm/runDraft.ts';
 import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
 import { Scroll } from '../page/scroll.tsx';
+import { plainReason } from './plainReason.ts';
 import { millisText } from './timeline.tsx';
 
 /** Ids of donors are long, names of a cluster file are what the operator wrote. */
@@ -64,7 +65,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
       </Scroll>
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
-          {nameOf(peer)} is left idle: {reason}
+          {nameOf(peer)} is left idle: {plainReason(reason)}
         </p>
       ))}
       {reasons.length > 0 && (
@@ -72,7 +73,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
           <summary>Why</summary>
           <ul class="reasons small">
             {reasons.map((words) => (
-              <li key={words}>{words}</li>
+              <li key={words}>{plainReason(words)}</li>
             ))}
           </ul>
         </details>

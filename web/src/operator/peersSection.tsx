@@ -27,6 +27,11 @@ export function PeersSection({ state, snapshot }: SectionProps) {
   const all = order === null ? rows : sorted(rows, order);
   const shown = isWhole ? all : all.slice(0, MOST_ROWS);
   const ids = donors.map(({ peer }) => peer).join(' ');
+  // A plan outlives who left it for a while.
+  const links = useMemo(() => {
+    const here = new Set<string>(donors.map(({ peer }) => peer));
+    return (snapshot.links ?? []).filter(({ from, peer }) => here.has(from) && here.has(peer));
+  }, [ids, snapshot.links]);
   // It asks who is here, not how they are.
   const whatIf = useMemo(() => <WhatIf peers={donors.map(({ peer }) => peer)} />, [ids]);
   const row = rows.find(({ peer }) => peer === chosen);
@@ -34,7 +39,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
     <>
       <div class="card">
         <h2 id="donors">Donors</h2>
-        <Reach links={snapshot.links ?? []} events={state.events} />
+        <Reach links={links} events={state.events} />
         {donors.length === 0 ? (
           <p class="soft empty">
             Nobody is here. Donors open the <a href="/">start page</a> of this server.
@@ -57,15 +62,28 @@ export function PeersSection({ state, snapshot }: SectionProps) {
           </p>
         )}
       </div>
-      {row && <PeerCard key={row.peer} row={row} links={snapshot.links ?? []} close={() => choose(null)} />}
+      {row && <PeerCard key={row.peer} row={row} links={links} close={() => choose(null)} />}
+      {chosen !== null && !row && (
+        <section class="card" aria-labelledby="donor">
+          <div class="live-head">
+            <h2 id="donor">Donor {shortId(chosen)} is gone</h2>
+            <button type="button" class="small" onClick={() => choose(null)}>
+              Close
+            </button>
+          </div>
+        </section>
+      )}
       {whatIf}
       <Blocks version={state.events.findLast(({ kind }) => kind === 'operator')?.id ?? 0} />
     </>
   );
 }
 
+/** Near the front, where a narrow window has it in sight. */
+const MORE = 'More';
 const HEADS: readonly (readonly [Column | null, string, boolean])[] = [
   ['peer', 'Donor', false],
+  [null, MORE, false],
   ['state', 'State', false],
   [null, 'Stage', false],
   [null, 'Layers', false],
@@ -95,6 +113,12 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
         <thead>
           <tr>
             {HEADS.map(([by, name, isNumber]) => {
+              if (name === MORE)
+                return (
+                  <th key={name} scope="col">
+                    <span class="hidden">{name}</span>
+                  </th>
+                );
               const isSorted = by !== null && order?.by === by;
               const sort = isSorted ? (order.isDescending ? 'descending' : 'ascending') : undefined;
               return (
@@ -109,9 +133,6 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
                 </th>
               );
             })}
-            <th scope="col">
-              <span class="hidden">More</span>
-            </th>
           </tr>
         </thead>
         <tbody>
@@ -122,16 +143,6 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
                 {facts?.name && <span class="nickname note">{facts.name}</span>}
               </th>
               <td>
-                <Chip {...donorSign(state, phase)} />
-              </td>
-              <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
-              <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-              <td class="number">{samples}</td>
-              <td class="number">{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
-              <td class="number">{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
-              <td class="number">{countText(tokens)}</td>
-              <td class="number">{facts?.faults ?? 0}</td>
-              <td>
                 <button
                   type="button"
                   class="small"
@@ -141,6 +152,16 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
                   More<span class="hidden"> of {shortId(peer)}</span>
                 </button>
               </td>
+              <td>
+                <Chip {...donorSign(state, phase)} />
+              </td>
+              <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
+              <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
+              <td class="number">{samples}</td>
+              <td class="number">{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
+              <td class="number">{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
+              <td class="number">{countText(tokens)}</td>
+              <td class="number">{facts?.faults ?? 0}</td>
             </Sight>
           ))}
         </tbody>

@@ -1,6 +1,7 @@
 /** What each checkpoint writes after the same prompts, side by side, with its held-out loss. Text is only ever text. */
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
+import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
@@ -57,18 +58,18 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
   const text = edited ?? (known.length > 0 ? known : FIRST_PROMPTS).join('\n');
   const prompts = [...new Set(text.split('\n').filter((line) => line !== ''))].slice(0, MOST_PROMPTS);
   const step = chosen !== null && checkpoints.includes(chosen) ? chosen : checkpoints.at(-1);
-  /** One after the other: the server writes one at a time. */
-  const write = async (steps: readonly number[]): Promise<void> => {
+  /** One after the other: the server writes one at a time. A checkpoint may be gone before its turn comes. */
+  const writeAll = async (steps: readonly number[]): Promise<Result<unknown>> => {
+    const refused: string[] = [];
     for (const each of steps) {
       const question = { run, step: each, prompts, tokens };
-      const isWritten = await act.run(
-        () => tell('/api/operator/samples', question, z.unknown()),
-        'Written: see below.',
-      );
+      const answer = await tell('/api/operator/samples', question, z.unknown());
+      if (!answer.ok) refused.push(steps.length > 1 ? `After ${each} steps: ${answer.reason}` : answer.reason);
       onWritten();
-      if (!isWritten) return;
     }
+    return refused.length > 0 ? refusal(refused.join(' ')) : success(null);
   };
+  const write = (steps: readonly number[]) => act.run(() => writeAll(steps), 'Written: see below.');
   return (
     <form
       class="card"

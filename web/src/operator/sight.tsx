@@ -21,6 +21,21 @@ const observer = new IntersectionObserver(
 /** Neighbours take turns. */
 let turns = 0;
 
+/** Once nothing was drawn for so long, what is out of sight follows as well. */
+const QUIET_MS = 1_000;
+const behind = new Map<object, () => void>();
+let drawnAtMs = 0;
+let timer: ReturnType<typeof setTimeout> | null = null;
+
+function catchUpWhenQuiet(): void {
+  drawnAtMs = performance.now();
+  timer ??= setTimeout(function look() {
+    const wait = drawnAtMs + QUIET_MS - performance.now();
+    timer = wait > 0 ? setTimeout(look, wait) : null;
+    if (timer === null) for (const follow of [...behind.values()]) follow();
+  }, QUIET_MS);
+}
+
 interface SightProps {
   readonly tag: 'li' | 'tr' | 'section';
   readonly class?: string;
@@ -33,21 +48,31 @@ interface SightProps {
 export function Sight({ tag: Tag, class: name, labelledBy, renew, children }: SightProps) {
   const [, redraw] = useState(0);
   const own = useRef({ isSeen: true, skipped: turns++ % UNSEEN_REDRAWS, renew, children }).current;
+  const follow = (): void => {
+    own.skipped = UNSEEN_REDRAWS;
+    redraw((count) => count + 1);
+  };
   const watch = useRef((element: Element | null) => {
     if (element === null) return;
     watched.set(element, (isSeen) => {
-      if (isSeen && !own.isSeen) redraw((count) => count + 1);
+      if (isSeen && !own.isSeen) follow();
       own.isSeen = isSeen;
     });
     observer.observe(element);
     return () => {
       observer.unobserve(element);
       watched.delete(element);
+      behind.delete(own);
     };
   }).current;
   own.skipped += 1;
-  if (own.isSeen || own.renew !== renew || own.skipped >= UNSEEN_REDRAWS)
+  if (own.isSeen || own.renew !== renew || own.skipped >= UNSEEN_REDRAWS) {
     Object.assign(own, { renew, children, skipped: 0 });
+    behind.delete(own);
+  } else {
+    behind.set(own, follow);
+    catchUpWhenQuiet();
+  }
   return (
     <Tag ref={watch} class={name} aria-labelledby={labelledBy}>
       {own.children}

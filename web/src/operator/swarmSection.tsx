@@ -5,6 +5,7 @@ import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
+import { plainReason } from './plainReason.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText, workOf } from './swarmShape.ts';
 import { millisText, Timeline, timelineText } from './timeline.tsx';
@@ -66,7 +67,13 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         {traces === null ? (
           <p class="soft empty">No step is measured yet.</p>
         ) : (
-          <Scrubber first={traces[0]} last={traces[1]} chosen={chosen} choose={choose} />
+          <Scrubber
+            first={traces[0]}
+            last={traces[1]}
+            chosen={chosen}
+            shown={chosen ?? timeline?.step ?? traces[1]}
+            choose={choose}
+          />
         )}
         <p class="sentence long">{timeline && timelineText(timeline)}</p>
         {spans}
@@ -101,10 +108,12 @@ interface ScrubberProps {
   readonly first: number;
   readonly last: number;
   readonly chosen: number | null;
+  /** Chosen, or the newest one whose timeline is here. */
+  readonly shown: number;
   readonly choose: (step: number | null) => void;
 }
 
-function Scrubber({ first, last, chosen, choose }: ScrubberProps) {
+function Scrubber({ first, last, chosen, shown, choose }: ScrubberProps) {
   return (
     <div class="controls">
       <label>
@@ -113,10 +122,10 @@ function Scrubber({ first, last, chosen, choose }: ScrubberProps) {
           type="range"
           min={first}
           max={last}
-          value={chosen ?? last}
+          value={shown}
           onInput={(event) => choose(Number(event.currentTarget.value))}
         />
-        <output>{(chosen ?? last) + 1}</output>
+        <output>{shown + 1}</output>
       </label>
       <label class="check">
         <input
@@ -152,7 +161,7 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
       {isInForce && planning.reasons.length > 0 && (
         <ul class="reasons small">
           {planning.reasons.map((words) => (
-            <li key={words}>{words}</li>
+            <li key={words}>{plainReason(words)}</li>
           ))}
         </ul>
       )}

@@ -146,6 +146,14 @@ function Bars({ spans, seconds, followed, kind }: BarsProps) {
   );
 }
 
+const WORDS: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'recomputed' };
+
+/** `1F0`: stage 2, forward. */
+function workText(action: string): string {
+  const [, stage, op = ''] = /^(\d+)([A-Z]+)/.exec(action) ?? [];
+  return stage === undefined ? '' : `stage ${Number(stage) + 1}, ${WORDS[op] ?? op}`;
+}
+
 /** The way of one micro-batch through the peers, in words. */
 function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: string }) {
   const own = spans.filter(([, action]) => /\d+$/.exec(action)?.[0] === followed).toSorted((a, b) => a[2] - b[2]);
@@ -173,7 +181,9 @@ function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: strin
             const pause = start - (own[place - 1]?.[3] ?? start);
             return (
               <tr key={action}>
-                <th scope="row">{action}</th>
+                <th scope="row">
+                  {action} <span class="note">{workText(action)}</span>
+                </th>
                 <td title={peer}>{shortId(peer)}</td>
                 <td class="number">{millisText(start)}</td>
                 <td class="number">{millisText(end)}</td>
