@@ -123,6 +123,11 @@ describe('[SZ1] bad input ends with 2 and one sentence', () => {
       /usableFraction must be a number above 0 and at most 1/,
     ],
     ['a factor below 1', { ...PROBLEM, unevenFactor: 0.5 }, /unevenFactor must be a number of 1 or more, not 0\.5$/],
+    [
+      'memory past all numbers',
+      withPeer({ activationGiB: { table: [1e308, 1, 1, 1] } }),
+      /peers\[0\]\.activationGiB\.table\[0\] must be at most 1000000000000000, not 1e\+308$/,
+    ],
     ['zero peers', { ...PROBLEM, peers: [] }, /peers must be a list of one peer or more, not \[\]$/],
     [
       'fewer samples than peers',

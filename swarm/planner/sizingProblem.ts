@@ -10,33 +10,39 @@ import { count, expecting, fields, isTooDeep, nonNegative, number, sentence, TOO
 /** More samples than this are no batch that a group shares in one step. */
 const MOST_SAMPLES = 1_000_000;
 
-const finite = number('a number', () => true);
-const atLeastOne = number('a number of 1 or more', (value) => value >= 1);
+/** Ms, GiB and a factor: more of them is a slip, and sums of such are no numbers any more. */
+const MOST = 1e15;
+
+const limited = (value: z.ZodNumber) =>
+  value.refine((amount) => Math.abs(amount) <= MOST, { error: expecting(`at most ${MOST}`) });
+const amount = limited(nonNegative);
+const signed = limited(number('a number', () => true));
+const atLeastOne = limited(number('a number of 1 or more', (value) => value >= 1));
 const fraction = number('a number above 0 and at most 1', (value) => value > 0 && value <= 1);
 const samples = number(
   `a positive integer up to ${MOST_SAMPLES}`,
   (value) => Number.isSafeInteger(value) && value > 0 && value <= MOST_SAMPLES,
 );
-const numbers = z.array(nonNegative, { error: expecting('a list of numbers') });
+const numbers = z.array(amount, { error: expecting('a list of numbers') });
 
-const timeCurve = fields({ table: numbers, slope: nonNegative, intercept: finite });
+const timeCurve = fields({ table: numbers, slope: amount, intercept: signed });
 
 const sizingProblem = fields({
   globalBatch: samples,
   layers: count,
-  stateGiB: nonNegative,
+  stateGiB: amount,
   usableFraction: fraction,
-  communicationGiB: nonNegative,
-  extraMicroBatchMs: nonNegative,
-  allGatherMs: nonNegative,
-  reduceScatterMs: nonNegative,
+  communicationGiB: amount,
+  extraMicroBatchMs: amount,
+  allGatherMs: amount,
+  reduceScatterMs: amount,
   unevenFactor: atLeastOne,
   recompute: z.boolean({ error: expecting('true or false') }),
   peers: z
     .array(
       fields({
         id: text('a name'),
-        memoryGiB: nonNegative,
+        memoryGiB: amount,
         forwardMs: timeCurve,
         backwardMs: timeCurve,
         activationGiB: fields({ table: numbers.min(1, { error: expecting('a list of one number or more') }) }),
