@@ -14,6 +14,7 @@ import {
 import gpu from './attentionBackwardQuery.wgsl?raw';
 import shared from './attentionBackwardQueryShared.wgsl?raw';
 import software from './attentionBackwardQuerySoftware.wgsl?raw';
+import queries from './attentionQueries.wgsl?raw';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { half, read, readWrite } from './slots.ts';
 
@@ -33,7 +34,7 @@ export const attentionBackwardQuery: Kernel = {
     attentionVariant(
       {
         name: 'attention.backwardQuery',
-        code: { gpu: shared + gpu, software: shared + software },
+        code: { gpu: shared + queries + gpu, software: shared + queries + software },
         gpuSlice: 8,
         heads: 'H',
       },

@@ -16,25 +16,16 @@ fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
-  let head = id.x; // b·H + h
-  let tiles = (dims.T + 3u) / 4u;
-  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
-  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
+  if (!has_queries(id)) { return; }
+  let at = queries_of(id);
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of a row of y
-  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
-  let sample_row = (head / dims.H) * dims.T;
-  let head_lane = (head % dims.H) * CHUNKS;
-  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
-  let last = dims.T - 1u;
-  let steps = min(query + STEPS, vec4u(last));
-  let q_at = (sample_row + steps) * row_lanes + head_lane;
-  let y_at = (sample_row + steps) * width + head_lane;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let steps = min(at.first + STEPS, vec4u(at.last));
+  let q_at = (at.sample_row + steps) * at.row_lanes + at.head_lane;
+  let y_at = (at.sample_row + steps) * at.width + at.head_lane;
 
   var d = vec4f(0);
   for (var c = 0u; c < CHUNKS; c++) { d += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
-  let rows = head * dims.T + steps;
+  let rows = at.head * dims.T + steps;
   let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
   if (slice == 0u) {
     delta[rows.x] = d.x;
@@ -46,9 +37,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
 
-  for (var key = 0u; key <= query; key += 4u) {
+  for (var key = 0u; key <= at.first; key += 4u) {
     let keys = key + STEPS;
-    let k_at = (sample_row + min(keys, vec4u(last))) * row_lanes + k_lane;
+    let k_at = (at.sample_row + min(keys, vec4u(at.last))) * at.row_lanes + at.k_lane;
     let v_at = k_at + dims.K * CHUNKS;
     var s = mat4x4f();
     var dp = mat4x4f();
@@ -57,14 +48,14 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       dp += scores(qkv_tile(v_at, c), dy_tile(y_at, c));
     }
     let ds = mat4x4f(
-      score_gradients(s[0], dp[0], l.x, d.x, scale, keys, query),
-      score_gradients(s[1], dp[1], l.y, d.y, scale, keys, query + 1u),
-      score_gradients(s[2], dp[2], l.z, d.z, scale, keys, query + 2u),
-      score_gradients(s[3], dp[3], l.w, d.w, scale, keys, query + 3u),
+      score_gradients(s[0], dp[0], l.x, d.x, at.scale, keys, at.first),
+      score_gradients(s[1], dp[1], l.y, d.y, at.scale, keys, at.first + 1u),
+      score_gradients(s[2], dp[2], l.z, d.z, at.scale, keys, at.first + 2u),
+      score_gradients(s[3], dp[3], l.w, d.w, at.scale, keys, at.first + 3u),
     );
     var ds_rows = transpose(ds);
     for (var j = 0u; j < 4u; j++) {
-      let row = (sample_row + min(key + j, last)) * row_lanes + k_lane;
+      let row = (at.sample_row + min(key + j, at.last)) * at.row_lanes + at.k_lane;
       let ds_j = ds_rows[j];
       dq0 += outer(qkv_lane(row, slice), ds_j); dq1 += outer(qkv_lane(row, slice + 1u), ds_j);
       dq2 += outer(qkv_lane(row, slice + 2u), ds_j); dq3 += outer(qkv_lane(row, slice + 3u), ds_j);
@@ -76,5 +67,5 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   }
 
   var dq = array(dq0, dq1, dq2, dq3, dq4, dq5, dq6, dq7);
-  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(q_at, query, slice + c, dq[c]); }
+  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(q_at, at.first, slice + c, dq[c]); }
 }

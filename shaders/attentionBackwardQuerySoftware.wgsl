@@ -6,43 +6,34 @@ var<private> g: array<Tile, SLICE>; // dy
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
-  let head = id.x; // b·H + h
-  let tiles = (dims.T + 3u) / 4u;
-  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
-  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
+  if (!has_queries(id)) { return; }
+  let at = queries_of(id);
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of a row of y
-  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
-  let sample_row = (head / dims.H) * dims.T;
-  let head_lane = (head % dims.H) * CHUNKS;
-  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
-  let last = dims.T - 1u;
-  let scale = 1.0 / sqrt(f32(dims.D));
 
   var d = vec4f(0);
   for (var i = 0u; i < 4u * CHUNKS; i++) {
-    let row = sample_row + min(query + i % 4u, last);
-    let lane = head_lane + i / 4u;
-    let dy_lane = dy[row * width + lane];
-    d += select(vec4f(0), vec4f(total(dy_lane * y[row * width + lane])), STEPS == vec4u(i % 4u));
+    let row = at.sample_row + min(at.first + i % 4u, at.last);
+    let lane = at.head_lane + i / 4u;
+    let dy_lane = dy[row * at.width + lane];
+    d += select(vec4f(0), vec4f(total(dy_lane * y[row * at.width + lane])), STEPS == vec4u(i % 4u));
     let c = i / 4u - slice;
     if (c < SLICE) {
-      q[c][i % 4u] = qkv[row * row_lanes + lane];
+      q[c][i % 4u] = qkv[row * at.row_lanes + lane];
       g[c][i % 4u] = dy_lane;
     }
   }
-  let rows = head * dims.T + min(query + STEPS, vec4u(last));
+  let rows = at.head * dims.T + min(at.first + STEPS, vec4u(at.last));
   let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
   if (slice == 0u) {
     for (var i = 0u; i < 4u; i++) {
-      if (query + i < dims.T) { delta[head * dims.T + query + i] = d[i]; }
+      if (at.first + i < dims.T) { delta[at.head * dims.T + at.first + i] = d[i]; }
     }
   }
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
 
-  for (var key = 0u; key <= min(query + 3u, last); key++) {
-    let k_row = (sample_row + key) * row_lanes + k_lane;
+  for (var key = 0u; key <= min(at.first + 3u, at.last); key++) {
+    let k_row = (at.sample_row + key) * at.row_lanes + at.k_lane;
     let v_row = k_row + dims.K * CHUNKS;
     let k0 = qkv_lane(k_row, slice);
     let k1 = qkv_lane(k_row, slice + 1u);
@@ -62,16 +53,16 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       dp += qkv_lane(v_row, slice + 6u) * g[C6] + qkv_lane(v_row, slice + 7u) * g[C7];
     }
     if (CHUNKS > SLICE) {
-      let steps = sample_row + min(query + STEPS, vec4u(last));
+      let steps = at.sample_row + min(at.first + STEPS, vec4u(at.last));
       for (var c = 0u; c < CHUNKS; c++) {
         if (c < slice || c >= slice + SLICE) {
-          s += qkv[k_row + c] * qkv_tile(steps * row_lanes + head_lane, c);
-          dp += qkv[v_row + c] * dy_tile(steps * width + head_lane, c);
+          s += qkv[k_row + c] * qkv_tile(steps * at.row_lanes + at.head_lane, c);
+          dp += qkv[v_row + c] * dy_tile(steps * at.width + at.head_lane, c);
         }
       }
     }
-    let p = select(vec4f(0), exp(s * scale - l), vec4u(key) <= query + STEPS);
-    let ds = p * (dp - d) * scale;
+    let p = select(vec4f(0), exp(s * at.scale - l), vec4u(key) <= at.first + STEPS);
+    let ds = p * (dp - d) * at.scale;
     dq0 += outer(k0, ds); dq1 += outer(k1, ds); dq2 += outer(k2, ds); dq3 += outer(k3, ds);
     if (SLICE > 4u) {
       dq4 += outer(k4, ds); dq5 += outer(k5, ds); dq6 += outer(k6, ds); dq7 += outer(k7, ds);
@@ -81,7 +72,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   q[0] = dq0; q[1] = dq1; q[2] = dq2; q[3] = dq3;
   if (SLICE > 4u) { q[C4] = dq4; q[C5] = dq5; q[C6] = dq6; q[C7] = dq7; }
   for (var i = 0u; i < 4u * min(SLICE, CHUNKS - slice); i++) {
-    let row = query + i % 4u;
-    if (row < dims.T) { dqkv[(sample_row + row) * row_lanes + head_lane + slice + i / 4u] = q[i / 4u][i % 4u]; }
+    let row = at.first + i % 4u;
+    let lane = at.head_lane + slice + i / 4u;
+    if (row < dims.T) { dqkv[(at.sample_row + row) * at.row_lanes + lane] = q[i / 4u][i % 4u]; }
   }
 }

@@ -10,6 +10,7 @@ import {
 import gpu from './attentionForward.wgsl?raw';
 import shared from './attentionForwardShared.wgsl?raw';
 import software from './attentionForwardSoftware.wgsl?raw';
+import queries from './attentionQueries.wgsl?raw';
 import type { Kernel } from './kernel.ts';
 import { half, read, readWrite } from './slots.ts';
 
@@ -20,7 +21,7 @@ export const attentionForward: Kernel = {
   sizes: attentionSizes,
   variant: (family, { D }) => {
     const { chunks, slice } = cutOfHead(D, 8);
-    const code = { gpu: shared + gpu, software: shared + (chunks <= slice ? software : gpu) };
+    const code = { gpu: shared + queries + gpu, software: shared + queries + (chunks <= slice ? software : gpu) };
     return attentionVariant({ name: 'attention.forward', code, gpuSlice: 8, heads: 'H' }, family, D);
   },
   cpu: attentionForwardCpu,

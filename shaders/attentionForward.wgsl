@@ -13,38 +13,29 @@ fn visible(s: vec4f, keys: vec4u, query: u32) -> vec4f { return select(vec4f(HID
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
-  let head = id.x; // b·H + h
-  let tiles = (dims.T + 3u) / 4u;
-  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
-  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
+  if (!has_queries(id)) { return; }
+  let at = queries_of(id);
   let slice = first_chunk(id.z);
-  let width = dims.H * CHUNKS; // lanes of a row of y
-  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
-  let sample_row = (head / dims.H) * dims.T;
-  let head_lane = (head % dims.H) * CHUNKS;
-  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
-  let v_lane = k_lane + dims.K * CHUNKS;
-  let last = dims.T - 1u;
-  let query_rows = sample_row + min(query + STEPS, vec4u(last));
-  let q_at = query_rows * row_lanes + head_lane;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let v_lane = at.k_lane + dims.K * CHUNKS;
+  let query_rows = at.sample_row + min(at.first + STEPS, vec4u(at.last));
+  let q_at = query_rows * at.row_lanes + at.head_lane;
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var y4 = Tile(); var y5 = Tile(); var y6 = Tile(); var y7 = Tile();
   var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
   var sum = vec4f(0);
 
-  for (var key = 0u; key <= query; key += 4u) {
+  for (var key = 0u; key <= at.first; key += 4u) {
     let keys = key + STEPS;
-    let k_at = (sample_row + min(keys, vec4u(last))) * row_lanes + k_lane;
+    let k_at = (at.sample_row + min(keys, vec4u(at.last))) * at.row_lanes + at.k_lane;
     var s = mat4x4f();
     for (var c = 0u; c < CHUNKS; c++) {
       s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
     }
-    let s0 = visible(s[0] * scale, keys, query);
-    let s1 = visible(s[1] * scale, keys, query + 1u);
-    let s2 = visible(s[2] * scale, keys, query + 2u);
-    let s3 = visible(s[3] * scale, keys, query + 3u);
+    let s0 = visible(s[0] * at.scale, keys, at.first);
+    let s1 = visible(s[1] * at.scale, keys, at.first + 1u);
+    let s2 = visible(s[2] * at.scale, keys, at.first + 2u);
+    let s3 = visible(s[3] * at.scale, keys, at.first + 3u);
     let most_new = max(most, vec4f(largest4(s0), largest4(s1), largest4(s2), largest4(s3)));
     let p = mat4x4f(exp(s0 - most_new.x), exp(s1 - most_new.y), exp(s2 - most_new.z), exp(s3 - most_new.w));
     let shrink = exp(most - most_new);
@@ -58,7 +49,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
     var p_rows = transpose(p);
     for (var j = 0u; j < 4u; j++) {
-      let v_at = (sample_row + min(key + j, last)) * row_lanes + v_lane;
+      let v_at = (at.sample_row + min(key + j, at.last)) * at.row_lanes + v_lane;
       let p_j = p_rows[j];
       y0 += outer(qkv_lane(v_at, slice), p_j); y1 += outer(qkv_lane(v_at, slice + 1u), p_j);
       y2 += outer(qkv_lane(v_at, slice + 2u), p_j); y3 += outer(qkv_lane(v_at, slice + 3u), p_j);
@@ -69,16 +60,18 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
   }
 
-  let y_at = query_rows * width + head_lane;
+  let y_at = query_rows * at.width + at.head_lane;
   let share = 1.0 / sum;
   var parts = array(y0, y1, y2, y3, y4, y5, y6, y7);
-  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(y_at, query, slice + c, scale_columns(parts[c], share)); }
+  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) {
+    store(y_at, at.first, slice + c, scale_columns(parts[c], share));
+  }
   if (slice == 0u) {
-    let rows = head * dims.T + query;
+    let rows = at.head * dims.T + at.first;
     let value = most + log(sum);
     lse[rows] = value.x;
-    if (query + 1u < dims.T) { lse[rows + 1u] = value.y; }
-    if (query + 2u < dims.T) { lse[rows + 2u] = value.z; }
-    if (query + 3u < dims.T) { lse[rows + 3u] = value.w; }
+    if (at.first + 1u < dims.T) { lse[rows + 1u] = value.y; }
+    if (at.first + 2u < dims.T) { lse[rows + 2u] = value.z; }
+    if (at.first + 3u < dims.T) { lse[rows + 3u] = value.w; }
   }
 }

@@ -5,20 +5,11 @@ var<private> kept: array<Tile, SLICE>; // q, and y at the end
 
 @compute @workgroup_size(HEADS, TILES)
 fn main(@builtin(global_invocation_id) id: vec3u) {
-  let head = id.x; // b·H + h
-  let tiles = (dims.T + 3u) / 4u;
-  if (head >= dims.B * dims.H || id.y >= tiles) { return; }
-  let query = 4u * (tiles - 1u - id.y); // the longest walks start first
-  let width = dims.H * CHUNKS; // lanes of a row of y
-  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
-  let sample_row = (head / dims.H) * dims.T;
-  let head_lane = (head % dims.H) * CHUNKS;
-  let k_lane = width + (head % dims.H) / (dims.H / dims.K) * CHUNKS; // of the keys that this head reads
-  let last = dims.T - 1u;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  if (!has_queries(id)) { return; }
+  let at = queries_of(id);
 
   for (var i = 0u; i < 4u * CHUNKS; i++) {
-    let row = (sample_row + min(query + i % 4u, last)) * row_lanes + head_lane;
+    let row = (at.sample_row + min(at.first + i % 4u, at.last)) * at.row_lanes + at.head_lane;
     kept[i / 4u][i % 4u] = qkv[row + i / 4u];
   }
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
@@ -26,8 +17,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
   var sum = vec4f(0);
 
-  for (var key = 0u; key <= min(query + 3u, last); key++) {
-    let k_row = (sample_row + key) * row_lanes + k_lane;
+  for (var key = 0u; key <= min(at.first + 3u, at.last); key++) {
+    let k_row = (at.sample_row + key) * at.row_lanes + at.k_lane;
     let v_row = k_row + dims.K * CHUNKS;
     var s = qkv_lane(k_row, 0u) * kept[0] + qkv_lane(k_row, 1u) * kept[1];
     s += qkv_lane(k_row, 2u) * kept[2] + qkv_lane(k_row, 3u) * kept[3];
@@ -35,7 +26,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       s += qkv_lane(k_row, 4u) * kept[C4] + qkv_lane(k_row, 5u) * kept[C5];
       s += qkv_lane(k_row, 6u) * kept[C6] + qkv_lane(k_row, 7u) * kept[C7];
     }
-    s = select(vec4f(HIDDEN), s * scale, vec4u(key) <= query + STEPS);
+    s = select(vec4f(HIDDEN), s * at.scale, vec4u(key) <= at.first + STEPS);
     let most_new = max(most, s);
     let p = exp(s - most_new);
     let shrink = exp(most - most_new);
@@ -61,11 +52,11 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     kept[C6] = scale_columns(y6, share); kept[C7] = scale_columns(y7, share);
   }
   for (var i = 0u; i < 4u * CHUNKS; i++) {
-    let row = query + i % 4u;
-    if (row < dims.T) { y[(sample_row + row) * width + head_lane + i / 4u] = kept[i / 4u][i % 4u]; }
+    let row = at.first + i % 4u;
+    if (row < dims.T) { y[(at.sample_row + row) * at.width + at.head_lane + i / 4u] = kept[i / 4u][i % 4u]; }
   }
   let value = most + log(sum);
   for (var i = 0u; i < 4u; i++) {
-    if (query + i < dims.T) { lse[head * dims.T + query + i] = value[i]; }
+    if (at.first + i < dims.T) { lse[at.head * dims.T + at.first + i] = value[i]; }
   }
 }
