@@ -10,7 +10,6 @@ import {
   millisecondsText,
   NOTHING,
   percentText,
-  precisionText,
   rateText,
   timeText,
   trafficText,
@@ -104,7 +103,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
       <Stat
         label={stages.length > 1 ? 'Your stages' : 'Your stage'}
         value={stages.length === 0 ? NOTHING : String(place)}
-        note={compute && stages.length > 0 ? `${layers}, ${precisionText(compute)}` : layers}
+        note={compute && stages.length > 0 ? `${layers}, ${compute}` : layers}
       />
       <Stat label="Now" value={phase.word} note={phase.note} />
       <Stat
