@@ -38,6 +38,8 @@ describe('[CL1] what is refused, in one sentence with the file and the field', (
       /peers\[0\]\.measured must be times above 0/,
     ],
     [withFirst({ flopsPerSecond: Number.POSITIVE_INFINITY }), /flopsPerSecond must be a number above 0, not Infinity/],
+    [withFirst({ flopsPerSecond: 5e-324 }), /flopsPerSecond must be at least 1e-30, not 5e-324/],
+    [withFirst({ memoryBytes: 1e308 }), /memoryBytes must be at most 1e\+30, not 1e\+308/],
     [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'z'] }] } }, /pairs\[0\]\.between\[1\] .* not "z"/],
     [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'a'] }] } }, /two peers, not "a" twice/],
     [{ peers: PEERS, links: { ...LINKS, regions: [{ between: ['eu', 'mars'] }] } }, /regions\[0\].* not "mars"/],
@@ -96,6 +98,7 @@ describe('[CL11] what-if', () => {
     ['remove a; remove b; remove c', /there is no peer left/],
     ['speed x2', /"speed" is unknown/],
     ['make it faster', /says nothing known/],
+    ['memoryBytes x1e30', /^what it makes of the cluster: peers\[0\]\.memoryBytes must be at most 1e\+30/],
   ])('refuses "%s"', (text, sentence) => {
     const changed = changedCluster(found.value, text);
     expect(changed.ok ? '' : changed.reason).toMatch(sentence);

@@ -22,13 +22,22 @@ import { linkRate } from '../simulate/links.ts';
 export const MOST_STREAMS = 8;
 const MOST_PEERS = 10_000;
 
-const unlimited = number('a number above 0, or null', (value) => value > 0).nullable();
+/** Any unit: past it, or nearer to 0, a number is a slip, and times worked out from it are none any more. */
+const [LEAST, MOST] = [1e-30, 1e30];
+
+const limited = (value: z.ZodNumber) =>
+  value
+    .refine((amount) => amount <= MOST, { error: expecting(`at most ${MOST}`) })
+    .refine((amount) => amount === 0 || amount >= LEAST, { error: expecting(`at least ${LEAST}`) });
+const amount = limited(nonNegative);
+const rate = limited(positive);
+const unlimited = limited(number('a number above 0, or null', (value) => value > 0)).nullable();
 const table = z
-  .array(nonNegative, { error: expecting('a list of numbers') })
+  .array(amount, { error: expecting('a list of numbers') })
   .min(1, { error: expecting('a list of one number or more') });
 const between = z.tuple([text('a name'), text('a name')], { error: expecting('a list of two names') });
 const linkFields = {
-  latencySeconds: nonNegative.optional(),
+  latencySeconds: amount.optional(),
   bytesPerSecond: unlimited.optional(),
   windowBytes: unlimited.optional(),
 };
@@ -36,12 +45,12 @@ const ruleList = z.array(fields({ between, ...linkFields }), { error: expecting(
 
 const peer = fields({
   id: text('a name'),
-  memoryBytes: nonNegative,
-  flopsPerSecond: positive.optional(),
+  memoryBytes: amount,
+  flopsPerSecond: rate.optional(),
   uploadBytesPerSecond: unlimited.default(null),
   downloadBytesPerSecond: unlimited.default(null),
   region: text('a name').optional(),
-  meanSessionSeconds: positive.optional(),
+  meanSessionSeconds: rate.optional(),
   measured: fields({
     forwardSecondsPerLayer: table,
     backwardSecondsPerLayer: table,

@@ -3,7 +3,7 @@
  * answer (COMET's use). Edits apply in order; links of an added peer are those of the peer it is like.
  */
 import { type Result, refusal, success } from '../base.ts';
-import type { Cluster, ClusterPeer } from './cluster.ts';
+import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
 
 const PEER_FIELDS = ['memoryBytes', 'flopsPerSecond', 'uploadBytesPerSecond', 'downloadBytesPerSecond'] as const;
 const LINK_FIELDS = ['latencySeconds', 'bytesPerSecond', 'windowBytes'] as const;
@@ -19,7 +19,7 @@ export function changedCluster(cluster: Cluster, text: string): Result<Cluster> 
     if (!next.ok) return next;
     changed = next.value;
   }
-  return success(changed);
+  return parseCluster(changed, 'what it makes of the cluster');
 }
 
 function edit(cluster: Cluster, words: string): Result<Cluster> {
