@@ -11,11 +11,13 @@ import { dirname, join } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
 import { requiredLimits } from './deviceLimits.ts';
 import { adapterFamily } from './family/adapterFamily.ts';
+import { MATRIX_FEATURE, type MatrixUnit, matrixUnits } from './family/matrixUnit.ts';
 import type { AdapterFamily } from './kernel.ts';
 
 export interface DawnDevice {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
+  readonly units: readonly MatrixUnit[];
   readonly info: GPUAdapterInfo;
   /** For tables and titles: `swiftshader (SwiftShader driver 5.0.0)`. */
   readonly description: string;
@@ -24,7 +26,9 @@ export interface DawnDevice {
 /** `software`: SwiftShader, else llvmpipe. `system`: whatever Vulkan finds by itself, a real GPU where there is one. */
 export type DawnDriver = 'software' | 'system';
 
-const OPTIONAL_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16'];
+const OPTIONAL_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16', MATRIX_FEATURE];
+/** Matrix units are offered with it alone. */
+const TOGGLES = 'enable-dawn-features=allow_unsafe_apis';
 
 function chromiumFolders(): string[] {
   const named = process.env.SHOAL_CHROMIUM;
@@ -42,6 +46,7 @@ function softwareDriverFile(): string | undefined {
 
 // Dawn's instance dies with its JavaScript object, taking every adapter and device along: keep it for good.
 let instance: Promise<Result<GPU>> | undefined;
+let nullInstance: Promise<Result<GPU>> | undefined;
 
 async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
   const chosenByCaller = process.env.VK_ICD_FILENAMES ?? process.env.VK_DRIVER_FILES;
@@ -50,10 +55,14 @@ async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
     if (file === undefined) return refusal('there is no SwiftShader (Debian package chromium) and no llvmpipe');
     process.env.VK_ICD_FILENAMES = file;
   }
+  return createDawn(driver === 'software' ? ['backend=vulkan', TOGGLES] : [TOGGLES]);
+}
+
+async function createDawn(options: string[]): Promise<Result<GPU>> {
   try {
     const { create, globals } = await import('webgpu');
     Object.assign(globalThis, globals); // GPUBufferUsage and its like
-    return success(create(driver === 'software' ? ['backend=vulkan'] : []));
+    return success(create(options));
   } catch (error) {
     return refusal(`Dawn for Node does not load: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -70,7 +79,7 @@ function compileAtOnce(device: GPUDevice): void {
   };
 }
 
-/** A new device of the process's adapter, with subgroups, timestamps and f16 where there are any. */
+/** A new device of the process's adapter, with subgroups, timestamps, f16 and matrix units where there are any. */
 export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Result<DawnDevice>> {
   instance ??= loadDawn(driver);
   const gpu = await instance;
@@ -92,6 +101,18 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
     device,
     info,
     family: adapterFamily(info, device.features),
+    units: matrixUnits(info, device.features),
     description: `${info.architecture || info.vendor || 'unnamed adapter'} (${info.description})`,
   });
+}
+
+/** A device that takes what WGSL and WebGPU allow, with every feature, and runs nothing. */
+export async function nullDevice(): Promise<Result<GPUDevice>> {
+  nullInstance ??= createDawn(['backend=null', TOGGLES]);
+  const gpu = await nullInstance;
+  if (!gpu.ok) return gpu;
+  const adapter = await gpu.value.requestAdapter();
+  if (!adapter) return refusal('Dawn has no null adapter');
+  const requiredFeatures = OPTIONAL_FEATURES.filter((name) => adapter.features.has(name));
+  return success(await adapter.requestDevice({ label: 'Dawn, null', requiredFeatures }));
 }

@@ -3,10 +3,12 @@
  * one idea: a text is generated for what its family makes of a shape, and the rows of a micro-batch are a run-time dim, so
  * a model has a handful of pipelines whatever the plan does with its micro-batches.
  *
- * Letters and layouts: family/product.ts. The text: family/software.ts and family/gpu.ts.
+ * Letters and layouts: family/product.ts. The text: family/software.ts, family/gpu.ts and, where a GPU has matrix units,
+ * family/subgroupMatrix.ts.
  */
 import { invariant, normal, type Random } from '../swarm/base.ts';
 import { gpuText, gpuTile, gpuWorkgroups } from './family/gpu.ts';
+import type { MatrixUnit } from './family/matrixUnit.ts';
 import {
   checkEpilogue,
   type Epilogue,
@@ -16,19 +18,23 @@ import {
   productTensors,
 } from './family/product.ts';
 import { softwareKey, softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
-import type { GpuRow, SoftwareRow } from './family/tiles.ts';
+import { matrixText, matrixTile } from './family/subgroupMatrix.ts';
+import type { GpuRow, MatrixRow, SoftwareRow } from './family/tiles.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Variant } from './kernel.ts';
 
 /** What the tuning tries in place of the table's choice. */
 export interface Tried {
   readonly software?: Pick<SoftwareRow, 'depth'>;
   readonly gpu?: Pick<GpuRow, 'side' | 'depth'>;
+  readonly matrix?: Pick<MatrixRow, 'side' | 'depthBytes'>;
 }
 
 export interface MatmulForm {
   readonly layout: Layout;
   readonly epilogue?: Epilogue;
   readonly tried?: Tried;
+  /** Of the adapter; a software adapter has none. */
+  readonly unit?: MatrixUnit;
 }
 
 /** gelu_new(x) = ½x(1 + tanh(√(2/π)(x + 0.044715x³))): Hugging Face's name for GPT-2's activation. */
@@ -77,7 +83,11 @@ export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims): Produ
     : { layout, epilogue, m: 'runtime', n: N, k: K };
 }
 
-function variantOf({ layout, epilogue = {}, tried = {} }: MatmulForm, family: AdapterFamily, dims: Dims): Variant {
+function variantOf(
+  { layout, epilogue = {}, tried = {}, unit }: MatmulForm,
+  family: AdapterFamily,
+  dims: Dims,
+): Variant {
   const { M, N, K } = shapeOf(dims);
   const product = productOf(layout, epilogue, dims);
   const form = ['matmul', family, layout, ...epilogueNames(epilogue)];
@@ -91,14 +101,14 @@ function variantOf({ layout, epilogue = {}, tried = {} }: MatmulForm, family: Ad
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
-  const tile = gpuTile(product, M, tried.gpu);
+  const tile = unit ? matrixTile(product, M, unit, tried.matrix) : gpuTile(product, M, tried.gpu);
+  const size = [layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`, `${tile.rows}x${tile.columns}x${tile.depth}`];
+  const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
-    key: [...form, layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`, `${tile.rows}x${tile.columns}x${tile.depth}`].join(
-      ' ',
-    ),
-    code: gpuText(product, tile),
+    key: [...form, ...size, ...units].join(' '),
+    code: unit ? matrixText(product, tile, unit) : gpuText(product, tile),
     entryPoint: 'main',
-    subgroups: false,
+    subgroups: unit !== undefined,
     workgroups: (actual) => gpuWorkgroups(tile, shapeOf(actual).M, N),
   };
 }
@@ -152,13 +162,21 @@ const CASES: readonly Shape[] = [
 ];
 
 const made = new Map<string, Kernel>();
+const forms = new WeakMap<Kernel, MatmulForm>();
 
 /** One object for each form: what is kept of a kernel is kept by it. */
 export function matmul(form: MatmulForm): Kernel {
   const key = JSON.stringify(form);
   const kernel = made.get(key) ?? makeMatmul(form);
   made.set(key, kernel);
+  forms.set(kernel, form);
   return kernel;
+}
+
+/** The same kernel on an adapter's matrix unit; itself where it is no product. */
+export function onMatrixUnit(kernel: Kernel, unit: MatrixUnit): Kernel {
+  const form = forms.get(kernel);
+  return form ? matmul({ ...form, unit }) : kernel;
 }
 
 function makeMatmul(form: MatmulForm): Kernel {

@@ -1,5 +1,5 @@
 /**
- * How a product's tensors appear in WGSL, and what both families write their texts with. The one idea: rows are read as
+ * How a product's tensors appear in WGSL, and what the families write their texts with. The one idea: rows are read as
  * vec4 where four divides their length. A GPU's text indexes `a[row][column]`, with the lengths in the types and only the
  * outermost dim, where it is a run-time one, left open; a software adapter's text leaves all of them open.
  */

@@ -1,6 +1,6 @@
 /**
  * The vocabulary of the matrix product C[M,N] = op(A)·op(B): its layouts, its epilogues, and which tensors each needs.
- * The one idea: a product is a small record; both families read the same record and generate the same table of
+ * The one idea: a product is a small record; every family reads the same record and generates the same table of
  * bindings, so a caller never sees which family runs.
  *
  * Letters: M rows and N columns of C, K the summed dimension. NN: A[M,K] B[K,N] (x·W). NT: A[M,K] B[N,K] (dy·Wᵀ).

@@ -4,7 +4,15 @@ import { matmul, productOf } from '../matmul.ts';
 import { gpuTile, largeTiles } from './gpu.ts';
 import type { Layout } from './product.ts';
 import { softwareTile, weights } from './software.ts';
-import { GPU_CANDIDATES, GPU_ROWS, rowFor, SOFTWARE_CANDIDATES, SOFTWARE_ROWS } from './tiles.ts';
+import {
+  GPU_CANDIDATES,
+  GPU_ROWS,
+  MATRIX_CANDIDATES,
+  MATRIX_ROWS,
+  rowFor,
+  SOFTWARE_CANDIDATES,
+  SOFTWARE_ROWS,
+} from './tiles.ts';
 
 const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
 
@@ -20,7 +28,7 @@ describe.each(LAYOUTS)('%s', (layout) => {
   });
 
   test('a size has one row, the smallest has one too, and a tile never exceeds what its row says', () => {
-    for (const rows of [SOFTWARE_ROWS, GPU_ROWS]) {
+    for (const rows of [SOFTWARE_ROWS, GPU_ROWS, MATRIX_ROWS]) {
       const own = rows.filter(({ layouts }) => layouts.includes(layout)).map(({ from }) => from);
       expect(own.at(-1)).toBe(0);
       expect(own).toEqual(own.toSorted((a, b) => b - a));
@@ -33,12 +41,15 @@ describe.each(LAYOUTS)('%s', (layout) => {
 
   test('what the tuning tries is another text of the same product', () => {
     const dims = { M: 512, N: 512, K: 512 };
+    const unit = { component: 'f16', m: 16, n: 16, k: 16, lanes: 32 } as const;
     const keys = [
       ...SOFTWARE_CANDIDATES.map((software) => matmul({ layout, tried: { software } }).variant('software', dims).key),
       ...GPU_CANDIDATES.map((gpu) => matmul({ layout, tried: { gpu } }).variant('gpu', dims).key),
+      ...MATRIX_CANDIDATES.map((matrix) => matmul({ layout, unit, tried: { matrix } }).variant('gpu', dims).key),
     ];
-    expect(new Set(keys).size).toBe(SOFTWARE_CANDIDATES.length + GPU_CANDIDATES.length);
+    expect(new Set(keys).size).toBe(SOFTWARE_CANDIDATES.length + GPU_CANDIDATES.length + MATRIX_CANDIDATES.length);
     expect(keys).toContain(matmul({ layout }).variant('software', dims).key);
     expect(keys).toContain(matmul({ layout }).variant('gpu', dims).key);
+    expect(keys).toContain(matmul({ layout, unit }).variant('gpu', dims).key);
   });
 });

@@ -24,6 +24,13 @@ export interface GpuRow extends Row {
   readonly depth: number;
 }
 
+/** `from`: as a GpuRow's. */
+export interface MatrixRow extends Row {
+  readonly side: number;
+  /** Of a staged row along K: half as many floats as halves, so that the strips take the same workgroup memory. */
+  readonly depthBytes: number;
+}
+
 const ALL: readonly Layout[] = ['NN', 'NT', 'TN'];
 
 /** SwiftShader, two cores, 2026-11-21. A product of few weights is done sooner than a deep panel is compiled. */
@@ -38,6 +45,12 @@ export const GPU_ROWS: readonly GpuRow[] = [
   { layouts: ALL, from: 0, side: 32, depth: 16 },
 ];
 
+/** Where an adapter has matrix units. None has been measured: the sides are the plain family's. */
+export const MATRIX_ROWS: readonly MatrixRow[] = [
+  { layouts: ALL, from: 64, side: 64, depthBytes: 64 },
+  { layouts: ALL, from: 0, side: 32, depthBytes: 64 },
+];
+
 /** What the tuning tries. */
 export const SOFTWARE_CANDIDATES: readonly Pick<SoftwareRow, 'depth'>[] = [
   { depth: 32 },
@@ -49,6 +62,12 @@ export const GPU_CANDIDATES: readonly Pick<GpuRow, 'side' | 'depth'>[] = [
   { side: 32, depth: 16 },
   { side: 64, depth: 8 },
   { side: 64, depth: 16 },
+];
+export const MATRIX_CANDIDATES: readonly Pick<MatrixRow, 'side' | 'depthBytes'>[] = [
+  { side: 32, depthBytes: 32 },
+  { side: 32, depthBytes: 64 },
+  { side: 64, depthBytes: 32 },
+  { side: 64, depthBytes: 64 },
 ];
 
 export function rowFor<R extends Row>(rows: readonly R[], layout: Layout, size: number): R {

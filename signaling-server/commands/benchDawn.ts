@@ -25,6 +25,6 @@ export const driverOf = (adapter: Exclude<BenchAdapter, 'browser'>): DawnDriver 
 export async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {
   const opened = await dawnDevice(driver);
   if (!opened.ok) return opened;
-  const { device, family, info } = opened.value;
-  return success({ device, family, profile: adapterProfile(info, `Node ${process.version}, Dawn`) });
+  const { device, family, units, info } = opened.value;
+  return success({ device, family, units, profile: adapterProfile(info, `Node ${process.version}, Dawn`) });
 }

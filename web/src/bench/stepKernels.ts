@@ -5,7 +5,7 @@
  */
 import { adamw, adamwShadow } from '../../../shaders/adamw.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
-import { inHalves } from '../../../shaders/inHalves.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
@@ -75,7 +75,7 @@ export async function benchStepKernels(
   const pipelines = new PipelineCache(opened.device);
   const apart = await peaks(opened, pipelines, 512);
   const whole = stepCases(opened.device, model.value, size.batch, size.sequence, compute);
-  const cases = compute === 'f16' ? whole.map((one) => ({ ...one, kernel: inHalves(one.kernel) })) : whole;
+  const cases = whole.map((one) => ({ ...one, kernel: forDevice(opened.units, compute, one.kernel) }));
   const checks: Comparison[] = [];
   for (const { kernel, check } of cases) {
     checks.push(await compareKernel(opened.device, opened.family, kernel, check, { pipelines }));

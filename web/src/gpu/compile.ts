@@ -1,9 +1,9 @@
 /**
  * From a stage's dispatches to its launches: every pipeline compiled in parallel, then all bind groups made, each dispatch
- * once however often it is listed. Where the stage keeps halves, its kernels are the ones over halves.
+ * once however often it is listed. Each kernel is in the form that suits the device and the stage's precision.
  */
 import { crossEntropy } from '../../../shaders/crossEntropy.ts';
-import { inHalves } from '../../../shaders/inHalves.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims } from '../../../shaders/kernel.ts';
 import { createLaunch, type Launch } from '../../../shaders/launch.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
@@ -33,7 +33,7 @@ export interface Compiled {
 }
 
 export async function compileWork(
-  { device, family, pipelines }: Gpu,
+  { device, family, units, pipelines }: Gpu,
   compute: Compute,
   works: ReadonlyMap<string, StageWork>,
   count: Dispatch,
@@ -44,7 +44,7 @@ export async function compileWork(
   }
   const compiled = await Promise.all(
     Array.from(all, async (dispatch) => {
-      const kernel = compute === 'f16' ? inHalves(dispatch.kernel) : dispatch.kernel;
+      const kernel = forDevice(units, compute, dispatch.kernel);
       const choice = chooseLaunch(device, family, kernel, dispatch.dims);
       return { dispatch, kernel, choice, pipeline: await pipelines.get(kernel, choice.variant) };
     }),

@@ -2,6 +2,7 @@
 
 import { requiredLimits } from '../../../shaders/deviceLimits.ts';
 import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
+import { MATRIX_FEATURE, type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import type { PipelineCache } from '../../../shaders/launch.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
@@ -10,6 +11,8 @@ import type { AdapterProfile } from '../../../swarm/messages.ts';
 export interface OpenDevice {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
+  /** What it multiplies matrices with; hardly a browser says so yet. */
+  readonly units: readonly MatrixUnit[];
   readonly profile: AdapterProfile;
 }
 
@@ -17,11 +20,12 @@ export interface OpenDevice {
 export interface Gpu {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
+  readonly units: readonly MatrixUnit[];
   readonly pipelines: PipelineCache;
 }
 
 /** Asked for where the adapter has them; no kernel needs one to be right. */
-const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16'];
+const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16', MATRIX_FEATURE];
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i;
 
 export async function openDevice(gpu: GPU | undefined, browser: string): Promise<Result<OpenDevice>> {
@@ -41,6 +45,7 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
   return success({
     device,
     family,
+    units: matrixUnits(adapter.info, device.features),
     profile: { ...adapterProfile(adapter.info, browser), ...(canHalve(device, family) ? { halves: true } : {}) },
   });
 }

@@ -9,9 +9,13 @@ import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { createShards } from './shards.ts';
 import { createStage } from './stage.ts';
 
-export const gpuOf = ({ device, family }: Pick<OpenDevice, 'device' | 'family'>): Gpu => ({
+/** No units: the plain kernels. */
+type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice, 'units'>>;
+
+export const gpuOf = ({ device, family, units = [] }: OpenedGpu): Gpu => ({
   device,
   family,
+  units,
   pipelines: new PipelineCache(device),
 });
 

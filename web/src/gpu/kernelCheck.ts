@@ -6,7 +6,7 @@
  */
 import { adamw, adamwShadow } from '../../../shaders/adamw.ts';
 import { addInto } from '../../../shaders/addInto.ts';
-import { inHalves } from '../../../shaders/inHalves.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { sumSquares } from '../../../shaders/sumSquares.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
@@ -36,7 +36,7 @@ const BUDGET_SECONDS = 3.5;
 
 /** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
 export function kernelCases(
-  { device }: Gpu,
+  { device, units }: Gpu,
   model: Model,
   sequence: number,
   wire: WireEncoding,
@@ -74,7 +74,7 @@ export function kernelCases(
   const squares = { kernel: sumSquares, dims: { n: SQUARES } };
   const all = [...dispatches, ...packing, ...[update, addInto].map(ownCase), squares];
   for (const { kernel: whole, dims: given } of all) {
-    const kernel = compute === 'f16' ? inHalves(whole) : whole;
+    const kernel = forDevice(units, compute, whole);
     // A table's length is no dim of the kernels that read it, but their cases need it.
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);

@@ -1,0 +1,163 @@
+/**
+ * What the two families for GPUs share: how the operands of a tile of C come to workgroup memory, and how its elements
+ * leave. The one idea: everything is staged as steps of K, side by side, and is zero outside the matrix, so that whoever
+ * multiplies knows neither layouts nor remainders.
+ */
+import { component, declarations, dimText, indent, plus, range, type VectorWidth, widths } from './bindings.ts';
+import { geluText, type Product } from './product.ts';
+
+/** A square tile of C, made so many steps of K at a time. */
+export interface GpuTile {
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+}
+
+/** How strips lie in workgroup memory. */
+export interface Staging {
+  readonly element: 'f32' | 'f16';
+  /** Elements between the end of a step of K and the next. */
+  readonly padding: number;
+}
+
+/** A strip of an operand: `side` rows of C (or columns, for B) by `depth` steps of K. */
+export interface Strip {
+  readonly operand: 'a' | 'b';
+  readonly element: Staging['element'];
+  readonly width: VectorWidth;
+  readonly side: number;
+  readonly depth: number;
+  /** Elements between steps of K in workgroup memory. */
+  readonly pitch: number;
+  /** Whether the operand's rows in storage run along K. */
+  readonly alongDepth: boolean;
+  /** First row (column) of the tile, and what it must stay below. */
+  readonly start: string;
+  readonly limit: string;
+  readonly kText: string;
+}
+
+export function strips(product: Product, tile: GpuTile, { element, padding }: Staging): [Strip, Strip] {
+  const width = widths(product);
+  const kText = dimText(product.k, 'K');
+  const { depth } = tile;
+  const a: Strip = {
+    operand: 'a',
+    element,
+    width: width.a,
+    side: tile.rows,
+    depth,
+    pitch: tile.rows + padding,
+    alongDepth: product.layout !== 'TN',
+    start: 'firstRow',
+    limit: dimText(product.m, 'M'),
+    kText,
+  };
+  const b: Strip = {
+    operand: 'b',
+    element,
+    width: width.b,
+    side: tile.columns,
+    depth,
+    pitch: tile.columns + padding,
+    alongDepth: product.layout === 'NT',
+    start: 'firstColumn',
+    limit: `${product.n}u`,
+    kText,
+  };
+  return [a, b];
+}
+
+/** The bindings, and the strips' workgroup memory. */
+export function memoryText(product: Product, both: readonly Strip[]): string {
+  // Rows of C are scalars: a store to one component of a vec4 may write the neighbours' components too.
+  const width = { ...widths(product), c: 1 } as const;
+  const variables = both.map(
+    ({ operand, element, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${element}, ${depth * pitch}>;\n`,
+  );
+  return `${declarations(product, width)}\n${variables.join('')}`;
+}
+
+/** All loads of an invocation for the steps from k0 on. */
+export const stagesText = (both: readonly Strip[], invocations: number): string[] =>
+  both.flatMap((strip) =>
+    range(Math.ceil((strip.side * strip.depth) / strip.width / invocations)).flatMap((turn) =>
+      stageText(strip, turn, invocations),
+    ),
+  );
+
+/** One load of this invocation: `turn` of as many as the strip needs. Outside the matrix the strip is zero. */
+function stageText(strip: Strip, turn: number, invocations: number): string[] {
+  const { operand, element, width, side, depth, pitch, alongDepth, start, limit, kText } = strip;
+  const perLine = (alongDepth ? depth : side) / width;
+  const loads = (side * depth) / width;
+  const value = width === 4 ? 'vec4f' : 'f32';
+  const minor = width === 4 ? `(index % ${perLine}u) * 4u` : `index % ${perLine}u`;
+  const [sideText, depthText] = alongDepth ? [`index / ${perLine}u`, minor] : [minor, `index / ${perLine}u`];
+  const column = (text: string): string => (width === 4 ? `(${text}) / 4u` : text);
+  const at = alongDepth
+    ? `${operand}[${start} + side][${column('k0 + depth')}]`
+    : `${operand}[k0 + depth][${column(`${start} + side`)}]`;
+  const word = (p: number): string =>
+    alongDepth ? `(${plus('depth', p)}) * ${pitch}u + side` : plus(`depth * ${pitch}u + side`, p);
+  const put = (text: string): string => (element === 'f16' ? `f16(${text})` : text);
+  const store =
+    width === 1
+      ? [`${operand}Strip[depth * ${pitch}u + side] = ${put('value')};`]
+      : range(4).map((p) => `${operand}Strip[${word(p)}] = ${put(`value.${component(p)}`)};`);
+  const isPartial = (turn + 1) * invocations > loads;
+  const body = [
+    `let side = ${sideText};`,
+    `let depth = ${depthText};`,
+    `var value = ${value}();`,
+    `if (${start} + side < ${limit} && k0 + depth < ${kText}) { value = ${at}; }`,
+    ...store,
+  ];
+  return [
+    '{',
+    `  let index = ${plus('local', turn * invocations)};`,
+    ...(isPartial
+      ? [`  if (index < ${loads}u) {`, ...body.map((line) => `    ${line}`), '  }']
+      : body.map((line) => `  ${line}`)),
+    '}',
+  ];
+}
+
+/** `finish(m, n, sum)` is all that happens to an element of C once it is summed. */
+export function finishText(product: Product, [a, b]: readonly [Strip, Strip]): string {
+  const { bias, gelu, geluBackward, residual, accumulate } = product.epilogue;
+  const lines = [
+    ...(bias ? ['v += bias[n];'] : []),
+    ...(gelu ? ['pre[m][n] = v;', 'v = gelu(v);'] : []),
+    ...(geluBackward ? ['v *= geluSlope(pre[m][n]);'] : []),
+    ...(residual ? ['v += residual[m][n];'] : []),
+    `c[m][n] ${accumulate ? '+=' : '='} v;`,
+  ];
+  return `${gelu || geluBackward ? `${geluText('f32')}\n` : ''}fn finish(m: u32, n: u32, sum: f32) {
+  if (m >= ${a.limit} || n >= ${b.limit}) { return; }
+  var v = sum;
+${indent(lines, 1)}}
+`;
+}
+
+interface BiasGradient {
+  readonly before: string[];
+  readonly loop: string[];
+  readonly end: string[];
+}
+
+/** Column sums of B by the first row of tiles: one invocation a column adds up the strip that is staged anyway. */
+export function biasGradientText({ n, epilogue }: Product, tile: GpuTile, b: Strip): BiasGradient {
+  if (!epilogue.biasGradient) return { before: [], loop: [], end: [] };
+  const value = (text: string): string => (b.element === 'f16' ? `f32(${text})` : text);
+  const sum = range(tile.depth).map((k) => value(`bStrip[${plus('local', k * b.pitch)}]`));
+  return {
+    before: ['var total = 0.0;'],
+    loop: [`if (group.y == 0u && local < ${tile.columns}u) { total += ${sum.join(' + ')}; }`],
+    end: [
+      `if (group.y == 0u && local < ${tile.columns}u && firstColumn + local < ${n}u) {`,
+      `  biasGradient[firstColumn + local] ${epilogue.accumulate ? '+=' : '='} total;`,
+      '}',
+    ],
+  };
+}
