@@ -1,79 +1,92 @@
 /**
  * The best plan there is, for small clusters, to measure the search by: every sequence of groups of some of the peers,
- * every cut of the layers, every power of two of micro-batches, each order that peers run. Branch and bound: only what
- * its peers could compute in less than the best so far is simulated.
+ * every cut of the layers, every power of two of micro-batches, each order that peers run. Branch and bound, stage by
+ * stage: what is certainly no faster than the best so far is not gone on with, and only what is left at the end is
+ * simulated, the most promising first.
  */
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
+import { type ClusterBounds, clusterBounds, placesIn } from './clusterBounds.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { type Draft, memoryOf, planOf } from './draft.ts';
 import { forecast } from './forecast.ts';
-import type { Groups } from './grouping.ts';
+
+/** A draft without its schedule, and seconds that it certainly takes. */
+interface Candidate {
+  readonly draft: Omit<Draft, 'schedule'>;
+  readonly least: number;
+}
 
 /** Step seconds; `bound` where nothing is less. */
 export function leastStepSeconds(costs: ClusterCosts, bound: number): number {
   const { samples } = costs.batch;
-  const sizes: number[] = [];
-  for (let count = 1; count < samples; count *= 2) sizes.push(count);
-  const candidates: { draft: Draft; least: number }[] = [];
-  const places = costs.peers.map((_, place) => place);
-  for (let stages = 1; stages <= Math.min(places.length, costs.model.layers); stages++) {
-    const cuts = cutsOf(stages, costs.model.layers);
-    for (const groups of groupingsOf(places, stages)) {
-      const lanes = Math.max(...groups.map((group) => group.length));
-      for (const microBatches of [...sizes, samples].filter((count) => count >= lanes)) {
-        const paces = groups.map((group) => pace(costs, group, Math.floor(samples / microBatches)) * microBatches);
-        for (const layers of cuts) {
-          const least = leastOf(costs, paces, layers);
-          if (least >= bound) continue;
-          for (const schedule of SCHEDULE_NAMES)
-            candidates.push({ draft: { groups, layers, microBatches, schedule }, least });
-        }
-      }
-    }
-  }
+  const counts = new Set([samples]);
+  for (let count = 1; count < samples; count *= 2) counts.add(count);
+  const candidates = [...counts].flatMap((microBatches) =>
+    Array.from({ length: Math.min(costs.peers.length, costs.model.layers) }, (_, index) => [
+      ...candidatesOf(costs, clusterBounds(costs, microBatches, index + 1), bound),
+    ]).flat(),
+  );
   let best = bound;
   for (const { draft, least } of candidates.sort((a, b) => a.least - b.least)) {
     if (least >= best) break;
-    best = Math.min(best, judged(costs, draft));
+    for (const schedule of SCHEDULE_NAMES) best = Math.min(best, judged(costs, { ...draft, schedule }));
   }
   return best;
 }
 
-/** Every cut of layers into so many stages. */
-export const cutsOf = (stages: number, layers: number): number[][] =>
-  stages === 1
-    ? [[layers]]
-    : Array.from({ length: layers - stages + 1 }, (_, index) => index + 1).flatMap((count) =>
-        cutsOf(stages - 1, layers - count).map((rest) => [count, ...rest]),
-      );
-
-/** Every peer in one of so many groups or in none, no group empty. */
-function* groupingsOf(places: readonly number[], stages: number): Generator<Groups> {
-  const total = (stages + 1) ** places.length;
-  for (let code = 0; code < total; code++) {
-    const groups: number[][] = Array.from({ length: stages }, () => []);
-    for (let at = 0, rest = code; at < places.length; at++, rest = Math.floor(rest / (stages + 1)))
-      groups[(rest % (stages + 1)) - 1]?.push(places[at] ?? 0);
-    if (groups.every((group) => group.length > 0)) yield groups;
-  }
+/** Stages that are settled, and what is certain of their step: the way in and out, and both halves, around the commit. */
+interface Beginning {
+  /** Groups as bits of places. */
+  readonly groups: readonly number[];
+  readonly layers: readonly number[];
+  readonly wayIn: number;
+  readonly wayOut: number;
+  readonly before: number;
+  readonly after: number;
 }
 
-/** Seconds of a layer and micro-batch, a group's peers side by side and never idle. */
-const pace = (costs: ClusterCosts, group: readonly number[], samples: number): number =>
-  1 /
-  group.reduce((speed, place) => {
-    const peer = costs.peers[place];
-    return speed + (peer ? 1 / Math.max(1e-12, costs.passSeconds(peer, samples)) : 0);
-  }, 0);
+const NOTHING: Beginning = { groups: [], layers: [], wayIn: 0, wayOut: 0, before: 0, after: 0 };
 
-function leastOf(costs: ClusterCosts, paces: readonly number[], layers: readonly number[]): number {
-  let most = 0;
-  for (const [stage, seconds] of paces.entries()) {
-    const shape = { first: stage === 0, last: stage === paces.length - 1, layers: layers[stage] ?? 0 };
-    most = Math.max(most, seconds * costs.stageLayers(shape));
+/** All that could take less than `bound`. */
+function* candidatesOf(costs: ClusterCosts, bounds: ClusterBounds, bound: number): Generator<Candidate> {
+  const everyone = 2 ** costs.peers.length - 1;
+  function* from(settled: Beginning, free: number, layersLeft: number): Generator<Candidate> {
+    const stage = settled.groups.length;
+    const later = bounds.stages - 1 - stage;
+    // Every set of free peers.
+    for (let group = free; group > 0; group = (group - 1) & free) {
+      for (let layers = later === 0 ? layersLeft : 1; layers <= layersLeft - later; layers++) {
+        const next = goneOn(bounds, settled, group, layers);
+        if (next === null || next.before + next.after >= bound) continue;
+        if (later > 0) yield* from(next, free & ~group, layersLeft - layers);
+        else yield candidate(next, bounds.microBatches);
+      }
+    }
   }
-  return most;
+  yield* from(NOTHING, everyone, costs.model.layers);
 }
+
+/** With a stage more; null where one of the group would have nothing to do. */
+function goneOn(bounds: ClusterBounds, settled: Beginning, group: number, layers: number): Beginning | null {
+  const stage = settled.groups.length;
+  const own = bounds.ofStage(group, stage, layers);
+  if (own === null) return null;
+  const hop = stage === 0 ? { forward: 0, backward: 0 } : bounds.ofHop(settled.groups.at(-1) ?? 0, group, stage);
+  const [wayIn, wayOut] = [settled.wayIn + hop.forward, settled.wayOut + hop.backward];
+  return {
+    groups: [...settled.groups, group],
+    layers: [...settled.layers, layers],
+    wayIn: wayIn + own.forward,
+    wayOut: wayOut + own.backward,
+    before: Math.max(settled.before, wayIn + own.busiest + wayOut, wayIn + own.idlest + own.slices),
+    after: Math.max(settled.after, own.values),
+  };
+}
+
+const candidate = ({ groups, layers, before, after }: Beginning, microBatches: number): Candidate => ({
+  draft: { groups: groups.map(placesIn), layers, microBatches },
+  least: before + after,
+});
 
 function judged(costs: ClusterCosts, draft: Draft): number {
   const drafted = planOf(costs, draft);
