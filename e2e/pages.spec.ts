@@ -1,32 +1,13 @@
 /** Both pages as a person meets them: nothing starts by itself, each failure has its sentence, everyone can use them. */
 import { networkInterfaces } from 'node:os';
-import { AxeBuilder } from '@axe-core/playwright';
-import type { Page } from 'playwright';
+import { devices, type Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { type Donor, type Operator, openBrowser, openDonor, openOperator, untilState } from './browser.ts';
 import { curveFaults } from './fidelity.ts';
-import { copyOfRun, goldenFile, runSwarm, startServer, withSteps } from './product.ts';
+import { complaintsOf, expectAccessible, NARROW, walkByKeyboard } from './pageChecks.ts';
+import { copyOfRun, goldenFile, startServer, withSteps } from './product.ts';
 
-const HOSTILE_NAME = '<img src=x onerror=alert(1)>';
 const TINY = goldenFile('gpt2-tiny/run.json');
-const NARROW = { width: 350, height: 700 };
-
-/** What axe finds wrong, in light and in dark; and whether anything sticks out of a narrow window. */
-async function expectAccessible(page: Page): Promise<void> {
-  for (const colorScheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme });
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    expect(violations.map(({ id, nodes }) => [colorScheme, id, nodes.map(({ html }) => html)])).toEqual([]);
-  }
-  const before = page.viewportSize();
-  await page.setViewportSize(NARROW);
-  const overhang = await page.evaluate(() => {
-    const { scrollWidth, clientWidth } = document.documentElement;
-    return scrollWidth - clientWidth;
-  });
-  expect(overhang).toBe(0);
-  if (before) await page.setViewportSize(before);
-}
 
 test('the donor’s page says what will happen, and nothing starts by itself', async () => {
   const server = await startServer(TINY);
@@ -35,10 +16,8 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
   const started: string[] = [];
   page.on('websocket', (socket) => started.push(socket.url()));
   page.on('worker', (worker) => started.push(worker.url()));
-  page.on('console', (message) => {
-    // zod asks once whether text may become code here; the policy's no is what is wanted.
-    if (!/TrustedScript|Function constructor/.test(message.text())) started.push(message.text());
-  });
+  page.on('console', (message) => started.push(message.text()));
+  const complaints = await complaintsOf(page);
   await page.goto(server.url, { waitUntil: 'networkidle' });
   for (const name of [
     'What runs',
@@ -56,7 +35,21 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
   expect((await operator.until(() => true)).donors).toEqual([]);
   await expectAccessible(page);
 
-  // By keyboard only. The test joins nothing: no socket is opened, and the operator sees nobody.
+  // By keyboard only.
+  for (const summary of await page.locator('main > details > summary').all()) {
+    await summary.focus();
+    await page.keyboard.press('Enter');
+  }
+  await page.getByText('Nobody with a name').waitFor();
+  await walkByKeyboard(page);
+  await page.getByLabel('GPU time').focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.locator('output', { hasText: '95 %' }).waitFor();
+  await page.getByLabel('Keep this device awake').focus();
+  await page.keyboard.press('Space');
+  expect(await page.getByLabel('Keep this device awake').isChecked()).toBe(true);
+  await expectAccessible(page);
+  // The test joins nothing: no socket is opened, and the operator sees nobody.
   await page.getByRole('button', { name: 'Test its speed' }).focus();
   await page.keyboard.press('Enter');
   await page.getByText(/^So far: .* tokens a second/).waitFor();
@@ -74,6 +67,7 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
   await operator.until(({ committedSteps }) => committedSteps > 0);
   await expectAccessible(page);
   expect(started.filter((url) => /^wss?:/.test(url))).toHaveLength(1);
+  expect(complaints).toEqual([]);
 });
 
 const MISSING = [
@@ -112,6 +106,18 @@ test('without WebGPU, WebRTC or a GPU the page says so: at once with its button 
     await expectAccessible(page);
     await lacking.close();
   }
+  const phone = await (
+    await browser.newContext({ userAgent: devices['Pixel 7'].userAgent, viewport: NARROW })
+  ).newPage();
+  await phone.goto(server.url);
+  await phone.getByText('phones are off by default').waitFor();
+  const donate = phone.getByRole('button', { name: 'Donate this GPU' });
+  expect(await donate.isDisabled()).toBe(true);
+  await phone.getByRole('button', { name: 'Allow this phone' }).focus();
+  await phone.keyboard.press('Enter');
+  // The button is gone: the keyboard goes on at the part that it was in.
+  await phone.keyboard.press('Tab');
+  expect(await donate.evaluate((button) => button === document.activeElement)).toBe(true);
   const page = await context.newPage();
   await page.goto(server.url);
   await page.getByText('So there is nothing here whose speed could be tested.').waitFor();
@@ -131,115 +137,6 @@ test('at an address that is not secure the page says what to do', async () => {
   await page.goto(server.url);
   await expectFailure(page, 'insecure', 'This address is not secure, so the browser gives no access to the GPU.');
   await page.getByText('Open this page over https').waitFor();
-});
-
-/** A computer whose plug the test pulls and puts back. */
-function fakeBattery(): void {
-  const battery = Object.assign(new EventTarget(), { charging: true });
-  Object.assign(navigator, { getBattery: async () => battery });
-  Object.assign(globalThis, {
-    plug: (isIn: boolean) => {
-      battery.charging = isIn;
-      battery.dispatchEvent(new Event('chargingchange'));
-    },
-  });
-}
-const plug = (page: Page, isIn: boolean): Promise<void> =>
-  page.evaluate((charging) => (globalThis as unknown as { plug(isIn: boolean): void }).plug(charging), isIn);
-
-/** Names are anyone's text: markup stands there as it was written, and what is no name is refused in words. */
-async function chooseName(page: Page): Promise<void> {
-  await page.getByText('Leaderboard, and a name of your own').click();
-  const name = page.getByLabel('Name', { exact: true });
-  const save = page.getByRole('button', { name: 'Save the name' });
-  await name.fill('x'.repeat(10_000));
-  await save.click();
-  await page.getByText('Not saved: a name has at most 40 characters, this one has 10,000.').waitFor();
-  await name.fill(HOSTILE_NAME);
-  await save.click();
-  await page.getByText('Saved. What this browser gives').waitFor();
-}
-
-/** Bytes, as in `1.0 MB`. */
-function bytesOf(text: string): number {
-  const [, number = '', unit = ''] = /^([\d.]+) (kB|MB)$/.exec(text) ?? [];
-  return Number(number) * (unit === 'MB' ? 1e6 : 1e3);
-}
-
-test('a donor hides its address, chooses what it gives, and stops in every way; what it gave outlasts a reload', async () => {
-  const server = await startServer(copyOfRun('gpt2-long', withSteps(2_000)), { schedule: 'gpipe' });
-  const operator = await openOperator(server);
-  const { context } = await openBrowser();
-  await context.addInitScript(fakeBattery);
-  const page = await context.newPage();
-  await page.goto(server.url);
-  const press = (name: string | RegExp): Promise<void> => page.getByRole('button', { name, exact: true }).click();
-  await page.getByText('Supported').waitFor();
-  await page.locator('details.limits summary').click();
-  await page.getByLabel('Hide my IP address from other donors').check();
-  await press(/^Balanced/);
-  await page.locator('output', { hasText: '60 %' }).waitFor();
-  await page.getByLabel('Only on mains power').check();
-  await page.getByText('Now on mains power.').waitFor();
-  await chooseName(page);
-  await press('Donate this GPU');
-  await untilState(page, 'computing');
-  await openDonor(server.url);
-  await page.getByText('0 direct, 1 through the server, because you hide your IP address').waitFor();
-  await page.locator('.trace').waitFor();
-  await page.locator('.stat', { hasText: /GPU busy\d+(\.\d)? %/ }).waitFor();
-  const other = await context.newPage();
-  await other.goto(server.url);
-  await other.getByText('Another tab of this browser already donates this GPU.').waitFor();
-  await other.close();
-
-  await plug(page, false);
-  await untilState(page, 'paused');
-  await page.getByText('This computer runs on its battery. Your GPU goes on by itself on mains power.').waitFor();
-  await plug(page, true);
-  await untilState(page, 'computing');
-  // Two megabytes more than today's are soon gone.
-  const cap = page.getByLabel('Upload, at most (MB a day)');
-  const [sent = ''] = /[\d.]+ [kM]B/.exec((await page.getByText(/^Today: .* sent/).textContent()) ?? '') ?? [];
-  await cap.fill(String(Math.ceil(bytesOf(sent) / 1e6) + 2));
-  await cap.blur();
-  await untilState(page, 'paused');
-  const used = (await page.getByText(/^Today’s upload is used up/).textContent()) ?? '';
-  const [, moved = '', most = ''] = /: (.*B) of (.*B)\./.exec(used) ?? [];
-  expect(bytesOf(moved) / bytesOf(most)).toBeGreaterThan(0.9);
-  expect(bytesOf(moved) / bytesOf(most)).toBeLessThan(1.1);
-  await cap.fill('');
-  await cap.blur();
-  await untilState(page, 'computing');
-
-  await page.reload();
-  await page.getByText('This tab was loaded anew while it donated').waitFor();
-  await untilState(page, 'computing');
-  await page.getByText('Leaderboard, and a name of your own').click();
-  await page.getByRole('row', { name: `1 ${HOSTILE_NAME} (you)` }).waitFor();
-  await press('Snooze 15 minutes');
-  await untilState(page, 'paused');
-  await page.getByText('then it goes on by itself').waitFor();
-  await press('Resume');
-  await untilState(page, 'computing');
-  await press('Pause now');
-  await untilState(page, 'paused');
-  await operator.until(({ donors }) => donors.length === 1);
-  await press('Resume');
-  await untilState(page, 'computing');
-  await press('Leave');
-  await untilState(page, 'left');
-
-  await page.reload();
-  await page.locator('details.credit > summary').click();
-  await page.getByRole('row', { name: /gpt2-long [\d,]+ \d+(\.\d)? %/ }).waitFor();
-  await page.locator('details.help summary').click();
-  await page.locator('details.limits summary').click();
-  expect(await page.getByRole('textbox', { name: 'What happened here.' }).inputValue()).toContain('Shoal donor page');
-  await expectAccessible(page);
-  await press('Delete');
-  await press('Delete for good');
-  await page.locator('details.credit').waitFor({ state: 'detached' });
 });
 
 /** While the run is paused: it has no steps to spare for that. */
@@ -270,19 +167,18 @@ test('the server is killed and comes back, the tab goes on without a reload; a s
   await operator.page.getByText('The connection is lost; this is how the run was last seen.').waitFor();
 
   const { dataDirectory, port } = first;
-  const second = await startServer(runFile, { dataDirectory, port });
+  await startServer(runFile, { dataDirectory, port });
   await donor.until('computing');
   await donor.page.getByText(/The server did not answer for .*; then this tab went on by itself/).waitFor();
-  const other = await openSecond(second.url, operator);
+  const other = await openSecond(first.url, operator);
   await operator.untilFurther(2);
   await donor.press('Leave');
   await donor.until('left');
   await other.until('computing');
   await operator.until(({ phase }) => phase === 'finished');
   expect(await donor.page.locator('body').getAttribute('data-same-page')).toBe('yes');
-  await second.stop();
-  const { metrics } = await runSwarm(runFile, '--donors', '1', '--data-dir', dataDirectory);
-  expect(curveFaults('gpt2-long', 60, metrics)).toEqual([]);
+  const { steps } = await operator.page.evaluate(async () => (await fetch('/api/operator/steps?run=gpt2-long')).json());
+  expect(curveFaults('gpt2-long', 60, steps)).toEqual([]);
 });
 
 test('the operator’s page wants the token that was printed last, once', async () => {
@@ -290,6 +186,14 @@ test('the operator’s page wants the token that was printed last, once', async 
   const operator = await openOperator(server);
   // The token is a secret: it does not stay in the address.
   expect(operator.page.url()).toBe(`${server.url}/operator`);
+  const again = await operator.page.context().newPage();
+  const complaints = await complaintsOf(again);
+  await again.goto(`${server.url}/operator`);
+  await again.locator('body[data-connection="open"]').waitFor();
+  await again.goto(`${server.url}/status`, { waitUntil: 'networkidle' });
+  expect(complaints).toEqual([]);
+  await again.close();
+
   const { context } = await openBrowser({ webGpu: false });
   const page = await context.newPage();
   await page.goto(server.operatorUrl);
