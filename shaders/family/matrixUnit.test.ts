@@ -28,11 +28,17 @@ test('the first that multiplies what the run computes with, and sums in f32', ()
   expect(units(nvidia)).toEqual([{ component: 'f16', m: 16, n: 16, k: 16, lanes: 32 }]);
 });
 
-test('none without the feature, with a size that divides no tile, or where four subgroups fill no workgroup', () => {
+test('none without the feature, on a software adapter, or where tiles or workgroups do not fit it', () => {
   const halves = config('f16', 'f32', 16, 16, 16);
   expect(units([halves], 64)).toHaveLength(1);
   expect(units([halves], 128)).toEqual([]);
   expect(units([halves], 32, [])).toEqual([]);
   expect(units([config('f16', 'f32', 32, 8, 16)])).toEqual([]);
   expect(matrixUnits({}, new Set([MATRIX_FEATURE]))).toEqual([]);
+  const software = {
+    isFallbackAdapter: true,
+    subgroupMaxSize: 8,
+    subgroupMatrixConfigs: [config('f16', 'f32', 8, 8, 8)],
+  };
+  expect(matrixUnits(software, new Set([MATRIX_FEATURE]))).toEqual([]);
 });
