@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { invariant, peerId, seededRandom } from '../base.ts';
+import { modelFromConfig } from '../families.ts';
 import { predictedBytes } from '../memory.ts';
 import { planSchema, problems } from '../plan.ts';
 import type { Compute } from '../precision.ts';
@@ -196,6 +197,35 @@ describe('a plan for a cluster', () => {
       expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence));
       expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
     }
+  });
+
+  it('[CL9] more memory is no slower where the best plan has a peer that keeps state alone', () => {
+    const sizes = { n_layer: 6, n_head: 4, n_embd: 96, n_positions: 64, vocab_size: 512 };
+    const six = modelFromConfig({ model_type: 'gpt2', ...sizes });
+    invariant(six.ok, 'a model');
+    const stepOf = (more: number): number => {
+      const peer = (id: string, memory: number, speed: number, up: number, down: number, region: string) => ({
+        ...{ id, memoryBytes: more * memory, flopsPerSecond: speed, region },
+        ...{ uploadBytesPerSecond: up, downloadBytesPerSecond: down },
+      });
+      const cluster = clusterOf({
+        peers: [
+          peer('p0', 34181799, 9.62e8, 3.22e6, 3.89e6, 'us'),
+          peer('p1', 3727633, 1.81e9, 1.48e6, 1.25e7, 'eu'),
+          peer('p2', 21408238, 9.81e7, 2.43e6, 2.32e7, 'us'),
+          peer('p3', 36982555, 1.02e9, 4.59e5, 2.26e7, 'eu'),
+        ],
+        links: {
+          default: { latencySeconds: 0.01, bytesPerSecond: 2e7 },
+          regions: [{ between: ['us', 'eu'], latencySeconds: 0.011, bytesPerSecond: 2.6e6 }],
+        },
+      });
+      const problem = { model: six.value, batch: { samples: 12, sequence: 48 }, cluster, keepers: true };
+      const found = planCluster(problem, ({ work }) => work < 80_000);
+      invariant(found.ok, 'a plan');
+      return found.value.predicted.stepSeconds;
+    };
+    expect(stepOf(1.5) / stepOf(1)).toBeLessThanOrEqual(1 + 1e-9);
   });
 
   it('[CL7] state lies where the links carry it: with the one peer that sends fast', () => {

@@ -40,6 +40,8 @@ const GAIN = 1e-9;
 const GUESS_WORK = 10;
 /** Guesses that seem not to fit are judged before it is said that nothing does. */
 const MOST_UNLIKELY = 200;
+/** And so many are guessed at again with the help of those who are idle. */
+const MOST_HELPED = 600;
 
 export interface Candidate {
   readonly plan: Plan;
@@ -155,11 +157,15 @@ export function searchPlan(problem: ClusterProblem): Search {
     if (best === null) return;
     for (const root of distinctStages([best, ...roots])) yield* climb(root);
     const random = seededRandom(1);
-    const others = distinctGroups(fitting);
+    const others = [...distinctGroups(fitting), ...helped(costs, guesses)].sort(bySeconds);
     for (let fruitless = 0, next = 0; fruitless < FRUITLESS_KICKS || next < others.length; fruitless++, next++) {
       const before: Candidate = best;
-      for (const from of [others[next] ?? null, kicked(costs, best, random)]) {
-        const candidate = from === null ? null : judge(polish(from).draft);
+      const other = others[next] ?? null;
+      // A guess with keepers is rough, and moves that follow it lead astray: it is judged where it stands.
+      const asIs = other?.draft.keepers ? other : other && polish(other);
+      const near = kicked(costs, best, random);
+      for (const from of [asIs, near && polish(near)]) {
+        const candidate = from && judge(from.draft);
         const isNear = candidate !== null && candidate.forecast.stepSeconds < NEAR * best.forecast.stepSeconds;
         if (isNear) yield* climb(candidate);
         else yield adopt(candidate);
@@ -221,6 +227,8 @@ function leading(fitting: readonly Estimated[], most: number): Estimated[] {
   return [...new Set([...fitting.slice(0, most), ...ofEach])];
 }
 
+const bySeconds = (a: Estimated, b: Estimated): number => a.seconds - b.seconds;
+
 /** Each grouping once, in its best size. */
 function distinctGroups(guesses: readonly Estimated[]): Estimated[] {
   const seen = new Set<Draft['groups']>();
@@ -229,6 +237,19 @@ function distinctGroups(guesses: readonly Estimated[]): Estimated[] {
 
 const idleOf = ({ peers }: ClusterCosts, { groups }: Draft): number[] =>
   [...peers.keys()].filter((place) => !groups.some((group) => group.includes(place)));
+
+/** Of what has no room for its state, those that have it with the help of all who are idle. */
+function helped(costs: ClusterCosts, guesses: readonly Estimated[]): Estimated[] {
+  if (!costs.keepers) return [];
+  const found = guesses
+    .filter(({ missingBytes }) => missingBytes > 0)
+    .slice(0, MOST_HELPED)
+    .flatMap(({ draft }) => {
+      const { groups, microBatches, schedule } = draft;
+      return estimate(costs, groups, microBatches, schedule, undefined, idleOf(costs, draft)) ?? [];
+    });
+  return distinctGroups(found.filter(({ missingBytes }) => missingBytes === 0).sort(bySeconds));
+}
 
 /** The best candidate of each number of stages, the fastest first. */
 function distinctStages(candidates: readonly Candidate[]): Candidate[] {
