@@ -43,8 +43,8 @@ function sizesOf(text: string): BenchSize[] {
 }
 
 async function kernels({ adapter, step, tune, compute, json }: KernelsOptions): Promise<void> {
-  if (compute === 'f16' && (tune || !step)) throw badInput('--compute f16 goes with --step, and not with --tune');
-  if (tune) return tuneTiles(adapter, step ?? SIZES, json === true);
+  if (compute === 'f16' && !tune && !step) throw badInput('--compute f16 goes with --step or --tune');
+  if (tune) return tuneTiles(adapter, step ?? SIZES, compute, json === true);
   const { cases, steps } = await (adapter === 'browser'
     ? measureInBrowser(compute, step)
     : measureInDawn(adapter, compute, step));
@@ -61,24 +61,30 @@ async function kernels({ adapter, step, tune, compute, json }: KernelsOptions): 
   if (adapter !== 'browser') process.exit(0);
 }
 
-async function tuneTiles(adapter: BenchAdapter, sizes: readonly BenchSize[], json: boolean): Promise<void> {
+async function tuneTiles(
+  adapter: BenchAdapter,
+  sizes: readonly BenchSize[],
+  compute: Compute,
+  json: boolean,
+): Promise<void> {
   const tuned =
     adapter === 'browser'
       ? await inBrowser(
           async () => null,
           (page) =>
             page.evaluate(
-              (asked) => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.tune(asked),
-              sizes,
+              ([asked, precision]) =>
+                (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.tune(asked, precision),
+              [sizes, compute] as const,
             ),
         )
-      : await tuneProducts(need(await openDawn(driverOf(adapter)), failed), sizes);
+      : await tuneProducts(need(await openDawn(driverOf(adapter)), failed), sizes, compute);
   if (json) console.log(JSON.stringify(tuned));
   else printTuned(tuned);
   if (adapter !== 'browser') process.exit(0);
 }
 
-function printTuned({ family, candidates, shapes, rows }: Tuned): void {
+function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
   const names = candidates.map((candidate) => shapeOf(candidate));
   console.log(`${family} kernels: milliseconds now; ${names.join('; ')}`);
   for (const { layout, dims, size, ms, nowMs } of shapes) {
@@ -87,7 +93,7 @@ function printTuned({ family, candidates, shapes, rows }: Tuned): void {
       `${layout} ${shapeOf(dims).padEnd(28)} size ${String(size).padEnd(8)} ${nowMs.toFixed(3).padStart(9)}; ${cells.join('; ')}`,
     );
   }
-  console.log(`\n// shaders/family/tiles.ts, ${family === 'software' ? 'SOFTWARE_ROWS' : 'GPU_ROWS'}`);
+  console.log(`\n// shaders/family/tiles.ts, ${table}`);
   for (const { layouts, from, candidate } of rows) {
     const choice = Object.entries(candidates[candidate]).map(([name, value]) => `${name}: ${value}`);
     console.log(`{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${choice.join(', ')} },`);

@@ -15,7 +15,7 @@ export interface BenchPage {
   step(bench: StepBench, weights: string | null): Promise<StepBenchResult>;
   kernels(): Promise<KernelBench[]>;
   stepKernels(size: BenchSize, compute: Compute): Promise<StepKernels>;
-  tune(sizes: readonly BenchSize[]): Promise<Tuned>;
+  tune(sizes: readonly BenchSize[], compute: Compute): Promise<Tuned>;
   /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
   openTransport(initiator: boolean): void;
   transportSignalled(way: 'link' | 'bare', data: string): Promise<void>;
@@ -49,7 +49,7 @@ const page: BenchPage = {
     ),
   kernels: async () => benchKernels(await open()),
   stepKernels: async (size, compute) => benchStepKernels(await open(), size, compute),
-  tune: async (sizes) => tuneProducts(await open(), sizes),
+  tune: async (sizes, compute) => tuneProducts(await open(), sizes, compute),
   openTransport: (initiator) => {
     const { shoalSignal } = globalThis as unknown as { readonly shoalSignal: Signal };
     transport = new TransportEnd(initiator, shoalSignal);

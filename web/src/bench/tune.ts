@@ -7,12 +7,14 @@
 import { largeTiles } from '../../../shaders/family/gpu.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
 import { weights } from '../../../shaders/family/software.ts';
-import { GPU_CANDIDATES, SOFTWARE_CANDIDATES } from '../../../shaders/family/tiles.ts';
+import { GPU_CANDIDATES, MATRIX_CANDIDATES, SOFTWARE_CANDIDATES } from '../../../shaders/family/tiles.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
-import { matmul, productOf } from '../../../shaders/matmul.ts';
+import { matmul, productOf, type Tried } from '../../../shaders/matmul.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
-import type { OpenDevice } from '../gpu/device.ts';
+import type { Compute } from '../../../swarm/precision.ts';
+import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
 import type { BenchSize } from './sizes.ts';
 import { stepProducts } from './stepKernels.ts';
 import { timeKernel } from './timing.ts';
@@ -34,6 +36,8 @@ export interface TunedShape {
 
 export interface Tuned {
   readonly family: AdapterFamily;
+  /** Whose rows they are. */
+  readonly table: Candidates['table'];
   readonly candidates: readonly Readonly<Record<string, number>>[];
   readonly shapes: readonly TunedShape[];
   readonly rows: readonly TunedRow[];
@@ -45,18 +49,35 @@ export interface TunedRow {
   readonly candidate: number;
 }
 
-export async function tuneProducts(opened: OpenDevice, sizes: readonly BenchSize[]): Promise<Tuned> {
-  const { family, device } = opened;
-  const candidates = family === 'software' ? SOFTWARE_CANDIDATES : GPU_CANDIDATES;
+interface Candidates {
+  readonly table: 'SOFTWARE_ROWS' | 'GPU_ROWS' | 'MATRIX_ROWS';
+  readonly all: readonly { readonly row: Readonly<Record<string, number>>; readonly tried: Tried }[];
+}
+
+/** Those of the family that makes this precision's products here. */
+function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidates {
+  if (family === 'software') {
+    return { table: 'SOFTWARE_ROWS', all: SOFTWARE_CANDIDATES.map((row) => ({ row, tried: { software: row } })) };
+  }
+  return units.some(({ component }) => component === compute)
+    ? { table: 'MATRIX_ROWS', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
+    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map((row) => ({ row, tried: { gpu: row } })) };
+}
+
+export async function tuneProducts(
+  opened: OpenDevice,
+  sizes: readonly BenchSize[],
+  compute: Compute = 'f32',
+): Promise<Tuned> {
+  const { family, device, units } = opened;
+  if (compute === 'f16' && !canHalve(device, family)) throw new Error(NO_HALVES);
+  const { table, all } = candidatesOf(opened, compute);
   const pipelines = new PipelineCache(device);
   const shapes: TunedShape[] = [];
   for (const { layout, dims } of stepProducts(device, sizes)) {
-    const kernels: readonly Kernel[] = [
-      ...(family === 'software'
-        ? SOFTWARE_CANDIDATES.map((software) => matmul({ layout, tried: { software } }))
-        : GPU_CANDIDATES.map((gpu) => matmul({ layout, tried: { gpu } }))),
-      matmul({ layout }),
-    ];
+    const kernels: readonly Kernel[] = [...all.map(({ tried }) => matmul({ layout, tried })), matmul({ layout })].map(
+      (kernel) => forDevice(units, compute, kernel),
+    );
     const few = layout === 'TN' ? { ...dims, K: CHECKED_ROWS } : { ...dims, M: CHECKED_ROWS };
     const least = kernels.map(() => Number.POSITIVE_INFINITY);
     for (let round = 0; round < ROUNDS; round++) {
@@ -75,7 +96,7 @@ export async function tuneProducts(opened: OpenDevice, sizes: readonly BenchSize
       shapes.filter((shape) => shape.layout === layout),
     ),
   );
-  return { family, candidates, shapes, rows };
+  return { family, table, candidates: all.map(({ row }) => row), shapes, rows };
 }
 
 /** One candidate from some size on and one below it, which lose the least to each shape's own best. */
