@@ -36,6 +36,8 @@ export interface DashboardBench {
   readonly redrawsPerSecond: number;
   /** Of every quarter of a second the longest task of the page's thread; while a part is looked at. */
   readonly tasksMs: Spread;
+  /** The same by the processor's time: what the page itself takes, however busy the machine is. */
+  readonly tasksCpuMs: Spread;
   /** The same while another part is opened. */
   readonly openingMs: Spread;
   /** Of each part, the longest task. */
@@ -250,6 +252,7 @@ function lengths(tasks: readonly Task[], stays: readonly Stay[]) {
   const of = (part: string): Task[] => looked.filter((stay) => stay.part === part).flatMap((stay) => stay.tasks);
   return {
     tasksMs: spread(longestTasksMs([...isLooked])),
+    tasksCpuMs: spread(longestTasksMs([...isLooked], 'cpuMs')),
     openingMs: spread(longestTasksMs(tasks.filter((task) => !isLooked.has(task)))),
     longestMsOf: Object.fromEntries(PARTS.map((part) => [part, Math.max(0, ...longestTasksMs(of(part)))])),
   };
@@ -275,7 +278,7 @@ async function show(page: Page, part: (typeof PARTS)[number]): Promise<void> {
 }
 
 function print(result: DashboardBench): void {
-  const { donors, seconds, redrawsPerSecond, tasksMs, openingMs, busyShare, heapQuarters } = result;
+  const { donors, seconds, redrawsPerSecond, tasksMs, tasksCpuMs, openingMs, busyShare, heapQuarters } = result;
   const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
   const words = ({ p50, p95, max }: Spread): string =>
     `p50 ${p50.toFixed(0)} ms, p95 ${p95.toFixed(0)} ms, max ${max.toFixed(0)} ms`;
@@ -283,6 +286,7 @@ function print(result: DashboardBench): void {
   console.log(
     `longest task of each quarter of a second: ${words(tasksMs)}; ${(100 * busyShare).toFixed(0)} % of a core`,
   );
+  console.log(`the same by the processor's time: ${words(tasksCpuMs)}`);
   console.log(`the same while another part is opened: ${words(openingMs)}`);
   const parts = Object.entries(result.longestMsOf).map(([part, ms]) => `${part} ${ms.toFixed(0)} ms`);
   console.log(`the longest of each part: ${parts.join(', ')}`);

@@ -21,6 +21,7 @@ const traceSchema = z.object({
       tid: z.number(),
       ts: z.number().default(0),
       dur: z.number().default(0),
+      tdur: z.number().optional(),
       args: z.object({ name: z.string().optional() }).optional(),
     }),
   ),
@@ -31,21 +32,25 @@ type TraceEvent = z.infer<typeof traceSchema>['traceEvents'][number];
 export interface Task {
   readonly atSeconds: number;
   readonly ms: number;
+  /** Of these, those that it had a core for: on a busy machine the others are the machine's. */
+  readonly cpuMs: number;
 }
 
 export async function pageTasks(browser: Browser, page: Page, work: () => Promise<unknown>): Promise<Task[]> {
   await browser.startTracing(page, { categories: [CATEGORY] });
   await work();
   const { traceEvents } = traceSchema.parse(JSON.parse(String(await browser.stopTracing())));
-  return busiestThread(traceEvents).map(({ ts, dur }) => ({ atSeconds: ts / 1e6, ms: dur / 1e3 }));
+  return busiestThread(traceEvents).map(({ ts, dur, tdur = dur }) => ({
+    ...{ atSeconds: ts / 1e6, ms: dur / 1e3, cpuMs: tdur / 1e3 },
+  }));
 }
 
 /** Of every quarter of a second the longest task, in milliseconds. */
-export function longestTasksMs(tasks: readonly Task[]): number[] {
+export function longestTasksMs(tasks: readonly Task[], of: 'ms' | 'cpuMs' = 'ms'): number[] {
   const longest = new Map<number, number>();
-  for (const { atSeconds, ms } of tasks) {
-    const stretch = Math.floor(atSeconds / STRETCH_SECONDS);
-    longest.set(stretch, Math.max(longest.get(stretch) ?? 0, ms));
+  for (const task of tasks) {
+    const stretch = Math.floor(task.atSeconds / STRETCH_SECONDS);
+    longest.set(stretch, Math.max(longest.get(stretch) ?? 0, task[of]));
   }
   return [...longest.values()];
 }
