@@ -15,8 +15,9 @@ export function standIn(): void {
   Object.assign(navigator, { getBattery: async () => battery });
   // The page makes way for a person's picture only where a person may look.
   Object.defineProperty(navigator, 'webdriver', { value: false });
-  const SMOOTH_MS = 16.7;
-  const STUTTERING_MS = [SMOOTH_MS, SMOOTH_MS, SMOOTH_MS, SMOOTH_MS, SMOOTH_MS, 100];
+  // A slow screen: fewer frames to a second.
+  const SMOOTH_MS = 40;
+  const STUTTERING_MS = [SMOOTH_MS, SMOOTH_MS, SMOOTH_MS, SMOOTH_MS, SMOOTH_MS, 250];
   let intervals: readonly number[] = [SMOOTH_MS];
   let waiting = new Map<number, FrameRequestCallback>();
   let asked = 0;
