@@ -22,15 +22,17 @@ export function StopControls({ state, actions }: StopProps) {
   }
   const isPaused = phase.kind === 'paused';
   const isFinished = phase.kind === 'spare' && phase.finished;
-  const mayAsk = !isFinished && pending === null && (isMember(state) || isPaused);
+  const mayAsk = pending === null && (isMember(state) || isPaused);
   // It goes on by itself: to resume now, the condition under Limits must go.
   const waitsForCondition = isPaused && state.rest === null && restReason(state) !== null;
   return (
     <>
       <div class="buttons">
-        <Press isOff={!mayAsk || waitsForCondition} onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}>
-          {isPaused ? 'Resume' : 'Pause'}
-        </Press>
+        {!isFinished && (
+          <Press isOff={!mayAsk || waitsForCondition} onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}>
+            {isPaused ? 'Resume' : 'Pause'}
+          </Press>
+        )}
         {!isPaused && !isFinished && (
           <>
             <Press onPress={() => actions.pauseNow()}>Pause now</Press>

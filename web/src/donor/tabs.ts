@@ -8,8 +8,9 @@ const DONATING = 'shoal.donating.';
 export class Tabs {
   readonly #onOthers: (count: number) => void;
   readonly #channel = new BroadcastChannel(DONATING);
-  readonly #own = `${DONATING}${crypto.randomUUID()}`;
   readonly #awaited = new Set<string>();
+  /** New each time: a tab that sleeps may be slow to let go of an earlier one. */
+  #own = '';
   #release: (() => void) | null = null;
 
   /** `onOthers` hears how many other tabs donate, at first and whenever that may have changed. */
@@ -26,6 +27,7 @@ export class Tabs {
       this.#release = null;
       return;
     }
+    this.#own = `${DONATING}${crypto.randomUUID()}`;
     const held = new Promise<void>((resolve) => {
       this.#release = resolve;
     });

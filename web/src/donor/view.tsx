@@ -143,14 +143,22 @@ function OtherTabs({ count }: { count: number }) {
 
 function FailureNotice({ reason, detail }: { reason: FailureReason; detail: string }) {
   const { what, advice } = failureText(reason);
-  const rest = detail.replace(what, '').trim(); // the server's detail of a refusal opens with the same sentence
+  if (reason === 'runFinished') {
+    return (
+      <p class="notice">
+        <span aria-hidden="true">✓ </span>
+        {what}
+      </p>
+    );
+  }
   return (
     <div class="notice bad">
       <p>
         <span aria-hidden="true">✕ </span>
         <strong>{what}</strong> {advice}
       </p>
-      {rest && <p class="detail">{rest}</p>}
+      {/* A refusal's sentence says it all; for whoever runs the server the rest stands in the log. */}
+      {advice && detail && <p class="detail">{detail}</p>}
     </div>
   );
 }
