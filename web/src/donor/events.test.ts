@@ -132,8 +132,10 @@ describe('a donor’s state', () => {
   });
 
   test('a pause that crosses with a place among the spares stays one', () => {
-    const state = reached(CLICK, WELCOME, START, asked('pause'), standby('spare'), standby('paused'));
-    expect([state.phase.kind, state.rest, due(state)]).toEqual(['paused', { kind: 'button' }, null]);
+    const spare = reached(CLICK, WELCOME, START, asked('pause'), standby('spare'));
+    expect([spare.pending, due(spare)]).toEqual(['pause', null]);
+    const paused = nextState(spare, standby('paused'));
+    expect([paused.phase.kind, paused.rest, due(paused)]).toEqual(['paused', { kind: 'button' }, null]);
   });
 
   test('a button that was pressed says nothing while nobody is there to confirm it', () => {
