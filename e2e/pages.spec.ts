@@ -33,7 +33,6 @@ test('the donor’s page says what will happen, and nothing starts by itself', a
   expect(started).toEqual([]);
   const operator = await openOperator(server);
   expect((await operator.until(() => true)).donors).toEqual([]);
-  await expectAccessible(page);
 
   // By keyboard only.
   for (const summary of await page.locator('main > details > summary').all()) {
