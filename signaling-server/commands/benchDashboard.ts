@@ -22,7 +22,8 @@ const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 /** Every part is looked at this often. */
 const LEAST_ROUNDS = 4;
 const ROUND_SECONDS = 60;
-/** What is told shows within a redraw or two. */
+const UNSEEN_REDRAWS = 8;
+/** What is told shows within a redraw or two, out of sight a second after the last one. */
 const PATIENCE_MS = 5_000;
 const WINDOW = { width: 1440, height: 900 };
 
@@ -94,6 +95,7 @@ async function benchDashboard(donors: number, seconds: number): Promise<Dashboar
     const session = await page.context().newCDPSession(page);
     await session.send('Performance.enable');
     const driven = await drive(browser, page, session, seconds);
+    await openAllDonors(page, donors);
     quiet();
     faults.push(...(await untruths(page, feed)));
     if ((await page.locator('#page img').count()) > 0) faults.push('a name became markup');
@@ -129,17 +131,22 @@ async function feedServer(feed: DashboardFeed): Promise<{ app: FastifyInstance; 
 
 const whole = (value: number): string => value.toLocaleString('en', { maximumFractionDigits: 0 });
 
+/** Every row, and a while in which most of them are out of sight. */
+async function openAllDonors(page: Page, donors: number): Promise<void> {
+  await page.getByRole('navigation').getByRole('link', { name: 'Peers', exact: true }).click();
+  await page.getByRole('button', { name: `All ${donors} donors` }).click();
+  await redrawn(page, UNSEEN_REDRAWS);
+}
+
 /** What the page shows, when nothing more is said, that is not what it was told last: in sight and out of it. */
 async function untruths(page: Page, feed: DashboardFeed): Promise<string[]> {
   const { committedSteps, donors } = feed.newest;
-  await page.getByRole('navigation').getByRole('link', { name: 'Peers', exact: true }).click();
-  await page.getByRole('button', { name: `All ${donors.length} donors` }).click();
   const rows = page.getByRole('region', { name: 'Donors' }).locator('tbody tr');
   const found: string[] = [];
   const expected = async (what: string, where: Locator, text: string): Promise<void> => {
     const isThere = await where
       .getByText(text, { exact: true })
-      .waitFor({ timeout: PATIENCE_MS })
+      .waitFor({ state: 'attached', timeout: PATIENCE_MS })
       .then(
         () => true,
         () => false,
@@ -149,7 +156,6 @@ async function untruths(page: Page, feed: DashboardFeed): Promise<string[]> {
   await expected('the step', page.locator('.steps-line'), whole(committedSteps));
   if ((await rows.count()) !== donors.length) found.push('not every donor has a row');
   for (const [place, { tokens }] of [...donors.entries()].filter(([each]) => each % (donors.length - 1) === 0)) {
-    await rows.nth(place).scrollIntoViewIfNeeded();
     await expected(`what donor ${place} gave`, rows.nth(place), whole(tokens));
   }
   return found;
@@ -270,10 +276,14 @@ const median = (values: readonly number[]): number => spread(values).p50;
 async function show(page: Page, part: (typeof PARTS)[number]): Promise<void> {
   await page.getByRole('navigation').getByRole('link', { name: part, exact: true }).click();
   if (part === 'Swarm') await page.locator('.spans').waitFor();
+  await redrawn(page, 2);
+}
+
+async function redrawn(page: Page, times: number): Promise<void> {
   const { redraws } = await watchedBy(page);
   await page.waitForFunction(
     (least) => (globalThis as unknown as { shoalWatched: { redraws: number } }).shoalWatched.redraws >= least,
-    redraws + 2,
+    redraws + times,
   );
 }
 
