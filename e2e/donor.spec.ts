@@ -136,6 +136,8 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   const other = await opened.context.newPage();
   await other.goto(server.url);
   await other.getByText('Another tab of this browser already donates this GPU.').waitFor();
+  // A tab behind another draws seldom, and a click waits for two frames.
+  await page.bringToFront();
 
   await plug(page, false);
   await untilState(page, 'paused');
