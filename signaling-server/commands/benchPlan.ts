@@ -1,7 +1,7 @@
 /**
  * `shoal bench plan`: how well the planner predicts, and what its plan gains. Four throttled headless donors, opened and
- * measured once, train one run under one plan after the other; each plan's step is predicted with what was known before
- * it began, then measured. Between two plans the run stands still and a fixed matrix product is timed: where this machine
+ * measured once, train one run under one plan after the other, the first one for practice; each plan's step is predicted
+ * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product is timed: where this machine
  * has become another, the plan is done again.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ import type { PlanTerms } from '../planning/planning.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
-import { alonePlan, type NamedPlan, namedPlans, planText } from './benchPlanCases.ts';
+import { alonePlan, type NamedPlan, namedPlans, PRACTICE, planText } from './benchPlanCases.ts';
 import { failed, need } from './failure.ts';
 import { donorSpec, wholeNumber } from './options.ts';
 
@@ -75,7 +75,7 @@ export function addPlanBench(bench: Command): void {
   bench
     .command('plan')
     .description('four throttled donors under several plans: the predicted step beside the measured one, and the gain')
-    .option('--steps <n>', 'timed steps of each plan', wholeNumber('--steps', 1), 8)
+    .option('--steps <n>', 'timed steps of each plan', wholeNumber('--steps', 1), 12)
     .option('--donor <spec>', `a donor in place of speeds ${SPEEDS.join(', ')}; repeatable`, donorSpec)
     .option('--plans <names>', 'only these plans, by name, separated by commas')
     .option('--once', 'repeat no plan where this machine became faster or slower')
@@ -152,7 +152,9 @@ class PlanBench {
     const wanted = plans?.split(',');
     const asAdmitted = productMs();
     const results: Measured[] = [];
-    const names = [...namedPlans(this.#planner.costs(donors), donors).map(({ name }) => name), 'auto'];
+    const named = namedPlans(this.#planner.costs(donors), donors).map(({ name }) => name);
+    const names = [...named.filter((name) => name !== PRACTICE), 'auto'];
+    await this.#measured(server, data, { name: PRACTICE, steps, asAdmitted, attempts: 1 });
     if (alone) names.push(...donors.map((_, index) => `alone ${index}`));
     for (const name of names) {
       if (wanted && !wanted.includes(name)) continue;

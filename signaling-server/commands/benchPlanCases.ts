@@ -8,6 +8,9 @@ import { estimate } from '../../swarm/planner/estimate.ts';
 import type { Groups } from '../../swarm/planner/grouping.ts';
 import type { ScheduleName } from '../../swarm/schedule/action.ts';
 
+/** The plan that donors learn by what their work takes, before any plan is measured. */
+export const PRACTICE = 'practice';
+
 export interface NamedPlan {
   readonly name: string;
   readonly plan: Plan;
@@ -27,6 +30,7 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
   const [first = 0, second = 0, ...rest] = places;
   const { samples } = batch;
   const kinds: Kind[] = [
+    { name: PRACTICE, groups: [places], microBatches: samples / 2, schedule: 'gpipe' },
     { name: 'stages', groups: places.map((place) => [place]), microBatches: samples / 2, schedule: '1f1b' },
     { name: 'lanes', groups: [places], microBatches: 'sized', schedule: '1f1b' },
     { name: 'mixed', groups: [[first, ...rest], [second]], microBatches: samples / 2, schedule: 'gpipe' },
