@@ -15,7 +15,7 @@ import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
 import type { LinkMeasurement } from '../../../swarm/messages.ts';
 import { Flow } from './flow.ts';
-import { loneRate, RateMeter } from './rateMeter.ts';
+import { loneRate, RateMeter, RoundTrips } from './rateMeter.ts';
 
 export interface Link {
   readonly peer: PeerId;
@@ -107,13 +107,13 @@ interface Underneath {
 class SimplePeerLink implements Link {
   readonly peer: PeerId;
   state: Link['state'] = 'connecting';
-  roundTripMs: number | null = null;
   readonly #initiator: boolean;
   readonly #events: LinkEvents;
   readonly #connection: SimplePeer.Instance & Underneath;
   readonly #heartbeat: RTCDataChannel | null;
   readonly #quick: RTCDataChannel | null;
   readonly #meter = new RateMeter();
+  readonly #roundTrips = new RoundTrips();
   #flow: Flow | null = null;
   #quickFlow: Flow | null = null;
   /** The stretch of sending that is being measured. */
@@ -145,6 +145,10 @@ class SimplePeerLink implements Link {
     this.#heartbeat = this.#openHeartbeat(this.#connection._pc);
     this.#quick = this.#openQuick(this.#connection._pc);
     this.#watchCandidates(this.#connection._pc);
+  }
+
+  get roundTripMs(): number | null {
+    return this.#roundTrips.milliseconds;
   }
 
   get bytesPerSecond(): number | null {
@@ -309,7 +313,7 @@ class SimplePeerLink implements Link {
 
   #onPong(sentMs: number): void {
     this.#unansweredSinceMs = null;
-    this.roundTripMs = Math.max(0, performance.now() - sentMs);
+    this.#roundTrips.sample(performance.now() - sentMs);
   }
 
   /** Kind u8, then the asking end's own time f64, which the answer repeats. */

@@ -12,7 +12,7 @@ import {
   timeContent,
   timeOf,
 } from '../../../swarm/relay.ts';
-import { RateMeter } from './rateMeter.ts';
+import { RateMeter, RoundTrips } from './rateMeter.ts';
 
 /** 64 MiB of whole frames: who queues more did not await. */
 const WAITING_LIMIT = 1_024;
@@ -37,7 +37,7 @@ interface Way {
   readonly waiters: Waiter[];
   readonly meter: RateMeter;
   onTheWayBytes: number;
-  roundTripMs: number | null;
+  readonly roundTrips: RoundTrips;
   /** Of the stretch that is being measured: when it began, and what was credited of it. */
   sinceMs: number;
   creditedBytes: number;
@@ -73,7 +73,7 @@ export class Relay {
 
   measured(to: PeerId): { readonly roundTripMs: number | null; readonly bytesPerSecond: number | null } {
     const way = this.#ways.get(to);
-    return { roundTripMs: way?.roundTripMs ?? null, bytesPerSecond: way?.meter.bytesPerSecond ?? null };
+    return { roundTripMs: way?.roundTrips.milliseconds ?? null, bytesPerSecond: way?.meter.bytesPerSecond ?? null };
   }
 
   /** A binary message of the server. */
@@ -87,7 +87,7 @@ export class Relay {
     const { kind, peer, content } = envelope;
     if (kind === 'frame') this.#options.onFrame(peer, content.slice().buffer);
     else if (kind === 'ping') this.#options.sendBytes(encodeEnvelope('pong', peer, content));
-    else if (kind === 'pong') this.#way(peer).roundTripMs = Math.max(0, this.#options.now() - timeOf(envelope));
+    else if (kind === 'pong') this.#way(peer).roundTrips.sample(this.#options.now() - timeOf(envelope));
     else this.#credit(peer, envelope);
   }
 
@@ -102,7 +102,14 @@ export class Relay {
     const known = this.#ways.get(peer);
     if (known) return known;
     const meter = new RateMeter();
-    const way: Way = { waiters: [], meter, onTheWayBytes: 0, roundTripMs: null, sinceMs: 0, creditedBytes: 0 };
+    const way: Way = {
+      waiters: [],
+      meter,
+      onTheWayBytes: 0,
+      roundTrips: new RoundTrips(),
+      sinceMs: 0,
+      creditedBytes: 0,
+    };
     this.#ways.set(peer, way);
     return way;
   }
@@ -125,7 +132,7 @@ export class Relay {
     way.onTheWayBytes -= bytes;
     way.creditedBytes += bytes;
     if (way.onTheWayBytes === 0 || way.creditedBytes >= SAMPLE_BYTES) {
-      way.meter.sample(way.creditedBytes, this.#options.now() - way.sinceMs, way.roundTripMs);
+      way.meter.sample(way.creditedBytes, this.#options.now() - way.sinceMs, way.roundTrips.milliseconds);
       way.sinceMs = this.#options.now();
       way.creditedBytes = 0;
     }
