@@ -74,9 +74,6 @@ const TABLE: readonly Row[] = [
   { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
 ];
 
-/** Elsewhere a part may name the type of the whole that it is a part of. */
-const NO_CIRCLE_OF_TYPES = /^(swarm|shaders|signaling-server|web\/src\/(donor|executor|gpu|page))\//;
-
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'simple-peer': ['web/src/net/link.ts'],
@@ -182,8 +179,7 @@ function purityBreaches({ path, names }: Source): string[] {
 function circle(start: Source, sources: ReadonlyMap<string, Source>): readonly string[] | null {
   const seen = new Set<string>();
   const follow = (path: string, trail: readonly string[]): readonly string[] | null => {
-    for (const { of, typesOnly } of sources.get(path)?.imports ?? []) {
-      if (typesOnly && !NO_CIRCLE_OF_TYPES.test(start.path)) continue;
+    for (const { of } of sources.get(path)?.imports ?? []) {
       if (of === start.path) return [...trail, of];
       if (seen.has(of)) continue;
       seen.add(of);

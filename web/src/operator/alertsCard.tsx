@@ -5,8 +5,8 @@ import { type AlertLimits, alertLimitsSchema } from '../../../swarm/watch.ts';
 import { type Act, Answer, useAct } from './act.tsx';
 import { alertsOf } from './alerts.ts';
 import { tell } from './api.ts';
+import type { SectionProps } from './props.ts';
 import type { OperatorState } from './state.ts';
-import type { SectionProps } from './view.tsx';
 
 const LOOK_MS = 2_000;
 const NONE: readonly string[] = [];

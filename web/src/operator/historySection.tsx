@@ -4,7 +4,7 @@ import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/w
 import { shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { EVENT_SIGNS } from './marks.ts';
-import type { SectionProps } from './view.tsx';
+import type { SectionProps } from './props.ts';
 
 /** Rows that are shown at once. */
 const PAGE = 100;

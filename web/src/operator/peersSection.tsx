@@ -6,11 +6,11 @@ import { Chip } from '../page/parts.tsx';
 import { Blocks } from './blocks.tsx';
 import { PeerCard } from './peerCard.tsx';
 import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
+import type { SectionProps } from './props.ts';
 import { Reach } from './reach.tsx';
 import { Sight } from './sight.tsx';
 import { donorSign } from './signs.ts';
 import { millisText } from './timeline.tsx';
-import type { SectionProps } from './view.tsx';
 import { WhatIf } from './whatIf.tsx';
 
 const MOST_ROWS = 100;

@@ -3,7 +3,7 @@ import { lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
 import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
-import type { SectionProps } from './view.tsx';
+import type { SectionProps } from './props.ts';
 
 export function RunSection(props: SectionProps) {
   const { state, snapshot } = props;

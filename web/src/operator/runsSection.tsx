@@ -7,8 +7,8 @@ import { Chip } from '../page/parts.tsx';
 import { Answer, Confirm, useAct } from './act.tsx';
 import { query, tell } from './api.ts';
 import { DraftForm } from './draftForm.tsx';
+import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
-import type { SectionProps } from './view.tsx';
 
 const anything = z.unknown();
 

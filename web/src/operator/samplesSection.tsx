@@ -5,8 +5,8 @@ import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
+import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
-import type { SectionProps } from './view.tsx';
 
 const samplesSchema = z.object({
   samples: z.array(z.object({ committedSteps: z.number(), prompt: z.string(), text: z.string() })),

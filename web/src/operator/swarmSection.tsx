@@ -6,10 +6,10 @@ import { query, read } from './api.ts';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import { plainReason } from './plainReason.ts';
+import type { SectionProps } from './props.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText, workOf } from './swarmShape.ts';
 import { millisText, Timeline, timelineText } from './timeline.tsx';
-import type { SectionProps } from './view.tsx';
 
 /** The newest step's timeline is asked for at most so often. */
 const FOLLOW_MS = 2_000;

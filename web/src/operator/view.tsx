@@ -1,5 +1,4 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
-import type { Snapshot } from '../../../swarm/messages.ts';
 import type { OperatorCommand } from '../../../swarm/watch.ts';
 import { durationText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
@@ -7,29 +6,14 @@ import { useAlerts } from './alertsCard.tsx';
 import { HistorySection } from './historySection.tsx';
 import { Login } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
+import type { SectionProps, ViewProps } from './props.ts';
 import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
 import { CONNECTIONS, PHASES } from './signs.ts';
-import { isAllowed, type OperatorState, secondsLeft } from './state.ts';
+import { isAllowed, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
-
-export interface OperatorActions {
-  login(token: string): void;
-  command(command: OperatorCommand): void;
-}
-
-interface ViewProps {
-  readonly state: OperatorState;
-  readonly actions: OperatorActions;
-}
-
-/** What a part is given. */
-export interface SectionProps extends ViewProps {
-  readonly snapshot: Snapshot;
-  readonly alerts: readonly string[];
-}
 
 export function OperatorView({ state, actions }: ViewProps) {
   return (

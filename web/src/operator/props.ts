@@ -1,0 +1,21 @@
+/** What the dashboard and its parts are given: what is known, and what a press of a button does. */
+import type { Snapshot } from '../../../swarm/messages.ts';
+import type { OperatorCommand } from '../../../swarm/watch.ts';
+import type { OperatorState } from './state.ts';
+
+export interface OperatorActions {
+  login(token: string): void;
+  command(command: OperatorCommand): void;
+}
+
+/** What the page is drawn from. */
+export interface ViewProps {
+  readonly state: OperatorState;
+  readonly actions: OperatorActions;
+}
+
+/** What a part is given. */
+export interface SectionProps extends ViewProps {
+  readonly snapshot: Snapshot;
+  readonly alerts: readonly string[];
+}
