@@ -175,7 +175,7 @@ function purityBreaches({ path, names }: Source): string[] {
   return [...names].filter((name) => IMPURE.test(name)).map((name) => `${path} names ${name}`);
 }
 
-/** The first circle of imports that this file is part of; of types, where those have to be free of circles too. */
+/** The first circle of imports, of types too, that this file is part of. */
 function circle(start: Source, sources: ReadonlyMap<string, Source>): readonly string[] | null {
   const seen = new Set<string>();
   const follow = (path: string, trail: readonly string[]): readonly string[] | null => {
