@@ -36,7 +36,7 @@ async function openWhilePaused(server: ProductServer, operator: Operator): Promi
 /** The first donor is alone, a second one comes, rests and comes back: neither costs a step. */
 async function joinAndRest(server: ProductServer, operator: Operator): Promise<readonly [Donor, Donor]> {
   const first = await openDonor(server.url);
-  await untilStage(first, /1 of 1\s*layers 1–4, in f32/);
+  await untilStage(first, /1 of 1\s*layers 1–4, f32/);
   await operator.untilFurther(2);
   const second = await openWhilePaused(server, operator);
   await untilStage(first, /1 of 2\s*layers 1–2/);
