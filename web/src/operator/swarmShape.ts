@@ -86,7 +86,8 @@ export function bottleneckText(
   }
   if (longest === undefined)
     return `Nobody is at work for more than ${percentText(share)} of the step: the rest is exchange of gradients and values.`;
-  const link = links.find(({ from, peer }) => from === longest.whom && peer === longest.peer);
+  const ends = [longest.whom, longest.peer];
+  const link = slowerOf(links.filter(({ from, peer }) => ends.includes(from) && ends.includes(peer)));
   const rate = link?.bytesPerSecond ? `, ${byteRateText(link.bytesPerSecond)} ${link.route}` : '';
   return `The way from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: ${waitText(longest.length)} of waiting a step, while nobody is at work for more than ${percentText(share)} of it.`;
 }
@@ -123,7 +124,17 @@ export type LinksByEnds = ReadonlyMap<string, Link>;
 export const linksByEnds = (links: readonly Link[]): LinksByEnds =>
   new Map(links.map((link) => [`${link.from} ${link.peer}`, link]));
 
-/** Both directions between neighbouring stages as one: the slower rate, relayed where either is. In order of place. */
+/** Both directions of a way as one: the slower rate, relayed where either is; null where neither was told. */
+function slowerOf(both: readonly LinkReport[]): Pick<LinkReport, 'route' | 'bytesPerSecond'> | null {
+  if (both.length === 0) return null;
+  const rates = both.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []);
+  return {
+    route: both.some(({ route }) => route === 'relayed') ? 'relayed' : 'direct',
+    bytesPerSecond: rates.length === 0 ? null : Math.min(...rates),
+  };
+}
+
+/** The ways between neighbouring stages. In order of place. */
 export function linksBehind(plan: Pick<PlanInForce, 'stages'>, stage: number, links: LinksByEnds): StageLink[] {
   const [before, after] = [plan.stages[stage], plan.stages[stage + 1]];
   if (!before || !after) return [];
@@ -132,16 +143,9 @@ export function linksBehind(plan: Pick<PlanInForce, 'stages'>, stage: number, li
       const both = [links.get(`${a.peer} ${b.peer}`), links.get(`${b.peer} ${a.peer}`)].filter(
         (each) => each !== undefined,
       );
-      if (both.length === 0 || a.peer === b.peer || !a.microBatches.some((id) => b.microBatches.includes(id)))
-        return [];
-      const rates = both.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []);
-      return [
-        {
-          ...{ from: a.peer, to: b.peer, fromPlace, toPlace },
-          route: both.some(({ route }) => route === 'relayed') ? 'relayed' : 'direct',
-          bytesPerSecond: rates.length === 0 ? null : Math.min(...rates),
-        },
-      ];
+      const link = slowerOf(both);
+      if (link === null || a.peer === b.peer || !a.microBatches.some((id) => b.microBatches.includes(id))) return [];
+      return [{ ...{ from: a.peer, to: b.peer, fromPlace, toPlace }, ...link }];
     }),
   );
 }
