@@ -1,8 +1,8 @@
 /**
  * `shoal bench plan`: how well the planner predicts, and what its plan gains. Four throttled headless donors, opened and
  * measured once, train one run under one plan after the other, the first one for practice; each plan's step is predicted
- * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product is timed: where this machine
- * has become another, the plan is done again.
+ * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product
+ * is timed: where this machine has become another, the plan is done again.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

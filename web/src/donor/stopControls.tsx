@@ -1,4 +1,5 @@
-/** Everything that stops this tab, and what each way costs the others. The headline above says when it is true. */ import { Press } from '../page/parts.tsx';
+/** Everything that stops this tab, and what each way costs the others. The headline above says when it is true. */
+import { Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
 import { type DonorState, restReason } from './state.ts';
