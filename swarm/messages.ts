@@ -235,6 +235,8 @@ export type SnapshotPhase = z.infer<typeof operatorPhase>;
 export const snapshotSchema = z.object({
   run: z.string(),
   phase: operatorPhase,
+  /** Paused by a stop: everything is saved, and donors are told that nothing is left for now. */
+  isStopped: z.boolean().optional(),
   /** One sentence about the phase: who is waited for, why it paused. */
   sentence: z.string(),
   generation: count,

@@ -44,6 +44,9 @@ describe('snapshot', () => {
     expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 0 of 6. Then the run pauses.');
     swarm.settle();
     expect(snapshot(swarm.run.state, 0).sentence).toBe('Paused by the operator after 1 step.');
+    expect(snapshot(swarm.run.state, 0)).not.toHaveProperty('isStopped');
+    swarm.operator('stop');
+    expect(snapshot(swarm.run.state, 0)).toMatchObject({ phase: 'paused', isStopped: true });
   });
 
   it('[CO21] shows the speed of the last steps, which sinks while a step takes longer', () => {

@@ -9,6 +9,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
   return {
     run: config.name,
     phase: phase.name === 'stopped' ? 'paused' : phase.name === 'holding' ? 'preparing' : phase.name,
+    ...(phase.name === 'stopped' ? { isStopped: true } : {}),
     sentence: sentence(state),
     generation: state.generation,
     epoch: state.epoch,
