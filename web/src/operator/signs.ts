@@ -19,6 +19,11 @@ export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
   failed: { tone: 'bad', glyph: '✕', word: 'Failed' },
 };
 
+const STOPPED: Sign = { tone: 'calm', glyph: '■', word: 'Stopped' };
+
+export const runSign = ({ phase, isStopped }: Pick<Snapshot, 'phase' | 'isStopped'>): Sign =>
+  isStopped ? STOPPED : PHASES[phase];
+
 export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
   open: { tone: 'good', glyph: '●', word: 'Live' },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
 import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/watch.ts';
-import { INITIAL_STATE, isAllowed, mergeCurve, nextState, type OperatorState, secondsLeft } from './state.ts';
+import { INITIAL_STATE, mergeCurve, nextState, type OperatorState, secondsLeft, whyNot } from './state.ts';
 
 const steps = (from: number, to: number, loss = 1): WatchedStep[] =>
   Array.from({ length: to - from }, (_, i) => ({
@@ -51,13 +51,18 @@ describe('an operator’s state', () => {
     expect(secondsLeft(seen(INITIAL_STATE, 10, steps(0, 10)))).toBeNull();
   });
 
-  test('buttons follow the phase', () => {
-    const allowed = (phase: SnapshotPhase): string[] => OPERATOR_COMMANDS.filter((each) => isAllowed(each, phase));
-    expect(allowed('training')).toEqual(['pause', 'stop']);
-    expect(allowed('paused')).toEqual(['start', 'resume', 'stop']);
-    expect(allowed('waiting')).toEqual(['pause', 'stop']);
-    expect(allowed('finished')).toEqual([]);
-    expect(allowed('failed')).toEqual(['start']);
+  test('buttons follow the phase: one way on at most, and each other one says why not', () => {
+    const told = (part: Partial<Snapshot>) => {
+      const answers = OPERATOR_COMMANDS.map((each) => [each, whyNot(each, { ...SNAPSHOT, ...part })] as const);
+      for (const [, why] of answers) if (why !== null) expect(why).toMatch(/^The run .*\.$/);
+      return answers.flatMap(([command, why]) => (why === null ? [command] : []));
+    };
+    const under: SnapshotPhase[] = ['waiting', 'preparing', 'training', 'evaluating', 'saving'];
+    for (const phase of under) expect(told({ phase })).toEqual(['pause', 'stop']);
+    expect(told({ phase: 'paused' })).toEqual(['resume', 'stop']);
+    expect(told({ phase: 'paused', isStopped: true })).toEqual(['start']);
+    expect(told({ phase: 'finished' })).toEqual([]);
+    expect(told({ phase: 'failed' })).toEqual(['start']);
   });
 
   test('an answer stays until the next command', () => {

@@ -145,19 +145,30 @@ export function secondsLeft({ snapshot, curve }: OperatorState): number | null {
   return mean * (snapshot.steps - snapshot.committedSteps);
 }
 
-const MOVING: readonly SnapshotPhase[] = ['preparing', 'training', 'evaluating', 'saving'];
-
-/** Which buttons mean something in a phase. */
-export function isAllowed(command: OperatorCommand, phase: SnapshotPhase): boolean {
+/** Why a button means nothing as things are, in a sentence; null: it may be pressed. */
+export function whyNot(command: OperatorCommand, { phase, isStopped = false }: Snapshot): string | null {
+  const isPaused = phase === 'paused' && !isStopped;
+  const rests = isStopped ? 'The run is stopped already.' : REST[phase];
   switch (command) {
     case 'start':
-      return phase === 'paused' || phase === 'failed';
+      if (phase === 'failed' || isStopped) return null;
+      return isPaused ? 'The run is paused: Resume goes on with it.' : (rests ?? 'The run is under way already.');
     case 'resume':
-      return phase === 'paused';
+      if (isPaused) return null;
+      if (isStopped) return 'The run is stopped: Start goes on where it ended.';
+      return phase === 'failed' ? 'The run has failed: Start tries again.' : (rests ?? 'The run is not paused.');
     case 'pause':
+      return isPaused ? 'The run is paused already.' : rests;
     case 'stop':
-      return phase === 'waiting' || MOVING.includes(phase) || (command === 'stop' && phase === 'paused');
+      return isPaused ? null : rests;
     default:
       return assertNever(command);
   }
 }
+
+/** Where nothing is under way. */
+const REST: Readonly<Record<SnapshotPhase, string | null>> = {
+  ...{ waiting: null, preparing: null, training: null, evaluating: null, saving: null, paused: null },
+  finished: 'The run is finished: all its steps are done.',
+  failed: 'The run has failed, and nothing of it is under way.',
+};

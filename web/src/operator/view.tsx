@@ -1,8 +1,8 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
-import type { OperatorCommand } from '../../../swarm/watch.ts';
 import { durationText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
 import { useAlerts } from './alertsCard.tsx';
+import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
 import { Login } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
@@ -11,8 +11,8 @@ import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
-import { CONNECTIONS, PHASES } from './signs.ts';
-import { isAllowed, secondsLeft } from './state.ts';
+import { CONNECTIONS, runSign } from './signs.ts';
+import { secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
 
 export function OperatorView({ state, actions }: ViewProps) {
@@ -100,7 +100,7 @@ function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
     <section class="card" aria-labelledby="run-name">
       <div class="live-head">
         <h1 id="run-name">{snapshot.run}</h1>
-        <Chip {...PHASES[snapshot.phase]} announced />
+        <Chip {...runSign(snapshot)} announced />
       </div>
       <p class="sentence">
         {state.connection === 'open' ? snapshot.sentence : 'The connection is lost; this is how the run was last seen.'}
@@ -112,36 +112,5 @@ function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
       />
       <Commands state={state} actions={actions} snapshot={snapshot} />
     </section>
-  );
-}
-
-const BUTTONS: readonly (readonly [OperatorCommand, string])[] = [
-  ['start', 'Start'],
-  ['pause', 'Pause'],
-  ['resume', 'Resume'],
-  ['stop', 'Stop'],
-];
-
-function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
-  const { asked, answer, connection } = state;
-  return (
-    <div class="commands">
-      <div class="buttons">
-        {BUTTONS.map(([command, label]) => (
-          <button
-            key={command}
-            type="button"
-            disabled={asked !== null || connection !== 'open' || !isAllowed(command, snapshot.phase)}
-            onClick={() => actions.command(command)}
-          >
-            {label}
-          </button>
-        ))}
-      </div>
-      <p class={answer?.ok === false ? 'answer' : 'answer soft'} role="status">
-        {answer && !answer.ok && <span aria-hidden="true">✕ </span>}
-        {answer?.sentence}
-      </p>
-    </div>
   );
 }

@@ -93,14 +93,20 @@ export function Chip({ tone, glyph, word, announced = false }: ChipProps) {
 interface PressProps {
   /** It cannot be pressed for the moment. */
   readonly isOff?: boolean;
+  /** Why not, in a sentence: read out with the button's name, and shown beside the pointer. */
+  readonly why?: string;
+  readonly class?: string;
   readonly onPress: () => void;
+  /** Instead, while it is off. */
+  readonly onRefused?: () => void;
   readonly children: ComponentChildren;
 }
 
-/** A button that keeps the keyboard's place while it is off: a disabled one would lose it. */
-export function Press({ isOff = false, onPress, children }: PressProps) {
+/** A button that keeps the keyboard's place while it is off: a disabled one would lose it, and could not say why. */
+export function Press({ isOff = false, why, class: name, onPress, onRefused, children }: PressProps) {
+  const press = isOff ? onRefused : onPress;
   return (
-    <button type="button" aria-disabled={isOff || undefined} onClick={() => !isOff && onPress()}>
+    <button type="button" class={name} title={why} aria-disabled={isOff || undefined} onClick={() => press?.()}>
       {children}
     </button>
   );

@@ -1,0 +1,49 @@
+/** What an operator tells a run. Each of the four always stands in its place; one that means nothing now says why. */
+import { useEffect, useState } from 'preact/hooks';
+import type { OperatorCommand } from '../../../swarm/watch.ts';
+import { Press } from '../page/parts.tsx';
+import { Answer } from './act.tsx';
+import type { SectionProps } from './props.ts';
+import { whyNot } from './state.ts';
+
+const BUTTONS: readonly (readonly [OperatorCommand, string])[] = [
+  ['start', 'Start'],
+  ['pause', 'Pause'],
+  ['resume', 'Resume'],
+  ['stop', 'Stop'],
+];
+const GOES_ON: readonly OperatorCommand[] = ['start', 'resume'];
+
+export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
+  const { asked, answer, connection } = state;
+  const [refusal, refuse] = useState<string | null>(null);
+  // What was so then may be otherwise now.
+  useEffect(() => refuse(null), [asked, connection, snapshot.phase, snapshot.isStopped]);
+  const why = (command: OperatorCommand): string | null => {
+    if (connection !== 'open') return 'The server does not answer.';
+    return asked === null ? whyNot(command, snapshot) : 'The server has not answered yet.';
+  };
+  return (
+    <div class="commands">
+      <div class="buttons">
+        {BUTTONS.map(([command, label]) => {
+          const reason = why(command);
+          const isNext = reason === null && GOES_ON.includes(command);
+          return (
+            <Press
+              key={command}
+              {...(isNext ? { class: 'primary' } : {})}
+              isOff={reason !== null}
+              {...(reason === null ? {} : { why: reason })}
+              onPress={() => actions.command(command)}
+              onRefused={() => refuse(reason)}
+            >
+              {label}
+            </Press>
+          );
+        })}
+      </div>
+      <Answer answer={refusal === null ? answer : { ok: true, sentence: refusal }} />
+    </div>
+  );
+}
