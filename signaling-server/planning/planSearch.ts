@@ -5,14 +5,16 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { answer, type ClusterPlan, shortage } from '../../swarm/planner/clusterPlan.ts';
-import { type Candidate, type Progress, type Search, searchPlan } from '../../swarm/planner/search.ts';
+import { planAtSight } from '../../swarm/planner/firstSight.ts';
+import { type Candidate, isBetter, type Progress, type Search, searchPlan } from '../../swarm/planner/search.ts';
 
 /**
  * Work is the number of simulated actions, about; a tenth of a second where the machine is free has some ten thousand.
- * Where a plan is needed at once: until so much was tried, or so long.
+ * Where a plan is needed at once: until so much was tried, or so long. What lies between two looks at the clock comes on
+ * top of that: some tens of milliseconds, some hundreds on a busy machine.
  */
 const AT_ONCE_WORK = 12_000;
-const AT_ONCE_MS = 800;
+const AT_ONCE_MS = 500;
 /** With more donors it is looked for among the fastest first: nobody is answered meanwhile. */
 const AT_ONCE_PEERS = 24;
 /** In all (on a busy machine until so much was tried), and at a time. */
@@ -44,15 +46,25 @@ class Outcome {
     return best !== null && (isLate || work > Math.max(LEAST_WORK, FRUITLESS * this.#foundAt));
   }
 
+  get isFound(): boolean {
+    return this.#best !== null;
+  }
+
   result(): Result<ClusterPlan> {
     return this.#best === null ? refusal(shortage(this.#search)) : success(answer(this.#search, this.#best));
   }
 }
 
+/**
+ * There is mostly a plan at first sight, so that the clock alone can end the search. Where there is none it is looked for to
+ * the end, however late: a refusal stops a run.
+ */
 export function planAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
+  const begun = now();
+  const isLate = ({ work }: Progress): boolean => work >= AT_ONCE_WORK || now() - begun >= AT_ONCE_MS;
   const few = fastest(problem);
-  const found = few === problem ? null : searchAtOnce(few, now);
-  return found?.ok ? found : searchAtOnce(problem, now);
+  const found = few === problem ? null : searchAtOnce(few, isLate);
+  return (found?.isFound ? found : searchAtOnce(problem, isLate)).result();
 }
 
 function fastest(problem: ClusterProblem): ClusterProblem {
@@ -64,14 +76,15 @@ function fastest(problem: ClusterProblem): ClusterProblem {
   return { ...problem, cluster: { ...problem.cluster, peers: chosen } };
 }
 
-function searchAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
+function searchAtOnce(problem: ClusterProblem, isLate: (progress: Progress) => boolean): Outcome {
   const search = searchPlan(problem);
+  const atSight = planAtSight(search);
   const outcome = new Outcome(search);
-  const begun = now();
-  for (const progress of search.progress) {
-    if (outcome.take(progress, progress.work >= AT_ONCE_WORK || now() - begun >= AT_ONCE_MS)) break;
+  for (const { best, work } of search.progress) {
+    const progress = { best: best !== null && isBetter(best, atSight) ? best : atSight, work };
+    if (outcome.take(progress, isLate(progress))) break;
   }
-  return outcome.result();
+  return outcome;
 }
 
 /** `rest` resolves when everything that was waiting has had its turn. */

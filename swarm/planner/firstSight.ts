@@ -1,0 +1,59 @@
+/**
+ * A plan at first sight, for whoever has no time to search: a few dozen drafts of the fastest peers and of those with most
+ * memory, one a stage or shared out over a few, guessed at, and the best one that holds. Its one idea: memory is used up
+ * best by stages of one peer, small micro-batches and 1F1B, so what has a plan at all mostly has one of these.
+ */
+import { SCHEDULE_NAMES } from '../schedule/action.ts';
+import type { ClusterCosts } from './clusterCosts.ts';
+import { type Estimated, estimate } from './estimate.ts';
+import { balanced, type Groups } from './grouping.ts';
+import type { Candidate, Search } from './search.ts';
+import { canonicalOrder } from './starts.ts';
+
+/** Stages that are tried; and as many as there can be, up to the last of these. */
+const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32];
+const MOST_STAGES = 64;
+/** More peers a group than these are slow to guess at. */
+const MOST_SHARED_OUT = 64;
+/** Guesses that are judged: those that fit, and those that lack least. */
+const MOST_JUDGED = 12;
+
+/** Null where none of these fits, though another plan may. */
+export function planAtSight({ costs, judge }: Search): Candidate | null {
+  const guesses = groupingsOf(costs).flatMap((groups) => guessesAt(costs, groups));
+  guesses.sort((a, b) => a.seconds - b.seconds || a.missingBytes - b.missingBytes);
+  for (const { draft } of guesses.slice(0, MOST_JUDGED)) {
+    const candidate = judge(draft);
+    if (candidate !== null) return candidate;
+  }
+  return null;
+}
+
+function groupingsOf(costs: ClusterCosts): Groups[] {
+  const { model, peers } = costs;
+  const fastest = canonicalOrder(costs);
+  const roomiest = fastest.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
+  const most = Math.min(model.layers, peers.length, MOST_STAGES);
+  const counts = new Set([...STAGE_COUNTS.filter((count) => count < most), most]);
+  const sharedOut = fastest.slice(0, Math.min(MOST_SHARED_OUT, costs.batch.samples));
+  const speedOf = (place: number): number => costs.speeds[place] ?? 0;
+  return [...counts].flatMap((count) => [
+    inARow(fastest.slice(0, count)),
+    inARow(roomiest.slice(0, count)),
+    ...(sharedOut.length > count ? [balanced(sharedOut, speedOf, count)] : []),
+  ]);
+}
+
+/** The first two at the ends, where the embedding and the head are. */
+const inARow = ([first = 0, second, ...others]: readonly number[]): Groups =>
+  [first, ...others, ...(second === undefined ? [] : [second])].map((place) => [place]);
+
+function guessesAt(costs: ClusterCosts, groups: Groups): Estimated[] {
+  const { samples } = costs.batch;
+  const lanes = Math.max(...groups.map((group) => group.length));
+  if (lanes > samples) return [];
+  const few = Math.min(samples, Math.max(lanes, 4 * groups.length));
+  return [...new Set([few, samples])].flatMap((count) =>
+    SCHEDULE_NAMES.flatMap((schedule) => estimate(costs, groups, count, schedule) ?? []),
+  );
+}
