@@ -17,7 +17,8 @@ import {
   rehearse,
   restart,
 } from './rehearsal.ts';
-import { type CoordinatorEvent, courseOf, type DonorMessage, HELD, nextDeadline } from './state.ts';
+import { type CoordinatorEvent, courseOf, type DonorMessage, type Effect, HELD, nextDeadline } from './state.ts';
+import { membersInvolved } from './successor.ts';
 
 /** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */
 const CHARACTERS = ['honest', 'honest', 'honest', 'honest', 'slow', 'deaf', 'mute', 'broken', 'infinite'] as const;
@@ -160,7 +161,8 @@ function later(chaos: Chaos, at: number, act: () => void) {
 
 function happened(chaos: Chaos, event: CoordinatorEvent) {
   chaos.events++;
-  for (const effect of happen(chaos.run, event, chaos.now)) {
+  const effects = happen(chaos.run, event, chaos.now);
+  for (const effect of effects) {
     if (effect.type === 'send') {
       const donor = chaos.donors.get(effect.to);
       invariant(donor, `${effect.to} is there to be told`);
@@ -169,6 +171,15 @@ function happened(chaos: Chaos, event: CoordinatorEvent) {
     }
     if (effect.type === 'refuse') chaos.donors.delete(effect.peer);
   }
+  letsGo(chaos, effects);
+}
+
+/** Who is told to stand by drops what it holds: it has no part in what is in progress, or is told of a part right after. */
+function letsGo({ run }: Chaos, effects: readonly Effect[]) {
+  const involved = membersInvolved(run.state);
+  const last = new Map(effects.flatMap((effect) => (effect.type === 'send' ? [[effect.to, effect.message.type]] : [])));
+  for (const [peer, type] of last)
+    invariant(type !== 'standby' || !involved.includes(peer), `${peer} is needed and was let go`);
 }
 
 const here = (chaos: Chaos, donor: ModelDonor): boolean => chaos.donors.get(donor.peer) === donor;

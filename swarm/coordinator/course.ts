@@ -98,9 +98,10 @@ export function planAnew(turn: Turn, reason: string) {
   sendSpare(turn, new Set(peers(plan.value)));
 }
 
-export function sendSpare(turn: Turn, planned: ReadonlySet<PeerId>) {
+/** Who is told so drops what it holds: nobody is whom the epoch in progress still needs. */
+export function sendSpare(turn: Turn, needed: ReadonlySet<PeerId>) {
   const why = turn.state.config.awaitsProposals ? 'noGain' : 'full';
-  const spare = turn.state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !planned.has(peer) ? peer : []));
+  const spare = turn.state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !needed.has(peer) ? peer : []));
   send(turn, spare, { type: 'standby', state: 'spare', why });
 }
 

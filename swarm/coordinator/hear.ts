@@ -7,6 +7,7 @@ import { takeUpload } from './checkpoint.ts';
 import { considerCommit, faulty, notFinite } from './commit.ts';
 import { arrived, boundary, considerInterruption, lose } from './course.ts';
 import { type Course, courseOf, type Donor, type DonorMessage, type Evaluating } from './state.ts';
+import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportProblem, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Turn } from './turn.ts';
 
@@ -128,7 +129,7 @@ function hearFault(turn: Turn, peer: PeerId, { epoch, reason, about, detail }: S
 function hearButton(turn: Turn, { peer, wish }: Donor, button: 'pause' | 'resume' | 'leave') {
   if (button === 'resume') {
     if (wish === 'paused' || wish === 'pausing') changeDonor(turn, peer, { wish: 'compute' });
-  } else if (courseOf(turn.state)?.duties.has(peer)) {
+  } else if (membersInvolved(turn.state).includes(peer)) {
     changeDonor(turn, peer, { wish: button === 'leave' ? 'leaving' : 'pausing' });
   } else if (button === 'pause') {
     changeDonor(turn, peer, { wish: 'paused' });

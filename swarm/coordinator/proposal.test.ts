@@ -63,6 +63,35 @@ describe('plans that are judged elsewhere', () => {
     expect(swarm.run.store.epoch).toBe(1);
   });
 
+  it('[CO25] whoever hands over is let go when that is done, not when the next plan is found to stay', () => {
+    const swarm = training('a');
+    swarm.join('b');
+    swarm.propose(proposal('b'));
+    swarm.settle('* ready');
+    swarm.trace();
+    swarm.propose(null);
+    expect(swarm.trace()).toEqual([]);
+    swarm.settleOne();
+    expect(swarm.trace()).toEqual(['a < standby spare', 'b < start e2 step 1']);
+  });
+
+  it('[CO25] whoever hands over and asks to go is let go when that is done', () => {
+    for (const [button, state] of [
+      ['pause', 'paused'],
+      ['leave', 'left'],
+    ] as const) {
+      const swarm = training('a');
+      swarm.join('b');
+      swarm.propose(proposal('b'));
+      swarm.settle('* ready');
+      swarm.trace();
+      swarm.say('a', { type: button });
+      expect(swarm.trace()).toEqual([]);
+      swarm.settleOne();
+      expect(swarm.trace()).toEqual([`a < standby ${state}`, 'b < start e2 step 1']);
+    }
+  });
+
   it('[CO25] a proposal that names someone who has gone since is none', () => {
     const swarm = training('a');
     swarm.join('b');

@@ -18,6 +18,7 @@ import {
   type Proposal,
   savedScale,
 } from './state.ts';
+import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';
 
@@ -76,10 +77,10 @@ function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoine
 
 /** Where no plan is in force there is nothing to change: the next one is asked for when it is needed. */
 function proposed(turn: Turn, proposal: Proposal | null) {
-  const course = courseOf(turn.state);
-  if (course === null) return;
+  if (courseOf(turn.state) === null) return;
   change(turn, { proposal });
-  if (proposal === null) sendSpare(turn, new Set(course.duties.keys()));
+  // Who is handing over is needed until the others are ready.
+  if (proposal === null) sendSpare(turn, new Set(membersInvolved(turn.state)));
   else considerInterruption(turn);
 }
 
