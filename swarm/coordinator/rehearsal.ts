@@ -21,6 +21,7 @@ import {
   unsavedLimit,
 } from './state.ts';
 import { step } from './step.ts';
+import { membersInvolved } from './successor.ts';
 
 export const ADAPTER: AdapterProfile = {
   vendor: 'v',
@@ -96,7 +97,7 @@ export interface Rehearsal {
   readonly holding: Set<PeerId>;
   /** The loss scale that stood when so many steps were committed. */
   readonly scales: Map<number, LossScale | null>;
-  /** Donors that were let go since the newest checkpoint: each may have taken a checkpoint on its way with it. */
+  /** Donors that were let go, or went when no plan needed them, since the newest checkpoint: each may have taken a checkpoint on its way with it. */
   departures: number;
   ended: 'finished' | 'stopped' | null;
 }
@@ -152,7 +153,10 @@ export function restart(run: Rehearsal): void {
 export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
   const before = run.state;
   if (event.type === 'donorJoined') run.connected.add(event.peer);
-  if (event.type === 'donorGone') disconnect(run, event.peer);
+  if (event.type === 'donorGone') {
+    disconnect(run, event.peer);
+    if (!membersInvolved(before).includes(event.peer)) run.departures++;
+  }
   if (event.type === 'sentBack' && event.toStep < run.store.commits.length) {
     run.store.checkpoint = event.toStep;
     run.store.lossScale = event.lossScale;
