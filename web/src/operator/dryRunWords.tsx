@@ -1,8 +1,8 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
 import type { DryRun, Prediction } from '../../../swarm/runDraft.ts';
 import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
-import { Scroll } from '../page/scroll.tsx';
 import { plainReason } from './plainReason.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 import { millisText } from './timeline.tsx';
 
 /** Ids of donors are long, names of a cluster file are what the operator wrote. */
@@ -10,6 +10,15 @@ const nameOf = (peer: string): string => (peer.length > 16 ? shortId(peer) : pee
 
 const sentenceOf = ({ stepSeconds, tokensPerSecond, stages, microBatches, schedule }: Prediction): string =>
   `${millisText(stepSeconds)} a step, ${rateText(tokensPerSecond)} tokens a second: ${stages} ${stages === 1 ? 'stage' : 'stages'}, ${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'}, ${schedule}`;
+
+const HEADS: readonly Head[] = [
+  { name: 'Donor' },
+  { name: 'Layers' },
+  { name: 'Samples', isNumber: true },
+  { name: 'At work', isNumber: true },
+  { name: 'Memory', isNumber: true },
+  { name: 'Sends a step', isNumber: true },
+];
 
 export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | null }) {
   const { before, peers, idle, reasons, stepSeconds } = plan;
@@ -25,44 +34,22 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
           Without the change: {sentenceOf(before)}. {changeText(stepSeconds / before.stepSeconds - 1)}
         </p>
       )}
-      <Scroll label="Donors of this plan">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Donor</th>
-              <th scope="col">Layers</th>
-              <th scope="col" class="number">
-                Samples
-              </th>
-              <th scope="col" class="number">
-                At work
-              </th>
-              <th scope="col" class="number">
-                Memory
-              </th>
-              <th scope="col" class="number">
-                Sends a step
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {peers.map(({ peer, layers, samples, busySeconds, memoryBytes, memoryLimitBytes, sentBytes }) => (
-              <tr key={peer}>
-                <th scope="row" title={peer}>
-                  {nameOf(peer)}
-                </th>
-                <td>{layers}</td>
-                <td class="number">{samples}</td>
-                <td class="number">{percentText(busySeconds / stepSeconds)}</td>
-                <td class="number">
-                  {bytesText(memoryBytes)} of {bytesText(memoryLimitBytes)}
-                </td>
-                <td class="number">{trafficText(sentBytes)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Stacks label="Donors of this plan" heads={HEADS}>
+        {peers.map(({ peer, layers, samples, busySeconds, memoryBytes, memoryLimitBytes, sentBytes }) => (
+          <tr key={peer} {...ROW}>
+            <th {...ROW_HEAD} title={peer}>
+              {nameOf(peer)}
+            </th>
+            <td {...cell('Layers')}>{layers}</td>
+            <td {...cell('Samples', 'number')}>{samples}</td>
+            <td {...cell('At work', 'number')}>{percentText(busySeconds / stepSeconds)}</td>
+            <td {...cell('Memory', 'number')}>
+              {bytesText(memoryBytes)} of {bytesText(memoryLimitBytes)}
+            </td>
+            <td {...cell('Sends a step', 'number')}>{trafficText(sentBytes)}</td>
+          </tr>
+        ))}
+      </Stacks>
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
           {nameOf(peer)} is left idle: {plainReason(reason)}

@@ -1,10 +1,11 @@
 /** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
 import { useMemo, useState } from 'preact/hooks';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/watch.ts';
-import { shortId } from '../page/format.ts';
+import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
+import { cell, type Head, ROW, Stacks } from './stacks.tsx';
 
 /** Rows that are shown at once. */
 const PAGE = 100;
@@ -69,22 +70,9 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
       {fitting.length === 0 ? (
         <p class="soft empty">Nothing yet.</p>
       ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-        <section class="table" aria-labelledby={id} tabIndex={0}>
-          <table class="events">
-            <thead>
-              <tr>
-                <th scope="col">What</th>
-                <th scope="col" class="number">
-                  Step
-                </th>
-                <th scope="col">Details</th>
-                <th scope="col">When</th>
-              </tr>
-            </thead>
-            <tbody>{rows}</tbody>
-          </table>
-        </section>
+        <Stacks labelledBy={id} heads={HEADS} kind="events">
+          {rows}
+        </Stacks>
       )}
       {fitting.length > shown && (
         <p class="buttons">
@@ -99,24 +87,40 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
 
 const kindOf = (text: string): EventKind | 'all' => EVENT_KINDS.find((kind) => kind === text) ?? 'all';
 
+const HEADS: readonly Head[] = [
+  { name: 'What' },
+  { name: 'Step', isNumber: true },
+  { name: 'When' },
+  { name: 'Details' },
+];
+
 function EventRow({ event: { atMs, step, kind, peer, text } }: { event: WatchedEvent }) {
   return (
-    <tr>
-      <td>
+    <tr {...ROW}>
+      <td {...cell()}>
         <Chip {...EVENT_SIGNS[kind]} />
       </td>
-      <td class="number">{step}</td>
-      <td class="words">
+      <td {...cell('step', 'number')}>{countText(step)}</td>
+      <td {...cell()}>
+        <time dateTime={new Date(atMs).toISOString()} title={WHOLE_TIME.format(atMs)}>
+          {whenText(atMs)}
+        </time>
+      </td>
+      <td {...cell('', 'words')}>
         {peer !== null && <span title={peer}>{shortId(peer)}</span>}
         {peer !== null && text !== '' && ': '}
         {text}
-      </td>
-      <td>
-        <time dateTime={new Date(atMs).toISOString()}>{whenText(atMs)}</time>
       </td>
     </tr>
   );
 }
 
-const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
-const whenText = (atMs: number): string => WHEN.format(atMs);
+const WHOLE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
+const TIME = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, {
+  ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' },
+});
+
+/** Of today the time alone. */
+const whenText = (atMs: number): string =>
+  (new Date(atMs).toDateString() === new Date().toDateString() ? TIME : DAY_AND_TIME).format(atMs);

@@ -3,11 +3,19 @@ import { useState } from 'preact/hooks';
 import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { Sight } from './sight.tsx';
+import { cell, type Head, ROW_HEAD, Stacks } from './stacks.tsx';
 import type { OperatorState } from './state.ts';
 import type { Link } from './swarmShape.ts';
 
 /** Rows that are drawn unasked. */
 const MOST_ROWS = 40;
+
+const HEADS: readonly Head[] = [
+  { name: 'From → to' },
+  { name: 'Way' },
+  { name: 'Round trip', isNumber: true },
+  { name: 'Rate', isNumber: true },
+];
 
 interface LinksProps {
   readonly links: readonly Link[];
@@ -22,39 +30,22 @@ export function Links({ links, served }: LinksProps) {
     <div class="card">
       <h2 id="links">Links</h2>
       {links.length === 0 && <p class="soft empty">No donor sends another one anything.</p>}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-      <section class="table" aria-labelledby="links" tabIndex={0} hidden={links.length === 0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">From</th>
-              <th scope="col">To</th>
-              <th scope="col">Way</th>
-              <th scope="col" class="number">
-                Round trip
+      {links.length > 0 && (
+        <Stacks labelledBy="links" heads={HEADS}>
+          {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
+            <Sight key={`${from} ${peer}`} tag="tr">
+              <th {...ROW_HEAD} title={`${from} → ${peer}`}>
+                {shortId(from)} → {shortId(peer)}
               </th>
-              <th scope="col" class="number">
-                Rate
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
-              <Sight key={`${from} ${peer}`} tag="tr">
-                <th scope="row" title={from}>
-                  {shortId(from)}
-                </th>
-                <td title={peer}>{shortId(peer)}</td>
-                <td>
-                  <Chip {...ROUTES[route]} />
-                </td>
-                <td class="number">{millisecondsText(roundTripMs)}</td>
-                <td class="number">{byteRateText(bytesPerSecond)}</td>
-              </Sight>
-            ))}
-          </tbody>
-        </table>
-      </section>
+              <td {...cell()}>
+                <Chip {...ROUTES[route]} />
+              </td>
+              <td {...cell('Round trip', 'number')}>{millisecondsText(roundTripMs)}</td>
+              <td {...cell('Rate', 'number')}>{byteRateText(bytesPerSecond)}</td>
+            </Sight>
+          ))}
+        </Stacks>
+      )}
       {served && (
         <p class="soft small served">
           {`Since it began the server itself sent donors ${trafficText(served.tokens)} of text and ${trafficText(served.state)} of weights, and took ${trafficText(served.checkpoint)} of checkpoints from them.`}

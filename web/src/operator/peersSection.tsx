@@ -10,6 +10,7 @@ import type { SectionProps } from './props.ts';
 import { Reach } from './reach.tsx';
 import { Sight } from './sight.tsx';
 import { donorSign } from './signs.ts';
+import { cell, type Head, ROW_HEAD, Stacks } from './stacks.tsx';
 import { millisText } from './timeline.tsx';
 import { WhatIf } from './whatIf.tsx';
 
@@ -106,66 +107,57 @@ interface TableProps {
 function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
   const press = (by: Column): void =>
     sortBy({ by, isDescending: order?.by === by ? !order.isDescending : by !== 'peer' && by !== 'state' });
+  const heads = HEADS.map(([by, name, isNumber]): Head => {
+    if (by === null) return { name, isNumber, isSilent: name === MORE };
+    const sort = order?.by === by ? (order.isDescending ? 'descending' : 'ascending') : undefined;
+    return { name, isNumber, sort, button: <SortButton name={name} sort={sort} press={() => press(by)} /> };
+  });
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-    <section class="table" aria-labelledby="donors" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            {HEADS.map(([by, name, isNumber]) => {
-              if (name === MORE)
-                return (
-                  <th key={name} scope="col">
-                    <span class="hidden">{name}</span>
-                  </th>
-                );
-              const isSorted = by !== null && order?.by === by;
-              const sort = isSorted ? (order.isDescending ? 'descending' : 'ascending') : undefined;
-              return (
-                <th key={name} scope="col" class={isNumber ? 'number' : undefined} aria-sort={sort}>
-                  {by === null ? (
-                    name
-                  ) : (
-                    <button type="button" class="sort" onClick={() => press(by)}>
-                      {name} <span aria-hidden="true">{isSorted ? (order.isDescending ? '▼' : '▲') : '↕'}</span>
-                    </button>
-                  )}
-                </th>
-              );
-            })}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ peer, state, stages, samples, layerSeconds, facts, tokens }) => (
-            <Sight key={peer} tag="tr" renew={chosen === peer}>
-              <th scope="row" title={peer}>
-                {shortId(peer)}
-                {facts?.name && <span class="nickname note">{facts.name}</span>}
-              </th>
-              <td>
-                <button
-                  type="button"
-                  class="small"
-                  aria-expanded={chosen === peer}
-                  onClick={() => choose(chosen === peer ? null : peer)}
-                >
-                  More<span class="hidden"> of {shortId(peer)}</span>
-                </button>
-              </td>
-              <td>
-                <Chip {...donorSign(state, phase)} />
-              </td>
-              <td>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
-              <td>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-              <td class="number">{samples}</td>
-              <td class="number">{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
-              <td class="number">{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
-              <td class="number">{countText(tokens)}</td>
-              <td class="number">{facts?.faults ?? 0}</td>
-            </Sight>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <Stacks labelledBy="donors" heads={heads} kind="many">
+      {rows.map(({ peer, state, stages, samples, layerSeconds, facts, tokens }) => (
+        <Sight key={peer} tag="tr" renew={chosen === peer}>
+          <th {...ROW_HEAD} title={peer}>
+            {shortId(peer)}
+            {facts?.name && <span class="nickname note">{facts.name}</span>}
+          </th>
+          <td {...cell()}>
+            <button
+              type="button"
+              class="small"
+              aria-expanded={chosen === peer}
+              onClick={() => choose(chosen === peer ? null : peer)}
+            >
+              More<span class="hidden"> of {shortId(peer)}</span>
+            </button>
+          </td>
+          <td {...cell()}>
+            <Chip {...donorSign(state, phase)} />
+          </td>
+          <td {...cell('Stage')}>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
+          <td {...cell('Layers')}>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
+          <td {...cell('Samples', 'number')}>{samples}</td>
+          <td {...cell('Layer time', 'number')}>{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
+          <td {...cell('Memory', 'number')}>{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
+          <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>
+          <td {...cell('Faults', 'number')}>{facts?.faults ?? 0}</td>
+        </Sight>
+      ))}
+    </Stacks>
+  );
+}
+
+interface SortProps {
+  readonly name: string;
+  readonly sort: Head['sort'];
+  readonly press: () => void;
+}
+
+const SORT_GLYPHS = { ascending: '▲', descending: '▼' } as const;
+
+function SortButton({ name, sort, press }: SortProps) {
+  return (
+    <button type="button" class="sort" onClick={press}>
+      {name} <span aria-hidden="true">{sort === undefined ? '↕' : SORT_GLYPHS[sort]}</span>
+    </button>
   );
 }

@@ -7,6 +7,7 @@ import { Answer, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 
 const samplesSchema = z.object({
   samples: z.array(z.object({ committedSteps: z.number(), prompt: z.string(), text: z.string() })),
@@ -128,40 +129,29 @@ function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }
   if (samples.length === 0) return null;
   const prompts = [...new Set(samples.map(({ prompt }) => prompt))];
   const steps = [...new Set(samples.map(({ committedSteps }) => committedSteps))].sort((a, b) => b - a);
+  const heads: Head[] = [
+    { name: 'Step' },
+    { name: 'Held-out loss', isNumber: true },
+    ...prompts.map((prompt) => ({ name: `“${prompt}”` })),
+  ];
   return (
     <div class="card">
       <h2 id="side-by-side">Side by side</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
-      <section class="table" aria-labelledby="side-by-side" tabIndex={0}>
-        <table class="samples">
-          <thead>
-            <tr>
-              <th scope="col">After</th>
-              <th scope="col" class="number">
-                Held-out loss
-              </th>
-              {prompts.map((prompt) => (
-                <th key={prompt} scope="col">
-                  “{prompt}”
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {steps.map((step) => (
-              <tr key={step}>
-                <th scope="row">{countText(step)}</th>
-                <td class="number">{lossText(evaluations.findLast(([at]) => at <= step)?.[1] ?? null)}</td>
-                {prompts.map((prompt) => (
-                  <td key={prompt} class="words sample">
-                    {samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? ''}
-                  </td>
-                ))}
-              </tr>
+      <Stacks labelledBy="side-by-side" heads={heads} kind="samples">
+        {steps.map((step) => (
+          <tr key={step} {...ROW}>
+            <th {...ROW_HEAD}>{countText(step)}</th>
+            <td {...cell('Held-out loss', 'number')}>
+              {lossText(evaluations.findLast(([at]) => at <= step)?.[1] ?? null)}
+            </td>
+            {prompts.map((prompt) => (
+              <td key={prompt} {...cell(`“${prompt}”`, 'words')}>
+                {samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? ''}
+              </td>
             ))}
-          </tbody>
-        </table>
-      </section>
+          </tr>
+        ))}
+      </Stacks>
     </div>
   );
 }

@@ -5,6 +5,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { ROW } from './stacks.tsx';
 
 /** Out of sight one redraw of so many counts: at four a second that is every five seconds. */
 const UNSEEN_REDRAWS = 20;
@@ -74,7 +75,7 @@ export function Sight({ tag: Tag, class: name, labelledBy, renew, children }: Si
     catchUpWhenQuiet();
   }
   return (
-    <Tag ref={watch} class={name} aria-labelledby={labelledBy}>
+    <Tag ref={watch} {...(Tag === 'tr' ? ROW : {})} class={name} aria-labelledby={labelledBy}>
       {own.children}
     </Tag>
   );

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline } from '../../../swarm/watch.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
-import { Scroll } from '../page/scroll.tsx';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 import type { WireSpan } from './swarmShape.ts';
 
 /** Rows that are drawn unasked. */
@@ -154,45 +154,35 @@ function workText(action: string): string {
   return stage === undefined ? '' : `stage ${Number(stage) + 1}, ${WORDS[op] ?? op}`;
 }
 
+const PATH_HEADS: readonly Head[] = [
+  { name: 'Work' },
+  { name: 'Donor' },
+  { name: 'From', isNumber: true },
+  { name: 'To', isNumber: true },
+  { name: 'After a pause of', isNumber: true },
+];
+
 /** The way of one micro-batch through the peers, in words. */
 function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: string }) {
   const own = spans.filter(([, action]) => /\d+$/.exec(action)?.[0] === followed).toSorted((a, b) => a[2] - b[2]);
   return (
-    <Scroll label="Its way through the donors">
-      <table>
-        <caption class="hidden">Micro-batch {Number(followed) + 1}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Work</th>
-            <th scope="col">Donor</th>
-            <th scope="col" class="number">
-              From
+    <Stacks label="Its way through the donors" heads={PATH_HEADS} caption={`Micro-batch ${Number(followed) + 1}`}>
+      {own.map(([peer, action, start, end], place) => {
+        const pause = start - (own[place - 1]?.[3] ?? start);
+        return (
+          <tr key={action} {...ROW}>
+            <th {...ROW_HEAD}>
+              {action} <span class="note">{workText(action)}</span>
             </th>
-            <th scope="col" class="number">
-              To
-            </th>
-            <th scope="col" class="number">
-              After a pause of
-            </th>
+            <td {...cell('Donor')} title={peer}>
+              {shortId(peer)}
+            </td>
+            <td {...cell('From', 'number')}>{millisText(start)}</td>
+            <td {...cell('To', 'number')}>{millisText(end)}</td>
+            <td {...cell('After a pause of', 'number')}>{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
           </tr>
-        </thead>
-        <tbody>
-          {own.map(([peer, action, start, end], place) => {
-            const pause = start - (own[place - 1]?.[3] ?? start);
-            return (
-              <tr key={action}>
-                <th scope="row">
-                  {action} <span class="note">{workText(action)}</span>
-                </th>
-                <td title={peer}>{shortId(peer)}</td>
-                <td class="number">{millisText(start)}</td>
-                <td class="number">{millisText(end)}</td>
-                <td class="number">{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+        );
+      })}
+    </Stacks>
   );
 }
