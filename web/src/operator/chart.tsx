@@ -7,10 +7,10 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
-import { Scroll } from '../page/scroll.tsx';
 import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
 import type { Mark } from './marks.ts';
-import { csv, groupsOf, type StepWindow } from './series.ts';
+import { csv, groupsOf, movedWindow, type StepWindow } from './series.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 
 const HEIGHT = 210;
 const TABLE_ROWS = 30;
@@ -29,12 +29,15 @@ export interface ChartProps {
   readonly marks: readonly Mark[];
   readonly window: StepWindow;
   readonly onWindow: (window: StepWindow) => void;
+  /** The first and the last step that there are. */
+  readonly extent: readonly [number, number];
   /** In the name of its file. */
   readonly run: string;
 }
 
-export function ChartCard({ chart, marks, window, onWindow, run }: ChartProps) {
+export function ChartCard({ run, ...plotted }: ChartProps) {
   const [place, look] = useState<number | null>(null);
+  const { chart } = plotted;
   const { id, title, note, lines, xs, format } = chart;
   const isEmpty = xs.length === 0;
   const save = (): void => {
@@ -50,7 +53,7 @@ export function ChartCard({ chart, marks, window, onWindow, run }: ChartProps) {
         </button>
       </div>
       <p class="note">{note}</p>
-      <Plot chart={chart} marks={marks} window={window} onWindow={onWindow} onPlace={look} />
+      <Plot {...plotted} onPlace={look} />
       <ul class="keys">
         {lines.map((line) => (
           <li key={line.label}>
@@ -86,38 +89,25 @@ function Swatch({ line: { tone, pattern } }: { line: Line }) {
 function Numbers({ chart }: { chart: Chart }) {
   const [isOpen, open] = useState(false);
   const { xs, lines, format, title } = chart;
+  const heads: Head[] = [{ name: 'Step' }, ...lines.map(({ label }) => ({ name: label, isNumber: true }))];
   return (
     <details class="numbers" onToggle={(event) => open(event.currentTarget.open)}>
       <summary>Numbers</summary>
       {isOpen && (
-        <Scroll label={`${title} in numbers`}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Step</th>
-                {lines.map(({ label }) => (
-                  <th key={label} scope="col" class="number">
-                    {label}
-                  </th>
+        <Stacks label={`${title} in numbers`} heads={heads}>
+          {groupsOf(xs.length, TABLE_ROWS)
+            .map(([, to]) => to - 1)
+            .map((place) => (
+              <tr key={xs[place]} {...ROW}>
+                <th {...ROW_HEAD}>{xs[place]}</th>
+                {lines.map((line) => (
+                  <td key={line.label} {...cell(line.label, 'number')}>
+                    {valueText(line, place, format)}
+                  </td>
                 ))}
               </tr>
-            </thead>
-            <tbody>
-              {groupsOf(xs.length, TABLE_ROWS)
-                .map(([, to]) => to - 1)
-                .map((place) => (
-                  <tr key={xs[place]}>
-                    <th scope="row">{xs[place]}</th>
-                    {lines.map((line) => (
-                      <td key={line.label} class="number">
-                        {valueText(line, place, format)}
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-            </tbody>
-          </table>
-        </Scroll>
+            ))}
+        </Stacks>
       )}
     </details>
   );
@@ -189,6 +179,12 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
       points: { size: 7 },
       drag: { x: true, y: false, setScale: false },
       bind: {
+        mousedown: (plot, _place, select) => (event) => {
+          if (!event.shiftKey) return select(event);
+          event.preventDefault();
+          pan(plot, event.clientX, live);
+          return null;
+        },
         dblclick: () => () => {
           live.current.onWindow(null);
           return null;
@@ -222,6 +218,15 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
       draw: [(plot) => drawMarks(plot, live.current)],
     },
   };
+}
+
+/** With Shift held the steps go along with the pointer, until it is let go. */
+function pan(plot: uPlot, fromX: number, { current: { window, extent, onWindow } }: { readonly current: Live }): void {
+  const moves = new AbortController();
+  const stepsOf = (pixels: number): number => Math.round(plot.posToVal(0, 'x') - plot.posToVal(pixels, 'x'));
+  const move = ({ clientX }: MouseEvent): void => onWindow(movedWindow(window, extent, stepsOf(clientX - fromX)));
+  addEventListener('mousemove', move, { signal: moves.signal });
+  addEventListener('mouseup', () => moves.abort(), { signal: moves.signal });
 }
 
 /** Where two of them read alike, one is enough. */

@@ -113,7 +113,7 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
       <div class="charts" hidden={curve.length === 0}>
         {charts.map(({ id, draw }) => (
           <Sight key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
-            <Drawn draw={draw} marks={marks} window={window} onWindow={show} run={run} />
+            <Drawn draw={draw} marks={marks} window={window} onWindow={show} extent={extent} run={run} />
           </Sight>
         ))}
       </div>
@@ -159,7 +159,7 @@ function WindowControls({ window, extent, show }: WindowProps) {
       </button>
       <span class="soft small">
         {extent[1] > 1
-          ? `Steps ${from.toLocaleString('en')} to ${to.toLocaleString('en')}. Drag over a chart to look closer.`
+          ? `Steps ${from.toLocaleString('en')} to ${to.toLocaleString('en')}. Drag over a chart to look closer, with Shift to move along.`
           : 'The charts begin with the first step that is done.'}
       </span>
     </div>

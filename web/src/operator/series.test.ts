@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { changedWindow, csv, groupsOf, joined, percentile, smoothed } from './series.ts';
+import { changedWindow, csv, groupsOf, joined, movedWindow, percentile, smoothed } from './series.ts';
 
 describe('series', () => {
   test('a smoothed constant is that constant, from its first value on', () => {
@@ -70,6 +70,14 @@ describe('series', () => {
     expect(changedWindow([25, 75], all, 'back')).toEqual([0, 50]);
     expect(changedWindow([25, 75], all, 'wider')).toBeNull();
     expect(changedWindow([40, 42], all, 'closer')).toEqual([40, 42]);
+  });
+
+  test('a window moves along by steps, as wide as it is, as far as there are any', () => {
+    const all = [1, 100] as const;
+    expect(movedWindow([20, 30], all, 5)).toEqual([25, 35]);
+    expect(movedWindow([20, 30], all, -50)).toEqual([1, 11]);
+    expect(movedWindow([20, 30], all, 500)).toEqual([90, 100]);
+    expect(movedWindow(null, all, 5)).toBeNull();
   });
 
   test('a file of numbers quotes what would break its columns', () => {

@@ -94,6 +94,14 @@ export function changedWindow(
   return low <= first && high >= last ? null : [Math.round(low), Math.round(high)];
 }
 
+/** As wide as before and so many steps further on, as far as there are any; all there are stay all there are. */
+export function movedWindow(window: StepWindow, [first, last]: readonly [number, number], steps: number): StepWindow {
+  if (window === null) return null;
+  const [from, to] = window;
+  const low = Math.max(first, Math.min(from + steps, last - (to - from)));
+  return [low, low + to - from];
+}
+
 /** Lines of a file that spreadsheets read; a text with a comma, a quote or a line's end is quoted. */
 export function csv(columns: readonly string[], rows: readonly (readonly (number | null)[])[]): string {
   const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);

@@ -46,6 +46,7 @@ function Run({ status, board, problem }: StatusState & { readonly status: Public
   const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
+  const extent = [status.curve[0]?.[0] ?? 0, status.curve.at(-1)?.[0] ?? 0] as const;
   return (
     <>
       <section class="card live" aria-labelledby="run-name">
@@ -65,7 +66,7 @@ function Run({ status, board, problem }: StatusState & { readonly status: Public
       </section>
       <h2 class="hidden">Charts</h2>
       <section class="card chart" aria-labelledby="chart-loss">
-        <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} run={run} />
+        <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} extent={extent} run={run} />
       </section>
       {board && (
         <section class="card" aria-labelledby="leaderboard">
