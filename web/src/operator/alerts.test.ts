@@ -37,7 +37,7 @@ describe('alerts', () => {
   });
 
   test('too few donors, a run that failed', () => {
-    expect(alertsOf(input({ computing: 0 }))).toEqual(['Too few donors: 0 of at least 1 computes.']);
+    expect(alertsOf(input({ computing: 0 }))).toEqual(['Too few donors: 0 at work, at least 1 wanted.']);
     expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0, nowMs: 90_000 }))).toHaveLength(1);
     expect(alertsOf(input({ phase: 'failed' }))).toEqual(['The run stands: NaN.']);

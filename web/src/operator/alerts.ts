@@ -26,9 +26,7 @@ export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: 
   const computing = donors.filter(({ state }) => state === 'computing').length;
   // Between two plans everyone gets ready: that is a moment, or else the run stalls.
   if (phase !== 'preparing' && computing < limits.donors)
-    found.push(
-      `Too few donors: ${computing} of at least ${limits.donors} ${limits.donors === 1 ? 'computes' : 'compute'}.`,
-    );
+    found.push(`Too few donors: ${computing} at work, at least ${limits.donors} wanted.`);
   const still = (nowMs - movedAtMs) / 1000;
   const usual = percentile(
     curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds),

@@ -74,10 +74,10 @@ describe('who waits for whom', () => {
     );
     const far = spans.map(([peer, action, start, end]): WireSpan => [peer, action, 3 * start, 2 * start + end]);
     expect(bottleneckText(workOf(far, PLAN), PLAN, [link('bbbbbbbb', 'aaaaaaaa', { route: 'relayed' })])).toMatch(
-      /^The way from bbbbbb to aaaaaa, 2.0 MB\/s relayed is the bottleneck/,
+      /^The way from bbbbbb to aaaaaa \(2.0 MB\/s, relayed\) is the bottleneck/,
     );
     const ways = [link('bbbbbbbb', 'aaaaaaaa'), link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 5e5 })];
-    expect(bottleneckText(workOf(far, PLAN), PLAN, ways)).toContain(', 0.5 MB/s direct is the bottleneck');
+    expect(bottleneckText(workOf(far, PLAN), PLAN, ways)).toContain(' (0.5 MB/s, direct) is the bottleneck');
     expect(bottleneckText(workOf([], PLAN), PLAN, [])).toBe('No step of this plan is measured yet.');
     const alone = { stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')] }] };
     expect(bottleneckText(workOf([['aaaaaaaa', '0F0', 0, 1]], alone), alone, [])).toContain('alone, 100 %');

@@ -88,7 +88,7 @@ export function bottleneckText(
     return `Nobody is at work for more than ${percentText(share)} of the step: the rest is exchange of gradients and values.`;
   const ends = [longest.whom, longest.peer];
   const link = slowerOf(links.filter(({ from, peer }) => ends.includes(from) && ends.includes(peer)));
-  const rate = link?.bytesPerSecond ? `, ${byteRateText(link.bytesPerSecond)} ${link.route}` : '';
+  const rate = link?.bytesPerSecond ? ` (${byteRateText(link.bytesPerSecond)}, ${link.route})` : '';
   return `The way from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: ${waitText(longest.length)} of waiting a step, while nobody is at work for more than ${percentText(share)} of it.`;
 }
 
