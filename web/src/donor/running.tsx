@@ -98,34 +98,40 @@ function OwnNumbers({ state }: { state: DonorState }) {
   const { done, all } = (stages.length > 0 && status?.microBatches) || { done: 0, all: 0 };
   const phase = stages.length > 0 && status ? phaseWords(state, status) : { word: NOTHING, note: undefined };
   const layers = stages.map((stage) => layersText(stage.layers)).join(', ');
+  // Who rests by choice, or has no place, sees what this tab moved, and no row of dashes.
+  const rests = state.phase.kind === 'paused' || state.phase.kind === 'spare';
   return (
     <dl class="stats">
-      <Stat
-        label={stages.length > 1 ? 'Your stages' : 'Your stage'}
-        value={stages.length === 0 ? NOTHING : String(place)}
-        note={compute && stages.length > 0 ? `${layers}, ${compute}` : layers}
-      />
-      <Stat label="Now" value={phase.word} note={phase.note} />
-      <Stat
-        label="Micro-batches"
-        value={all > 0 ? `${done} of ${all}` : NOTHING}
-        note={status?.step != null && all > 0 ? `of step ${status.step + 1}` : undefined}
-      />
-      <Stat
-        label="GPU busy"
-        value={percentText(stages.length > 0 && status ? status.busyShare : null)}
-        note="measured, 1 min"
-      />
-      <Stat
-        label="GPU memory"
-        value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
-        note="used here"
-      />
-      <Stat
-        label="Round trip"
-        value={millisecondsText(stages.length > 0 ? medianRoundTrip(state.links) : null)}
-        note="to the others"
-      />
+      {!rests && (
+        <>
+          <Stat
+            label={stages.length > 1 ? 'Your stages' : 'Your stage'}
+            value={stages.length === 0 ? NOTHING : String(place)}
+            note={compute && stages.length > 0 ? `${layers}, ${compute}` : layers}
+          />
+          <Stat label="Now" value={phase.word} note={phase.note} />
+          <Stat
+            label="Micro-batches"
+            value={all > 0 ? `${done} of ${all}` : NOTHING}
+            note={status?.step != null && all > 0 ? `of step ${status.step + 1}` : undefined}
+          />
+          <Stat
+            label="GPU busy"
+            value={percentText(stages.length > 0 && status ? status.busyShare : null)}
+            note="measured, 1 min"
+          />
+          <Stat
+            label="GPU memory"
+            value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
+            note="used here"
+          />
+          <Stat
+            label="Round trip"
+            value={millisecondsText(stages.length > 0 ? medianRoundTrip(state.links) : null)}
+            note="to the others"
+          />
+        </>
+      )}
       <Stat label="Sent" value={status ? trafficText(status.bytesSent) : NOTHING} note="since it started" />
       <Stat label="Received" value={status ? trafficText(status.bytesReceived) : NOTHING} note="since it started" />
       <Stat label="Today" value={trafficText(state.today.sentBytes + state.today.receivedBytes)} note="both ways" />

@@ -30,7 +30,12 @@ export function StopControls({ state, actions }: StopProps) {
     <>
       <div class="buttons">
         {!isFinished && (
-          <Press isOff={!mayAsk || waitsForCondition} onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}>
+          <Press
+            {...(isPaused && !waitsForCondition ? { class: 'primary' } : {})}
+            {...(waitsForCondition ? { why: 'It goes on by itself when your own limit allows it.' } : {})}
+            isOff={!mayAsk || waitsForCondition}
+            onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}
+          >
             {isPaused ? 'Resume' : 'Pause'}
           </Press>
         )}

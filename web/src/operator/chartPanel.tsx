@@ -4,7 +4,7 @@ import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
 import { type ComparedRun, chartsOf, type Drawing, MOST_COMPARED } from './charts.ts';
-import { EVENT_SIGNS, marksOf } from './marks.ts';
+import { EVENT_SIGNS, type EventSign, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
 import { changedWindow, type StepWindow } from './series.ts';
 import { Sight } from './sight.tsx';
@@ -17,6 +17,7 @@ interface ChartPanelProps {
 }
 
 const MARKED: readonly EventKind[] = ['joined', 'left', 'gone', 'plan', 'checkpoint', 'rollBack'];
+const MARK_OPTIONS = MARKED.map((kind) => ({ value: kind, word: EVENT_SIGNS[kind].word, sign: EVENT_SIGNS[kind] }));
 
 /** Other runs' steps, read when they are chosen. */
 function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
@@ -52,62 +53,23 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
     <>
       <section class="card chart-controls" aria-labelledby="charts">
         <h2 id="charts">Charts</h2>
-        <div class="controls">
-          <label>
-            <span>Smoothing</span>
-            <input
-              type="range"
-              min="0"
-              max="0.99"
-              step="0.01"
-              value={smoothing}
-              onInput={(event) => smooth(Number(event.currentTarget.value))}
-            />
-            <output>{smoothing.toFixed(2)}</output>
-          </label>
-          <label class="check">
-            <input type="checkbox" checked={isLog} onChange={(event) => useLog(event.currentTarget.checked)} />
-            <span>Logarithmic loss</span>
-          </label>
-        </div>
-        <WindowControls window={window} extent={extent} show={show} />
-        <fieldset class="checks">
-          <legend>Marks</legend>
-          {MARKED.map((kind) => (
-            <label key={kind} class="check">
-              <input
-                type="checkbox"
-                checked={kinds.has(kind)}
-                onChange={() =>
-                  mark(
-                    kinds.has(kind) ? new Set([...kinds].filter((each) => each !== kind)) : new Set([...kinds, kind]),
-                  )
-                }
+        {curve.length === 0 ? (
+          <p class="soft">They begin with the first step that is done.</p>
+        ) : (
+          <>
+            <LineControls smoothing={smoothing} smooth={smooth} isLog={isLog} useLog={useLog} />
+            <WindowControls window={window} extent={extent} show={show} />
+            <Checks legend="Marks" options={MARK_OPTIONS} chosen={kinds} choose={(all) => mark(new Set(all))} />
+            {others.length > 0 && (
+              <Checks
+                legend="Compare with"
+                options={others.map(({ name }) => ({ value: name, word: name }))}
+                chosen={new Set(chosen)}
+                most={MOST_COMPARED}
+                choose={choose}
               />
-              <span class={`mark ${EVENT_SIGNS[kind].tone}`} aria-hidden="true">
-                {EVENT_SIGNS[kind].glyph}
-              </span>
-              <span>{EVENT_SIGNS[kind].word}</span>
-            </label>
-          ))}
-        </fieldset>
-        {others.length > 0 && (
-          <fieldset class="checks">
-            <legend>Compare with</legend>
-            {others.map(({ name }) => (
-              <label key={name} class="check">
-                <input
-                  type="checkbox"
-                  checked={chosen.includes(name)}
-                  disabled={!chosen.includes(name) && chosen.length >= MOST_COMPARED}
-                  onChange={() =>
-                    choose(chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name])
-                  }
-                />
-                <span>{name}</span>
-              </label>
-            ))}
-          </fieldset>
+            )}
+          </>
         )}
       </section>
       <div class="charts" hidden={curve.length === 0}>
@@ -123,6 +85,79 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
 
 function Drawn({ draw, ...rest }: Omit<ChartProps, 'chart'> & Pick<Drawing, 'draw'>) {
   return <ChartCard chart={useMemo(draw, [draw])} {...rest} />;
+}
+
+interface LineProps {
+  readonly smoothing: number;
+  readonly smooth: (weight: number) => void;
+  readonly isLog: boolean;
+  readonly useLog: (isLog: boolean) => void;
+}
+
+function LineControls({ smoothing, smooth, isLog, useLog }: LineProps) {
+  return (
+    <div class="controls">
+      <span class="inline">
+        <label for="smoothing">Smoothing</label>
+        <input
+          id="smoothing"
+          type="range"
+          min="0"
+          max="0.99"
+          step="0.01"
+          value={smoothing}
+          onInput={(event) => smooth(Number(event.currentTarget.value))}
+        />
+        <output for="smoothing">{smoothing.toFixed(2)}</output>
+      </span>
+      <label class="check">
+        <input type="checkbox" checked={isLog} onChange={(event) => useLog(event.currentTarget.checked)} />
+        <span>Logarithmic loss</span>
+      </label>
+    </div>
+  );
+}
+
+interface Option<Value> {
+  readonly value: Value;
+  readonly word: string;
+  readonly sign?: EventSign;
+}
+
+interface ChecksProps<Value> {
+  readonly legend: string;
+  readonly options: readonly Option<Value>[];
+  readonly chosen: ReadonlySet<Value>;
+  /** That may be chosen at once. */
+  readonly most?: number;
+  readonly choose: (chosen: readonly Value[]) => void;
+}
+
+/** Any of several. */
+function Checks<Value extends string>({ legend, options, chosen, most = Infinity, choose }: ChecksProps<Value>) {
+  return (
+    <fieldset class="checks">
+      <legend>{legend}</legend>
+      {options.map(({ value, word, sign }) => (
+        <label key={value} class="check">
+          <input
+            type="checkbox"
+            checked={chosen.has(value)}
+            disabled={!chosen.has(value) && chosen.size >= most}
+            onChange={() =>
+              choose(chosen.has(value) ? [...chosen].filter((each) => each !== value) : [...chosen, value])
+            }
+          />
+          {sign && (
+            <span class={`mark ${sign.tone}`} aria-hidden="true">
+              {sign.glyph}
+            </span>
+          )}
+          <span>{word}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
 }
 
 const CHANGES = [
@@ -158,9 +193,8 @@ function WindowControls({ window, extent, show }: WindowProps) {
         All steps
       </button>
       <span class="soft small">
-        {extent[1] > 1
-          ? `Steps ${from.toLocaleString('en')} to ${to.toLocaleString('en')}. Drag over a chart to look closer, with Shift to move along.`
-          : 'The charts begin with the first step that is done.'}
+        Steps {from.toLocaleString('en')} to {to.toLocaleString('en')}. Drag over a chart to look closer, with Shift to
+        move along.
       </span>
     </div>
   );

@@ -48,27 +48,27 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
     <div class="card">
       <div class="live-head">
         <h2 id={id}>{title}</h2>
-        <span class="buttons">
+        <span class="buttons" hidden={events.length === 0}>
           <button type="button" class="small newer" disabled={fresh === 0} onClick={() => read(newest)}>
             {fresh === 0 ? 'Nothing newer' : `Show ${fresh} newer`}
           </button>
+          {hasKinds && (
+            <label class="inline">
+              <span>Kind</span>
+              <select class="small" value={kind} onChange={(event) => choose(kindOf(event.currentTarget.value))}>
+                <option value="all">all</option>
+                {EVENT_KINDS.filter((each) => each !== 'operator').map((each) => (
+                  <option key={each} value={each}>
+                    {EVENT_SIGNS[each].word}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
         </span>
-        {hasKinds && (
-          <label class="inline">
-            <span>Kind</span>
-            <select value={kind} onChange={(event) => choose(kindOf(event.currentTarget.value))}>
-              <option value="all">all</option>
-              {EVENT_KINDS.filter((each) => each !== 'operator').map((each) => (
-                <option key={each} value={each}>
-                  {EVENT_SIGNS[each].word}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
       </div>
       {fitting.length === 0 ? (
-        <p class="soft empty">Nothing yet.</p>
+        <p class="soft empty">{kind === 'all' ? 'Nothing yet.' : 'Nothing of this kind yet.'}</p>
       ) : (
         <Stacks labelledBy={id} heads={HEADS} kind="events">
           {rows}

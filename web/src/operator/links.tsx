@@ -46,7 +46,7 @@ export function Links({ links, served }: LinksProps) {
           ))}
         </Stacks>
       )}
-      {served && (
+      {served && Object.values(served).some((bytes) => bytes > 0) && (
         <p class="soft small served">
           {`Since it began the server itself sent donors ${trafficText(served.tokens)} of text and ${trafficText(served.state)} of weights, and took ${trafficText(served.checkpoint)} of checkpoints from them.`}
         </p>

@@ -40,7 +40,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
     <>
       <div class="card">
         <h2 id="donors">Donors</h2>
-        <Reach links={links} events={state.events} />
+        {donors.length > 1 && <Reach links={links} events={state.events} />}
         {donors.length === 0 ? (
           <p class="soft empty">
             Nobody is here. Donors open the <a href="/">start page</a> of this server.

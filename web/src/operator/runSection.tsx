@@ -10,6 +10,7 @@ export function RunSection(props: SectionProps) {
   const computing = snapshot.donors.filter((donor) => donor.state === 'computing').length;
   return (
     <>
+      {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation />}
       <div class="pair">
         <section class="card" aria-labelledby="now">
           <h2 id="now">Now</h2>
@@ -24,5 +25,18 @@ export function RunSection(props: SectionProps) {
       </div>
       <ChartPanel run={snapshot.run} curve={state.curve} evaluations={state.evaluations} events={state.events} />
     </>
+  );
+}
+
+/** What is missing at the very beginning, and whenever everyone is gone. */
+function Invitation() {
+  return (
+    <section class="card" aria-labelledby="invitation">
+      <h2 id="invitation">Nobody is here</h2>
+      <p>
+        Whoever opens <a href="/">{location.origin}</a> and presses the button there takes part, and the run goes on by
+        itself. A server with an invitation wants the link that it printed.
+      </p>
+    </section>
   );
 }

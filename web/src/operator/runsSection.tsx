@@ -93,10 +93,11 @@ function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
         <Chip {...signOf(run)} />
       </div>
       <p class="soft small">
-        {countText(run.committedSteps)} of {countText(run.steps)} steps, loss {lossText(run.loss)}, held-out{' '}
-        {lossText(run.heldOutLoss)}. {model.family} with {model.layers} layers of {model.width}:{' '}
-        {countText(model.parameters)} parameters. {run.globalBatchSize} samples of {run.sequenceLength} tokens a step,
-        from {countText(run.dataTokens)} tokens of text.
+        {countText(run.committedSteps)} of {countText(run.steps)} steps
+        {run.loss !== null && `, loss ${lossText(run.loss)}`}
+        {run.heldOutLoss !== null && `, held-out ${lossText(run.heldOutLoss)}`}. {model.family} with {model.layers}{' '}
+        layers of {model.width}: {countText(model.parameters)} parameters. {run.globalBatchSize} samples of{' '}
+        {run.sequenceLength} tokens a step, from {countText(run.dataTokens)} tokens of text.
       </p>
       <div class="buttons">
         {canActivate && !run.isActive && (
@@ -114,7 +115,8 @@ function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
       </div>
       <details>
         <summary>
-          Checkpoints<span class="hidden"> of {name}</span>: {checkpoints.map((each) => each.committedSteps).join(', ')}
+          Checkpoints<span class="hidden"> of {name}</span>{' '}
+          <span class="soft plain">after {checkpoints.map((each) => each.committedSteps).join(', ')} steps</span>
         </summary>
         <ul class="rows">
           {checkpoints.map(({ committedSteps: step, kept }) => (

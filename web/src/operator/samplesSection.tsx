@@ -81,7 +81,10 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
       }}
     >
       <h2 id="samples">Samples</h2>
-      <p class="soft small">The server’s processor writes them, beside the run. The same prompt and seed each time.</p>
+      <p class="soft small">
+        The server’s processor writes them, beside the run, always with the same seed: only the checkpoint makes the
+        difference.
+      </p>
       <div class="fields">
         <label>
           <span>Checkpoint</span>
@@ -109,7 +112,7 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
         <textarea rows={3} spellcheck={false} value={text} onInput={(event) => edit(event.currentTarget.value)} />
       </label>
       <div class="buttons">
-        <button type="submit" disabled={act.busy || step === undefined || prompts.length === 0}>
+        <button type="submit" class="primary" disabled={act.busy || step === undefined || prompts.length === 0}>
           {act.busy ? 'Writing' : 'Write samples'}
         </button>
         <button
@@ -117,7 +120,7 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
           disabled={act.busy || checkpoints.length < 2 || prompts.length === 0}
           onClick={() => void write(checkpoints)}
         >
-          Of every checkpoint
+          Write for every checkpoint
         </button>
       </div>
       <Answer answer={act.answer} />

@@ -56,7 +56,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
     <>
       <section class="card" aria-labelledby="map">
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
-        <p class="sentence long">
+        <p class={plan ? 'sentence long' : 'soft empty'}>
           {plan ? bottleneckText(work ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
         </p>
         {plan && <MapLegend />}
@@ -75,7 +75,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
             choose={choose}
           />
         )}
-        <p class="sentence long">{timeline && timelineText(timeline)}</p>
+        {traces !== null && <p class="sentence long">{timeline && timelineText(timeline)}</p>}
         {spans}
         {timeline && !isOfPlan && <p class="soft small">This step was done under plan {timeline.epoch}.</p>}
         {timeline && <StepEvents step={timeline.step} events={state.events} />}
@@ -116,17 +116,18 @@ interface ScrubberProps {
 function Scrubber({ first, last, chosen, shown, choose }: ScrubberProps) {
   return (
     <div class="controls">
-      <label>
-        <span>Step</span>
+      <span class="inline">
+        <label for="step">Step</label>
         <input
+          id="step"
           type="range"
           min={first}
           max={last}
           value={shown}
           onInput={(event) => choose(Number(event.currentTarget.value))}
         />
-        <output>{shown + 1}</output>
-      </label>
+        <output for="step">{shown + 1}</output>
+      </span>
       <label class="check">
         <input
           type="checkbox"

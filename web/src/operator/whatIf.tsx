@@ -9,11 +9,11 @@ import { DryRunWords } from './dryRunWords.tsx';
 import { plainReason } from './plainReason.ts';
 
 const FACTORS = [
-  ['uploadBytesPerSecond', 'Upload'],
-  ['downloadBytesPerSecond', 'Download'],
+  ['uploadBytesPerSecond', 'Upload of each'],
+  ['downloadBytesPerSecond', 'Download of each'],
   ['bytesPerSecond', 'Rate of links'],
   ['latencySeconds', 'Delay of links'],
-  ['memoryBytes', 'Memory'],
+  ['memoryBytes', 'Memory of each'],
 ] as const;
 type Factors = Readonly<Record<(typeof FACTORS)[number][0], number>>;
 const UNCHANGED: Factors = {
@@ -53,6 +53,14 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
     }, 'Predicted; nothing was done.');
   };
   const set = (part: Partial<Change>): void => edit({ ...change, ...part });
+  if (peers.length === 0) {
+    return (
+      <section class="card" aria-labelledby="what-if">
+        <h2 id="what-if">What if</h2>
+        <p class="soft empty">What another swarm would do is worked out from the donors who are here: nobody yet.</p>
+      </section>
+    );
+  }
   return (
     <form
       class="card"
@@ -64,7 +72,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
     >
       <h2 id="what-if">What if</h2>
       <p class="soft small">The planner’s answer for another swarm. Nothing is done.</p>
-      <div class="fields">
+      <div class="fields short">
         <label>
           <span>More donors</span>
           <input
@@ -100,7 +108,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
         ))}
       </div>
       <div class="buttons">
-        <button type="submit" disabled={act.busy || peers.length === 0}>
+        <button type="submit" class="primary" disabled={act.busy}>
           Predict
         </button>
       </div>
