@@ -104,6 +104,8 @@ export const profileSchema = z.object({
   memoryBytes: memory,
   /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
   checkedKernels: z.int().min(0),
+  /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */
+  wrongUnit: sentence.optional(),
 });
 export type Profile = z.infer<typeof profileSchema>;
 

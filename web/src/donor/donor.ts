@@ -16,7 +16,7 @@ import { saveBlob } from '../page/save.ts';
 import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
 import { due } from './due.ts';
 import type { DonorEvent } from './events.ts';
-import { slept } from './incidents.ts';
+import { slept, withoutUnit } from './incidents.ts';
 import { donorKey } from './keeper.ts';
 import { isMember, mayDonate } from './phase.ts';
 import type { Preferences } from './preferences.ts';
@@ -121,6 +121,8 @@ export class Donor implements DonorPage {
     const sent = this.#signaling?.send(message) ?? false;
     if (!sent || message.type !== 'measured') return;
     this.#live.dispatch({ type: 'admitted' });
+    const { wrongUnit } = message.profile;
+    if (wrongUnit) this.#live.dispatch({ type: 'befell', incident: withoutUnit(wrongUnit, Date.now()) });
     if (this.#live.current.pending === 'pause') this.#signaling?.send({ type: 'pause' });
   }
 

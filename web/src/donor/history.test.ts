@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { nextState } from './events.ts';
 import { remembered } from './history.ts';
+import { withoutUnit } from './incidents.ts';
 import type { DonorPhase } from './phase.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
 
@@ -9,6 +10,16 @@ test('a change of the headline is logged once, with its time; changes of numbers
   expect(clicked.log).toEqual([{ atMs: 1_000, text: 'Starting: Opening the GPU.' }]);
   const same = nextState(clicked, { type: 'otherTabsSeen', count: 1 });
   expect(remembered(clicked, same, 2_000).log).toHaveLength(1);
+});
+
+test('what befell the tab is logged once', () => {
+  const wrong = withoutUnit('matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU', 1_000);
+  const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'befell', incident: wrong }), 1_000);
+  expect(told.log.map(({ text }) => text)).toEqual([
+    'This GPU’s matrix unit computes wrong results, so the plain kernels compute in its place, somewhat slower and right ' +
+      '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU).',
+  ]);
+  expect(remembered(told, nextState(told, { type: 'otherTabsSeen', count: 1 }), 2_000).log).toHaveLength(1);
 });
 
 test('the log is bounded', () => {

@@ -1,4 +1,4 @@
-/** What a change leaves behind it: a line in the log, and what the page got over. Pure; when it happened is given. */
+/** What a change leaves behind it: lines in the log, and what the page got over. Pure; when it happened is given. */
 import { outageAt, recovered } from './incidents.ts';
 import { written } from './log.ts';
 import { headlineOf } from './sentences.ts';
@@ -15,10 +15,15 @@ function endured(before: DonorState, after: DonorState, atMs: number): DonorStat
   return { ...after, outage, incident: incident ?? after.incident };
 }
 
-/** A change of the headline's word is news; its sentence changes with every step. */
+/** A change of the headline's word is news, and so is what befell the tab; a sentence changes with every step. */
 function logged(before: DonorState, after: DonorState, atMs: number): DonorState {
+  let { log } = after;
+  const { incident } = after;
+  if (incident && incident !== before.incident) log = written(log, { atMs, text: incident.text });
   const { word, sentence } = headlineOf(after);
-  if (word === headlineOf(before).word) return after;
-  const detail = after.phase.kind === 'failed' && after.phase.detail ? ` (${after.phase.detail})` : '';
-  return { ...after, log: written(after.log, { atMs, text: `${word}: ${sentence}${detail}` }) };
+  if (word !== headlineOf(before).word) {
+    const detail = after.phase.kind === 'failed' && after.phase.detail ? ` (${after.phase.detail})` : '';
+    log = written(log, { atMs, text: `${word}: ${sentence}${detail}` });
+  }
+  return log === after.log ? after : { ...after, log };
 }

@@ -1,5 +1,6 @@
 /**
- * What befell this tab, and that it went on by itself: a lost server, a lost GPU, a computer that slept, a reload. Pure.
+ * What befell this tab, and that it went on by itself: a lost server, a lost GPU, a computer that slept, a reload, a GPU
+ * of which a part computes wrong. Pure.
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
 import { durationText } from '../page/format.ts';
@@ -50,6 +51,12 @@ export function slept(beforeMs: number, nowMs: number): Incident | null {
 export const ended = (untilMs: number): Incident => ({
   atMs: untilMs,
   text: 'This tab was left or closed while it donated. Nothing runs now: press the button to go on.',
+});
+
+/** A GPU whose matrix unit is left out of this run. */
+export const withoutUnit = (wrong: string, nowMs: number): Incident => ({
+  atMs: nowMs,
+  text: `This GPU’s matrix unit computes wrong results, so the plain kernels compute in its place, somewhat slower and right (${wrong}).`,
 });
 
 export const reloaded = (nowMs: number): Incident => ({

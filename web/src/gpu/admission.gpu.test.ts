@@ -4,9 +4,10 @@ import { dawnDevice } from '../../../shaders/dawn.ts';
 import { modelFromConfig } from '../../../swarm/families.ts';
 import type { AdapterProfile } from '../../../swarm/messages.ts';
 import { trainSchema } from '../../../swarm/runFile.ts';
-import { admit, type Memory } from './admission.ts';
+import { admit } from './admission.ts';
 import { gpuOf } from './engine.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
+import type { Memory } from './verdict.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: '', software: true, browser: 'dawn' };
 const now = (): number => performance.now() / 1000;

@@ -1,41 +1,26 @@
 /**
  * What a tab finds out about itself before it may join: that its kernels are right, how long a layer takes at two
- * micro-batch sizes, and how much GPU memory can really be had. The check is remembered by adapter, model and the
- * kernels' own text, which stands for the build; the times are measured anew at every visit.
+ * micro-batch sizes, and how much GPU memory can really be had. The times are measured anew at every visit.
  */
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
 import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/memory.ts';
-import type { AdapterProfile, Profile } from '../../../swarm/messages.ts';
+import type { Profile } from '../../../swarm/messages.ts';
 import type { Model } from '../../../swarm/model.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/runFile.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Stream } from '../executor/engine.ts';
-import { canHalve, type Gpu } from './device.ts';
-import { checkKernels, type KernelCase, kernelCases } from './kernelCheck.ts';
+import { canHalve } from './device.ts';
 import { createStage, type GpuStage } from './stage.ts';
+import { type Examinee, examine } from './verdict.ts';
 
-/** What outlives the tab. */
-export interface Memory {
-  recall(key: string): Promise<string | null>;
-  remember(key: string, value: string): Promise<void>;
-}
-
-export interface Applicant {
-  readonly gpu: Gpu;
-  readonly adapter: AdapterProfile;
-  readonly model: Model;
+export interface Applicant extends Omit<Examinee, 'sequence' | 'compute'> {
   readonly train: Train;
-  readonly wire: WireEncoding;
   /** The precision that the run asks for; absent: f32. */
   readonly asked?: Compute | undefined;
   /** The most that the donor gives; null: no cap. */
   readonly memoryBytes: number | null;
-  readonly memory: Memory;
-  /** Seconds. */
-  readonly now: () => number;
 }
 
 type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire'>;
@@ -55,28 +40,16 @@ const MOST_PROBED_BYTES = 8 * 2 ** 30;
 
 /** The measured profile, or the sentence that says what is wrong with this GPU. */
 export async function admit(applicant: Applicant): Promise<Result<Profile>> {
-  const { gpu, model, train, wire, memory, now } = applicant;
-  const cases = kernelCases(gpu, model, train.sequenceLength, wire, computeHere(applicant));
-  const key = `checked ${await fingerprint(applicant, cases)}`;
-  const isKnown = (await memory.recall(key)) !== null;
-  const checked = isKnown ? success(0) : await checkKernels(gpu, cases, now);
-  if (!checked.ok) return checked;
-  if (!isKnown) await memory.remember(key, 'right');
+  const { sequenceLength: sequence } = applicant.train;
+  const verdict = await examine({ ...applicant, sequence, compute: computeHere(applicant) });
+  if (!verdict.ok) return verdict;
   const layers = await layerTimes(applicant);
   const memoryBytes = await allocatable(applicant);
-  return success({ layers, memoryBytes, checkedKernels: checked.value });
+  return success({ ...verdict.value, layers, memoryBytes });
 }
 
 const computeHere = ({ gpu: { device, family }, asked = 'f32' }: Pick<Applicant, 'gpu' | 'asked'>): Compute =>
   computeOf(asked, canHalve(device, family));
-
-/** SHA-256 over what the verdict depends on. */
-async function fingerprint({ gpu, adapter }: Applicant, cases: readonly KernelCase[]): Promise<string> {
-  const texts = cases.map(({ kernel, dims }) => [kernel.name, dims, kernel.variant(gpu.family, dims).code]);
-  const bytes = new TextEncoder().encode(JSON.stringify([adapter, gpu.family, texts]));
-  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
 
 /**
  * Forward and backward of one layer for micro-batches of one sample and of more, as far as the run has them. From then on

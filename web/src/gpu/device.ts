@@ -20,7 +20,9 @@ export interface OpenDevice {
 export interface Gpu {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
-  readonly units: readonly MatrixUnit[];
+  /** What the adapter offers; and what of it is used, which the check of a run decides (verdict.ts). */
+  readonly offeredUnits: readonly MatrixUnit[];
+  units: readonly MatrixUnit[];
   readonly pipelines: PipelineCache;
 }
 

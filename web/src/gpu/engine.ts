@@ -15,6 +15,7 @@ type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice
 export const gpuOf = ({ device, family, units = [] }: OpenedGpu): Gpu => ({
   device,
   family,
+  offeredUnits: units,
   units,
   pipelines: new PipelineCache(device),
 });

@@ -22,6 +22,8 @@ import { encodingsOf, packingOf } from './packing.ts';
 export interface KernelCase {
   readonly kernel: Kernel;
   readonly dims: Dims;
+  /** It multiplies on the adapter's matrix unit. */
+  readonly isOnUnit: boolean;
 }
 
 /** Rows of the check: more than one sample's first positions teach nothing. */
@@ -31,8 +33,8 @@ const SQUARES = 16_384;
 /** A reference makes some 10⁸ multiplications a second, and fills some 10⁷ elements. */
 const LARGEST_ELEMENTS = 1_500_000;
 const LARGEST_FLOPS = 60_000_000;
-/** No check takes longer; the cheapest kernels come first. */
-const BUDGET_SECONDS = 3.5;
+/** No check takes longer, where it may end early; the cheapest kernels come first. */
+export const CHECK_SECONDS = 3.5;
 
 /** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
 export function kernelCases(
@@ -78,31 +80,35 @@ export function kernelCases(
     // A table's length is no dim of the kernels that read it, but their cases need it.
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);
-    found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, fitting);
+    const isOnUnit = kernel !== forDevice([], compute, whole);
+    found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
   }
   return [...found.values()].toSorted((a, b) => flops(a) - flops(b));
 }
 
-const flops = ({ kernel, dims }: KernelCase): number => kernel.cost(dims).flops;
-const elements = ({ kernel, dims }: KernelCase): number =>
+type Shaped = Pick<KernelCase, 'kernel' | 'dims'>;
+
+const flops = ({ kernel, dims }: Shaped): number => kernel.cost(dims).flops;
+const elements = ({ kernel, dims }: Shaped): number =>
   Object.values(kernel.sizes(dims)).reduce((sum, size) => sum + size, 0);
-const isCheap = (one: KernelCase): boolean => elements(one) <= LARGEST_ELEMENTS && flops(one) <= LARGEST_FLOPS;
+const isCheap = (one: Shaped): boolean => elements(one) <= LARGEST_ELEMENTS && flops(one) <= LARGEST_FLOPS;
 
 /** The largest case of a kernel's own table that is cheap. */
-function ownCase(kernel: Kernel): KernelCase {
+function ownCase(kernel: Kernel): Shaped {
   const cases = kernel.cases.map((dims) => ({ kernel, dims })).filter(isCheap);
   return cases.reduce((best, next) => (elements(next) > elements(best) ? next : best));
 }
 
 /** How many were compared; or what is wrong with this GPU. `now`: seconds. */
 export async function checkKernels(
-  { device, family, pipelines }: Gpu,
-  cases: readonly KernelCase[],
+  { device, family, pipelines }: Pick<Gpu, 'device' | 'family' | 'pipelines'>,
+  cases: readonly Shaped[],
   now: () => number,
+  forSeconds: number = CHECK_SECONDS,
 ): Promise<Result<number>> {
   try {
     await pipelines.precompile(cases.map(({ kernel, dims }) => [kernel, kernel.variant(family, dims)]));
-    const end = now() + BUDGET_SECONDS;
+    const end = now() + forSeconds;
     let checked = 0;
     for (const { kernel, dims } of cases) {
       if (checked > 0 && now() > end) break;

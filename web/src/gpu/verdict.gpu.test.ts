@@ -1,0 +1,98 @@
+/**
+ * What becomes of a matrix unit that computes wrong, on Dawn. The unit's functions are written out in plain WGSL, right or
+ * with one form's products a thousandth too large.
+ */
+import { beforeAll, expect, test } from 'vitest';
+import { dawnDevice } from '../../../shaders/dawn.ts';
+import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
+import { variantWrittenOut } from '../../../shaders/family/writtenOutUnit.ts';
+import type { Kernel, Variant } from '../../../shaders/kernel.ts';
+import { PipelineCache } from '../../../shaders/launch.ts';
+import { modelFromConfig } from '../../../swarm/families.ts';
+import type { Gpu } from './device.ts';
+import { examine } from './verdict.ts';
+
+const UNIT: MatrixUnit = { component: 'f32', m: 8, n: 8, k: 8, lanes: 32 };
+const HALVES: MatrixUnit = { ...UNIT, component: 'f16' };
+const CONFIG = {
+  model_type: 'llama',
+  num_hidden_layers: 1,
+  num_attention_heads: 1,
+  num_key_value_heads: 1,
+  hidden_size: 8,
+  intermediate_size: 8,
+  max_position_embeddings: 8,
+  vocab_size: 8,
+};
+
+let products: 'right' | 'wrong on the unit' | 'wrong everywhere';
+
+/** A driver that makes of products what it likes. */
+class Driver extends PipelineCache {
+  override get(kernel: Kernel, variant: Variant): Promise<GPUComputePipeline> {
+    if (!kernel.name.startsWith('matmul')) return super.get(kernel, variant);
+    if (products === 'wrong everywhere') return super.get(kernel, { ...variant, key: 'none', code: '' });
+    if (!variant.code.includes('subgroup_matrix')) return super.get(kernel, variant);
+    const { key, code, ...rest } = variantWrittenOut(variant, UNIT);
+    if (products === 'right' || !kernel.name.startsWith('matmul.TN')) return super.get(kernel, { ...rest, key, code });
+    return super.get(kernel, { ...rest, key: `${key} wrong`, code: code.replace('v += ', 'v += 1.001 * ') });
+  }
+}
+
+const found = await dawnDevice();
+let gpu: Gpu;
+beforeAll(() => {
+  if (!found.ok) return;
+  const { device } = found.value;
+  const offeredUnits = [UNIT, HALVES];
+  gpu = { device, family: 'gpu', offeredUnits, units: offeredUnits, pipelines: new Driver(device) };
+});
+
+function examined(kept: Map<string, string>) {
+  const model = modelFromConfig(CONFIG);
+  if (!model.ok) throw new Error(model.reason);
+  return examine({
+    gpu,
+    adapter: { vendor: 'v', architecture: 'a', description: '', software: false, browser: 'dawn' },
+    model: model.value,
+    sequence: 8,
+    wire: 'f32',
+    compute: 'f32',
+    memory: { recall: async (key) => kept.get(key) ?? null, remember: async (key, value) => void kept.set(key, value) },
+    now: () => 0, // no check ends early
+  });
+}
+
+const skipped = found.ok ? '' : ` (skipped: ${found.reason})`;
+
+test.skipIf(!found.ok)(`[AD6] a unit that multiplies right is used, and remembered${skipped}`, async () => {
+  products = 'right';
+  const kept = new Map<string, string>();
+  const verdict = await examined(kept);
+  expect(verdict).toEqual({ ok: true, value: { checkedKernels: expect.any(Number) } });
+  expect(verdict.ok && verdict.value.checkedKernels).toBeGreaterThan(15);
+  expect(gpu.units).toEqual([UNIT, HALVES]);
+  expect(await examined(kept)).toEqual({ ok: true, value: { checkedKernels: 0 } });
+  expect(gpu.units).toEqual([UNIT, HALVES]);
+});
+
+test.skipIf(!found.ok)(`[AD6] one that multiplies wrong is left out, at every visit${skipped}`, async () => {
+  products = 'wrong on the unit';
+  const kept = new Map<string, string>();
+  const wrongUnit = expect.stringMatching(/^matmul\.TN\S* is wrong in the shape .* on the GPU, .* on the CPU$/);
+  const verdict = await examined(kept);
+  expect(verdict).toEqual({ ok: true, value: { checkedKernels: expect.any(Number), wrongUnit } });
+  expect(verdict.ok && verdict.value.checkedKernels).toBeGreaterThan(15);
+  expect(gpu.units).toEqual([HALVES]); // of the other precision, which this run does not compute with
+  expect(await examined(kept)).toEqual({ ok: true, value: { checkedKernels: 0, wrongUnit } });
+  expect(gpu.units).toEqual([HALVES]);
+});
+
+test.skipIf(!found.ok)(`[AD2] [AD6] a GPU whose plain products are wrong too is refused${skipped}`, async () => {
+  products = 'wrong everywhere';
+  const kept = new Map<string, string>();
+  expect(await examined(kept)).toEqual({
+    ok: false,
+    reason: expect.stringMatching(/^kernel matmul.* does not compile/),
+  });
+});
