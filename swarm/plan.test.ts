@@ -69,6 +69,17 @@ describe('problems', () => {
     );
   });
 
+  test('[PL18] what a stage gathers lies with its members alone, whatever else is wrong', () => {
+    const gathering = (stage: number) => changed(`stages.${stage}.gathered`, 1) as Plan;
+    expect(found(gathering(1))).toEqual([]);
+    expect(found(gathering(0))).toEqual([
+      'PL18 embedding is gathered by the members of its stage, but b, who is none, keeps a part of it',
+      'PL18 embedding is gathered by the members of its stage, but c, who is none, keeps a part of it',
+    ]);
+    const [, ...others] = gathering(1).stages;
+    expect(found({ ...plan, stages: others })[0]).toMatch(/^PL1 /);
+  });
+
   test.each([
     ['[PL1] a gap', 'stages.1.layers', [2, 3], 'PL1 stage 1 has layers [2, 3), so that layer 1 is in no range'],
     ['[PL1] an overlap', 'stages.1.layers', [0, 3], 'PL1 stage 1 has layers [0, 3), but layer 0 comes again'],
@@ -236,6 +247,12 @@ describe('queries', () => {
 });
 
 describe('planSchema', () => {
+  test('[PL18] reads how many blocks a stage has whole at a time, one or two', () => {
+    const gathering = { ...plan, stages: plan.stages.map((stage) => ({ ...stage, gathered: 2 as const })) };
+    expect(planSchema.parse(JSON.parse(JSON.stringify(gathering)))).toEqual(gathering);
+    expect(planSchema.safeParse(changed('stages.0.gathered', 3)).success).toBe(false);
+  });
+
   test('reads a plan back and leaves out what is no plan', () => {
     const document = { ...plan, predicted: { stepSeconds: 1 }, idle: [], reasons: ['because'] };
     expect(planSchema.parse(JSON.parse(JSON.stringify(document)))).toEqual(plan);

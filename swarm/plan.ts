@@ -23,9 +23,18 @@ export interface Member {
   readonly recompute: readonly number[];
 }
 
+/**
+ * ZeRO's third stage: the members of a stage keep only their shards of its blocks, and gather each block from one another
+ * before they compute with it, forward and backward. So many blocks are whole there at a time: with two, the next one
+ * comes while one is computed with.
+ */
+export type Gathered = 1 | 2;
+
 export interface PlanStage {
   readonly layers: Range;
   readonly members: readonly Member[];
+  /** Absent: the members keep the stage's blocks whole. */
+  readonly gathered?: Gathered;
 }
 
 export interface Shard {
@@ -64,6 +73,7 @@ export const planSchema = z.object({
       members: z.array(
         z.object({ peer, microBatches: z.array(count), samples: count, recompute: z.array(count).default([]) }),
       ),
+      gathered: z.literal([1, 2]).exactOptional(),
     }),
   ),
   microBatches: z.array(z.object({ id: count, samples: range })),
@@ -108,12 +118,24 @@ export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
 
 /** The stage that a block's update belongs to. A tied embedding is at home in the first stage. */
 export function homeStage(plan: Plan, block: BlockName): number {
-  if (block === 'embedding') return 0;
-  if (block === 'head') return plan.stages.length - 1;
-  const layer = Number(block.slice('layer.'.length));
-  const home = plan.stages.findIndex(({ layers }) => layers[0] <= layer && layer < layers[1]);
+  const home = stageOf(plan, block);
   invariant(home >= 0, `${block} is in no stage`);
   return home;
+}
+
+/** Less than 0: none. */
+function stageOf({ stages }: Plan, block: BlockName): number {
+  if (block === 'embedding') return 0;
+  if (block === 'head') return stages.length - 1;
+  const layer = Number(block.slice('layer.'.length));
+  return stages.findIndex(({ layers }) => layers[0] <= layer && layer < layers[1]);
+}
+
+/** Where a block is gathered, its home stage; null: its holders keep it whole. */
+export function gatheringHome(plan: Plan, block: BlockName): PlanStage | null {
+  if (!plan.stages.some(({ gathered }) => gathered)) return null;
+  const home = plan.stages[stageOf(plan, block)];
+  return home?.gathered ? home : null;
 }
 
 /** A member of a stage that computes with a block: the ranges it reads, and where its gradient sum comes in the order. */
@@ -243,6 +265,14 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
     }
     const parts = inOrder(shards.map(({ peer, range }) => ({ place: `a shard of ${block} at ${peer}`, range })));
     found.push(...cover('PL9', 'element', block, known.elements, parts));
+    const home = gatheringHome(plan, block);
+    const keepers = home === null ? [] : shards.flatMap(({ peer, replicas }) => [peer, ...replicas]);
+    for (const peer of new Set(keepers))
+      if (!home?.members.some((member) => member.peer === peer))
+        report(
+          'PL18',
+          `${block} is gathered by the members of its stage, but ${peer}, who is none, keeps a part of it`,
+        );
     for (const { peer, range, replicas } of shards) {
       const place = `shard [${range.join(', ')}) of ${block}`;
       if (replicas.includes(peer)) report('PL10', `${place} has its primary ${peer} as a replica too`);

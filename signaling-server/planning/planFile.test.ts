@@ -121,6 +121,18 @@ describe('a plan file', () => {
     expect(await read(high)).toMatchObject({ ok: false, reason: expect.stringContaining('expected ids up to 65535') });
   });
 
+  test('[PL18] a stage that gathers its layers is refused by its place: nothing runs it yet', async () => {
+    const state = DOCUMENT.state.map(({ block }) => ({
+      block,
+      shards: [{ peer: block === 'layer.1' ? 'b' : 'a', range: [0, elements(block)] }],
+    }));
+    const stages = DOCUMENT.stages.map((stage, index) => (index === 1 ? { ...stage, gathered: 2 } : stage));
+    expect(await read({ ...DOCUMENT, stages, state })).toEqual({
+      ok: false,
+      reason: `${folder}/plan.json: stages[1].gathered comes with a later version of shoal: expected stages whose members keep their layers whole`,
+    });
+  });
+
   /** Read, and seated with donors of other names, as the coordinator does. */
   async function plansRead(document: unknown): Promise<{ plan: Plan; seats: readonly string[] }> {
     const plan = await read(document);
