@@ -45,7 +45,10 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const batch = batchOf(run);
   const planned = (of: Cluster): ClusterPlan =>
     need(
-      planCluster({ model: modelOf(run), batch, cluster: of, keepers: true }, patience(seconds, of.peers.length)),
+      planCluster(
+        { model: modelOf(run), batch, cluster: of, keepers: true, gathers: true },
+        patience(seconds, of.peers.length),
+      ),
       (reason) => badInput(`${clusterPath}: ${reason}`),
     );
   const answer = planned(cluster);

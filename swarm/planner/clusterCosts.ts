@@ -29,6 +29,8 @@ export interface ClusterProblem {
   readonly cluster: Cluster;
   /** May peers keep state who compute nothing? Those of a run cannot yet. */
   readonly keepers?: boolean;
+  /** May stages gather their layers? Those of a run cannot yet. */
+  readonly gathers?: boolean;
   /** Shares of their GPU's time that peers give, where that is less than all: the rest follows each piece of work. */
   readonly shares?: ReadonlyMap<string, number>;
   /** How peers compute, where that is known. In a run that asks for f16 others may have halves or not. */

@@ -7,6 +7,8 @@ import { type Plan, problems } from '../plan.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
 import { type Estimated, estimate } from './estimate.ts';
+import { gatherSeconds } from './gathering.ts';
+import { gatheringPlans } from './gatheringSearch.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
 
 /** Idle peers for whom it is worked out what the step would take with them. */
@@ -29,21 +31,45 @@ export interface ClusterPlan {
   readonly reasons: readonly string[];
 }
 
+/** Plans that gather layers are looked for after so much work on all others, or when these have come to their end. */
+const GATHERING_WORK = 40_000;
+/** One of them has to make the step so much shorter: no run gathers layers so far. */
+const WORTHWHILE = 0.9;
+
 /** `goOn` is asked after every candidate; a plan is looked for until there is one. */
 export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) => boolean): Result<ClusterPlan> {
   const search = searchPlan(problem);
-  let best: Candidate | null = null;
-  for (const progress of search.progress) {
-    best = progress.best;
+  let [best, plain]: [Candidate | null, Candidate | null] = [null, null];
+  for (const progress of plans(search, problem.gathers ?? false)) {
+    ({ best, plain } = progress);
     if (best !== null && !goOn(progress)) break;
   }
   if (best === null) return refusal(shortage(search));
   const [fault] = problems(problem.model, problem.batch, best.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
-  return success(answer(search, best));
+  return success(answer(search, best, plain));
 }
 
-export function answer(search: Search, best: Candidate): ClusterPlan {
+/** `plain`: the best plan that gathers no layers; `best` gathers them only where that is worth it. */
+function* plans(search: Search, gathers: boolean): Generator<Progress & { readonly plain: Candidate | null }, void> {
+  let [plain, gathering]: [Candidate | null, Candidate | null] = [null, null];
+  let [work, isOpen] = [0, gathers];
+  const soFar = () => ({ best: isWorthwhile(gathering, plain) ? gathering : plain, plain, work });
+  for (const progress of search.progress) {
+    ({ best: plain, work } = progress);
+    yield soFar();
+    if (!isOpen || plain === null || work < GATHERING_WORK) continue;
+    isOpen = false;
+    for (gathering of gatheringPlans(search, plain)) yield soFar();
+  }
+  if (isOpen) for (gathering of gatheringPlans(search, plain)) yield soFar();
+}
+
+const isWorthwhile = (gathering: Candidate | null, plain: Candidate | null): boolean =>
+  gathering !== null && (plain === null || gathering.forecast.stepSeconds < WORTHWHILE * plain.forecast.stepSeconds);
+
+/** `plain`: the best one that gathers no layers, where this one does. */
+export function answer(search: Search, best: Candidate, plain: Candidate | null = null): ClusterPlan {
   const { costs } = search;
   const { samples, sequence } = costs.batch;
   const { stepSeconds, peers } = best.forecast;
@@ -62,7 +88,11 @@ export function answer(search: Search, best: Candidate): ClusterPlan {
       })),
     },
     idle: idleReasons(search, best),
-    reasons: [...planReasons(search, best), ...used.map((peer) => sizeReason(costs, best, peer))],
+    reasons: [
+      ...planReasons(search, best),
+      ...gatherReasons(costs, best, plain),
+      ...used.map((peer) => sizeReason(costs, best, peer)),
+    ],
   };
 }
 
@@ -83,6 +113,23 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
   return [`${chosen}${compared}.`, limit(best)];
 }
 
+/** Of each stage that gathers its layers: what that is, and that its links are fast enough. */
+function gatherReasons(costs: ClusterCosts, { plan }: Candidate, plain: Candidate | null): string[] {
+  const without =
+    plain === null
+      ? 'no plan without fits'
+      : `the best plan without takes ${seconds(plain.forecast.stepSeconds)} a step`;
+  return plan.stages.flatMap(({ gathered, members }, stage) => {
+    if (!gathered) return [];
+    const places = members.map(({ peer }) => costs.placeOf(peer));
+    const least = Math.min(...places.map((place) => 1 / (costs.speeds[place] ?? 1)));
+    const kept = gathered === 1 ? 'one at a time' : 'two at a time, so that one comes while the other is computed with';
+    return [
+      `Stage ${stage} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}. No run gathers layers so far.`,
+    ];
+  });
+}
+
 /** What of a step nothing else hides, and which part of it is most. */
 function limit({ forecast: { stepSeconds, stateSeconds, peers } }: Candidate): string {
   let busiest: readonly [PeerId | null, number] = [null, 0];
@@ -99,12 +146,13 @@ function limit({ forecast: { stepSeconds, stateSeconds, peers } }: Candidate): s
 }
 
 function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, peer: PlannedPeer): string {
-  const parts = plan.stages.flatMap(({ layers: [from, to], members }, stage) => {
+  const parts = plan.stages.flatMap(({ layers: [from, to], members, gathered }, stage) => {
     const own = members.find((member) => member.peer === peer.id);
     if (!own) return [];
     const share = members.length === 1 ? 'every sample' : `${own.samples} of ${costs.batch.samples} samples`;
     const again = own.recompute.length === 0 ? '' : `, ${own.recompute.length} recomputed for want of memory`;
-    return [`stage ${stage}, layers [${from}, ${to}), ${share}${again}`];
+    const layers = gathered ? 'gathered layers' : 'layers';
+    return [`stage ${stage}, ${layers} [${from}, ${to}), ${share}${again}`];
   });
   const speed = `${seconds(costs.slowness(peer))} a sample and layer`;
   const busy = forecast.peers.get(peer.id)?.busySeconds ?? 0;
@@ -147,6 +195,9 @@ function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['id
               groups,
               Math.max(count, groups[stage]?.length ?? 1),
               draft.schedule,
+              undefined,
+              [],
+              draft.gathered,
             );
             return guess && judge(guess.draft);
           });

@@ -8,6 +8,8 @@ import { evenRanges, type PeerId, type Range } from '../base.ts';
 import { shardBuffers, type stagesOfPeer } from '../memory.ts';
 import {
   type BlockState,
+  type Gathered,
+  gatheringHome,
   holdersOfAll,
   type Member,
   type MicroBatch,
@@ -21,6 +23,7 @@ import { build } from '../schedule/lower.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
+import { gatheredStateBytes, incomingBytes, isFast, sparedBytes } from './gathering.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
 import {
   blocksAtHome,
@@ -50,6 +53,8 @@ export interface Draft {
   readonly placement?: Placement;
   /** Peers who compute nothing, and keep what members have no room for. */
   readonly keepers?: readonly number[];
+  /** How many blocks of each stage are whole at a time; 0, or absent: all of them. */
+  readonly gathered?: readonly (Gathered | 0)[];
 }
 
 /** The plan, and how many bytes its peers lack for it; null where the draft is none. */
@@ -62,7 +67,7 @@ export interface Drafted {
 
 export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const compute = computePlan(costs, draft);
-  if (compute === null) return null;
+  if (compute === null || !hasFastLinks(costs, compute)) return null;
   const schedule = build(compute);
   const inFlight = slotsOf(schedule);
   let missing = 0;
@@ -80,8 +85,27 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   return { plan: { ...plan, state: stateOf(costs, plan, shares) }, schedule, missingBytes: missing };
 }
 
-function computePlan(costs: ClusterCosts, { groups, layers, microBatches, schedule }: Draft): Plan | null {
+/** Layers are never gathered over slow links. */
+function hasFastLinks(costs: ClusterCosts, { stages, microBatches }: Plan): boolean {
+  const most = microBatches.reduce((so, { samples: [from, to] }) => Math.max(so, to - from), 0);
+  return stages.every(
+    ({ gathered, members }) =>
+      !gathered ||
+      isFast(
+        costs,
+        members.map(({ peer }) => costs.placeOf(peer)),
+        most,
+      ),
+  );
+}
+
+function computePlan(costs: ClusterCosts, draft: Draft): Plan | null {
+  const { groups, layers, microBatches, schedule } = draft;
   const { samples } = costs.batch;
+  const whole = (stage: number): { gathered?: Gathered } => {
+    const gathered = draft.gathered?.[stage];
+    return gathered ? { gathered } : {};
+  };
   const shape = (stage: number): StageShape => ({
     first: stage === 0,
     last: stage === groups.length - 1,
@@ -94,15 +118,17 @@ function computePlan(costs: ClusterCosts, { groups, layers, microBatches, schedu
     return [from - count, from];
   });
   if (microBatches === 'sized') {
-    const sized = groups.length === 1 ? sizedMicroBatches(costs, members(0), shape(0)) : null;
+    const sized = groups.length === 1 ? sizedMicroBatches(costs, members(0), shape(0), whole(0).gathered) : null;
     if (sized === null) return null;
-    return { ...sized, stages: [{ layers: ranges[0] ?? [0, 0], members: sized.members }], state: [], schedule };
+    const stage: PlanStage = { layers: ranges[0] ?? [0, 0], members: sized.members, ...whole(0) };
+    return { microBatches: sized.microBatches, stages: [stage], state: [], schedule };
   }
   if (microBatches > samples || groups.some((group) => group.length > microBatches)) return null;
   const batches = evenRanges(samples, microBatches).map((range, id): MicroBatch => ({ id, samples: range }));
   const stages = groups.map((_, stage) => ({
     layers: ranges[stage] ?? ([0, 0] as const),
     members: deal(costs, members(stage), shape(stage), batches),
+    ...whole(stage),
   }));
   return { stages, microBatches: batches, state: [], schedule };
 }
@@ -160,14 +186,17 @@ function fitStage(
   plan: Plan,
   index: number,
   slots: Slots,
-  { placement, keepers }: { readonly placement: Placement; readonly keepers: Keepers },
+  { placement, keepers: others }: { readonly placement: Placement; readonly keepers: Keepers },
 ): Fitted {
-  const { members, layers } = plan.stages[index] ?? { members: [], layers: [0, 0] };
+  const { members, layers, gathered } = plan.stages[index] ?? { members: [], layers: [0, 0] };
+  // What is gathered lies with those who gather it.
+  const keepers: Keepers = gathered ? new Map() : others;
   const shape = shapeOf(plan, index);
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
   const blocks = blocksAtHome(costs, index, plan, keepers);
   const places = members.map(({ peer }) => costs.placeOf(peer));
-  const state = stateBytes(blocks, costs.hasMasters(places));
+  const elements = blocks.map((block) => block.elements);
+  const state = gathered ? gatheredStateBytes(elements, gathered) : stateBytes(blocks, costs.hasMasters(places));
   const recomputed = members.map(() => 0);
   const room = (at: number): number => {
     const member = members[at];
@@ -182,7 +211,8 @@ function fitStage(
       peer.compute,
     );
     const beyond = costs.extraBytes(peer, shape.layers - again, largest, inFlight);
-    return peer.memoryBytes - bytes - beyond - SHARD_BYTES * blocks.length;
+    const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
+    return peer.memoryBytes - bytes + spared - beyond - SHARD_BYTES * blocks.length;
   };
   const rooms = members.map((_, at) => room(at));
   // Who has keepers need not compute layers twice to keep state.
@@ -202,8 +232,8 @@ function fitStage(
   for (const [at, place] of places.entries()) shares.set(place, own[at] ?? 0);
   let left = Math.max(0, state - free.reduce((sum, room) => sum + room, 0));
   if (left > 0 && keepers.size > 0) {
-    const elements = blocks.reduce((sum, block) => sum + block.elements, 0);
-    for (const [place, share] of takenByKeepers(keepers, left, state, elements)) {
+    const all = elements.reduce((sum, own) => sum + own, 0);
+    for (const [place, share] of takenByKeepers(keepers, left, state, all)) {
       shares.set(place, share);
       left -= share;
     }
@@ -221,7 +251,8 @@ function fitStage(
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */
 export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = build(plan)): Map<PeerId, number> {
   const inFlight = slotsOf(schedule);
-  const holders = holdersOfAll(costs.model, plan);
+  const holders = keptWholeBy(plan, holdersOfAll(costs.model, plan));
+  const gathers = plan.stages.some(({ gathered }) => gathered);
   const kept = stateByPeer(plan);
   return new Map(
     peersOf(plan).map((id) => {
@@ -233,15 +264,31 @@ export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = b
         id,
         (name) => holders.get(name) ?? [],
         compute ?? costs.batch.compute,
-      ).reduce((sum, buffer) => sum + buffer.bytes, 0);
+      ).reduce((sum, buffer) => sum + buffer.bytes, gathers ? incomingBytes(costs, plan, id) : 0);
       for (const [stage, { samples, slots, recompute = [] }] of sizesOf(plan, id, costs.batch.sequence, inFlight)) {
         const shape = shapeOf(plan, stage);
         bytes += costs.memory.stageBytes(shape, { samples, slots, recomputed: recompute.length }, compute);
+        const { gathered } = plan.stages[stage] ?? {};
+        if (gathered) bytes -= sparedBytes(costs, shape, gathered, compute);
         if (peer) bytes += costs.extraBytes(peer, shape.layers - recompute.length, samples, slots);
       }
       return [id, bytes];
     }),
   );
+}
+
+/** Nobody who gathers a block holds it: values and sums of gradients are the shards' own. */
+function keptWholeBy(plan: Plan, holders: ReturnType<typeof holdersOfAll>): ReturnType<typeof holdersOfAll> {
+  const kept = new Map(holders);
+  for (const [block, own] of holders) {
+    const home = gatheringHome(plan, block);
+    if (home !== null)
+      kept.set(
+        block,
+        own.filter(({ stage }) => plan.stages[stage] !== home),
+      );
+  }
+  return kept;
 }
 
 /** The state as each primary sees it: its own shards alone. */

@@ -7,9 +7,11 @@
  * peers' memory, with every layer recomputed, takes forever.
  */
 import { evenRanges } from '../base.ts';
+import type { Gathered } from '../plan.ts';
 import type { ScheduleName } from '../schedule/action.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import type { Draft } from './draft.ts';
+import { gatheredStateBytes, sparedBytes, timesAsLong } from './gathering.ts';
 import type { Groups } from './grouping.ts';
 import { emptyTimes, type LayerCut, layerCut, type StageTimes } from './layerCut.ts';
 import { exchangeSeconds, hopBetween, tiedExchangeSeconds } from './linkGuess.ts';
@@ -30,7 +32,10 @@ export interface Estimated {
   readonly missingBytes: number;
 }
 
-/** `layers` of each stage where they are settled; else they are cut here. Keepers have room for state. */
+/**
+ * `layers` of each stage where they are settled; else they are cut here. Keepers have room for state. `gathered`: blocks
+ * that each stage has whole at a time, 0 for all of them.
+ */
 export function estimate(
   costs: ClusterCosts,
   groups: Groups,
@@ -38,21 +43,23 @@ export function estimate(
   schedule: ScheduleName,
   layers?: readonly number[],
   keepers: readonly number[] = [],
+  gathered: Draft['gathered'] = [],
 ): Estimated | null {
   const count = microBatches === 'sized' ? costs.batch.samples : microBatches;
   const most = costs.model.layers - groups.length + 1;
   if (most < 1 || groups.some((group) => group.length > count || group.length === 0)) return null;
   const samples = Math.ceil(costs.batch.samples / count);
-  const kept = keepers.length === 0 ? {} : { keepers };
+  const kept = { ...(keepers.length > 0 && { keepers }), ...(gathered.length > 0 && { gathered }) };
   const keptBytes = keepers.reduce((sum, place) => sum + (costs.peers[place]?.memoryBytes ?? 0) * KEPT_STATE, 0);
   const lanes = groups.map((group, stage) =>
     knownLanes(costs, group, count * (costs.model.layers + 1) + stage, () => lanesOf(costs, group, count, samples)),
   );
   const hops = hopsOf(costs, groups, lanes, count, schedule);
   const stages = groups.map((group, stage) => {
-    const place: Place = { stages: groups.length, stage, count, samples, schedule, keptBytes };
+    const whole = gathered[stage] ?? 0;
+    const place: Place = { stages: groups.length, stage, count, samples, schedule, keptBytes, gathered: whole };
     const make = () => stageOf(costs, group, lanes[stage], place);
-    return keptBytes > 0 ? make() : knownStages(costs, group, keyOf(costs, place), make);
+    return keptBytes > 0 || whole > 0 ? make() : knownStages(costs, group, keyOf(costs, place), make);
   });
   const cut = layers
     ? settled(layers, stages, hops.rest)
@@ -114,21 +121,27 @@ interface Place {
   readonly schedule: ScheduleName;
   /** Of the stage's state, with keepers. */
   readonly keptBytes: number;
+  readonly gathered: Gathered | 0;
 }
 
 function stageOf(
   costs: ClusterCosts,
   group: readonly number[],
   lanes: Lanes = NO_LANES,
-  { stages, stage, count, samples, schedule, keptBytes }: Place,
+  { stages, stage, count, samples, schedule, keptBytes, gathered }: Place,
 ): Stage {
   const [first, last] = [stage === 0, stage === stages - 1];
   const blocks = blockElements(costs);
   const isAlone = group.length === 1 && keptBytes === 0;
   const hasMasters = costs.hasMasters(group);
-  const short = shortage(costs, group, { samples, count, inFlight: schedule === '1f1b' ? stages - stage : count });
+  const inFlight = schedule === '1f1b' ? stages - stage : count;
+  const short = shortage(costs, group, {
+    ...{ samples, count, inFlight },
+    ...(gathered && { spared: (shape, compute) => sparedBytes(costs, shape, gathered, compute) }),
+  });
   const lacking = (layers: number, isRecomputed: boolean): number => {
     const shape: StageShape = { first, last, layers };
+    if (gathered) return short(shape, gatheredState(blocks, shape, gathered), isRecomputed);
     const state = stateOf(blocks, shape, isAlone, hasMasters);
     return short(shape, Math.max(0, state - keptBytes), isRecomputed);
   };
@@ -139,15 +152,17 @@ function stageOf(
   };
   const again: number[] = [];
   const one: StageShape = { first, last, layers: 1 };
-  // Slices go before the commit, beside what others still do; values after it.
-  const exchange = exchangeSeconds(costs, group) / 2;
-  const through = costs.stageLayers(one) * lanes.through;
+  // Slices go before the commit, beside what others still do; values after it. What is gathered does neither.
+  const exchange = gathered ? 0 : exchangeSeconds(costs, group) / 2;
+  const slower = gathered ? timesAsLong(costs, group, samples, gathered) : 1;
+  const [throughLayer, wholeLayer] = [slower * lanes.through, slower * lanes.whole];
+  const through = costs.stageLayers(one) * throughLayer;
   return {
     lanes: lanes.count,
     through,
-    throughLayer: lanes.through,
-    rest: costs.stageLayers(one) * lanes.whole - through + elementsOf(blocks, one) * exchange,
-    restLayer: lanes.whole - lanes.through + blocks.layer * exchange,
+    throughLayer,
+    rest: costs.stageLayers(one) * wholeLayer - through + elementsOf(blocks, one) * exchange,
+    restLayer: wholeLayer - throughLayer + blocks.layer * exchange,
     after: elementsOf(blocks, one) * exchange,
     afterLayer: blocks.layer * exchange,
     most: mostHeld(costs.model.layers - stages + 1, missing),
@@ -287,6 +302,16 @@ const stateOf = (
       { elements: head, count: last ? 1 : 0, shared: !alone },
     ],
     hasMasters,
+  );
+
+const gatheredState = (
+  { layer, embedding, head }: BlockElements,
+  { first, last, layers }: StageShape,
+  gathered: Gathered,
+): number =>
+  gatheredStateBytes(
+    [...Array.from({ length: layers }, () => layer), ...(first ? [embedding] : []), ...(last ? [head] : [])],
+    gathered,
   );
 
 const elementsOf = ({ layer, embedding, head }: BlockElements, { first, last, layers }: StageShape): number =>

@@ -1,4 +1,5 @@
 /** Bytes from peer to peer, by their places: what a plan sends over each link, and each peer in all. */
+import type { ClusterCosts } from './clusterCosts.ts';
 
 export interface Flow {
   readonly add: (from: number, to: number, bytes: number) => void;
@@ -40,4 +41,22 @@ export function flow(): Flow {
     receivedBy: (place) => total(incoming.get(place)),
     partners: (place) => outgoing.get(place)?.size ?? 0,
   };
+}
+
+/**
+ * Until this peer has sent and received what it has to: over one link after the other, as DT-FM has it, so that a slow link
+ * costs what it carries although fast ones stand beside it. The two directions are apart. Of its caps one part of `parts`.
+ */
+export function flowSeconds(costs: ClusterCosts, place: number, sent: Flow, parts = 1): number {
+  const { upload = 0, download = 0 } = costs.peers[place] ?? {};
+  const along = (bytesOf: ReadonlyMap<number, number>, cap: number): number => {
+    let [latency, seconds] = [0, 0];
+    for (const [other, bytes] of bytesOf) {
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
+      latency = Math.max(latency, latencySeconds);
+      seconds += bytes / Math.min(cap, bytesPerSecond ?? cap);
+    }
+    return latency + seconds;
+  };
+  return Math.max(along(sent.from(place), upload / parts), along(sent.to(place), download / parts));
 }

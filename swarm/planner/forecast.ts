@@ -8,7 +8,7 @@
 import { overlap, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { blocksOfStage } from '../model.ts';
-import type { Plan } from '../plan.ts';
+import { gatheringHome, type Plan } from '../plan.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
@@ -18,7 +18,8 @@ import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate.ts';
 import type { Timeline } from '../timeline.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
-import { type Flow, flow } from './flow.ts';
+import { type Flow, flow, flowSeconds } from './flow.ts';
+import { type Gathers, gathersOf } from './gatherTimes.ts';
 
 const ELEMENT_BYTES = 4;
 
@@ -54,10 +55,11 @@ function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulatio
   const graph = workGraph(wiring(costs.model, plan, schedule), schedule);
   const pipeline = pipelineFlow(costs, plan);
   const exchange = stateExchange(costs, plan);
-  const times = simulationCosts(costs, plan, pipeline);
+  const gathers = gathersOf(costs, plan, pipeline);
+  const times = simulationCosts(costs, plan, pipeline, gathers);
   const step = (of: Costs) => {
     const ends = simulateEnds(graph, of);
-    return { ends, forecast: withExchange(costs, graph, ends, { pipeline, ...exchange }) };
+    return { ends, forecast: withExchange(costs, graph, ends, { pipeline, gathered: gathers.sent, ...exchange }) };
   };
   const { rest } = times;
   let current = { graph, times, ...step(times) };
@@ -91,7 +93,13 @@ function withExchange(
   costs: ClusterCosts,
   graph: WorkGraph,
   { seconds, endSeconds }: ReturnType<typeof simulateEnds>,
-  { pipeline, slices, values, kept }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow },
+  {
+    pipeline,
+    gathered,
+    slices,
+    values,
+    kept,
+  }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow; readonly gathered: Flow },
 ): Forecast {
   let committed = 0;
   let after = 0;
@@ -106,13 +114,13 @@ function withExchange(
       busy += seconds[work] ?? 0;
       end = Math.max(end, endSeconds[work] ?? 0);
     }
-    const reduce = exchangeSeconds(costs, place, peer, slices);
+    const reduce = flowSeconds(costs, place, slices);
     const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
-    const gather = exchangeSeconds(costs, place, peer, values);
+    const gather = flowSeconds(costs, place, values);
     committed = Math.max(committed, end + reduce);
     mostSlices = Math.max(mostSlices, reduce);
     after = Math.max(after, update + gather);
-    const sent = pipeline.sentBy(place) + slices.sentBy(place) + values.sentBy(place);
+    const sent = [pipeline, gathered, slices, values].reduce((sum, flow) => sum + flow.sentBy(place), 0);
     found.set(id, { busySeconds: busy + update, sentBytes: sent });
   }
   return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
@@ -174,7 +182,7 @@ function pipelineFlow(costs: ClusterCosts, plan: Plan): Flow {
   return found;
 }
 
-function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs {
+function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Costs {
   const sizes = sizesOf(plan);
   const size = (id: number): number => sizes.get(id) ?? 0;
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
@@ -196,15 +204,21 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs
     };
   };
   const links = new Map<number, LinkCost>();
+  // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
+  const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
   return {
-    forwardSeconds: timed(costs.forwardSeconds),
+    forwardSeconds: timed((peer, shape, samples, stage) =>
+      (gathers.stages[stage] ?? costs).forwardSeconds(peer, shape, samples),
+    ),
     backwardSeconds: timed(
       (peer, shape, samples, stage) =>
-        costs.backwardSeconds(peer, shape, samples) +
+        (gathers.stages[stage] ?? costs).backwardSeconds(peer, shape, samples) +
         costs.layerSeconds(peer, samples) * againInBackward(againBy(stage, peer.id)),
     ),
     recomputeSeconds: timed(
-      (peer, _, samples, stage) => costs.layerSeconds(peer, samples) * againAhead(againBy(stage, peer.id)),
+      (peer, _, samples, stage) =>
+        (costs.layerSeconds(peer, samples) + (gathers.stages[stage]?.layerSeconds ?? 0)) *
+        againAhead(againBy(stage, peer.id)),
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
       rest: {
@@ -220,8 +234,8 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow): Costs
       const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
       const rate = Math.min(
         bytesPerSecond ?? Number.POSITIVE_INFINITY,
-        (costs.peers[a]?.upload ?? Number.POSITIVE_INFINITY) / (pipeline.partners(a) || 1),
-        (costs.peers[b]?.download ?? Number.POSITIVE_INFINITY) / (pipeline.partners(b) || 1),
+        (costs.peers[a]?.upload ?? Number.POSITIVE_INFINITY) / (partners(a) || 1),
+        (costs.peers[b]?.download ?? Number.POSITIVE_INFINITY) / (partners(b) || 1),
       );
       const cost = { latencySeconds, bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate };
       links.set(key, cost);
@@ -237,9 +251,11 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
   const { model } = costs;
   const [slices, values] = [flow(), flow()];
   const kept = new Map<number, number>();
-  const uses = plan.stages.flatMap(({ layers, members }) => {
-    const places = members.map(({ peer }) => costs.placeOf(peer));
-    return blocksOfStage(model, layers).map((use) => ({ ...use, places }));
+  const uses = plan.stages.flatMap((stage) => {
+    const places = stage.members.map(({ peer }) => costs.placeOf(peer));
+    return blocksOfStage(model, stage.layers)
+      .filter(({ block }) => gatheringHome(plan, block) !== stage)
+      .map((use) => ({ ...use, places }));
   });
   const usesOf = new Map<string, typeof uses>();
   for (const use of uses) usesOf.set(use.block, [...(usesOf.get(use.block) ?? []), use]);
@@ -262,21 +278,4 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
     }
   }
   return { slices, values, kept };
-}
-
-/**
- * Until this peer has sent and received what it has to: over one link after the other, as DT-FM has it, so that a slow link
- * costs what it carries although fast ones stand beside it. The two directions are apart.
- */
-function exchangeSeconds(costs: ClusterCosts, place: number, peer: PlannedPeer, exchange: Flow): number {
-  const along = (bytesOf: ReadonlyMap<number, number>, cap: number): number => {
-    let [latency, seconds] = [0, 0];
-    for (const [other, bytes] of bytesOf) {
-      const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
-      latency = Math.max(latency, latencySeconds);
-      seconds += bytes / Math.min(cap, bytesPerSecond ?? cap);
-    }
-    return latency + seconds;
-  };
-  return Math.max(along(exchange.from(place), peer.upload), along(exchange.to(place), peer.download));
 }

@@ -3,8 +3,9 @@
  * such a peer has one micro-batch in flight, so its memory is a function of that one's size, as the sizing takes it.
  */
 import { parameters } from '../model.ts';
-import type { Member, MicroBatch } from '../plan.ts';
+import type { Gathered, Member, MicroBatch } from '../plan.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import { sparedBytes } from './gathering.ts';
 import { sizeGroup } from './groupSizing.ts';
 import { extended, type PeerCosts } from './peerCosts.ts';
 
@@ -16,10 +17,13 @@ export function sizedMicroBatches(
   costs: ClusterCosts,
   peers: readonly PlannedPeer[],
   shape: StageShape,
+  gathered?: Gathered,
 ): { readonly microBatches: MicroBatch[]; readonly members: Member[] } | null {
   const { samples: globalBatch } = costs.batch;
   if (globalBatch < peers.length || peers.length === 0) return null;
   const stateGiB = (parameters(costs.model) * (peers.length > 1 ? 16 : 8)) / GIB;
+  // With its layers gathered a peer has less of them whole; its share of the state takes as much an element as it does else.
+  const spared = (peer: PlannedPeer): number => (gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0);
   const group = {
     globalBatch,
     stateGiB,
@@ -27,7 +31,7 @@ export function sizedMicroBatches(
   };
   const sized = sizeGroup(
     group,
-    peers.map((peer) => laneCosts(costs, peer, shape, stateGiB / peers.length)),
+    peers.map((peer) => laneCosts(costs, peer, shape, stateGiB / peers.length, spared(peer))),
   );
   if (!sized.ok) return null;
   const microBatches: MicroBatch[] = [];
@@ -45,7 +49,13 @@ export function sizedMicroBatches(
   return { microBatches, members };
 }
 
-function laneCosts(costs: ClusterCosts, peer: PlannedPeer, shape: StageShape, evenGiB: number): PeerCosts {
+function laneCosts(
+  costs: ClusterCosts,
+  peer: PlannedPeer,
+  shape: StageShape,
+  evenGiB: number,
+  sparedBytes: number,
+): PeerCosts {
   const { samples } = costs.batch;
   const entries = Math.max(peer.forward.table.length, peer.backward.table.length) + 1;
   const table = (count: number, of: (size: number) => number) =>
@@ -55,7 +65,7 @@ function laneCosts(costs: ClusterCosts, peer: PlannedPeer, shape: StageShape, ev
     );
   const activationGiB = table(MEMORY_ENTRIES, (samples) => {
     const bytes = costs.memory.stageBytes(shape, { samples, slots: 1, recomputed: 0 }, peer.compute);
-    return (bytes + costs.extraBytes(peer, shape.layers, samples, 1)) / GIB;
+    return (bytes - sparedBytes + costs.extraBytes(peer, shape.layers, samples, 1)) / GIB;
   });
   const spaceGiB = peer.memoryBytes / GIB;
   const largest = (room: number): number =>

@@ -55,6 +55,8 @@ interface Load {
   readonly count: number;
   /** Micro-batches that a lane has in flight at most. */
   readonly inFlight: number;
+  /** Bytes of a stage that each of them need not keep, where they gather it; absent: none. */
+  readonly spared?: (shape: StageShape, compute: Compute | null) => number;
 }
 
 /**
@@ -64,7 +66,7 @@ interface Load {
 export function shortage(
   costs: ClusterCosts,
   group: readonly number[],
-  { samples, count, inFlight }: Load,
+  { samples, count, inFlight, spared = () => 0 }: Load,
 ): (shape: StageShape, stateBytes: number, isRecomputed: boolean) => number {
   const speedOf = (place: number): number => costs.speeds[place] ?? 0;
   const memory = group.map((place) => costs.peers[place]?.memoryBytes ?? 0);
@@ -72,8 +74,10 @@ export function shortage(
   const speed = group.reduce((sum, place) => sum + speedOf(place), 0);
   const slots = group.map((place) => Math.min(inFlight, Math.max(1, Math.ceil((count * speedOf(place)) / speed))));
   return (shape, stateBytes, isRecomputed) => {
-    const sizeOf = (compute: Compute | null) =>
-      costs.memory.guessedSize(shape, samples, isRecomputed ? shape.layers : 0, compute);
+    const sizeOf = (compute: Compute | null) => {
+      const { fixed, slot } = costs.memory.guessedSize(shape, samples, isRecomputed ? shape.layers : 0, compute);
+      return { fixed: fixed - spared(shape, compute), slot };
+    };
     // Mostly all are alike.
     const [alike = null] = computes;
     const size = sizeOf(alike);

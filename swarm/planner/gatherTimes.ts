@@ -1,0 +1,137 @@
+/**
+ * What gathering adds to a plan's work: how long a forward and a backward take in a stage whose blocks come and go
+ * (gathering.ts), and what is sent for them. Its one idea: a block is there when the slowest member has sent and received
+ * its part, as in any collective, so that a stage has one gather time and one reduce time of a block for all.
+ */
+import { overlap } from '../base.ts';
+import type { BlockUse } from '../model.ts';
+import type { Gathered, Plan, PlanStage } from '../plan.ts';
+import { againAhead } from '../schedule/recompute.ts';
+import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import { type Flow, flow, flowSeconds } from './flow.ts';
+import { type Piece, passSeconds, SENT_BYTES, unitsOf } from './gathering.ts';
+
+/** A block, or two, that come together. */
+interface Unit {
+  /** Of one gather by every member. */
+  readonly values: Flow;
+  readonly gather: number;
+  readonly reduce: number;
+}
+
+/** Layers are cut alike: the first one stands for all. */
+interface Units {
+  readonly embedding: Unit | null;
+  readonly layer: Unit;
+  readonly head: Unit | null;
+}
+
+export interface StageGathers {
+  readonly forwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
+  readonly backwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
+  /** Of a layer, before what is computed again ahead of its backward. */
+  readonly layerSeconds: number;
+}
+
+export interface Gathers {
+  /** By stage; null: its members keep their blocks whole. */
+  readonly stages: readonly (StageGathers | null)[];
+  /** Of a step. */
+  readonly sent: Flow;
+}
+
+/** `pipeline`: what the same peers hand on as activations, over the same caps. */
+export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: Flow): Gathers {
+  const sent = flow();
+  const stages = plan.stages.map((stage, index) => {
+    if (!stage.gathered) return null;
+    const shape = { first: index === 0, last: index === plan.stages.length - 1 };
+    const units = unitsAt(costs, plan, stage, shape, pipeline);
+    addSent(costs, stage, units, sent);
+    return stageGathers(costs, units, stage.gathered);
+  });
+  return { stages, sent };
+}
+
+function unitsAt(
+  costs: ClusterCosts,
+  plan: Plan,
+  { layers, members }: PlanStage,
+  ends: Pick<StageShape, 'first' | 'last'>,
+  pipeline: Flow,
+): Units {
+  const places = members.map(({ peer }) => costs.placeOf(peer));
+  const units = unitsOf(costs.model, layers, ends.first);
+  const unit = (uses: readonly BlockUse[]): Unit => unitOf(costs, plan, places, uses, pipeline);
+  return {
+    embedding: ends.first ? unit(units[0] ?? []) : null,
+    layer: unit(units[ends.first ? 1 : 0] ?? []),
+    head: ends.last ? unit(units.at(-1) ?? []) : null,
+  };
+}
+
+function unitOf(
+  costs: ClusterCosts,
+  plan: Plan,
+  places: readonly number[],
+  uses: readonly BlockUse[],
+  pipeline: Flow,
+): Unit {
+  const [values, slices] = [flow(), flow()];
+  for (const { block, ranges } of uses)
+    for (const { peer, range } of plan.state.find((state) => state.block === block)?.shards ?? []) {
+      const keeper = costs.placeOf(peer);
+      const bytes = ranges.reduce((sum, part) => {
+        const [from, to] = overlap(part, range) ?? [0, 0];
+        return sum + (to - from) * SENT_BYTES;
+      }, 0);
+      for (const place of places) {
+        if (place === keeper || bytes === 0) continue;
+        values.add(keeper, place, bytes);
+        slices.add(place, keeper, bytes);
+      }
+    }
+  const slowest = (of: Flow): number =>
+    Math.max(0, ...places.map((place) => flowSeconds(costs, place, of, 1 + pipeline.partners(place))));
+  return { values, gather: slowest(values), reduce: slowest(slices) };
+}
+
+/** Gathers of a micro-batch: every layer twice, the embedding and the head once; gradients of each once. */
+function addSent(costs: ClusterCosts, { members, layers }: PlanStage, units: Units, sent: Flow): void {
+  const count = layers[1] - layers[0];
+  for (const { peer, microBatches, recompute } of members) {
+    const place = costs.placeOf(peer);
+    const add = (unit: Unit | null, gathers: number, reduces: number): void => {
+      for (const [keeper, bytes] of unit?.values.to(place) ?? []) {
+        sent.add(keeper, place, bytes * gathers * microBatches.length);
+        sent.add(place, keeper, bytes * reduces * microBatches.length);
+      }
+    };
+    add(units.embedding, 1, 1);
+    add(units.layer, 2 * count + againAhead(recompute), count);
+    add(units.head, 1, 1);
+  }
+}
+
+function stageGathers(costs: ClusterCosts, { embedding, layer, head }: Units, gathered: Gathered): StageGathers {
+  const shape = { first: false, last: false, layers: 0 };
+  const layers = (count: number, piece: Piece): Piece[] => Array.from({ length: count }, () => piece);
+  return {
+    forwardSeconds(peer, { layers: count }, samples) {
+      const seconds = (of: Partial<StageShape>) => costs.forwardSeconds(peer, { ...shape, ...of }, samples);
+      const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });
+      if (embedding) pieces.unshift({ before: embedding.gather, compute: seconds({ first: true }), after: 0 });
+      // The head's backward runs with its forward.
+      if (head) pieces.push({ before: head.gather, compute: seconds({ last: true }), after: head.reduce });
+      return passSeconds(pieces, gathered);
+    },
+    backwardSeconds(peer, { layers: count }, samples) {
+      const seconds = (of: Partial<StageShape>) => costs.backwardSeconds(peer, { ...shape, ...of }, samples);
+      const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: layer.reduce });
+      // Its rows' gradients need no values.
+      if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
+      return passSeconds(pieces, gathered);
+    },
+    layerSeconds: layer.gather,
+  };
+}

@@ -1,0 +1,258 @@
+import { describe, expect, it } from 'vitest';
+import { invariant, type Random, seededRandom } from '../base.ts';
+import { modelFromConfig } from '../families.ts';
+import { stageBuffers } from '../memory.ts';
+import { type Gathered, type Plan, planSchema, problems } from '../plan.ts';
+import { formatAction } from '../schedule/action.ts';
+import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
+import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
+import { type ClusterPlan, planCluster } from './clusterPlan.ts';
+import { type Draft, memoryOf, planOf } from './draft.ts';
+import { forecast, predictedTimeline } from './forecast.ts';
+import { type Piece, passSeconds } from './gathering.ts';
+import { worldwideProblem } from './worldwide.ts';
+
+function gpt2(layers: number, width: number, vocabulary: number) {
+  const sizes = { n_layer: layers, n_head: 4, n_embd: width, n_positions: 32, vocab_size: vocabulary };
+  const found = modelFromConfig({ model_type: 'gpt2', ...sizes });
+  invariant(found.ok, 'a model');
+  return found.value;
+}
+
+const model = gpt2(4, 256, 256);
+const batch = { samples: 8, sequence: 32 };
+const LAYER = model.blocks.find(({ name }) => name === 'layer.0')?.elements ?? 0;
+const EMBEDDING = model.blocks.find(({ name }) => name === 'embedding')?.elements ?? 0;
+const TABLE = 256 * 256;
+const FAST = { latencySeconds: 0.0005, bytesPerSecond: 1e9 };
+
+function clusterOf(peers: readonly Partial<ClusterPeer>[], link: object = FAST): Cluster {
+  const named = peers.map((peer, index) => ({ id: `p${index}`, memoryBytes: 1e12, flopsPerSecond: 1e9, ...peer }));
+  const found = parseCluster({ peers: named, links: { default: link } }, 'c.json');
+  invariant(found.ok, found.ok ? '' : found.reason);
+  return found.value;
+}
+
+const alike = (count: number, memoryBytes = 1e12) => Array.from({ length: count }, () => ({ memoryBytes }));
+const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster, keepers: true, gathers: true });
+
+function drafted(costs: ClusterCosts, draft: Partial<Draft> & Pick<Draft, 'groups' | 'layers'>): Plan {
+  const found = planOf(costs, { microBatches: costs.batch.samples, schedule: '1f1b', ...draft });
+  invariant(found?.missingBytes === 0, 'a draft that fits');
+  return found.plan;
+}
+
+function planned(problem: ClusterProblem, work = 41_000): ClusterPlan {
+  const found = planCluster(problem, (progress) => progress.work < work);
+  invariant(found.ok, found.ok ? '' : found.reason);
+  return found.value;
+}
+
+const gathering = ({ plan }: ClusterPlan) => plan.stages.flatMap(({ gathered = [] }) => gathered);
+
+describe('memory', () => {
+  it.each([
+    [2, 1],
+    [4, 1],
+    [4, 2],
+    [8, 2],
+  ] as const)('ZeRO: %i peers keep 16 Ψ/N bytes each, and %i layers of 8 bytes an element whole', (count, gathered) => {
+    const costs = clusterCosts(problemOf(clusterOf(alike(count))));
+    const places = Array.from({ length: count }, (_, place) => place);
+    const plan = drafted(costs, { groups: [places], layers: [4], gathered: [gathered] });
+    expect(problems(model, batch, plan)).toEqual([]);
+    const size = { layers: [0, 4], samples: 1, sequence: 32, slots: 1 } as const;
+    const activations = stageBuffers(model, size)
+      .filter(({ name }) => !/^(values|gradients)\//.test(name))
+      .reduce((sum, { bytes }) => sum + bytes, 0);
+    const psi = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+    for (const bytes of memoryOf(costs, plan).values()) {
+      const own = bytes - activations - 8 * gathered * LAYER;
+      // Gradients on their way in, and the way out of the largest shard.
+      const beside = ((4 * gathered + 12) * LAYER) / count;
+      expect(own / ((16 * psi) / count + beside)).toBeCloseTo(1, 2);
+    }
+  });
+
+  it('takes no more than it has, to the byte as it is counted, with shares as uneven as the room is', () => {
+    const memory = [30e6, 45e6, 60e6, 45e6];
+    const problem = problemOf(clusterOf(memory.map((memoryBytes) => ({ memoryBytes }))));
+    const costs = clusterCosts(problem);
+    const plan = drafted(costs, { groups: [[0, 1, 2, 3]], layers: [4], gathered: [1] });
+    const kept = memory.map((_, index) =>
+      plan.state.reduce(
+        (sum, { shards }) =>
+          shards.reduce((all, { peer, range }) => all + (peer === `p${index}` ? range[1] - range[0] : 0), sum),
+        0,
+      ),
+    );
+    // Who has no room for an even share computes all the same.
+    const even = kept.reduce((sum, own) => sum + own, 0) / 4;
+    expect(kept[0]).toBeLessThan(0.8 * even);
+    expect(kept[1]).toBeGreaterThan(even);
+    expect(plan.stages[0]?.members).toHaveLength(4);
+    for (const [index, [, bytes]] of [...memoryOf(costs, plan)].entries())
+      expect(bytes, `p${index}`).toBeLessThanOrEqual(memory[index] ?? 0);
+  });
+});
+
+describe('what is sent', () => {
+  const sentBy = (count: number, microBatches: number, gathered: Gathered | 0): number[] => {
+    const costs = clusterCosts(problemOf(clusterOf(alike(count))));
+    const places = Array.from({ length: count }, (_, place) => place);
+    const plan = drafted(costs, { groups: [places], layers: [4], microBatches, gathered: [gathered] });
+    return [...forecast(costs, plan).peers.values()].map(({ sentBytes }) => sentBytes);
+  };
+  const HEAD = 2 * 256;
+
+  it.each([2, 4, 8])('ZeRO: %i peers send 3 Ψ (N − 1)/N of the layers a micro-batch, not 2 Ψ a step', (count) => {
+    // Of the embedding and the head 2: their backward needs no values again. The tied table comes for the head once more.
+    const each = 3 * 4 * LAYER + 2 * (EMBEDDING + HEAD) + 2 * TABLE;
+    const part = (4 * (count - 1)) / count;
+    const all = (bytes: readonly number[]): number => bytes.reduce((sum, own) => sum + own, 0) / count;
+    expect(all(sentBy(count, count, 2))).toBeCloseTo(part * each, 3);
+    expect(all(sentBy(count, 8, 2))).toBeCloseTo((8 / count) * part * each, 3);
+    expect(all(sentBy(count, 8, 0))).toBeCloseTo(part * 2 * (4 * LAYER + EMBEDDING + HEAD), 3);
+  });
+});
+
+describe('time', () => {
+  const deep = gpt2(8, 64, 64);
+  const layer = deep.blocks.find(({ name }) => name === 'layer.0')?.elements ?? 0;
+  const measured = { forwardSecondsPerLayer: [1], backwardSecondsPerLayer: [2] };
+  /** A pipeline of three, whose second stage of six layers is gathered by two peers; seconds of its first forward and backward. */
+  const seconds = (gathered: Gathered, gatherSeconds: number): [number, number] => {
+    const link = { latencySeconds: 0, bytesPerSecond: (4 * layer) / 2 / gatherSeconds };
+    const cluster = clusterOf(
+      Array.from({ length: 4 }, () => ({ measured })),
+      link,
+    );
+    const costs = clusterCosts({ model: deep, batch: { samples: 4, sequence: 32 }, cluster });
+    const draft = { groups: [[0], [1, 2], [3]], layers: [1, 6, 1], gathered: [0, gathered, 0] as const };
+    const timeline = predictedTimeline(costs, drafted(costs, draft));
+    const span = (text: string): number => {
+      const found = timeline.find(({ action }) => formatAction(action) === text);
+      return found ? found.endSeconds - found.startSeconds : 0;
+    };
+    return [span('1F0'), span('1B0')];
+  };
+
+  it.each([0.01, 0.5, 0.9])(
+    'one block at a time: a layer takes its gather of %f s, F; its gather, B, its reduce',
+    (g) => {
+      const [forward, backward] = seconds(1, g);
+      expect(forward / (6 * (g + 1))).toBeCloseTo(1, 2);
+      expect(backward / (6 * (g + 2 + g))).toBeCloseTo(1, 2);
+    },
+  );
+
+  it.each([0.01, 0.5, 0.9])('two at a time: a gather of %f s hides behind the layer before, as in Cephalo', (g) => {
+    const [forward, backward] = seconds(2, g);
+    expect(forward / (g + 6)).toBeCloseTo(1, 2);
+    expect(backward / (g + 6 * 2 + g)).toBeCloseTo(1, 2);
+  });
+
+  it('two at a time: what does not hide is waited for; never longer than one at a time, nor shorter than either', () => {
+    const random = seededRandom(4);
+    for (let round = 0; round < 200; round++) {
+      const pieces = Array.from(
+        { length: 1 + Math.floor(6 * random()) },
+        (): Piece => ({ before: random(), compute: 2 * random(), after: random() }),
+      );
+      const sum = (of: (piece: Piece) => number): number => pieces.reduce((all, piece) => all + of(piece), 0);
+      const found = passSeconds(pieces, 2);
+      expect(found).toBeLessThanOrEqual(passSeconds(pieces, 1) + 1e-9);
+      expect(found).toBeGreaterThanOrEqual(
+        Math.max(
+          sum(({ compute }) => compute),
+          sum(({ before, after }) => before + after),
+        ) - 1e-9,
+      );
+    }
+  });
+});
+
+describe('when it is chosen', () => {
+  const tight = clusterOf(alike(3, 43e6));
+
+  it('[CL13] a cluster where nothing else fits has a plan that gathers its layers, and says so', () => {
+    const without = planCluster({ ...problemOf(tight), gathers: false }, ({ work }) => work < 41_000);
+    expect(without).toMatchObject({ ok: false });
+    const found = planned(problemOf(tight));
+    expect(gathering(found)).not.toEqual([]);
+    expect(problems(model, batch, found.plan)).toEqual([]);
+    expect(planSchema.parse(JSON.parse(JSON.stringify(found.plan)))).toEqual(found.plan);
+    const bytes = memoryOf(clusterCosts(problemOf(tight)), found.plan);
+    for (const { peer, memoryBytes, memoryLimitBytes, busySeconds } of found.predicted.peers) {
+      expect(memoryBytes).toBe(bytes.get(peer));
+      expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
+      expect(busySeconds).toBeLessThanOrEqual(found.predicted.stepSeconds * (1 + 1e-9));
+    }
+    expect(found.reasons.join(' ')).toMatch(/Stage 0 gathers its layers.*for want of memory.*no plan without fits/);
+  });
+
+  it('[CL13] with room for whole layers nothing is gathered, however fast the links', () => {
+    const roomy = problemOf(clusterOf(alike(3), { latencySeconds: 0, bytesPerSecond: 2e7 }));
+    expect(planned(roomy).plan).toEqual(planned({ ...roomy, gathers: false }).plan);
+  });
+
+  it('[CL13] where another plan fits, one that gathers makes the step at least a tenth shorter', () => {
+    let seen = 0;
+    for (const megabytes of [50, 58]) {
+      const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
+      const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 41_000)];
+      if (gathering(one).length === 0 || !other.ok) continue;
+      seen++;
+      expect(one.predicted.stepSeconds).toBeLessThan(0.9 * other.value.predicted.stepSeconds);
+      expect(one.reasons.join(' ')).toContain('the best plan without');
+    }
+    expect(seen).toBe(1);
+  });
+
+  it('[CL13] never over slow links, though nothing else fits: it is refused', () => {
+    for (const slow of [
+      { latencySeconds: 0.04, bytesPerSecond: 2.5e6 },
+      { latencySeconds: 0.0005, bytesPerSecond: 4e6 },
+      { latencySeconds: 1, bytesPerSecond: 1e9 },
+    ])
+      expect(planCluster(problemOf(clusterOf(alike(3, 43e6), slow)), () => false)).toMatchObject({
+        ok: false,
+        reason: expect.stringMatching(/bytes of memory are missing/),
+      });
+  });
+
+  it('[CL13] on random clusters only groups gather in which a layer comes in less time than it takes', () => {
+    const [random, seen] = [seededRandom(11), { gathered: 0 }];
+    for (let round = 0; round < 16; round++) {
+      const cluster = squeezed(random);
+      const found = planCluster(problemOf(cluster), ({ work }) => work < 12_000);
+      if (!found.ok) continue;
+      const costs = clusterCosts(problemOf(cluster));
+      for (const { gathered, members } of found.value.plan.stages) {
+        if (!gathered) continue;
+        seen.gathered++;
+        const places = members.map(({ peer }) => costs.placeOf(peer));
+        const links = places.flatMap((a) => places.filter((b) => b !== a).map((b) => costs.linkAt(a, b)));
+        const latency = Math.max(...links.map(({ latencySeconds }) => latencySeconds));
+        const most = Math.max(...links.map(({ bytesPerSecond }) => bytesPerSecond ?? Infinity));
+        const layerSeconds = Math.min(...places.map((place) => batch.samples / (costs.speeds[place] ?? 1)));
+        const least = latency + (4 * LAYER * (places.length - 1)) / places.length / most;
+        expect(least).toBeLessThanOrEqual(layerSeconds);
+      }
+    }
+    expect(seen.gathered).toBeGreaterThan(0);
+  });
+
+  it('no group of the world-wide cluster gathers', () => {
+    expect(gathering(planned({ ...worldwideProblem(256), gathers: true }, 30_000))).toEqual([]);
+  });
+
+  /** Peers with room for a layer and a half, on links that are fast for some of them. */
+  function squeezed(random: Random): Cluster {
+    const peers = Array.from({ length: 3 + Math.floor(2 * random()) }, () => ({
+      memoryBytes: Math.round(3.9e7 + 8e6 * random()),
+      flopsPerSecond: 1e9 * (1 + random()),
+    }));
+    return clusterOf(peers, { latencySeconds: 0.001, bytesPerSecond: 10 ** (6 + 3 * random()) });
+  }
+});

@@ -1,0 +1,162 @@
+/**
+ * ZeRO's third stage inside a stage of a plan (Rajbhandari et al., SC '20): its members keep only their shards, and gather
+ * each block from one another before its forward and before its backward; gradients leave as soon as a block's backward is
+ * done. Its one idea: memory that holds a share of everything and one block, or two, is bought with bytes, for every
+ * micro-batch anew: values twice and gradients once, where a block kept whole takes gradients and values once a step.
+ *
+ *   bytes   16 · Ψ · r          values, both moments and the sum of gradients of a member's share r
+ *         +  8 · one block      values and gradients of the block computed with; with two blocks at a time, of two neighbours
+ *   sent     3 · Ψ · (n − 1)/n  elements a member and micro-batch, of layers; 2 of the embedding and the head
+ *
+ * Only where links are fast: where a layer is gathered in less time than it is computed with.
+ */
+import type { Range } from '../base.ts';
+import { arenaOfUse } from '../layout.ts';
+import { type BlockUse, block, blocksOfStage, layerBlock, type Model } from '../model.ts';
+import { type Gathered, gatheringHome, type Plan } from '../plan.ts';
+import { COMPUTE_PRECISIONS, type Compute, ELEMENT_BYTES } from '../precision.ts';
+import type { ClusterCosts, StageShape } from './clusterCosts.ts';
+import { exchangeSeconds } from './linkGuess.ts';
+
+/** Of an element of a shard: value, moments, sum of gradients. */
+export const SHARD_ELEMENT_BYTES = 16;
+/** Of the largest shard, to read its state back: values and both moments. */
+const READ_BACK_BYTES = 12;
+/** Values of a block on their way to those who gather, or gradients: as float32. */
+export const SENT_BYTES = 4;
+
+/**
+ * What a stage has whole at a time, in the order of its forward. A tied table is gathered again for the head; in another
+ * stage than the first it is not at home, and kept whole.
+ */
+export function unitsOf(model: Model, layers: Range, first: boolean): BlockUse[][] {
+  const uses = blocksOfStage(model, layers);
+  const table = model.blocks.find(({ name }) => name === 'embedding')?.tensors[0];
+  return uses
+    .filter(({ block: name }) => first || name !== 'embedding')
+    .map((use) =>
+      use.block === 'head' && first && model.tied && table
+        ? [use, { block: 'embedding', ranges: [[table.offset, table.offset + table.elements]] }]
+        : [use],
+    );
+}
+
+/** Values and gradients, as the stage keeps them. */
+const wholeBytes = (model: Model, use: BlockUse, compute: Compute): number =>
+  arenaOfUse(model, use, compute).floats * (ELEMENT_BYTES[compute] + 4);
+
+const spares = new WeakMap<ClusterCosts, Map<string, number>>();
+
+/** Bytes of a stage's values and gradients that its members need not keep. */
+export function sparedBytes(
+  costs: ClusterCosts,
+  shape: StageShape,
+  gathered: Gathered,
+  compute: Compute | null,
+): number {
+  const known = spares.get(costs) ?? new Map<string, number>();
+  spares.set(costs, known);
+  const key = `${shape.first} ${shape.last} ${shape.layers} ${gathered} ${compute}`;
+  const found = known.get(key) ?? workOut(costs, shape, gathered, compute);
+  known.set(key, found);
+  return found;
+}
+
+function workOut(
+  { model, batch }: ClusterCosts,
+  { first, last, layers }: StageShape,
+  gathered: Gathered,
+  compute: Compute | null,
+): number {
+  const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
+  const from = first ? 0 : model.layers - layers - (last ? 0 : 1);
+  const spared = (own: Compute): number => {
+    const units = unitsOf(model, [from, from + layers], first).map((uses) =>
+      uses.map((use) => wholeBytes(model, use, own)),
+    );
+    const sizes = units.map((bytes) => bytes.reduce((sum, one) => sum + one, 0));
+    const most = sizes.reduce((so, size, at) => Math.max(so, size + (gathered === 2 ? (sizes[at + 1] ?? 0) : 0)), 0);
+    // The table that comes again for the head is one of those already counted.
+    return Math.max(0, units.reduce((sum, [bytes = 0]) => sum + bytes, 0) - most);
+  };
+  return Math.min(...(compute ? [compute] : either).map(spared));
+}
+
+/** What all shards of a gathered stage take, gradients on their way in, and the way out of the largest one. */
+export function gatheredStateBytes(elements: readonly number[], gathered: Gathered): number {
+  const all = elements.reduce((sum, own) => sum + own, 0);
+  return SHARD_ELEMENT_BYTES * all + (SENT_BYTES * gathered + READ_BACK_BYTES) * Math.max(0, ...elements);
+}
+
+/** Of one peer's shards of gathered blocks: gradients on their way in. */
+export function incomingBytes({ model }: ClusterCosts, plan: Plan, peer: string): number {
+  let most = 0;
+  for (const { block: name, shards } of plan.state) {
+    const home = gatheringHome(plan, name);
+    if (!home?.gathered) continue;
+    const own = shards.filter((shard) => shard.peer === peer).map(({ range }) => range);
+    if (own.length === 0) continue;
+    const { floats } = arenaOfUse(model, { block: name, ranges: own }, 'f32');
+    most = Math.max(most, home.gathered * SENT_BYTES * floats);
+  }
+  return most;
+}
+
+/** Seconds to gather a layer that is spread evenly over a group. */
+export function gatherSeconds(costs: ClusterCosts, group: readonly number[]): number {
+  let latency = 0;
+  for (const one of group)
+    for (const other of group) if (one !== other) latency = Math.max(latency, costs.linkAt(one, other).latencySeconds);
+  // Slices and values are one direction each.
+  return latency + (exchangeSeconds(costs, group) / 2) * block(costs.model, layerBlock(0)).elements;
+}
+
+/** Are a group's links fast: is a layer gathered in no more time than its fastest peer computes with it, there and back? */
+export function isFast(costs: ClusterCosts, group: readonly number[], samples: number): boolean {
+  if (group.length < 2) return false;
+  const passes = group.map((place) => {
+    const peer = costs.peers[place];
+    return peer ? costs.passSeconds(peer, samples) : 0;
+  });
+  return gatherSeconds(costs, group) <= Math.min(...passes);
+}
+
+/** How many times as long a layer takes there and back where it is gathered: on average over the group. */
+export function timesAsLong(
+  costs: ClusterCosts,
+  group: readonly number[],
+  samples: number,
+  gathered: Gathered,
+): number {
+  const gather = gatherSeconds(costs, group);
+  let [plain, longer] = [0, 0];
+  for (const place of group) {
+    const peer = costs.peers[place];
+    if (!peer) continue;
+    const pass = costs.passSeconds(peer, samples);
+    const [forward, backward] = [costs.layerSeconds(peer, samples), pass - costs.layerSeconds(peer, samples)];
+    plain += 1 / pass;
+    // Values twice, gradients once.
+    longer += 1 / (gathered === 1 ? pass + 3 * gather : Math.max(forward, gather) + Math.max(backward, 2 * gather));
+  }
+  return longer > 0 ? plain / longer : 1;
+}
+
+/** A piece of work, what must have come before it, and what leaves after it: seconds. */
+export interface Piece {
+  readonly before: number;
+  readonly compute: number;
+  readonly after: number;
+}
+
+/**
+ * Seconds of pieces one after the other. With one block at a time nothing is hidden; with two, the next one comes and the
+ * one before leaves, over the same links, while one is computed with.
+ */
+export function passSeconds(pieces: readonly Piece[], gathered: Gathered): number {
+  if (gathered === 1) return pieces.reduce((sum, { before, compute, after }) => sum + before + compute + after, 0);
+  let seconds = (pieces[0]?.before ?? 0) + (pieces.at(-1)?.after ?? 0);
+  for (const [at, { compute }] of pieces.entries())
+    seconds += Math.max(compute, (pieces[at + 1]?.before ?? 0) + (pieces[at - 1]?.after ?? 0));
+  return seconds;
+}
