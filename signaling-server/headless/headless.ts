@@ -11,6 +11,8 @@ import { findBrowser, noBrowser } from './findBrowser.mjs';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
 const ADMISSION_LIMIT_MS = 120_000;
+/** How often a page is asked for its state: one that is asked at each frame draws them all, and four tabs share two cores. */
+const POLL_MS = 100;
 
 /** WebGPU on a machine without a GPU, and no traffic of the browser's own. */
 const BROWSER_SWITCHES = [
@@ -136,7 +138,10 @@ async function tellPeers(page: Page): Promise<void> {
 }
 
 const untilState = async (page: Page, state: PageState): Promise<boolean> => {
-  await page.waitForFunction((wanted) => document.body.dataset.state === wanted, state, { timeout: 0 });
+  await page.waitForFunction((wanted) => document.body.dataset.state === wanted, state, {
+    timeout: 0,
+    polling: POLL_MS,
+  });
   return true;
 };
 
@@ -164,9 +169,7 @@ async function admission(page: Page, url: string): Promise<Result<null>> {
     await page.waitForFunction(
       () => !['idle', 'starting', undefined].includes(document.body.dataset.state),
       undefined,
-      {
-        timeout: ADMISSION_LIMIT_MS,
-      },
+      { timeout: ADMISSION_LIMIT_MS, polling: POLL_MS },
     );
     const { state, reason } = await page.evaluate(() => ({ ...document.body.dataset }));
     return verdict((state ?? 'idle') as PageState, reason ?? 'it gave no reason');
@@ -196,7 +199,7 @@ function verdict(state: PageState, reason: string): Result<null> {
 /** Resolves when the page itself says that it cannot go on. Never, where the page goes away first. */
 function failure(page: Page): Promise<string> {
   return page
-    .waitForFunction(() => document.body.dataset.state === 'failed', undefined, { timeout: 0 })
+    .waitForFunction(() => document.body.dataset.state === 'failed', undefined, { timeout: 0, polling: POLL_MS })
     .then(() => page.evaluate(() => document.body.dataset.reason ?? ''))
     .then((reason) => `its page gave up: ${reason}`)
     .catch(() => new Promise<string>(() => {}));
