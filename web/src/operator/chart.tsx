@@ -99,7 +99,9 @@ function Numbers({ chart }: { chart: Chart }) {
             .map(([, to]) => to - 1)
             .map((place) => (
               <tr key={xs[place]} {...ROW}>
-                <th {...ROW_HEAD}>{xs[place]}</th>
+                <th {...ROW_HEAD} data-name="Step">
+                  {xs[place]}
+                </th>
                 {lines.map((line) => (
                   <td key={line.label} {...cell(line.label, 'number')}>
                     {valueText(line, place, format)}
@@ -267,9 +269,12 @@ function drawMarks(plot: uPlot, { marks, colour }: Live): void {
   ctx.textBaseline = 'bottom';
   ctx.lineWidth = ratio;
   ctx.setLineDash([2 * ratio, 4 * ratio]);
+  const first = plot.scales.x?.min ?? 0;
   for (const { at, glyph, tone } of marks) {
-    const x = plot.valToPos(at, 'x', true);
-    if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) continue;
+    // What came before the first step stands at its edge.
+    if (at < first - 1) continue;
+    const x = plot.valToPos(Math.max(at, first), 'x', true);
+    if (x > bbox.left + bbox.width + 1) continue;
     ctx.strokeStyle = colour(tone);
     ctx.fillStyle = colour(tone);
     ctx.beginPath();

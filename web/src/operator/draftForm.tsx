@@ -81,7 +81,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
       }}
     >
       <h2 id="draft">New run</h2>
-      <div class="fields">
+      <div class="fields draft">
         <label>
           <span>Name</span>
           <input

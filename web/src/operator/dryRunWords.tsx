@@ -43,7 +43,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
             <td {...cell('Layers')}>{layers}</td>
             <td {...cell('Samples', 'number')}>{samples}</td>
             <td {...cell('At work', 'number')}>{percentText(busySeconds / stepSeconds)}</td>
-            <td {...cell('Memory', 'number')}>
+            <td {...cell('Memory', 'number wide')}>
               {bytesText(memoryBytes)} of {bytesText(memoryLimitBytes)}
             </td>
             <td {...cell('Sends a step', 'number')}>{trafficText(sentBytes)}</td>

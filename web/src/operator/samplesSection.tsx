@@ -143,7 +143,9 @@ function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }
       <Stacks labelledBy="side-by-side" heads={heads} kind="samples">
         {steps.map((step) => (
           <tr key={step} {...ROW}>
-            <th {...ROW_HEAD}>{countText(step)}</th>
+            <th {...ROW_HEAD} data-name="Step">
+              {countText(step)}
+            </th>
             <td {...cell('Held-out loss', 'number')}>
               {lossText(evaluations.findLast(([at]) => at <= step)?.[1] ?? null)}
             </td>

@@ -55,5 +55,5 @@ export const ROW = { role: 'row' } as const;
 export const ROW_HEAD = { role: 'rowheader', scope: 'row' } as const;
 
 /** `name`: said beside it where the rows are stacked; empty where it says itself what it is. */
-export const cell = (name = '', look?: 'number' | 'words') =>
+export const cell = (name = '', look?: 'number' | 'number wide' | 'words') =>
   ({ role: 'cell', class: look, ...(name === '' ? {} : { 'data-name': name }) }) as const;

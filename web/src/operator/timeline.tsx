@@ -159,7 +159,7 @@ const PATH_HEADS: readonly Head[] = [
   { name: 'Donor' },
   { name: 'From', isNumber: true },
   { name: 'To', isNumber: true },
-  { name: 'After a pause of', isNumber: true },
+  { name: 'Pause before', isNumber: true },
 ];
 
 /** The way of one micro-batch through the peers, in words. */
@@ -179,7 +179,7 @@ function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: strin
             </td>
             <td {...cell('From', 'number')}>{millisText(start)}</td>
             <td {...cell('To', 'number')}>{millisText(end)}</td>
-            <td {...cell('After a pause of', 'number')}>{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
+            <td {...cell('Pause before', 'number')}>{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
           </tr>
         );
       })}
