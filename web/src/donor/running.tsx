@@ -132,8 +132,12 @@ function OwnNumbers({ state }: { state: DonorState }) {
           />
         </>
       )}
-      <Stat label="Sent" value={status ? trafficText(status.bytesSent) : NOTHING} note="since it started" />
-      <Stat label="Received" value={status ? trafficText(status.bytesReceived) : NOTHING} note="since it started" />
+      {(status || !rests) && (
+        <>
+          <Stat label="Sent" value={status ? trafficText(status.bytesSent) : NOTHING} note="since it started" />
+          <Stat label="Received" value={status ? trafficText(status.bytesReceived) : NOTHING} note="since it started" />
+        </>
+      )}
       <Stat label="Today" value={trafficText(state.today.sentBytes + state.today.receivedBytes)} note="both ways" />
     </dl>
   );
@@ -158,7 +162,7 @@ function RunNumbers({ state }: { state: DonorState }) {
       />
       <Stat label="Held-out loss" value={lossText(snapshot?.evaluationLoss ?? null)} note="on unseen text" />
       <Stat
-        label="The swarm's speed"
+        label="Swarm’s speed"
         value={rateText(isStale(state) ? null : (snapshot?.tokensPerSecond ?? null))}
         note="tokens a second"
       />
