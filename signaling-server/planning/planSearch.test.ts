@@ -58,6 +58,26 @@ test('[CL10] where the fastest do not hold the model all are asked, and a refusa
   expect(planAtOnce(problem(26, 50_000), still)).toMatchObject({ ok: false, reason: expect.stringMatching(/bytes/) });
 });
 
+test('[CL10] what would fit is looked for as long as there is time, at once and in slices', async () => {
+  const tight = problem(2, 1_400_000, 12);
+  let ms = 0;
+  const late = planAtOnce(tight, () => {
+    ms += 1_000;
+    return ms;
+  });
+  expect(late).toMatchObject({ ok: false, reason: expect.stringMatching(/bytes of memory are missing: [^.]*$/) });
+  const said = { ok: false, reason: expect.stringMatching(/What would fit: \d+ of its 12 layers; .*more like p2/) };
+  expect(planAtOnce(tight, still)).toMatchObject(said);
+  let turns = 0;
+  const found = await planInSlices(
+    tight,
+    () => ms++,
+    async () => void turns++,
+  );
+  expect(found).toMatchObject(said);
+  expect(turns).toBeGreaterThan(0);
+});
+
 test('[AP2] in slices others have their turn, and late is the end of it', async () => {
   let turns = 0;
   let ms = 0;

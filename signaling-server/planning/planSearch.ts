@@ -29,13 +29,17 @@ const FRUITLESS = 5;
 /** Milliseconds that only go forward. */
 export type Stopwatch = () => number;
 
+const NOTHING_YET: Result<ClusterPlan> = refusal('there is no plan yet');
+
 /** The best plan so far, and whether it is worth looking on. */
 class Outcome {
+  readonly #problem: ClusterProblem;
   readonly #search: Search;
   #best: Candidate | null = null;
   #foundAt = 0;
 
-  constructor(search: Search) {
+  constructor(problem: ClusterProblem, search: Search) {
+    this.#problem = problem;
     this.#search = search;
   }
 
@@ -50,8 +54,10 @@ class Outcome {
     return this.#best !== null;
   }
 
-  result(): Result<ClusterPlan> {
-    return this.#best === null ? refusal(shortage(this.#search)) : success(answer(this.#search, this.#best));
+  /** A refusal is said again, more at length, as long as it is listened to. */
+  *results(): Generator<Result<ClusterPlan>, void> {
+    if (this.#best !== null) yield success(answer(this.#search, this.#best));
+    else for (const reason of shortage(this.#problem, this.#search)) yield refusal(reason);
   }
 }
 
@@ -61,10 +67,14 @@ class Outcome {
  */
 export function planAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
   const begun = now();
-  const isLate = ({ work }: Progress): boolean => work >= AT_ONCE_WORK || now() - begun >= AT_ONCE_MS;
+  const isOver = (): boolean => now() - begun >= AT_ONCE_MS;
+  const isLate = ({ work }: Progress): boolean => work >= AT_ONCE_WORK || isOver();
   const few = fastest(problem);
   const found = few === problem ? null : searchAtOnce(few, isLate);
-  return (found?.isFound ? found : searchAtOnce(problem, isLate)).result();
+  const outcome = found?.isFound ? found : searchAtOnce(problem, isLate);
+  let result = NOTHING_YET;
+  for (result of outcome.results()) if (isOver()) break;
+  return result;
 }
 
 function fastest(problem: ClusterProblem): ClusterProblem {
@@ -79,7 +89,7 @@ function fastest(problem: ClusterProblem): ClusterProblem {
 function searchAtOnce(problem: ClusterProblem, isLate: (progress: Progress) => boolean): Outcome {
   const search = searchPlan(problem);
   const atSight = planAtSight(search);
-  const outcome = new Outcome(search);
+  const outcome = new Outcome(problem, search);
   for (const { best, work } of search.progress) {
     const progress = { best: best !== null && isBetter(best, atSight) ? best : atSight, work };
     if (outcome.take(progress, isLate(progress))) break;
@@ -94,18 +104,24 @@ export async function planInSlices(
   rest: () => Promise<void>,
 ): Promise<Result<ClusterPlan>> {
   const search = searchPlan(problem);
-  const outcome = new Outcome(search);
+  const outcome = new Outcome(problem, search);
   let spent = 0;
   let begun = now();
-  for (const progress of search.progress) {
+  const restAfterSlice = async (): Promise<void> => {
     const slice = now() - begun;
-    const ms = spent + slice;
-    const isLate = ms >= IN_SLICES_MOST_MS || (ms >= IN_SLICES_MS && progress.work >= IN_SLICES_WORK);
-    if (outcome.take(progress, isLate)) break;
-    if (slice < SLICE_MS) continue;
+    if (slice < SLICE_MS) return;
     spent += slice;
     await rest();
     begun = now();
+  };
+  for (const progress of search.progress) {
+    const ms = spent + now() - begun;
+    const isLate = ms >= IN_SLICES_MOST_MS || (ms >= IN_SLICES_MS && progress.work >= IN_SLICES_WORK);
+    if (outcome.take(progress, isLate)) break;
+    await restAfterSlice();
   }
-  return outcome.result();
+  if (!outcome.isFound) outcome.take({ best: planAtSight(search), work: 0 }, true);
+  let result = NOTHING_YET;
+  for (result of outcome.results()) await restAfterSlice();
+  return result;
 }

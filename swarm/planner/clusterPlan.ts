@@ -7,9 +7,11 @@ import { type Plan, problems } from '../plan.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
 import { type Estimated, estimate } from './estimate.ts';
+import { planAtSight } from './firstSight.ts';
 import { gatherSeconds } from './gathering.ts';
 import { gatheringPlans } from './gatheringSearch.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
+import { whatFits } from './whatFits.ts';
 
 /** Idle peers for whom it is worked out what the step would take with them. */
 const MOST_TRIED_IDLE = 6;
@@ -44,7 +46,11 @@ export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) 
     ({ best, plain } = progress);
     if (best !== null && !goOn(progress)) break;
   }
-  if (best === null) return refusal(shortage(search));
+  if (best === null) {
+    let reason = '';
+    for (reason of shortage(problem, search));
+    return refusal(reason);
+  }
   const [fault] = problems(problem.model, problem.batch, best.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
   return success(answer(search, best, plain));
@@ -62,6 +68,9 @@ function* plans(search: Search, gathers: boolean): Generator<Progress & { readon
     isOpen = false;
     for (gathering of gatheringPlans(search, plain)) yield soFar();
   }
+  // The search begins with few groupings of each kind: one that it left out may fit where memory is tight.
+  plain ??= planAtSight(search);
+  yield soFar();
   if (isOpen) for (gathering of gatheringPlans(search, plain)) yield soFar();
 }
 
@@ -222,8 +231,17 @@ function slowestHop(costs: ClusterCosts, best: Candidate, peer: PlannedPeer): nu
   return least;
 }
 
-/** The plan that lacked least, in words. */
-export function shortage(search: Search): string {
+/** The plan that lacked least, in words, and what would fit: said again after each look, so that who is late has one. */
+export function* shortage(problem: ClusterProblem, search: Search): Generator<string, void> {
+  const lack = lackWords(search);
+  yield lack;
+  let parts: readonly string[] = [];
+  for (parts of whatFits(problem)) if (parts.length > 0) yield `${lack}. What would fit: ${parts.join('; ')}`;
+  if (parts.length === 0)
+    yield `${lack}. Neither fewer layers nor shorter sequences nor more peers like the roomiest were found to fit: it takes peers with more memory`;
+}
+
+function lackWords(search: Search): string {
   const { costs } = search;
   const { missingBytes, draft } = search.nearest();
   const drafted = draft && planOf(costs, draft);

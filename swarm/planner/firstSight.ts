@@ -18,9 +18,15 @@ const MOST_SHARED_OUT = 64;
 /** Guesses that are judged: those that fit, and those that lack least. */
 const MOST_JUDGED = 12;
 
+/** Peers who share the ends of a row, where one alone has no room for a large vocabulary. */
+const AT_ENDS = [2, 4, 8];
+
 /** Null where none of these fits, though another plan may. */
-export function planAtSight({ costs, judge }: Search): Candidate | null {
-  const guesses = groupingsOf(costs).flatMap((groups) => guessesAt(costs, groups));
+export const planAtSight = (search: Search): Candidate | null =>
+  bestOf(search, groupingsOf(search.costs)) ?? bestOf(search, thickEnds(search.costs));
+
+function bestOf({ costs, judge }: Search, groupings: readonly Groups[]): Candidate | null {
+  const guesses = groupings.flatMap((groups) => guessesAt(costs, groups));
   guesses.sort((a, b) => a.seconds - b.seconds || a.missingBytes - b.missingBytes);
   for (const { draft } of guesses.slice(0, MOST_JUDGED)) {
     const candidate = judge(draft);
@@ -30,19 +36,37 @@ export function planAtSight({ costs, judge }: Search): Candidate | null {
 }
 
 function groupingsOf(costs: ClusterCosts): Groups[] {
-  const { model, peers } = costs;
   const fastest = canonicalOrder(costs);
-  const roomiest = fastest.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
-  const most = Math.min(model.layers, peers.length, MOST_STAGES);
-  const counts = new Set([...STAGE_COUNTS.filter((count) => count < most), most]);
+  const roomiest = byMemory(costs, fastest);
   const sharedOut = fastest.slice(0, Math.min(MOST_SHARED_OUT, costs.batch.samples));
   const speedOf = (place: number): number => costs.speeds[place] ?? 0;
-  return [...counts].flatMap((count) => [
+  return stageCounts(costs).flatMap((count) => [
     inARow(fastest.slice(0, count)),
     inARow(roomiest.slice(0, count)),
     ...(sharedOut.length > count ? [balanced(sharedOut, speedOf, count)] : []),
   ]);
 }
+
+function thickEnds(costs: ClusterCosts): Groups[] {
+  const roomiest = byMemory(costs, canonicalOrder(costs));
+  const lanes = AT_ENDS.filter((count) => count <= costs.batch.samples);
+  return stageCounts(costs).flatMap((count) =>
+    lanes.flatMap((thick) => {
+      const taken = count === 1 ? thick : 2 * thick + count - 2;
+      if (taken > roomiest.length) return [];
+      const ends = [roomiest.slice(0, thick), ...(count === 1 ? [] : [roomiest.slice(thick, 2 * thick)])];
+      return [[ends[0] ?? [], ...roomiest.slice(ends.flat().length, taken).map((place) => [place]), ...ends.slice(1)]];
+    }),
+  );
+}
+
+function stageCounts({ model, peers }: ClusterCosts): number[] {
+  const most = Math.min(model.layers, peers.length, MOST_STAGES);
+  return [...STAGE_COUNTS.filter((count) => count < most), most];
+}
+
+const byMemory = ({ peers }: ClusterCosts, places: readonly number[]): number[] =>
+  places.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
 
 /** The first two at the ends, where the embedding and the head are. */
 const inARow = ([first = 0, second, ...others]: readonly number[]): Groups =>

@@ -24,7 +24,7 @@ export function changedCluster(cluster: Cluster, text: string): Result<Cluster> 
 
 function edit(cluster: Cluster, words: string): Result<Cluster> {
   const [, count, model] = /^add\s+(\d+)\s+like\s+(.+)$/.exec(words) ?? [];
-  if (count !== undefined && model !== undefined) return added(cluster, Number(count), model);
+  if (count !== undefined && model !== undefined) return withMore(cluster, Number(count), model);
   const [, gone] = /^remove\s+(.+)$/.exec(words) ?? [];
   if (gone !== undefined) return removed(cluster, gone);
   const [, field, factor] = /^(\w+)\s+x\s*(\d+(?:\.\d+)?(?:e-?\d+)?)$/.exec(words) ?? [];
@@ -34,7 +34,8 @@ function edit(cluster: Cluster, words: string): Result<Cluster> {
   return scaled(cluster, field, times);
 }
 
-function added(cluster: Cluster, count: number, model: string): Result<Cluster> {
+/** With so many more peers like this one, links included. */
+export function withMore(cluster: Cluster, count: number, model: string): Result<Cluster> {
   const like = cluster.peers.find(({ id }) => id === model);
   if (!like) return refusal(`"${model}" must be the id of a peer`);
   if (count < 1 || count > MOST_ADDED) return refusal(`"add ${count}" must be from 1 to ${MOST_ADDED} peers`);

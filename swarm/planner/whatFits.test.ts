@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest';
+import { invariant } from '../base.ts';
+import { modelFromConfig } from '../families.ts';
+import { type Cluster, parseCluster } from './cluster.ts';
+import { planCluster } from './clusterPlan.ts';
+import { changedCluster } from './whatIf.ts';
+
+function problemOf(memory: readonly number[], layers: number, sequence: number) {
+  const sizes = { n_layer: layers, n_head: 4, n_embd: 128, n_positions: 256, vocab_size: 64 };
+  const model = modelFromConfig({ model_type: 'gpt2', ...sizes });
+  const peers = memory.map((memoryBytes, index) => ({ id: `p${index}`, memoryBytes, flopsPerSecond: 1e9 }));
+  const cluster = parseCluster({ peers }, 'c.json');
+  invariant(model.ok && cluster.ok, 'a problem');
+  return { model: model.value, batch: { samples: 4, sequence }, cluster: cluster.value, keepers: true };
+}
+
+const isPlanned = (problem: ReturnType<typeof problemOf>): boolean => planCluster(problem, () => false).ok;
+
+function refusalOf(problem: ReturnType<typeof problemOf>): string {
+  const found = planCluster(problem, () => false);
+  invariant(!found.ok, 'nothing fits');
+  return found.reason;
+}
+
+/** As they are, with another cluster. */
+const within = (memory: readonly number[], cluster: Cluster, layers: number, sequence: number) => ({
+  ...problemOf(memory, layers, sequence),
+  cluster,
+});
+
+it.each([
+  ['one peer', [2e7], 12, 32],
+  ['unequal peers', [1.6e7, 2.2e7, 9e6], 24, 64],
+  ['a long sequence', [1.5e7, 1.3e7], 3, 256],
+])('[CL10] what is said to fit has a plan: %s', (_, memory, layers, sequence) => {
+  const problem = problemOf(memory, layers, sequence);
+  const words = refusalOf(problem);
+  expect(words).toMatch(/^the model does not fit these peers, \d+ bytes of memory are missing: .*\. What would fit: /);
+  const [, fewer] = /fit: (\d+) of its (\d+) layers/.exec(words) ?? [];
+  const [, shorter] = /the whole with sequences of (\d+) in place of/.exec(words) ?? [];
+  const [, more, like] = /the whole with (\d+) more like (\w+)/.exec(words) ?? [];
+  expect(
+    [fewer, shorter, more].some((part) => part !== undefined),
+    words,
+  ).toBe(true);
+  if (fewer !== undefined) {
+    expect(isPlanned(problemOf(memory, Number(fewer), sequence))).toBe(true);
+    expect(Number(fewer)).toBeLessThan(layers);
+  }
+  if (shorter !== undefined) expect(isPlanned(problemOf(memory, layers, Number(shorter)))).toBe(true);
+  if (more === undefined) return;
+  expect(like).toBe(`p${memory.indexOf(Math.max(...memory))}`);
+  const cluster = changedCluster(problem.cluster, `add ${more} like ${like}`);
+  invariant(cluster.ok, 'a cluster');
+  expect(isPlanned(within(memory, cluster.value, layers, sequence))).toBe(true);
+});
+
+it('[CL10] all three ways are said where there are three, and the largest of each', () => {
+  const words = refusalOf(problemOf([1.5e7, 1.3e7], 3, 256));
+  expect(words).toMatch(/\d of its 3 layers; the whole with sequences of 128 in place of 256; the whole with \d+ more/);
+  const [, fewer] = /fit: (\d+) of its/.exec(words) ?? [];
+  expect(isPlanned(problemOf([1.5e7, 1.3e7], Number(fewer) + 1, 256))).toBe(false);
+});
+
+it('[CL10] where nothing of the kind helps, that is said', () => {
+  expect(refusalOf(problemOf([1e5, 1e5], 12, 32))).toMatch(/Neither fewer layers .*: it takes peers with more memory$/);
+});
