@@ -99,6 +99,8 @@ const actions: DonorActions = {
   donate: () => {
     speedTest.close();
     donor.donate();
+    // What takes the button's place begins at the top.
+    scrollTo({ top: 0 });
   },
   ask: (what) => donor.ask(what),
   pauseNow: () => donor.pauseNow(),

@@ -1,5 +1,5 @@
 /** What an operator tells a run. Each of the four always stands in its place; one that means nothing now says why. */
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { OperatorCommand } from '../../../swarm/watch.ts';
 import { Press } from '../page/parts.tsx';
 import { Answer } from './act.tsx';
@@ -16,13 +16,13 @@ const GOES_ON: readonly OperatorCommand[] = ['start', 'resume'];
 
 export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
   const { asked, answer, connection } = state;
-  const [refusal, refuse] = useState<string | null>(null);
-  // What was so then may be otherwise now.
-  useEffect(() => refuse(null), [asked, connection, snapshot.phase, snapshot.isStopped]);
+  const [refused, refuse] = useState<OperatorCommand | null>(null);
   const why = (command: OperatorCommand): string | null => {
     if (connection !== 'open') return 'The server does not answer.';
     return asked === null ? whyNot(command, snapshot) : 'The server has not answered yet.';
   };
+  // It goes as soon as it holds no longer.
+  const refusal = refused === null ? null : why(refused);
   return (
     <div class="commands">
       <div class="buttons">
@@ -35,8 +35,11 @@ export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alert
               {...(isNext ? { class: 'primary' } : {})}
               isOff={reason !== null}
               {...(reason === null ? {} : { why: reason })}
-              onPress={() => actions.command(command)}
-              onRefused={() => refuse(reason)}
+              onPress={() => {
+                refuse(null);
+                actions.command(command);
+              }}
+              onRefused={() => refuse(command)}
             >
               {label}
             </Press>
