@@ -1,5 +1,5 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
@@ -104,4 +104,30 @@ it('[CL10] refuses what fits nobody with the bytes that are missing', async () =
   expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
   expect(command.out).toBe('');
   expect(command.errors).toMatch(/cluster\.json: the model does not fit these peers, \d+ bytes of memory are missing/);
+});
+
+it('[CL10] [CL11] what it says would fit fits as a what-if, beside what does not', async () => {
+  const peers = [{ id: 'a', memoryBytes: 3e6, flopsPerSecond: 1e9 }];
+  const path = write({ ...CLUSTER, peers });
+  expect(await runCommand(['plan', RUN, '--cluster', path])).toBe(2);
+  const [, more] = /What would fit: .*the whole with (\d+) more like a/.exec(command.errors) ?? [];
+  expect(await runCommand(['plan', RUN, '--cluster', path, '--what-if', `add ${more} like a`])).toBe(0);
+  expect(command.out).toMatch(/before the change: the model does not fit these peers/);
+});
+
+it('[CL13] says which stage gathers its layers, and that no run does so far', async () => {
+  const sizes = { n_layer: 4, n_head: 4, n_embd: 256, n_positions: 32, vocab_size: 256 };
+  const file = JSON.parse(readFileSync(RUN, 'utf8'));
+  const run = join(command.folder, 'run.json');
+  const data = { ...file.data, files: file.data.files.map((name: string) => join(dirname(RUN), name)) };
+  const train = { ...file.train, globalBatchSize: 8, sequenceLength: 32 };
+  writeFileSync(
+    run,
+    JSON.stringify({ ...file, model: { model_type: 'gpt2', ...sizes }, init: { seed: 1 }, data, train }),
+  );
+  const peers = ['a', 'b', 'c'].map((id) => ({ id, memoryBytes: 43e6, flopsPerSecond: 1e9 }));
+  const path = write({ peers, links: { default: { latencySeconds: 0.0005, bytesPerSecond: 1e9 } } });
+  expect(await runCommand(['plan', run, '--cluster', path])).toBe(0);
+  expect(command.out).toMatch(/Stage 0 gathers its layers.*No run gathers layers so far\./);
+  expect(command.out).toMatch(/^a: stage 0, gathered layers \[0, 4\), /m);
 });

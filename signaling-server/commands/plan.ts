@@ -1,5 +1,6 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import type { Command } from 'commander';
+import type { Result } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { quickSearch } from '../../swarm/planner/quickSearch.ts';
@@ -43,15 +44,12 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const batch = batchOf(run);
-  const planned = (of: Cluster): ClusterPlan =>
-    need(
-      planCluster(
-        { model: modelOf(run), batch, cluster: of, keepers: true, gathers: true },
-        patience(seconds, of.peers.length),
-      ),
-      (reason) => badInput(`${clusterPath}: ${reason}`),
+  const planned = (of: Cluster): Result<ClusterPlan> =>
+    planCluster(
+      { model: modelOf(run), batch, cluster: of, keepers: true, gathers: true },
+      patience(seconds, of.peers.length),
     );
-  const answer = planned(cluster);
+  const answer = need(planned(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));
   const before = whatIf === undefined || json ? null : planned(given);
   process.stdout.write(json ? `${JSON.stringify(documentOf(answer))}\n` : tableOf(answer, before));
 }
@@ -86,7 +84,7 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
 const short = (value: number): string => String(Number(value.toPrecision(4)));
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
-function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: ClusterPlan | null): string {
+function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result<ClusterPlan> | null): string {
   const numbers = new Map(predicted.peers.map((peer) => [peer.peer, peer]));
   const rows = [
     ['peer', 'stage', 'layers', 'samples', 'recomputed', 'busy', 'memory', 'of', 'sent a step'],
@@ -108,7 +106,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Cluste
     `${short(stepSeconds)} s a step, ${short(tokensPerSecond)} tokens a second`;
   return [
     `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}`,
-    ...(before === null ? [] : [`before the change: ${rate(before)}`]),
+    ...(before === null ? [] : [`before the change: ${before.ok ? rate(before.value) : before.reason}`]),
     ...rows.map((row) => row.map(pad).join('  ').trimEnd()),
     ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
     ...reasons,
