@@ -20,24 +20,13 @@ import {
 import type { Schedule, ScheduleName } from '../schedule/action.ts';
 import { slots as slotsOf } from '../schedule/check.ts';
 import { build } from '../schedule/lower.ts';
-import { firstLayers } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
-import { gatheredStateBytes, incomingBytes, isFast, sparedBytes } from './gathering.ts';
+import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
-import {
-  blocksAtHome,
-  type Keepers,
-  memberShares,
-  type Placement,
-  type Shares,
-  stateBytes,
-  stateOf,
-  takenByKeepers,
-} from './statePlacement.ts';
+import { fitStage, type Slots } from './stageFit.ts';
+import { type Keepers, type Placement, type Shares, stateOf } from './statePlacement.ts';
 
-/** What a shard takes beside its elements: partial sums, scalars, rounding. */
-const SHARD_BYTES = 16_384;
 /** What a keeper has beside its elements. */
 const KEEPER_BYTES = 65_536;
 
@@ -169,83 +158,6 @@ function deal(
   return hands
     .filter(({ ids }) => ids.length > 0)
     .map(({ peer, ids, samples }) => ({ peer: peer.id, microBatches: ids, samples, recompute: [] }));
-}
-
-interface Fitted {
-  readonly members: Member[];
-  /** Of the stage's state. */
-  readonly shares: Shares;
-  readonly missingBytes: number;
-}
-
-type Slots = ReturnType<typeof slotsOf>;
-
-/** As few layers computed twice as leave room for the state. */
-function fitStage(
-  costs: ClusterCosts,
-  plan: Plan,
-  index: number,
-  slots: Slots,
-  { placement, keepers: others }: { readonly placement: Placement; readonly keepers: Keepers },
-): Fitted {
-  const { members, layers, gathered } = plan.stages[index] ?? { members: [], layers: [0, 0] };
-  // What is gathered lies with those who gather it.
-  const keepers: Keepers = gathered ? new Map() : others;
-  const shape = shapeOf(plan, index);
-  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  const blocks = blocksAtHome(costs, index, plan, keepers);
-  const places = members.map(({ peer }) => costs.placeOf(peer));
-  const elements = blocks.map((block) => block.elements);
-  const state = gathered ? gatheredStateBytes(elements, gathered) : stateBytes(blocks, costs.hasMasters(places));
-  const recomputed = members.map(() => 0);
-  const room = (at: number): number => {
-    const member = members[at];
-    const peer = member && costs.peers[costs.placeOf(member.peer)];
-    if (!member || !peer) return 0;
-    const largest = Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0));
-    const inFlight = slots.get(peer.id)?.get(index) ?? member.microBatches.length;
-    const again = recomputed[at] ?? 0;
-    const bytes = costs.memory.stageBytes(
-      shape,
-      { samples: largest, slots: inFlight, recomputed: again },
-      peer.compute,
-    );
-    const beyond = costs.extraBytes(peer, shape.layers - again, largest, inFlight);
-    const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
-    return peer.memoryBytes - bytes + spared - beyond - SHARD_BYTES * blocks.length;
-  };
-  const rooms = members.map((_, at) => room(at));
-  // Who has keepers need not compute layers twice to keep state.
-  const lacks = () => keepers.size === 0 && rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state;
-  for (let more = 1; more <= shape.layers; more++) {
-    const short = lacks();
-    for (const at of members.keys()) {
-      if ((rooms[at] ?? 0) >= 0 && !(short && lacks())) continue;
-      recomputed[at] = more;
-      rooms[at] = room(at);
-    }
-  }
-  const free = rooms.map((own) => Math.max(0, own));
-  const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
-  const shares = new Map<number, number>();
-  const own = memberShares(costs, places, free, state, placement);
-  for (const [at, place] of places.entries()) shares.set(place, own[at] ?? 0);
-  let left = Math.max(0, state - free.reduce((sum, room) => sum + room, 0));
-  if (left > 0 && keepers.size > 0) {
-    const all = elements.reduce((sum, own) => sum + own, 0);
-    for (const [place, share] of takenByKeepers(keepers, left, state, all)) {
-      shares.set(place, share);
-      left -= share;
-    }
-  }
-  return {
-    members: members.map((member, at) => ({
-      ...member,
-      recompute: firstLayers(layers, recomputed[at] ?? 0),
-    })),
-    shares,
-    missingBytes: Math.ceil(under + (left > 1 ? left : 0)),
-  };
 }
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */
