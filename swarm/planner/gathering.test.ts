@@ -243,6 +243,25 @@ describe('when it is chosen', () => {
     expect(seen.gathered).toBeGreaterThan(0);
   });
 
+  it('[CL9] [CL13] the same wherever peers stand, and no slower with faster links or a little more memory', () => {
+    const peers = [40e6, 43e6, 44e6].map((memoryBytes, index) => ({
+      ...{ id: `p${index}`, memoryBytes, flopsPerSecond: 1e9 * (1 + index / 4) },
+    }));
+    const stepOf = (link: object, more = 1, order = peers): number => {
+      const cluster = clusterOf(
+        order.map((peer) => ({ ...peer, memoryBytes: more * peer.memoryBytes })),
+        link,
+      );
+      const found = planned(problemOf(cluster));
+      expect(gathering(found)).not.toEqual([]);
+      return found.predicted.stepSeconds;
+    };
+    const steps = [5e7, 1e8, 1e9, 1e11].map((bytesPerSecond) => stepOf({ ...FAST, bytesPerSecond }));
+    expect(steps.toSorted((a, b) => b - a)).toEqual(steps);
+    expect(stepOf(FAST, 1, peers.toReversed()) / stepOf(FAST)).toBeCloseTo(1, 6);
+    expect(stepOf(FAST, 1.01) / stepOf(FAST)).toBeLessThanOrEqual(1 + 1e-9);
+  });
+
   it('no group of the world-wide cluster gathers', () => {
     expect(gathering(planned({ ...worldwideProblem(256), gathers: true }, 30_000))).toEqual([]);
   });
