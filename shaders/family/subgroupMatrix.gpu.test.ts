@@ -8,11 +8,10 @@ import { type DawnDevice, dawnDevice, nullDevice } from '../dawn.ts';
 import { forDevice } from '../forDevice.ts';
 import type { Dims, Kernel } from '../kernel.ts';
 import { PipelineCache } from '../launch.ts';
-import { matmul } from '../matmul.ts';
+import { matmul, onMatrixUnit } from '../matmul.ts';
 import { compareKernel } from '../verify.ts';
 import { type MatrixTraits, type MatrixUnit, matrixUnits } from './matrixUnit.ts';
 import type { Epilogue, Layout } from './product.ts';
-import { onWrittenOutUnit } from './writtenOutUnit.ts';
 
 const FORMS: readonly { readonly layout: Layout; readonly epilogue: Epilogue }[] = [
   { layout: 'NN', epilogue: {} },
@@ -59,10 +58,51 @@ describe('the text', () => {
   });
 });
 
+/**
+ * One invocation is a subgroup, and the first four multiply. An operand is where it lies in its strip, which no one changes before it is multiplied; a
+ * result is a place in private memory, which begins as zeros.
+ */
+function writtenOut(code: string, { m, n, k }: MatrixUnit): string {
+  let results = 0;
+  const text = code
+    .replaceAll(/^(enable|diagnostic|alias).*$/gm, '')
+    .replace(/, @builtin\(subgroup_id\) subgroup: u32\) \{/, ') {\n  let subgroup = local;')
+    .replaceAll('Result()', () => `${m * n * results++}u`)
+    .replaceAll(/subgroupMatrixLoad<\w+, \w+>\(&\w+, /g, 'vec2u(')
+    .replaceAll('subgroupMatrixStore<row_major>(&matrices, ', 'store(')
+    .replaceAll('subgroupMatrixMultiplyAccumulate', 'multiplyAccumulate');
+  return `${text}
+var<private> results: array<f32, ${m * n * results}>;
+// A lies by columns, B by rows: x is the first element, y the stride.
+fn multiplyAccumulate(a: vec2u, b: vec2u, result: u32) -> u32 {
+  for (var i = 0u; i < ${m * n}u; i++) {
+    var v = 0.0;
+    for (var k = 0u; k < ${k}u; k++) { v += aStrip[a.x + k * a.y + i / ${n}u] * bStrip[b.x + k * b.y + i % ${n}u]; }
+    results[result + i] += v;
+  }
+  return result;
+}
+fn store(offset: u32, result: u32, stride: u32) {
+  for (var i = 0u; i < ${m * n}u; i++) { matrices[offset + i / ${n}u * stride + i % ${n}u] = results[result + i]; }
+}
+`;
+}
+
 /** A software adapter's too, which no run uses. */
 function everyUnit({ info, device }: DawnDevice): MatrixUnit[] {
   const { subgroupMaxSize = 0, subgroupMatrixConfigs = [] }: MatrixTraits = info;
   return matrixUnits({ subgroupMaxSize, subgroupMatrixConfigs }, device.features);
+}
+
+function onWrittenOutUnit(product: Kernel, unit: MatrixUnit): Kernel {
+  const kernel = onMatrixUnit(product, unit);
+  return {
+    ...kernel,
+    variant: (family, dims) => {
+      const variant = kernel.variant(family, dims);
+      return { ...variant, key: `${variant.key} written out`, code: writtenOut(variant.code, unit) };
+    },
+  };
 }
 
 describe.skipIf(!found.ok)(
