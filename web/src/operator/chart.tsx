@@ -183,7 +183,6 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
       bind: {
         mousedown: (plot, _place, select) => (event) => {
           if (!event.shiftKey) return select(event);
-          event.preventDefault();
           pan(plot, event.clientX, live);
           return null;
         },
