@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
+import { Scroll } from '../page/scroll.tsx';
 import { type Credit, creditText, share } from './credit.ts';
 import { DaysChart } from './daysChart.tsx';
 
@@ -16,7 +17,7 @@ export function CreditCard({ credit, forget, today }: CreditProps & { readonly t
   return (
     <details class="card credit">
       <summary>What you gave</summary>
-      <div class="table">
+      <Scroll label="What you gave to each run">
         <table>
           <thead>
             <tr>
@@ -41,7 +42,7 @@ export function CreditCard({ credit, forget, today }: CreditProps & { readonly t
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       <DaysChart days={credit.days} today={today} />
       <p class="soft small">
         Counted by the server, and only steps that are committed. This record is kept in this browser and nowhere else;
