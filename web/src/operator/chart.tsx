@@ -7,10 +7,10 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
 import type { Mark } from './marks.ts';
 import { csv, groupsOf, movedWindow, type StepWindow } from './series.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 
 const HEIGHT = 210;
 const TABLE_ROWS = 30;

@@ -1,8 +1,8 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
 import type { DryRun, Prediction } from '../../../swarm/runDraft.ts';
 import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { plainReason } from './plainReason.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 import { millisText } from './timeline.tsx';
 
 /** Ids of donors are long, names of a cluster file are what the operator wrote. */

@@ -3,9 +3,9 @@ import { useMemo, useState } from 'preact/hooks';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/watch.ts';
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
-import { cell, type Head, ROW, Stacks } from './stacks.tsx';
 
 /** Rows that are shown at once. */
 const PAGE = 100;

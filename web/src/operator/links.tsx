@@ -2,8 +2,8 @@
 import { useState } from 'preact/hooks';
 import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { Sight } from './sight.tsx';
-import { cell, type Head, ROW_HEAD, Stacks } from './stacks.tsx';
 import type { OperatorState } from './state.ts';
 import type { Link } from './swarmShape.ts';
 

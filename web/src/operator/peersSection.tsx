@@ -3,6 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { SnapshotPhase } from '../../../swarm/messages.ts';
 import { bytesText, countText, NOTHING, rangeText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { Blocks } from './blocks.tsx';
 import { PeerCard } from './peerCard.tsx';
 import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
@@ -10,7 +11,6 @@ import type { SectionProps } from './props.ts';
 import { Reach } from './reach.tsx';
 import { Sight } from './sight.tsx';
 import { donorSign } from './signs.ts';
-import { cell, type Head, ROW_HEAD, Stacks } from './stacks.tsx';
 import { millisText } from './timeline.tsx';
 import { WhatIf } from './whatIf.tsx';
 

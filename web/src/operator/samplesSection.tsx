@@ -3,11 +3,11 @@ import { useCallback, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { countText, lossText } from '../page/format.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { Answer, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 
 const samplesSchema = z.object({
   samples: z.array(z.object({ committedSteps: z.number(), prompt: z.string(), text: z.string() })),

@@ -5,7 +5,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { ROW } from './stacks.tsx';
+import { ROW } from '../page/stacks.tsx';
 
 /** Out of sight one redraw of so many counts: at four a second that is every five seconds. */
 const UNSEEN_REDRAWS = 20;

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline } from '../../../swarm/watch.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import type { WireSpan } from './swarmShape.ts';
 
 /** Rows that are drawn unasked. */

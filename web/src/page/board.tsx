@@ -1,7 +1,7 @@
 /** Who gave a run how much, of those donors who chose a name: what they wrote is text. Pure. */
 import type { Leaderboard } from '../../../swarm/leaderboard.ts';
 import { countText, percentText } from './format.ts';
-import { Scroll } from './scroll.tsx';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 
 export function Board({ board: { donors, teams, mine, runTokens } }: { board: Leaderboard }) {
   if (donors.length === 0) return <p class="soft">Nobody with a name has given this run anything yet.</p>;
@@ -43,44 +43,27 @@ interface RankingProps {
 }
 
 function Ranking({ caption, columns, rows }: RankingProps) {
+  const heads: Head[] = [
+    { name: '#', isNumber: true },
+    ...columns.map((name) => ({ name })),
+    ...['Tokens', 'Share'].map((name) => ({ name, isNumber: true })),
+  ];
   return (
-    <Scroll label={caption}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col" class="number">
-              #
-            </th>
-            {columns.map((column) => (
-              <th key={column} scope="col">
-                {column}
-              </th>
-            ))}
-            <th scope="col" class="number">
-              Tokens
-            </th>
-            <th scope="col" class="number">
-              Share
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ rank, cells, tokens, share, isMine }) => (
-            <tr key={rank} class={isMine ? 'mine' : ''}>
-              <td class="number">{rank}</td>
-              <th scope="row">
-                <span class="written">{cells[0]}</span>
-                {isMine && <span class="you"> (you)</span>}
-              </th>
-              <td>
-                <span class="written">{cells[1]}</span>
-              </td>
-              <td class="number">{countText(tokens)}</td>
-              <td class="number">{share}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Stacks label={caption} kind="board" heads={heads}>
+      {rows.map(({ rank, cells, tokens, share, isMine }) => (
+        <tr key={rank} {...ROW} class={isMine ? 'mine' : ''}>
+          <td {...cell('#', 'number')}>{rank}</td>
+          <th {...ROW_HEAD}>
+            <span class="written">{cells[0]}</span>
+            {isMine && <span class="you"> (you)</span>}
+          </th>
+          <td {...cell(columns[1])}>
+            <span class="written">{cells[1]}</span>
+          </td>
+          <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>
+          <td {...cell('Share', 'number')}>{share}</td>
+        </tr>
+      ))}
+    </Stacks>
   );
 }
