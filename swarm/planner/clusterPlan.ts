@@ -10,7 +10,7 @@ import { type Estimated, estimate } from './estimate.ts';
 import { planAtSight } from './firstSight.ts';
 import { gatherSeconds } from './gathering.ts';
 import { gatheringPlans } from './gatheringSearch.ts';
-import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
+import { type Candidate, isBetter, type Progress, type Search, searchPlan } from './search.ts';
 import { whatFits } from './whatFits.ts';
 
 /** Idle peers for whom it is worked out what the step would take with them. */
@@ -35,8 +35,6 @@ export interface ClusterPlan {
 
 /** Plans that gather layers are looked for after so much work on all others, or when these have come to their end. */
 const GATHERING_WORK = 40_000;
-/** One of them has to make the step so much shorter: no run gathers layers so far. */
-const WORTHWHILE = 0.9;
 
 /** `goOn` is asked after every candidate; a plan is looked for until there is one. */
 export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) => boolean): Result<ClusterPlan> {
@@ -56,11 +54,11 @@ export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) 
   return success(answer(search, best, plain));
 }
 
-/** `plain`: the best plan that gathers no layers; `best` gathers them only where that is worth it. */
+/** `plain`: the best plan that gathers no layers; `best` gathers them only where that makes the step shorter. */
 function* plans(search: Search, gathers: boolean): Generator<Progress & { readonly plain: Candidate | null }, void> {
   let [plain, gathering]: [Candidate | null, Candidate | null] = [null, null];
   let [work, isOpen] = [0, gathers];
-  const soFar = () => ({ best: isWorthwhile(gathering, plain) ? gathering : plain, plain, work });
+  const soFar = () => ({ best: gathering !== null && isBetter(gathering, plain) ? gathering : plain, plain, work });
   for (const progress of search.progress) {
     ({ best: plain, work } = progress);
     yield soFar();
@@ -73,9 +71,6 @@ function* plans(search: Search, gathers: boolean): Generator<Progress & { readon
   yield soFar();
   if (isOpen) for (gathering of gatheringPlans(search, plain)) yield soFar();
 }
-
-const isWorthwhile = (gathering: Candidate | null, plain: Candidate | null): boolean =>
-  gathering !== null && (plain === null || gathering.forecast.stepSeconds < WORTHWHILE * plain.forecast.stepSeconds);
 
 /** `plain`: the best one that gathers no layers, where this one does. */
 export function answer(search: Search, best: Candidate, plain: Candidate | null = null): ClusterPlan {

@@ -196,17 +196,19 @@ describe('when it is chosen', () => {
     expect(planned(roomy).plan).toEqual(planned({ ...roomy, gathers: false }).plan);
   });
 
-  it('[CL13] where another plan fits, one that gathers makes the step at least a tenth shorter', () => {
-    let seen = 0;
-    for (const megabytes of [50, 58]) {
+  it('[CL13] where another plan fits, one that gathers makes the step shorter; none is a hundredth longer with more memory', () => {
+    let [seen, before] = [0, Number.POSITIVE_INFINITY];
+    for (const megabytes of [50, 57, 60]) {
       const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
       const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 41_000)];
+      expect(one.predicted.stepSeconds).toBeLessThanOrEqual(1.01 * before);
+      before = one.predicted.stepSeconds;
       if (gathering(one).length === 0 || !other.ok) continue;
       seen++;
-      expect(one.predicted.stepSeconds).toBeLessThan(0.9 * other.value.predicted.stepSeconds);
+      expect(one.predicted.stepSeconds).toBeLessThan(other.value.predicted.stepSeconds);
       expect(one.reasons.join(' ')).toContain('the best plan without');
     }
-    expect(seen).toBe(1);
+    expect(seen).toBeGreaterThan(1);
   });
 
   it('[CL13] never over slow links, though nothing else fits: it is refused', () => {
