@@ -1,65 +1,29 @@
 /** The dashboard as operators use it: every part and control on a real run, readable by everyone, hard to fool. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { AxeBuilder } from '@axe-core/playwright';
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
-import { openDonor, openOperator } from './browser.ts';
-import { copyOfRun, startServer, temporaryFolder, withSteps } from './product.ts';
+import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
+import { walkCrowd } from './crowd.ts';
+import {
+  chooseLines,
+  compareWith,
+  draft,
+  go,
+  lookAtPeers,
+  lookCloser,
+  readFiles,
+  readHistory,
+  scrub,
+  writeSamples,
+} from './dashboardControls.ts';
+import { byKeyboard, expectAccessible } from './pageChecks.ts';
+import { copyOfRun, startServer, withSteps } from './product.ts';
 
 const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
-const WIDTHS = [1440, 768, 350];
-const SCHEMES = ['light', 'dark'] as const;
-const HEIGHT = 900;
+const WINDOW = { width: 1440, height: 900 };
 const POLL = { timeout: 60_000 };
+/** Of the alerts, as they are by default. */
+const LIMITS = { donors: 1, checkpointMinutes: 30, stalledSeconds: 30 };
 const HOSTILE = '<img src=x onerror=alert(1)>';
-
-/**
- * At every width and in both schemes nothing sticks out of the window, and in the narrow one axe finds nothing wrong. No
- * page has frames, so that axe needs no page of its own to put its findings together.
- */
-async function expectAccessible(page: Page, where: string): Promise<void> {
-  for (const width of WIDTHS) {
-    await page.setViewportSize({ width, height: HEIGHT });
-    for (const colorScheme of SCHEMES) {
-      await page.emulateMedia({ colorScheme });
-      const overhang = await page.evaluate(() => {
-        const { scrollWidth, clientWidth } = document.documentElement;
-        return scrollWidth - clientWidth;
-      });
-      expect(overhang, `${where}, ${width}, ${colorScheme}`).toBe(0);
-    }
-  }
-  for (const colorScheme of SCHEMES) {
-    await page.emulateMedia({ colorScheme });
-    const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze();
-    const faults = violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]);
-    expect(faults, `${where}, ${colorScheme}`).toEqual([]);
-  }
-  await page.setViewportSize({ width: WIDTHS[0] ?? 0, height: HEIGHT });
-}
-
-const go = (page: Page, part: (typeof PARTS)[number]): Promise<void> =>
-  page.getByRole('navigation').getByRole('link', { name: part, exact: true }).click();
-
-/** Reached by the Tab key alone, and each thing on the way shows that it has the focus; then `key` is pressed there. */
-async function byKeyboard(page: Page, name: string, key: 'Enter' | 'Space'): Promise<void> {
-  for (let presses = 0; presses < 80; presses++) {
-    await page.keyboard.press('Tab');
-    const { text, ring } = await page.evaluate(() => {
-      const focused = document.activeElement;
-      const named = focused instanceof HTMLInputElement ? focused.labels?.[0] : focused;
-      // What scrolls has the focus too, and the words of all that is in it.
-      const text = focused?.matches('a, button, input, summary') ? named?.textContent : '';
-      // Behind its last thing the page has the focus itself, and then its first thing.
-      const isPage = focused === null || focused === document.body;
-      return { text: text ?? '', ring: isPage ? 'page' : getComputedStyle(focused).outlineStyle };
-    });
-    expect(ring, text).not.toBe('none');
-    if (text.includes(name)) return page.keyboard.press(key);
-  }
-  throw new Error(`${name} is not reached by keyboard`);
-}
 
 /** What the page says of itself in its console, beside what is wanted. */
 function complaintsOf(page: Page): string[] {
@@ -74,19 +38,11 @@ function complaintsOf(page: Page): string[] {
   return complaints;
 }
 
-async function readCharts(page: Page): Promise<void> {
-  await page.getByRole('img', { name: /^Loss, steps 1 to \d+: each step from 5\.\d+ to/ }).waitFor();
-  await page.getByRole('img', { name: /^Traffic by kind, steps 1 to / }).waitFor();
-  const chart = page.getByRole('region', { name: 'Step time' });
-  await chart.getByText('Numbers').click();
-  await chart.getByRole('columnheader', { name: 'slowest 5 % (p95)' }).waitFor();
-  const download = page.waitForEvent('download');
-  await chart.getByRole('button', { name: 'CSV' }).click();
-  const file = await download;
-  expect(file.suggestedFilename()).toBe('gpt2-long-time.csv');
-  const path = join(temporaryFolder(), 'time.csv');
-  await file.saveAs(path);
-  expect(readFileSync(path, 'utf8')).toMatch(/^step,seconds\n0,[\d.]+\n1,/);
+/** The charts' files, and everything that changes what they show. */
+async function walkCharts(page: Page): Promise<void> {
+  await readFiles(page, 'gpt2-long');
+  await lookCloser(page);
+  await chooseLines(page);
 }
 
 /** Nothing but keys: the charts, one part after the other, and something in each. */
@@ -119,8 +75,12 @@ async function walkByKeyboard(page: Page): Promise<void> {
 async function lookAtParts(page: Page): Promise<void> {
   for (const part of PARTS) {
     await go(page, part);
-    if (part === 'Swarm') await page.getByText(/does the whole step alone, \d/).waitFor();
+    if (part === 'Swarm') {
+      await page.getByText(/does the whole step alone, \d/).waitFor();
+      await scrub(page);
+    }
     if (part === 'Peers') {
+      await lookAtPeers(page);
       await page.getByRole('button', { name: /^More of/ }).click();
       await page.getByLabel('More donors').fill('1');
       await page.getByRole('button', { name: 'Predict' }).click();
@@ -128,13 +88,16 @@ async function lookAtParts(page: Page): Promise<void> {
     }
     if (part === 'Runs') {
       await page.locator('summary', { hasText: 'Checkpoints of gpt2-long' }).click();
+      await draft(page, 'gpt2-long');
       await page.getByRole('button', { name: 'New run' }).click();
     }
     if (part === 'Samples') {
-      await page.getByLabel('Tokens').fill('8');
+      await writeSamples(page);
+      await page.getByLabel(/^Prompts/).fill('Call me ');
       await page.getByRole('button', { name: 'Write samples' }).click();
       await page.getByRole('columnheader', { name: '“Call me ”' }).waitFor();
     }
+    if (part === 'History') await readHistory(page, () => tell(page, 'alerts', LIMITS));
     await expectAccessible(page, part);
   }
 }
@@ -149,9 +112,13 @@ async function pauseTogether(page: Page, other: Page): Promise<void> {
   await page.bringToFront();
   await page.getByText('When to alert').click();
   await page.getByLabel('Donors at work, at least').fill('3');
+  await page.getByLabel('Seconds without a step, at most').fill('77');
+  await page.getByLabel('Minutes without a checkpoint, at most').fill('7');
   await page.getByRole('button', { name: 'Keep these limits' }).click();
   await page.getByText('Kept.').waitFor();
   await expect.poll(() => other.getByLabel('Donors at work, at least').inputValue(), POLL).toBe('3');
+  expect(await other.getByLabel('Seconds without a step, at most').inputValue()).toBe('77');
+  expect(await other.getByLabel('Minutes without a checkpoint, at most').inputValue()).toBe('7');
 }
 
 /** Whatever is pressed at once, whoever comes last is obeyed, and both see the same in the end. */
@@ -204,21 +171,71 @@ async function draftRuns(page: Page): Promise<void> {
   await page.getByText('second is made.').waitFor();
 }
 
+/** A button that means nothing now is there, and says why when it is pressed all the same. */
+async function whyNot(page: Page, name: string, reason: string): Promise<void> {
+  const button = page.getByRole('button', { name, exact: true });
+  await expect.poll(() => button.getAttribute('title')).toBe(reason);
+  await button.click({ force: true });
+  await page.getByRole('status').getByText(reason).waitFor();
+}
+
+/** The donor changes over with the server, and the run that rests is compared with the new one. */
+async function changeRuns(operator: Operator, donor: Donor): Promise<void> {
+  const { page } = operator;
+  await go(page, 'Runs');
+  await page.getByRole('button', { name: 'Make active second' }).click();
+  await page.getByRole('button', { name: /^Yes, make active/ }).click();
+  await operator.until(({ run }) => run === 'second');
+  await page.getByRole('heading', { name: 'second', level: 1 }).waitFor();
+  await operator.until(({ committedSteps }) => committedSteps > 1);
+  await donor.page.getByRole('heading', { name: 'second', level: 1 }).waitFor();
+  await go(page, 'Run');
+  await compareWith(page, 'gpt2-long');
+}
+
+/** In order, and by its address; whoever is shut out is told so, until it is let in again. */
+async function letGo(page: Page, other: Page, donor: Donor): Promise<void> {
+  const more = page.getByRole('button', { name: /^More of/ });
+  await go(page, 'Peers');
+  await more.click();
+  const peer = await donor.page.locator('body').getAttribute('data-peer');
+  await page.getByRole('button', { name: 'Let go after this step' }).click();
+  // Another operator presses the same: the donor is on its way out, or out.
+  expect([200, 409]).toContain(await tell(other, 'let-go', { peer, how: 'atBoundary' }));
+  await donor.until('left');
+  await page.getByText(/^Donor \S+ is gone$/).waitFor();
+  await expect.poll(() => tell(other, 'let-go', { peer, how: 'atBoundary' }), POLL).toBe(409);
+
+  await donor.press('Donate this GPU');
+  await more.click();
+  await page.getByRole('button', { name: 'Block its address' }).click();
+  await page.getByRole('button', { name: 'Yes, block its address' }).click();
+  await donor.until('failed');
+  await page.getByRole('region', { name: 'Blocked addresses' }).getByRole('button', { name: 'Let in again' }).click();
+  await page.getByRole('heading', { name: 'Blocked addresses' }).waitFor({ state: 'detached' });
+}
+
 test('operators read, steer, draft, go back, let go and change the run; two at once and a lost server leave it whole', async () => {
   const runFile = copyOfRun('gpt2-long', withSteps(2_000));
   const first = await startServer(runFile);
   const [operator, donor] = await Promise.all([openOperator(first), openDonor(first.url)]);
   const { page } = operator;
   const complaints = complaintsOf(page);
+  await page.setViewportSize(WINDOW);
   await operator.until(({ committedSteps }) => committedSteps > 8);
-  await readCharts(page);
+  await page.getByRole('img', { name: /^Loss, steps 1 to \d+: each step from 5\.\d+ to/ }).waitFor();
+  await page.getByRole('img', { name: /^Traffic by kind, steps 1 to / }).waitFor();
   const other = await page.context().newPage();
   await other.goto(`${first.url}/operator`);
   await pauseTogether(page, other);
   // Two cores are for the reader now.
   await go(page, 'Run');
+  await whyNot(page, 'Start', 'The run is paused: Resume goes on with it.');
+  await walkCharts(page);
   await walkByKeyboard(page);
   await lookAtParts(page);
+  await walkCrowd(await page.context().newPage(), first.url);
+  await page.bringToFront();
   await pressAtOnce(page, other);
   const response = await other.goto(`${first.url}/status`);
   expect(response?.headers()['content-security-policy']).toContain("require-trusted-types-for 'script'");
@@ -248,21 +265,9 @@ test('operators read, steer, draft, go back, let go and change the run; two at o
   await operator.until((now) => now.phase === 'paused' && now.committedSteps < before.committedSteps);
   await operator.press('Resume');
   await operator.until(({ phase }) => phase === 'training');
-  await go(page, 'Peers');
-  await page.getByRole('button', { name: /^More of/ }).click();
-  const peer = await donor.page.locator('body').getAttribute('data-peer');
-  await page.getByRole('button', { name: 'Let go after this step' }).click();
-  // Another operator presses the same: the donor is on its way out, or out.
-  expect([200, 409]).toContain(await tell(other, 'let-go', { peer, how: 'atBoundary' }));
-  await donor.until('left');
-  await page.getByText(/^Donor \S+ is gone$/).waitFor();
-  await expect.poll(() => tell(other, 'let-go', { peer, how: 'atBoundary' }), POLL).toBe(409);
-
-  await go(page, 'Runs');
-  await page.getByRole('button', { name: 'Make active second' }).click();
-  await page.getByRole('button', { name: /^Yes, make active/ }).click();
-  await operator.until(({ run }) => run === 'second');
-  await page.getByRole('heading', { name: 'second', level: 1 }).waitFor();
+  await whyNot(page, 'Resume', 'The run is not paused.');
+  await changeRuns(operator, donor);
+  await letGo(page, other, donor);
   expect(complaints).toEqual([]);
 
   // Somebody who made the cookie up.

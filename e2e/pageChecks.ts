@@ -1,28 +1,52 @@
 /** What is asked of every page, whatever it shows: readable by everyone, usable without a mouse, and without complaints. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { AxeBuilder } from '@axe-core/playwright';
 import type { Page } from 'playwright';
 import { expect } from 'vitest';
+import { temporaryFolder } from './product.ts';
 
 export const NARROW = { width: 350, height: 700 };
+const WIDTHS = [1440, 768, NARROW.width];
+const SCHEMES = ['light', 'dark'] as const;
 
 /**
- * What axe finds wrong, in light and in dark; and whether anything sticks out of a narrow window. No page has frames, so
- * that axe needs no page of its own to put its findings together.
+ * At every width and in both schemes nothing sticks out of the window; in the narrow one axe finds nothing wrong in either.
+ * No page has frames, so that axe needs no page of its own to put its findings together.
  */
-export async function expectAccessible(page: Page): Promise<void> {
-  for (const colorScheme of ['light', 'dark'] as const) {
+export async function expectAccessible(page: Page, where = 'the page'): Promise<void> {
+  const before = page.viewportSize();
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: NARROW.height });
+    for (const colorScheme of SCHEMES) {
+      await page.emulateMedia({ colorScheme });
+      const overhang = await page.evaluate(() => {
+        const { scrollWidth, clientWidth } = document.documentElement;
+        return scrollWidth - clientWidth;
+      });
+      expect(overhang, `${where}, ${width}, ${colorScheme}`).toBe(0);
+    }
+  }
+  for (const colorScheme of SCHEMES) {
     await page.emulateMedia({ colorScheme });
     const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze();
-    expect(violations.map(({ id, nodes }) => [colorScheme, id, nodes.map(({ html }) => html)])).toEqual([]);
+    const faults = violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]);
+    expect(faults, `${where}, ${colorScheme}`).toEqual([]);
   }
-  const before = page.viewportSize();
-  await page.setViewportSize(NARROW);
-  const overhang = await page.evaluate(() => {
-    const { scrollWidth, clientWidth } = document.documentElement;
-    return scrollWidth - clientWidth;
-  });
-  expect(overhang).toBe(0);
   if (before) await page.setViewportSize(before);
+}
+
+/** The file that a press of a button hands to the person. */
+export async function savedBy(
+  page: Page,
+  press: () => Promise<void>,
+): Promise<{ readonly name: string; readonly text: string }> {
+  const download = page.waitForEvent('download');
+  await press();
+  const file = await download;
+  const path = join(temporaryFolder(), 'saved');
+  await file.saveAs(path);
+  return { name: file.suggestedFilename(), text: readFileSync(path, 'utf8') };
 }
 
 /** Of a page that has loaded nothing yet: errors and warnings in its console, and breaches of the server's policy. */
@@ -103,6 +127,25 @@ export async function walkByKeyboard(page: Page): Promise<void> {
   await page.locator(CONTROLS).first().focus();
   await walk(page, 'Tab');
   await walk(page, 'Shift+Tab');
+}
+
+/** Reached by the Tab key alone, and each thing on the way shows that it has the focus; then `key` is pressed there. */
+export async function byKeyboard(page: Page, name: string, key: 'Enter' | 'Space'): Promise<void> {
+  for (let presses = 0; presses < 80; presses++) {
+    await page.keyboard.press('Tab');
+    const { text, ring } = await page.evaluate(() => {
+      const focused = document.activeElement;
+      const named = focused instanceof HTMLInputElement ? focused.labels?.[0] : focused;
+      // What scrolls has the focus too, and the words of all that is in it.
+      const text = focused?.matches('a, button, input, summary') ? named?.textContent : '';
+      // Behind its last thing the page has the focus itself, and then its first thing.
+      const isPage = focused === null || focused === document.body;
+      return { text: text ?? '', ring: isPage ? 'page' : getComputedStyle(focused).outlineStyle };
+    });
+    expect(ring, text).not.toBe('none');
+    if (text.includes(name)) return page.keyboard.press(key);
+  }
+  throw new Error(`${name} is not reached by keyboard`);
 }
 
 /** A line that is set from the right begins elsewhere when a letter comes to it: some millionths. */
