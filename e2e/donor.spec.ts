@@ -5,7 +5,7 @@
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { type Operator, openBrowser, openDonor, openOperator, untilState } from './browser.ts';
-import { expectAccessible, shiftsOf, walkByKeyboard } from './pageChecks.ts';
+import { expectAccessible, savedBy, shiftsOf, walkByKeyboard } from './pageChecks.ts';
 import { copyOfRun, startServer, withSteps } from './product.ts';
 import { drawFrames, permitIdleness, plug, standIn } from './surroundings.ts';
 
@@ -18,16 +18,36 @@ const press = (page: Page, name: string | RegExp): Promise<void> =>
 async function chooseLimits(page: Page): Promise<void> {
   await page.locator('details.limits summary').click();
   await page.getByLabel('Hide my IP address from other donors').check();
-  await press(page, /^Balanced/);
-  await page.locator('output', { hasText: '60 %' }).waitFor();
+  for (const [preset, share] of [
+    [/^Gentle/, '25 %'],
+    [/^Full/, '100 %'],
+    [/^Balanced/, '60 %'],
+  ] as const) {
+    await press(page, preset);
+    await page.locator('output', { hasText: share }).waitFor();
+  }
   await page.getByLabel('Only on mains power').check();
   await page.getByText('Now on mains power.').waitFor();
   const memory = page.getByLabel('GPU memory, at most (MiB)');
   await memory.fill('0.5');
   await memory.blur();
   await page.getByText('Not taken: expected a number of at least 1, or nothing for no limit.').waitFor();
-  await memory.fill('');
-  await memory.blur();
+  await setAmount(page, 'GPU memory, at most (MiB)', '2000');
+  await setAmount(page, 'Upload, at most (MB a second)', '50');
+  await setAmount(page, 'Download, at most (MB a second)', '80');
+}
+
+async function setAmount(page: Page, name: string, amount: string): Promise<void> {
+  const field = page.getByLabel(name, { exact: true });
+  await field.fill(amount);
+  await field.blur();
+}
+
+/** What is set on the donor's page is what the operator's says that it gives. */
+async function seeLimits({ page }: Operator): Promise<void> {
+  await page.getByRole('link', { name: 'Peers', exact: true }).click();
+  await page.getByRole('button', { name: /^More of/ }).click();
+  await page.getByText('60 % of its GPU’s time, memory 2.0 GiB, upload 50.0 MB/s, download 80.0 MB/s').waitFor();
 }
 
 /** Names are anyone's text: markup stands there as it was written, and what is no name is refused in words. */
@@ -38,6 +58,13 @@ async function chooseName(page: Page): Promise<void> {
   await press(page, 'Save the name');
   await page.getByText('Not saved: a name has at most 40 characters, this one has 10,000.').waitFor();
   await name.fill(HOSTILE_NAME);
+  await page.getByLabel('Team (or none)').fill('Red herrings');
+  await press(page, 'Save the name');
+  await page.getByText('Saved. What this browser gives').waitFor();
+  await press(page, 'Delete it');
+  await page.getByText('Deleted, here and at the server.').waitFor();
+  await name.fill(HOSTILE_NAME);
+  await page.getByLabel('Team (or none)').fill('Red herrings');
   await press(page, 'Save the name');
   await page.getByText('Saved. What this browser gives').waitFor();
 }
@@ -58,6 +85,13 @@ async function makeWay(page: Page): Promise<void> {
   await drawFrames(page, 'smooth');
   await page.getByText('own picture stutters').waitFor({ state: 'detached' });
   await expect.poll(() => busyShare(page), PATIENT).toBeGreaterThan(0.4);
+  // Switched off, it takes all that is given at once; switched on, it looks again.
+  await drawFrames(page, 'stuttering');
+  await page.getByText(/own picture stutters/).waitFor();
+  await page.getByLabel('Make way for this computer’s own picture').uncheck();
+  await page.getByText(/own picture stutters/).waitFor({ state: 'detached' });
+  await drawFrames(page, 'smooth');
+  await page.getByLabel('Make way for this computer’s own picture').check();
 }
 
 /** While it rests for the plug: what is half typed stands, though the other donor's steps are shown meanwhile. */
@@ -80,23 +114,60 @@ function bytesOf(text: string): number {
   return Number(number) * (unit === 'MB' ? 1e6 : 1e3);
 }
 
-/** Two megabytes more than today's are soon gone. */
+const DAYS = [
+  ['Upload', 'sent'],
+  ['Download', 'received'],
+] as const;
+
+/** Two megabytes more than today's are soon gone, each way. */
 async function useUpTheDay(page: Page): Promise<void> {
-  const cap = page.getByLabel('Upload, at most (MB a day)');
-  const [sent = ''] = /[\d.]+ [kM]B/.exec((await page.getByText(/^Today: .* sent/).textContent()) ?? '') ?? [];
-  await cap.fill(String(Math.ceil(bytesOf(sent) / 1e6) + 2));
-  await cap.blur();
-  await untilState(page, 'paused');
-  const used = (await page.getByText(/^Today’s upload is used up/).textContent()) ?? '';
-  const [, moved = '', most = ''] = /: (.*B) of (.*B)\./.exec(used) ?? [];
-  expect(bytesOf(moved) / bytesOf(most)).toBeGreaterThan(0.9);
-  expect(bytesOf(moved) / bytesOf(most)).toBeLessThan(1.1);
-  await cap.fill('');
-  await cap.blur();
-  await untilState(page, 'computing');
+  for (const [way, done] of DAYS) {
+    const today = (await page.getByText(/^Today: .* sent/).textContent()) ?? '';
+    const [, moved = ''] = new RegExp(`([\\d.]+ [kMG]B) ${done}`).exec(today) ?? [];
+    const cap = `${way}, at most (MB a day)`;
+    await setAmount(page, cap, String(Math.ceil(bytesOf(moved) / 1e6) + 2));
+    await untilState(page, 'paused');
+    const words = page.getByText(new RegExp(`^Today’s ${way.toLowerCase()} is used up`));
+    const [, used = '', most = ''] = /: (.*B) of (.*B)\./.exec((await words.textContent()) ?? '') ?? [];
+    expect(bytesOf(used) / bytesOf(most)).toBeGreaterThan(0.9);
+    expect(bytesOf(used) / bytesOf(most)).toBeLessThan(1.1);
+    await setAmount(page, cap, '');
+    await untilState(page, 'computing');
+  }
+}
+
+/** What the newest saved state writes, and the state itself: for who helped to make it. */
+async function takeModel(page: Page): Promise<void> {
+  await press(page, 'Let it write');
+  await page.getByText(/^Written by the model as it was after step [\d,]+\.$/).waitFor();
+  const download = page.waitForEvent('download');
+  await press(page, 'Download the model');
+  expect((await download).suggestedFilename()).toBe('gpt2-long.tar');
+  await page.getByText('Saved: a folder that').waitFor();
+  expect(await page.getByRole('link', { name: /^Everything about it/ }).getAttribute('target')).toBe('_blank');
+}
+
+/** What this browser gave, as a file and day by day; and what happened here, without an address. */
+async function takeRecords(page: Page): Promise<void> {
+  const record = await savedBy(page, () => press(page, 'Export'));
+  expect(record.name).toBe('shoal-credit.json');
+  const { runs } = JSON.parse(record.text);
+  expect(runs).toMatchObject([{ run: 'gpt2-long' }]);
+  const given = page.locator('details.credit');
+  await given.getByText('Numbers').click();
+  const days = async (): Promise<number> => {
+    const each = await given.locator('.days td.number').allTextContents();
+    return each.reduce((sum, tokens) => sum + Number(tokens.replaceAll(',', '')), 0);
+  };
+  // Where a run began anew under the same name its record did too; the days are those of both.
+  await expect.poll(days).toBeGreaterThanOrEqual(runs[0].tokens);
+  // Browsers differ in whom they let write there.
+  await press(page, 'Copy diagnostics');
+  await page.getByText(/^(Copied\.|The browser did not allow it)/).waitFor();
 }
 
 async function stopInEveryWay(page: Page, operator: Operator): Promise<void> {
+  await page.locator('details.limits summary').click();
   await press(page, 'Snooze 15 minutes');
   await untilState(page, 'paused');
   await page.getByText('then it goes on by itself').waitFor();
@@ -107,8 +178,13 @@ async function stopInEveryWay(page: Page, operator: Operator): Promise<void> {
   await operator.until(({ donors }) => donors.length === 1);
   await press(page, 'Resume');
   await untilState(page, 'computing');
+  // A slow step is not waited for.
+  await page.getByLabel('GPU time').fill('5');
+  await operator.untilFurther(1);
   await press(page, 'Leave');
+  await press(page, 'Leave now');
   await untilState(page, 'left');
+  await page.getByText('You have left at once.').waitFor();
 }
 
 test('a donor hides its address, chooses what it gives, rests and goes on, and stops in every way', async () => {
@@ -123,6 +199,7 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   await chooseName(page);
   await press(page, 'Donate this GPU');
   await untilState(page, 'computing');
+  await seeLimits(operator);
   await makeWay(page);
 
   await openDonor(server.url);
@@ -157,8 +234,11 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   await page.reload();
   await page.getByText('This tab was loaded anew while it donated').waitFor();
   await untilState(page, 'computing');
+  await takeModel(page);
+  await page.getByText('What runs here, and how to stop it').click();
+  await page.getByText('What it never does').waitFor();
   await page.getByText('Leaderboard, and a name of your own').click();
-  await page.getByRole('row', { name: `1 ${HOSTILE_NAME} (you)` }).waitFor();
+  await page.getByRole('row', { name: `1 ${HOSTILE_NAME} (you) Red herrings` }).waitFor();
   await stopInEveryWay(page, operator);
   await other.getByText('Another tab of this browser').waitFor({ state: 'detached' });
   await other.close();
@@ -170,6 +250,9 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   await page.locator('details.limits summary').click();
   expect(await page.getByRole('textbox', { name: 'What happened here.' }).inputValue()).toContain('Shoal donor page');
   await expectAccessible(page);
+  await takeRecords(page);
+  await press(page, 'Delete');
+  await press(page, 'Keep');
   await press(page, 'Delete');
   await press(page, 'Delete for good');
   await page.locator('details.credit').waitFor({ state: 'detached' });
