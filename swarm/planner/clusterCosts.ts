@@ -144,10 +144,16 @@ export function clusterCosts({ model, batch, cluster, shares, computes, keepers 
     },
     link: (a: PeerId, b: PeerId): ClusterLink => linkAt(placeOf.get(a) ?? -1, placeOf.get(b) ?? -1),
     /** Bytes that a peer says its activations take beyond what the stage allocates for them. */
-    extraBytes: (peer: PlannedPeer, layers: number, samples: number, slots: number): number =>
-      peer.activation === null
-        ? 0
-        : Math.max(0, time(peer.activation, samples) - memory.layerSlotBytes(samples, peer.compute)) * layers * slots,
+    extraBytes: (
+      peer: PlannedPeer,
+      layers: number,
+      { samples, slots, recomputed }: { readonly samples: number; readonly slots: number; readonly recomputed: number },
+    ): number => {
+      if (peer.activation === null) return 0;
+      const beyond = Math.max(0, time(peer.activation, samples) - memory.layerSlotBytes(samples, peer.compute));
+      // Of the layers that are computed again one has activations at a time.
+      return beyond * ((layers - recomputed) * slots + Math.min(recomputed, 1));
+    },
   };
 }
 

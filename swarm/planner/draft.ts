@@ -25,7 +25,7 @@ import { shapeOf } from './forecast.ts';
 import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
 import { fitStage, type Slots } from './stageFit.ts';
-import { type Keepers, type Placement, type Shares, stateOf } from './statePlacement.ts';
+import { type Keepers, type Placement, type Shares, stateOf, wayOutBytes } from './statePlacement.ts';
 
 /** What a keeper has beside its elements. */
 const KEEPER_BYTES = 65_536;
@@ -61,8 +61,9 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const inFlight = slotsOf(schedule);
   let missing = 0;
   const shares: Shares[] = [];
+  const beside = KEEPER_BYTES + wayOutBytes(costs.model.blocks.map(({ elements }) => elements));
   const keepers: Keepers = new Map(
-    (draft.keepers ?? []).map((place) => [place, (costs.peers[place]?.memoryBytes ?? 0) - KEEPER_BYTES]),
+    (draft.keepers ?? []).map((place) => [place, (costs.peers[place]?.memoryBytes ?? 0) - beside]),
   );
   const stages = compute.stages.map((stage, index): PlanStage => {
     const fitted = fitStage(costs, compute, index, inFlight, { placement: draft.placement ?? 'room', keepers });
@@ -179,10 +180,11 @@ export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = b
       ).reduce((sum, buffer) => sum + buffer.bytes, gathers ? incomingBytes(costs, plan, id) : 0);
       for (const [stage, { samples, slots, recompute = [] }] of sizesOf(plan, id, costs.batch.sequence, inFlight)) {
         const shape = shapeOf(plan, stage);
-        bytes += costs.memory.stageBytes(shape, { samples, slots, recomputed: recompute.length }, compute);
+        const load = { samples, slots, recomputed: recompute.length };
+        bytes += costs.memory.stageBytes(shape, load, compute);
         const { gathered } = plan.stages[stage] ?? {};
         if (gathered) bytes -= sparedBytes(costs, shape, gathered, compute);
-        if (peer) bytes += costs.extraBytes(peer, shape.layers - recompute.length, samples, slots);
+        if (peer) bytes += costs.extraBytes(peer, shape.layers, load);
       }
       return [id, bytes];
     }),

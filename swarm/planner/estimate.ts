@@ -17,10 +17,10 @@ import { emptyTimes, type LayerCut, layerCut, type StageTimes } from './layerCut
 import { exchangeSeconds, hopBetween, tiedExchangeSeconds } from './linkGuess.ts';
 import { remembered } from './remembered.ts';
 import { type Lanes, lanesOf, shortage } from './stageGuess.ts';
-import { stateBytes } from './statePlacement.ts';
+import { stateBytes, wayOut } from './statePlacement.ts';
 
 /** A keeper holds about so many bytes of a stage's state for each of its own: values and sums take the rest. */
-const KEPT_STATE = 0.25;
+const KEPT_STATE = 0.4;
 
 /** Of a layer there and back. */
 const FORWARD_PART = 1 / 3;
@@ -141,9 +141,10 @@ function stageOf(
   });
   const lacking = (layers: number, isRecomputed: boolean): number => {
     const shape: StageShape = { first, last, layers };
-    if (gathered) return short(shape, gatheredState(blocks, shape, gathered), isRecomputed);
+    const out = outBytes(blocks, shape, group.length);
+    if (gathered) return short(shape, out + gatheredState(blocks, shape, gathered), isRecomputed);
     const state = stateOf(blocks, shape, isAlone, hasMasters);
-    return short(shape, Math.max(0, state - keptBytes), isRecomputed);
+    return short(shape, out + Math.max(0, state - keptBytes), isRecomputed);
   };
   const missing = (layers: number): number => Math.max(0, lacking(layers, true));
   const recomputedPart = (layers: number): number => {
@@ -313,6 +314,11 @@ const gatheredState = (
     [...Array.from({ length: layers }, () => layer), ...(first ? [embedding] : []), ...(last ? [head] : [])],
     gathered,
   );
+
+function outBytes({ layer, embedding, head }: BlockElements, { first, last }: StageShape, members: number): number {
+  const { shared, each } = wayOut([layer, first ? embedding : 0, last ? head : 0]);
+  return shared + each * members;
+}
 
 const elementsOf = ({ layer, embedding, head }: BlockElements, { first, last, layers }: StageShape): number =>
   layers * layer + (first ? embedding : 0) + (last ? head : 0);

@@ -20,8 +20,6 @@ import { exchangeSeconds } from './linkGuess.ts';
 
 /** Of an element of a shard: value, moments, sum of gradients. */
 export const SHARD_ELEMENT_BYTES = 16;
-/** Of the largest shard, to read its state back: values and both moments. */
-const READ_BACK_BYTES = 12;
 /** Values of a block on their way to those who gather, or gradients: as float32. */
 export const SENT_BYTES = 4;
 
@@ -82,10 +80,10 @@ function workOut(
   return Math.min(...(compute ? [compute] : either).map(spared));
 }
 
-/** What all shards of a gathered stage take, gradients on their way in, and the way out of the largest one. */
+/** What all shards of a gathered stage take, and gradients on their way in. The way out is beside it. */
 export function gatheredStateBytes(elements: readonly number[], gathered: Gathered): number {
   const all = elements.reduce((sum, own) => sum + own, 0);
-  return SHARD_ELEMENT_BYTES * all + (SENT_BYTES * gathered + READ_BACK_BYTES) * Math.max(0, ...elements);
+  return SHARD_ELEMENT_BYTES * all + SENT_BYTES * gathered * Math.max(0, ...elements);
 }
 
 /** Of one peer's shards of gathered blocks: gradients on their way in. */

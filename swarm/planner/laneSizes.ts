@@ -65,7 +65,7 @@ function laneCosts(
     );
   const activationGiB = table(MEMORY_ENTRIES, (samples) => {
     const bytes = costs.memory.stageBytes(shape, { samples, slots: 1, recomputed: 0 }, peer.compute);
-    return (bytes - sparedBytes + costs.extraBytes(peer, shape.layers, samples, 1)) / GIB;
+    return (bytes - sparedBytes + costs.extraBytes(peer, shape.layers, { samples, slots: 1, recomputed: 0 })) / GIB;
   });
   const spaceGiB = peer.memoryBytes / GIB;
   const largest = (room: number): number =>

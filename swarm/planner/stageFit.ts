@@ -16,6 +16,7 @@ import {
   type Shares,
   stateBytes,
   takenByKeepers,
+  wayOut,
 } from './statePlacement.ts';
 
 /** What a shard takes beside its elements: partial sums, scalars, rounding. */
@@ -46,7 +47,9 @@ export function fitStage(
   const blocks = blocksAtHome(costs, index, plan, keepers);
   const places = members.map(({ peer }) => costs.placeOf(peer));
   const elements = blocks.map((block) => block.elements);
-  const state = gathered ? gatheredStateBytes(elements, gathered) : stateBytes(blocks, costs.hasMasters(places));
+  const out = wayOut(elements);
+  const state =
+    out.shared + (gathered ? gatheredStateBytes(elements, gathered) : stateBytes(blocks, costs.hasMasters(places)));
   const recomputed = members.map(() => 0);
   const room = (at: number): number => {
     const member = members[at];
@@ -54,15 +57,11 @@ export function fitStage(
     if (!member || !peer) return 0;
     const largest = Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0));
     const inFlight = slots.get(peer.id)?.get(index) ?? member.microBatches.length;
-    const again = recomputed[at] ?? 0;
-    const bytes = costs.memory.stageBytes(
-      shape,
-      { samples: largest, slots: inFlight, recomputed: again },
-      peer.compute,
-    );
-    const beyond = costs.extraBytes(peer, shape.layers - again, largest, inFlight);
+    const load = { samples: largest, slots: inFlight, recomputed: recomputed[at] ?? 0 };
+    const bytes = costs.memory.stageBytes(shape, load, peer.compute);
+    const beyond = costs.extraBytes(peer, shape.layers, load);
     const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
-    return peer.memoryBytes - bytes + spared - beyond - SHARD_BYTES * blocks.length;
+    return peer.memoryBytes - bytes + spared - beyond - out.each - SHARD_BYTES * blocks.length;
   };
   const rooms = members.map((_, at) => room(at));
   // Who has keepers need not compute layers twice to keep state.

@@ -4,14 +4,18 @@
  * and what its members have no room for with peers who keep state and compute nothing.
  */
 import type { Range } from '../base.ts';
+import { STATE_KINDS } from '../handover.ts';
+import { SLICE_ELEMENTS } from '../layout.ts';
 import { homeStage, type Plan } from '../plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { levelShares } from './stateShares.ts';
 
 /** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
 const SHARD_ALIGNMENT = 64;
-/** Of an element on a peer that does not compute with it: value, moments, sum, what comes in, and the way out. */
-const KEPT_BYTES = 32;
+/** Of an element on a peer that does not compute with it: value, moments, sum, and what comes in. */
+const KEPT_BYTES = 20;
+/** Of an element on its way out: value and moments, as float32. */
+const OUT_BYTES = 4 * STATE_KINDS.length;
 
 export type Placement = 'room' | 'links' | 'hub';
 
@@ -23,18 +27,26 @@ interface OwnBlocks {
 }
 
 /**
- * What all shards of a stage's blocks take: moments, where there are several holders the sums, the masters of those who
- * compute with halves, and the way out.
+ * What all shards of a stage's blocks take: moments, where there are several holders the sums, and the masters of those
+ * who compute with halves. The way out is beside it.
  */
 export function stateBytes(blocks: readonly OwnBlocks[], hasMasters: boolean): number {
   let bytes = 0;
-  let largest = 0;
   for (const { elements, count, shared } of blocks) {
     if (count === 0) continue;
     bytes += elements * count * ((shared ? 16 : 8) + (hasMasters ? 4 : 0));
-    largest = Math.max(largest, elements);
   }
-  return bytes + 12 * largest;
+  return bytes;
+}
+
+/** State is read back a slice at a time: what the way out of the largest of these blocks takes. */
+export const wayOutBytes = (elements: readonly number[]): number =>
+  OUT_BYTES * Math.min(Math.max(0, ...elements), SLICE_ELEMENTS);
+
+/** A part of a block that is a slice or less goes out through that much; any part of a larger one may need a whole slice. */
+export function wayOut(elements: readonly number[]): { readonly shared: number; readonly each: number } {
+  const bytes = wayOutBytes(elements);
+  return Math.max(0, ...elements) > SLICE_ELEMENTS ? { shared: 0, each: bytes } : { shared: bytes, each: 0 };
 }
 
 /** A part of a block is added up apart, as a shared one is. */
