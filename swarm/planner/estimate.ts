@@ -16,7 +16,7 @@ import type { Groups } from './grouping.ts';
 import { emptyTimes, type LayerCut, layerCut, type StageTimes } from './layerCut.ts';
 import { exchangeSeconds, hopBetween, tiedExchangeSeconds } from './linkGuess.ts';
 import { remembered } from './remembered.ts';
-import { type Lanes, lanesOf, shortage } from './stageGuess.ts';
+import { inFlightAt, type Lanes, lanesOf, shortage } from './stageGuess.ts';
 import { stateBytes, wayOut } from './statePlacement.ts';
 
 /** A keeper holds about so many bytes of a stage's state for each of its own: values and sums take the rest. */
@@ -54,10 +54,12 @@ export function estimate(
   const lanes = groups.map((group, stage) =>
     knownLanes(costs, group, count * (costs.model.layers + 1) + stage, () => lanesOf(costs, group, count, samples)),
   );
+  const width = lanes.reduce((most, { even }) => Math.max(most, even), 1);
   const hops = hopsOf(costs, groups, lanes, count, schedule);
   const stages = groups.map((group, stage) => {
+    const inFlight = inFlightAt(schedule, groups.length, stage, count, width);
     const whole = gathered[stage] ?? 0;
-    const place: Place = { stages: groups.length, stage, count, samples, schedule, keptBytes, gathered: whole };
+    const place: Place = { stages: groups.length, stage, count, samples, inFlight, keptBytes, gathered: whole };
     const make = () => stageOf(costs, group, lanes[stage], place);
     return keptBytes > 0 || whole > 0 ? make() : knownStages(costs, group, keyOf(costs, place), make);
   });
@@ -70,7 +72,7 @@ export function estimate(
     const draft: Draft = { groups, layers: nearest, microBatches, schedule, ...kept };
     return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes: Math.max(1, missingBytes) };
   }
-  const wait = schedule === '1f1b' ? roundTripRest(stages, cut.layers, lanes, hops.each, count) : 0;
+  const wait = schedule === '1f1b' ? roundTripRest(stages, cut.layers, width, hops.each, count) : 0;
   const slowest = wait === 0 ? 0 : restOf(stages, cut.layers, hops.rest);
   const tied =
     stages.length > 1 && costs.model.tied ? tiedExchangeSeconds(costs, groups[0] ?? [], groups.at(-1) ?? []) : 0;
@@ -92,8 +94,8 @@ const knownLanes = remembered<Lanes>();
 const knownStages = remembered<Stage>();
 
 /** One number for all that a guess at a stage depends on beside its peers, where there is no keeper. */
-const keyOf = ({ model: { layers } }: ClusterCosts, { stages, stage, count, schedule }: Place): number =>
-  ((2 * count + (schedule === 'gpipe' ? 0 : 1)) * (layers + 1) + stages) * (layers + 1) + stage;
+const keyOf = ({ model: { layers }, batch }: ClusterCosts, { stages, stage, count, inFlight }: Place): number =>
+  ((count * (batch.samples + 1) + inFlight) * (layers + 1) + stages) * (layers + 1) + stage;
 
 /** Lines in the layers: seconds of the first one and of each more. */
 interface Stage {
@@ -118,7 +120,8 @@ interface Place {
   readonly stage: number;
   readonly count: number;
   readonly samples: number;
-  readonly schedule: ScheduleName;
+  /** Micro-batches of all its lanes that are in flight at once, at most. */
+  readonly inFlight: number;
   /** Of the stage's state, with keepers. */
   readonly keptBytes: number;
   readonly gathered: Gathered | 0;
@@ -128,15 +131,14 @@ function stageOf(
   costs: ClusterCosts,
   group: readonly number[],
   lanes: Lanes = NO_LANES,
-  { stages, stage, count, samples, schedule, keptBytes, gathered }: Place,
+  { stages, stage, samples, inFlight, keptBytes, gathered }: Place,
 ): Stage {
   const [first, last] = [stage === 0, stage === stages - 1];
   const blocks = blockElements(costs);
   const isAlone = group.length === 1 && keptBytes === 0;
   const hasMasters = costs.hasMasters(group);
-  const inFlight = schedule === '1f1b' ? stages - stage : count;
   const short = shortage(costs, group, {
-    ...{ samples, count, inFlight },
+    ...{ samples, inFlight },
     ...(gathered && { spared: (shape, compute) => sparedBytes(costs, shape, gathered, compute) }),
   });
   const lacking = (layers: number, isRecomputed: boolean): number => {
@@ -159,7 +161,7 @@ function stageOf(
   const [throughLayer, wholeLayer] = [slower * lanes.through, slower * lanes.whole];
   const through = costs.stageLayers(one) * throughLayer;
   return {
-    lanes: lanes.count,
+    lanes: lanes.even,
     through,
     throughLayer,
     rest: costs.stageLayers(one) * wholeLayer - through + elementsOf(blocks, one) * exchange,
@@ -176,7 +178,7 @@ function stageOf(
   };
 }
 
-const NO_LANES: Lanes = { count: 1, through: 0, whole: 0, shares: [1] };
+const NO_LANES: Lanes = { count: 1, even: 1, through: 0, whole: 0, shares: [1] };
 
 function mostHeld(most: number, missing: (layers: number) => number): number {
   let [low, high] = [0, most];
@@ -250,11 +252,14 @@ function hopsOf(costs: ClusterCosts, groups: Groups, lanes: readonly Lanes[], co
   return { each, rest, through: each.reduce((sum, hop) => sum + hop, 0) };
 }
 
-/** A stage of 1F1B starts a micro-batch for each that comes back: it cannot be faster than the way there and back lets it. */
+/**
+ * A stage of 1F1B starts a micro-batch for each that comes back: it cannot be faster than the way there and back lets it.
+ * The busiest lane of the widest stage has as many in flight as stages are left, all others as many as keep it fed.
+ */
 function roundTripRest(
   stages: readonly Stage[],
   layers: readonly number[],
-  lanes: readonly Lanes[],
+  width: number,
   hops: readonly number[],
   count: number,
 ): number {
@@ -263,7 +268,7 @@ function roundTripRest(
   for (let stage = stages.length - 1; stage >= 0; stage--) {
     const own = stages[stage];
     roundTrip += (own?.through ?? 0) + ((layers[stage] ?? 1) - 1) * (own?.throughLayer ?? 0) + (hops[stage] ?? 0);
-    const inFlight = (lanes[stage]?.count ?? 1) * (stages.length - stage);
+    const inFlight = width * (stages.length - stage);
     most = Math.max(most, (count / inFlight - 1) * roundTrip);
   }
   return most;

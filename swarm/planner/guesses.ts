@@ -2,15 +2,18 @@
  * Drafts that are worth simulating, found by guessing alone: where the search begins, every grouping with every size; and
  * a draft improved by small moves as long as the guess falls.
  */
-import { SCHEDULE_NAMES } from '../schedule/action.ts';
+import type { Plan } from '../plan.ts';
+import { SCHEDULE_NAMES, type ScheduleName } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
+import type { Draft } from './draft.ts';
+import { equalWork, splitProblem } from './equalSplit.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import type { Groups } from './grouping.ts';
 import { groupMoves, keepersOf, otherSizes } from './moves.ts';
-import { starts } from './starts.ts';
+import { canonicalOrder, starts } from './starts.ts';
 
 /** Stages of micro-batches that a candidate may have at most: larger ones only cost time to judge. */
-export const MOST_WORK = 8_192;
+const MOST_WORK = 8_192;
 /** Of many groupings only the best are guessed at in every size. */
 const MOST_IN_EVERY_SIZE = 24;
 /** A guess less better than this part is no better. */
@@ -101,4 +104,28 @@ function* drafted(costs: ClusterCosts, { draft }: Estimated): Generator<Estimate
   if (draft.microBatches === 'sized') return;
   for (const groups of groupMoves(costs, draft.groups))
     yield estimate(costs, groups, draft.microBatches, draft.schedule, undefined, keepersOf(draft, groups));
+}
+
+/** The plans that take everyone for equals, without their state: the search never answers with less. */
+export function equalSplits(costs: ClusterCosts): [Plan, Draft][] {
+  const { model, batch, peers } = costs;
+  const orders = [peers.map((_, place) => place), canonicalOrder(costs)];
+  const found = new Map<string, [Plan, Draft]>();
+  for (const order of orders) {
+    const ids = order.flatMap((place) => peers[place]?.id ?? []);
+    const place = new Map(order.map((at) => [peers[at]?.id, at]));
+    for (let stages = 1; stages <= Math.min(model.layers, ids.length, 8); stages++) {
+      for (const schedule of SCHEDULE_NAMES) {
+        const options: { readonly stages: number; readonly schedule: ScheduleName } = { stages, schedule };
+        if (splitProblem(model, batch.samples, ids.length, options) !== null) continue;
+        const plan = equalWork(model, batch.samples, ids, options);
+        if (plan.stages.length * plan.microBatches.length > MOST_WORK) continue;
+        const groups = plan.stages.map(({ members }) => members.map(({ peer }) => place.get(peer) ?? 0));
+        const layers = plan.stages.map(({ layers: [from, to] }) => to - from);
+        const draft: Draft = { groups, layers, microBatches: plan.microBatches.length, schedule };
+        found.set(JSON.stringify(draft), [plan, draft]);
+      }
+    }
+  }
+  return [...found.values()];
 }

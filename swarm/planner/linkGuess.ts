@@ -85,25 +85,35 @@ function secondsPerElement(costs: ClusterCosts, group: readonly number[]): numbe
   return most;
 }
 
-/** A tied token table's gradient from the last stage to the first one, and its values back. */
+/** A tied token table's gradient from the last stage to the first one, and its values back: over one link after the other. */
 export function tiedExchangeSeconds(costs: ClusterCosts, first: readonly number[], last: readonly number[]): number {
   const elements = costs.model.blocks.find(({ name }) => name === 'embedding')?.tensors[0]?.elements ?? 0;
-  const bytes = elements * ELEMENT_BYTES;
-  let seconds = 0;
-  for (const place of last) {
-    const peer = costs.peers[place];
-    if (!peer) continue;
-    seconds = Math.max(seconds, bytes / peer.upload + bytes / peer.download);
-    for (const other of first) {
-      const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
-      const part = bytesPerSecond === null ? 0 : bytes / first.length / bytesPerSecond;
-      seconds = Math.max(seconds, 2 * (latencySeconds + part));
-    }
+  const part = (elements * ELEMENT_BYTES) / first.length;
+  const [fromLast, toFirst] = [
+    handingSeconds(costs, last, first, 'upload'),
+    handingSeconds(costs, first, last, 'download'),
+  ];
+  const [fromFirst, toLast] = [
+    handingSeconds(costs, first, last, 'upload'),
+    handingSeconds(costs, last, first, 'download'),
+  ];
+  return part * (Math.max(fromLast, toFirst) + Math.max(fromFirst, toLast));
+}
+
+/** Of a byte between each of these and each of those, at whoever takes longest. */
+function handingSeconds(
+  costs: ClusterCosts,
+  some: readonly number[],
+  others: readonly number[],
+  direction: 'upload' | 'download',
+): number {
+  let most = 0;
+  for (const place of some) {
+    const cap = costs.peers[place]?.[direction] ?? 0;
+    const rates = costs.ratesFrom(place);
+    let seconds = 0;
+    for (const other of others) if (other !== place) seconds += 1 / Math.min(cap, rates[other] ?? cap);
+    most = Math.max(most, seconds);
   }
-  for (const place of first) {
-    const peer = costs.peers[place];
-    const own = (bytes * last.length) / first.length;
-    if (peer) seconds = Math.max(seconds, own / peer.download + own / peer.upload);
-  }
-  return seconds;
+  return most;
 }

@@ -6,20 +6,17 @@
 import type { Candidate, Progress } from './search.ts';
 
 /** About so many simulated actions, for more peers than these so much more. */
-const MOST_WORK = 80_000;
+const MOST_WORK = 240_000;
 const PEERS = 64;
-/** Few peers are planned for in a second whatever is tried: their search is so many times as long, and not ended early. */
-const [FEW_PEERS, FEW_TIMES] = [16, 3];
-/** It does not end before this part of it, nor before what few peers have. */
+/** For more peers it does not end before this part of it. */
 const LEAST_PART = 1 / 4;
 /** So many times the work that the best plan took, and none better since: then none is waited for. */
 const FRUITLESS = 3;
 
 /** Whether it goes on, to be asked after each step of the search. */
 export function quickSearch(peers: number): (progress: Progress) => boolean {
-  const isFew = peers <= FEW_PEERS;
-  const most = MOST_WORK * (isFew ? FEW_TIMES : Math.max(1, peers / PEERS));
-  const least = isFew ? most : Math.max(MOST_WORK, LEAST_PART * most);
+  const most = MOST_WORK * Math.max(1, peers / PEERS);
+  const least = Math.max(MOST_WORK, LEAST_PART * most);
   let found: Candidate | null = null;
   let foundAt = 0;
   return ({ best, work }) => {

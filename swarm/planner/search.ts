@@ -8,16 +8,17 @@
  */
 import { type PeerId, type Random, seededRandom } from '../base.ts';
 import { type Plan, problems } from '../plan.ts';
-import { SCHEDULE_NAMES, type Schedule, type ScheduleName } from '../schedule/action.ts';
+import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
+import { annealed } from './anneal.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type Draft, memoryOf, planOf } from './draft.ts';
-import { equalWork, splitProblem, withEvenState } from './equalSplit.ts';
+import { withEvenState } from './equalSplit.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import { type Forecast, forecast, leastSeconds } from './forecast.ts';
-import { MOST_WORK, polished, rankedStarts } from './guesses.ts';
+import { equalSplits, polished, rankedStarts } from './guesses.ts';
 import { moves, randomMove } from './moves.ts';
-import { canonicalOrder } from './starts.ts';
+import { byUse, canonicalOrder } from './starts.ts';
 
 /** Starts that are improved by guessing: the best, and the best of each number of stages. */
 const POLISHED = 2;
@@ -34,6 +35,15 @@ const FRUITLESS_KICKS = 60;
 const KICK_MOVES = 3;
 /** What takes longer than so many times the best is not improved further. */
 const NEAR = 1.3;
+/** Up to so many peers the small moves find all there is; more are annealed too. */
+const FEW_PEERS = 8;
+/** Guesses of each time, numbers of stages that it begins with, and times without finding a better one before other starts are looked at. */
+const COOLING_TRIES = 2_000;
+const COOLED_ROOTS = 3;
+const FRUITLESS_COOLINGS = 4;
+/** Of what comes out, those simulated, and how near the best of them, and the best of all. */
+const MOST_COOLED = 4;
+const COOLED_NEAR = 1.15;
 /** A gain less than this part is none: sums in another order differ. */
 const GAIN = 1e-9;
 /** A guess takes as long as so many simulated actions. */
@@ -155,15 +165,24 @@ export function searchPlan(problem: ClusterProblem): Search {
         yield adopt(judge({ ...draft, keepers: idleOf(costs, draft) }));
       }
     if (best === null) return;
-    for (const root of distinctStages([best, ...roots])) yield* climb(root);
     const random = seededRandom(1);
+    const isMany = costs.peers.length > FEW_PEERS;
+    if (isMany) for (const root of distinctStages([best, ...roots]).slice(0, COOLED_ROOTS)) yield* cool(root, random);
+    if (isMany)
+      for (let fruitless = 0; fruitless < FRUITLESS_COOLINGS; fruitless++) {
+        const before: Candidate = best;
+        yield* cool(best, random);
+        if (isBetter(best, before)) fruitless = -1;
+      }
+    for (const root of distinctStages([best, ...roots])) yield* climb(root);
     const others = [...distinctGroups(fitting), ...helped(costs, guesses)].sort(bySeconds);
     for (let fruitless = 0, next = 0; fruitless < FRUITLESS_KICKS || next < others.length; fruitless++, next++) {
       const before: Candidate = best;
       const other = others[next] ?? null;
       // A guess with keepers is rough, and moves that follow it lead astray: it is judged where it stands.
       const asIs = other?.draft.keepers ? other : other && polish(other);
-      const near = kicked(costs, best, random);
+      if (isMany) yield* cool(best, random);
+      const near = isMany ? null : kicked(costs, best, random);
       for (const from of [asIs, near && polish(near)]) {
         const candidate = from && judge(from.draft);
         const isNear = candidate !== null && candidate.forecast.stepSeconds < NEAR * best.forecast.stepSeconds;
@@ -179,6 +198,29 @@ export function searchPlan(problem: ClusterProblem): Search {
     work += GUESS_WORK * found.tried;
     return found;
   };
+
+  /** Far from there by guessing alone; what comes near the best is gone on with. */
+  function* cool(from: Candidate, random: Random): Generator<Progress, void> {
+    const { groups, microBatches, schedule, layers } = from.draft;
+    const start = estimate(costs, groups, microBatches, schedule, layers);
+    if (start === null || start.missingBytes > 0) return;
+    const useful = byUse(costs, canonicalOrder(costs), groups.length + 1);
+    const cooling = annealed(costs, start, useful, COOLING_TRIES, random);
+    let step = cooling.next();
+    for (; !step.done; step = cooling.next()) {
+      work += GUESS_WORK * step.value;
+      yield { best, work };
+    }
+    const least = step.value[0]?.seconds ?? 0;
+    for (const { draft, seconds } of step.value.slice(0, MOST_COOLED)) {
+      if (seconds > COOLED_NEAR * least) break;
+      const candidate = judge(draft);
+      const isNear =
+        candidate !== null && best !== null && candidate.forecast.stepSeconds < COOLED_NEAR * best.forecast.stepSeconds;
+      if (isNear) yield* climb(candidate);
+      else yield adopt(candidate);
+    }
+  }
 
   /** Moves that help, the first one found at once, until there is none. */
   function* climb(from: Candidate): Generator<Progress, void> {
@@ -259,30 +301,6 @@ function distinctStages(candidates: readonly Candidate[]): Candidate[] {
     if (isBetter(candidate, best.get(stages) ?? null)) best.set(stages, candidate);
   }
   return [...best.values()].sort((a, b) => a.forecast.stepSeconds - b.forecast.stepSeconds);
-}
-
-/** The plans that take everyone for equals, without their state: the search never answers with less. */
-function equalSplits(costs: ClusterCosts): [Plan, Draft][] {
-  const { model, batch, peers } = costs;
-  const orders = [peers.map((_, place) => place), canonicalOrder(costs)];
-  const found = new Map<string, [Plan, Draft]>();
-  for (const order of orders) {
-    const ids = order.flatMap((place) => peers[place]?.id ?? []);
-    const place = new Map(order.map((at) => [peers[at]?.id, at]));
-    for (let stages = 1; stages <= Math.min(model.layers, ids.length, 8); stages++) {
-      for (const schedule of SCHEDULE_NAMES) {
-        const options: { readonly stages: number; readonly schedule: ScheduleName } = { stages, schedule };
-        if (splitProblem(model, batch.samples, ids.length, options) !== null) continue;
-        const plan = equalWork(model, batch.samples, ids, options);
-        if (plan.stages.length * plan.microBatches.length > MOST_WORK) continue;
-        const groups = plan.stages.map(({ members }) => members.map(({ peer }) => place.get(peer) ?? 0));
-        const layers = plan.stages.map(({ layers: [from, to] }) => to - from);
-        const draft: Draft = { groups, layers, microBatches: plan.microBatches.length, schedule };
-        found.set(JSON.stringify(draft), [plan, draft]);
-      }
-    }
-  }
-  return [...found.values()];
 }
 
 /** A few random moves away. */
