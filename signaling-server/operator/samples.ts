@@ -11,7 +11,7 @@ import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/runFile.ts';
 import { COMMAND_FILE } from '../headless/projectRoot.ts';
-import { checkpointWeights, parseManifest, stateProblem } from '../run/checkpointState.ts';
+import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../run/checkpointState.ts';
 import { parseDocument } from '../run/runDocument.ts';
 import { blobReader } from '../store/blobs.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -58,10 +58,12 @@ export async function sampleCheckpoint(
   const manifest = store.checkpoint(run, step);
   if (row === null || manifest === null) return refusal('this checkpoint is gone already');
   if (isBusy) return refusal('another checkpoint is being sampled: wait for it');
-  const problem = await stateProblem(blobs, parseManifest(manifest));
-  if (problem !== null) return refusal(problem);
   isBusy = true;
+  // The run goes on meanwhile, and newer states supersede this one.
+  const letGo = blobs.hold(manifestHashes(parseManifest(manifest)));
   try {
+    const problem = await stateProblem(blobs, parseManifest(manifest));
+    if (problem !== null) return refusal(problem);
     const task: Task = { blobs: join(directory, 'blobs'), document: row.document, manifest, prompts, tokens };
     const texts = await (isBuilt() ? apart(task) : sampled(task));
     if (!texts.ok) return texts;
@@ -70,6 +72,7 @@ export async function sampleCheckpoint(
     return success(prompts.length);
   } finally {
     isBusy = false;
+    await letGo();
   }
 }
 

@@ -51,6 +51,26 @@ test('bytes that come in pieces are one blob; a stream that breaks leaves nothin
   expect(readdirSync(join(folder, 'unfinished'))).toEqual([]);
 });
 
+test('what somebody reads stays until the last one lets it go, though it is removed; what is put again stays', async () => {
+  const blobs = await openBlobs(folder);
+  const [one, other] = [await blobs.put(Buffer.from('one')), await blobs.put(Buffer.from('other'))];
+  const [first, second] = [blobs.hold([one, other]), blobs.hold([one])];
+  await blobs.remove(one);
+  await blobs.remove(other);
+  await first();
+  await first();
+  expect(await blobs.list()).toEqual([one]);
+  await second();
+  expect(await blobs.list()).toEqual([]);
+
+  await blobs.put(Buffer.from('one'));
+  const third = blobs.hold([one]);
+  await blobs.remove(one);
+  await blobs.put(Buffer.from('one'));
+  await third();
+  expect(await blobs.list()).toEqual([one]);
+});
+
 test('damage is found when a blob is read whole, a range past its end is an error', async () => {
   const blobs = await openBlobs(folder);
   const hash = await blobs.put(bytes);

@@ -26,8 +26,10 @@ export interface BlobStore {
   problem(hash: BlobHash): Promise<string | null>;
   /** Bytes `[from, to)`, as they stand on the disk. */
   readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>>;
-  /** Nothing happens where it has no such blob. */
+  /** Nothing happens where it has no such blob. One that somebody reads goes when the last one lets it go. */
   remove(hash: BlobHash): Promise<void>;
+  /** For whoever reads several for a while: whichever are removed meanwhile stay until the answer is called, once. */
+  hold(hashes: Iterable<BlobHash>): () => Promise<void>;
   /** Every blob there is, for sweeping those that nothing names. */
   list(): Promise<BlobHash[]>;
 }
@@ -72,9 +74,29 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
   /** Files that were read and found whole, as they were then. */
   const whole = new Map<BlobHash, string>();
 
+  /** How many hold each; and those among them that are to go. */
+  const held = new Map<BlobHash, number>();
+  const doomed = new Set<BlobHash>();
+
+  const remove = async (hash: BlobHash): Promise<void> => {
+    if (held.has(hash)) {
+      doomed.add(hash);
+      return;
+    }
+    whole.delete(hash);
+    await rm(path(hash), { force: true });
+  };
+  const letGo = async (hash: BlobHash): Promise<void> => {
+    const others = (held.get(hash) ?? 1) - 1;
+    if (others > 0) held.set(hash, others);
+    else held.delete(hash);
+    if (others === 0 && doomed.delete(hash)) await remove(hash);
+  };
+
   const keep = async (temporary: string, hash: BlobHash): Promise<BlobHash> => {
     makeFolder(dirname(path(hash)));
     await rename(temporary, path(hash));
+    doomed.delete(hash);
     await syncFolder(dirname(path(hash)));
     return hash;
   };
@@ -84,7 +106,10 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
     has,
     async put(bytes) {
       const hash = blobHash(bytes);
-      if (await has(hash)) return hash;
+      if (await has(hash)) {
+        doomed.delete(hash);
+        return hash;
+      }
       const temporary = join(unfinished, randomUUID());
       await writeSynced(temporary, bytes);
       return keep(temporary, hash);
@@ -124,9 +149,15 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       }
     },
     readRange,
-    remove: (hash) => {
-      whole.delete(hash);
-      return rm(path(hash), { force: true });
+    remove,
+    hold(hashes) {
+      const own = new Set(hashes);
+      for (const hash of own) held.set(hash, (held.get(hash) ?? 0) + 1);
+      return async () => {
+        const last = [...own];
+        own.clear();
+        for (const hash of last) await letGo(hash);
+      };
     },
     async list() {
       const folders = (await readdir(directory)).filter((name) => name.length === 2);

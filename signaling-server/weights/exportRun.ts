@@ -1,7 +1,7 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
 import { type Result, refusal } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/runFile.ts';
-import { checkpointWeights, parseManifest, stateProblem } from '../run/checkpointState.ts';
+import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../run/checkpointState.ts';
 import { parseDocument } from '../run/runDocument.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportFolder } from './exportFolder.ts';
@@ -22,13 +22,19 @@ export async function exportRun(
   }
   const { file, tensorNames, tokenizer } = parseDocument(row.document);
   const manifest = parseManifest(older ?? newest.manifest);
-  const problem = await stateProblem(blobs, manifest);
-  if (problem !== null) return refusal(problem);
-  return exportFolder(target, {
-    model: modelOf(file),
-    tensorNames,
-    read: checkpointWeights(blobs, manifest),
-    tokenizer: tokenizer.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) })),
-    metadata: { format: 'pt', run: name, step: String(step ?? newest.committedSteps) },
-  });
+  // The run goes on meanwhile, and newer states supersede this one.
+  const letGo = blobs.hold(manifestHashes(manifest));
+  try {
+    const problem = await stateProblem(blobs, manifest);
+    if (problem !== null) return refusal(problem);
+    return await exportFolder(target, {
+      model: modelOf(file),
+      tensorNames,
+      read: checkpointWeights(blobs, manifest),
+      tokenizer: tokenizer.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) })),
+      metadata: { format: 'pt', run: name, step: String(step ?? newest.committedSteps) },
+    });
+  } finally {
+    await letGo();
+  }
 }
