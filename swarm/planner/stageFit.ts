@@ -9,6 +9,7 @@ import type { ClusterCosts } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
 import {
+  besideBytes,
   blocksAtHome,
   type Keepers,
   memberShares,
@@ -18,9 +19,6 @@ import {
   takenByKeepers,
   wayOut,
 } from './statePlacement.ts';
-
-/** What a shard takes beside its elements: partial sums, scalars, rounding. */
-const SHARD_BYTES = 16_384;
 
 export type Slots = ReturnType<typeof slots>;
 
@@ -50,6 +48,7 @@ export function fitStage(
   const out = wayOut(elements);
   const state =
     out.shared + (gathered ? gatheredStateBytes(elements, gathered) : stateBytes(blocks, costs.hasMasters(places)));
+  const beside = besideBytes(costs, blocks, members.length > 1 || keepers.size > 0);
   const recomputed = members.map(() => 0);
   const room = (at: number): number => {
     const member = members[at];
@@ -61,7 +60,7 @@ export function fitStage(
     const bytes = costs.memory.stageBytes(shape, load, peer.compute);
     const beyond = costs.extraBytes(peer, shape.layers, load);
     const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
-    return peer.memoryBytes - bytes + spared - beyond - out.each - SHARD_BYTES * blocks.length;
+    return peer.memoryBytes - bytes + spared - beyond - out.each - beside;
   };
   const rooms = members.map((_, at) => room(at));
   // Who has keepers need not compute layers twice to keep state.

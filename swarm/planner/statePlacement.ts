@@ -5,8 +5,11 @@
  */
 import type { Range } from '../base.ts';
 import { STATE_KINDS } from '../handover.ts';
-import { SLICE_ELEMENTS } from '../layout.ts';
+import { alignmentOf, arena, SLICE_ELEMENTS } from '../layout.ts';
+import { PARTIALS, SCALARS } from '../memory.ts';
+import type { Block, BlockName, Model } from '../model.ts';
 import { homeStage, type Plan } from '../plan.ts';
+import type { Compute } from '../precision.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { levelShares } from './stateShares.ts';
 
@@ -16,6 +19,8 @@ const SHARD_ALIGNMENT = 64;
 const KEPT_BYTES = 20;
 /** Of an element on its way out: value and moments, as float32. */
 const OUT_BYTES = 4 * STATE_KINDS.length;
+/** Arrays of a shard's elements: moments, sum, what comes in, values. */
+const MOST_ARRAYS = 5;
 
 export type Placement = 'room' | 'links' | 'hub';
 
@@ -49,12 +54,45 @@ export function wayOut(elements: readonly number[]): { readonly shared: number; 
   return Math.max(0, ...elements) > SLICE_ELEMENTS ? { shared: 0, each: bytes } : { shared: bytes, each: 0 };
 }
 
+/** What a member's shards of these blocks take beside their elements: partial sums, scalars, gaps between tensors. */
+export function besideBytes(
+  { model, batch }: ClusterCosts,
+  blocks: readonly { readonly name: BlockName }[],
+  isCut: boolean,
+): number {
+  const gaps = gapsOf(model, batch.compute);
+  const atCuts = isCut ? 2 * alignmentOf(batch.compute) : 0;
+  const floats = blocks.reduce(
+    (sum, { name }) => sum + 2 * PARTIALS + MOST_ARRAYS * ((gaps.get(name) ?? 0) + atCuts),
+    SCALARS,
+  );
+  return 4 * floats;
+}
+
+const knownGaps = new WeakMap<Model, Map<Compute, ReadonlyMap<BlockName, number>>>();
+
+/** Floats between the tensors of whole blocks. */
+function gapsOf(model: Model, compute: Compute = 'f32'): ReadonlyMap<BlockName, number> {
+  const known = knownGaps.get(model) ?? new Map<Compute, ReadonlyMap<BlockName, number>>();
+  knownGaps.set(model, known);
+  const gap = (own: Block): number => arena(own, [[0, own.elements]], compute).floats - own.elements;
+  const found = known.get(compute) ?? new Map(model.blocks.map((own) => [own.name, gap(own)] as const));
+  known.set(compute, found);
+  return found;
+}
+
 /** A part of a block is added up apart, as a shared one is. */
-export function blocksAtHome({ model }: ClusterCosts, index: number, plan: Plan, keepers: Keepers): OwnBlocks[] {
+export function blocksAtHome(
+  { model }: ClusterCosts,
+  index: number,
+  plan: Plan,
+  keepers: Keepers,
+): (OwnBlocks & { readonly name: BlockName })[] {
   const alone = plan.stages[index]?.members.length === 1 && keepers.size === 0;
   return model.blocks
     .filter(({ name }) => homeStage(plan, name) === index)
     .map(({ name, elements }) => ({
+      name,
       elements,
       count: 1,
       shared: !alone || (name === 'embedding' && model.tied && plan.stages.length > 1),
