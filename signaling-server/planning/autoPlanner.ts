@@ -162,8 +162,7 @@ export class AutoPlanner {
     const plan = this.#host?.planned().plan;
     if (!plan || epoch !== this.#planning?.epoch) return;
     const drifted = this.#profiles.worked(peer, plan, spans);
-    if (drifted !== null)
-      this.#said(peer, `${peer} takes ${Math.round(100 * drifted)} % of the time that it was planned with`);
+    if (drifted !== null) this.#said(peer, `${peer} takes ${share(drifted)} the time that it was planned with`);
   }
 
   #probed(peer: PeerId, { peer: other, roundTripMs, bytesPerSecond }: ProbedMessage): void {
@@ -285,9 +284,9 @@ export class AutoPlanner {
     const reason = [...new Set(causes.map((cause) => cause.reason))].join('; ');
     const by = speakersOf(causes);
     const numbers = `a step takes ${short(nextSeconds)} s instead of ${short(nowSeconds)} s, the change ${short(costSeconds)} s`;
-    const verdict = worth
-      ? `${reason}: with another plan ${numbers}`
-      : `${reason}: the plan stays, with the best other one ${numbers}`;
+    const isShorter = Number(short(nextSeconds)) < Number(short(nowSeconds));
+    const stays = isShorter ? `with the best other one ${numbers}` : `no other one has a shorter step`;
+    const verdict = `${reason}: ${worth ? `with another plan ${numbers}` : `the plan stays, ${stays}`}`;
     host.log('info', `${verdict}.`);
     this.#answers.set(next.plan, next);
     this.#judged.add(next.plan);
@@ -349,5 +348,8 @@ function median(values: readonly number[]): number | null {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
 }
+
+/** `134 % of`, `23 times`. */
+const share = (ratio: number): string => (ratio < 10 ? `${Math.round(100 * ratio)} % of` : `${short(ratio)} times`);
 
 const short = (value: number): string => String(Number(value.toPrecision(3)));
