@@ -5,18 +5,19 @@
  */
 import type { Candidate, Progress } from './search.ts';
 
-/** About so many simulated actions, for more peers than these so much more. */
-const MOST_WORK = 240_000;
-const PEERS = 64;
+/** About so many simulated actions for so few peers. */
+const [FEW, FEW_WORK] = [16, 240_000];
+/** For more, and for more than these so much more: a second or two for 64, some for 1,000. */
+const [MANY, MANY_WORK, GROWTH] = [64, 50_000, 1.3];
 /** For more peers it does not end before this part of it. */
-const LEAST_PART = 1 / 4;
+const LEAST_PART = 1 / 2;
 /** So many times the work that the best plan took, and none better since: then none is waited for. */
 const FRUITLESS = 3;
 
 /** Whether it goes on, to be asked after each step of the search. */
 export function quickSearch(peers: number): (progress: Progress) => boolean {
-  const most = MOST_WORK * Math.max(1, peers / PEERS);
-  const least = Math.max(MOST_WORK, LEAST_PART * most);
+  const most = peers <= FEW ? FEW_WORK : MANY_WORK * Math.max(1, peers / MANY) ** GROWTH;
+  const least = Math.max(peers <= FEW ? FEW_WORK : MANY_WORK, LEAST_PART * most);
   let found: Candidate | null = null;
   let foundAt = 0;
   return ({ best, work }) => {
