@@ -24,17 +24,18 @@ interface Kind {
   readonly schedule: ScheduleName;
 }
 
+/** Far enough from each other for a prediction within a tenth to rank them. */
 export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): NamedPlan[] {
   const { model, batch, peers } = costs;
   const places = [...peers.keys()].sort((a, b) => slowness(costs, a) - slowness(costs, b));
-  const [first = 0, second = 0, ...rest] = places;
+  const [first = 0, second = 0, third = 0] = places;
   const { samples } = batch;
   const kinds: Kind[] = [
     { name: PRACTICE, groups: [places], microBatches: samples / 2, schedule: 'gpipe' },
-    { name: 'stages', groups: places.map((place) => [place]), microBatches: samples / 2, schedule: '1f1b' },
+    { name: 'stages', groups: places.map((place) => [place]), microBatches: samples / 8, schedule: '1f1b' },
     { name: 'lanes', groups: [places], microBatches: 'sized', schedule: '1f1b' },
-    { name: 'mixed', groups: [[first, ...rest], [second]], microBatches: samples / 2, schedule: 'gpipe' },
-    { name: 'pair', groups: [[first], [second]], microBatches: samples / 4, schedule: '1f1b' },
+    { name: 'mixed', groups: [[first, ...places.slice(2)], [second]], microBatches: samples / 2, schedule: 'gpipe' },
+    { name: 'pair', groups: [[first], [third]], microBatches: samples / 4, schedule: '1f1b' },
   ];
   const drafted = kinds.flatMap(({ name, groups, microBatches, schedule }) => {
     const draft = estimate(costs, groups, microBatches, schedule)?.draft;
