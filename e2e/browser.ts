@@ -5,8 +5,8 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright';
-import type { Snapshot } from '../swarm/messages.ts';
-import { decodeWatchMessage } from '../swarm/watch.ts';
+import type { Snapshot } from '../swarm/messages/messages.ts';
+import { decodeWatchMessage } from '../swarm/messages/watch.ts';
 import { atTestEnd, type ProductServer } from './product.ts';
 
 /** Four browsers on two busy cores start slowly. */

@@ -5,7 +5,7 @@
 import type { Page } from 'playwright';
 import { expect } from 'vitest';
 import { peerId } from '../swarm/base.ts';
-import { decodeWatchMessage, type WatchedEvent, type WatchMessage } from '../swarm/watch.ts';
+import { decodeWatchMessage, type WatchedEvent, type WatchMessage } from '../swarm/messages/watch.ts';
 import { go } from './dashboardControls.ts';
 
 const DONORS = 130;

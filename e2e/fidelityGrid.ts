@@ -6,9 +6,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { peerId, seededRandom } from '../swarm/base.ts';
-import { type Plan, peers } from '../swarm/plan.ts';
-import { randomPlanFor } from '../swarm/randomPlan.ts';
-import { modelOf, parseRunFile } from '../swarm/runFile.ts';
+import { type Plan, peers } from '../swarm/plan/plan.ts';
+import { randomPlanFor } from '../swarm/plan/randomPlan.ts';
+import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { goldenFile } from './product.ts';
 
 export const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;

@@ -6,9 +6,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Browser, Worker } from 'playwright';
 import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
-import { predictedBytes } from '../swarm/memory.ts';
+import { predictedBytes } from '../swarm/plan/memory.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
-import { modelOf, parseRunFile } from '../swarm/runFile.ts';
+import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
 import { copyOfRun, type Json, startServer } from './product.ts';
 

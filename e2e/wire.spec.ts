@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { CommitRecord } from '../swarm/coordinator/state.ts';
-import { modelOf, parseRunFile } from '../swarm/runFile.ts';
+import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
 import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
 

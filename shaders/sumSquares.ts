@@ -2,7 +2,7 @@
  * Σ x² in PARTIALS float32 partial sums, for the gradient norm; the caller adds them in float64. Elements are dealt to
  * the partials in blocks, so that every chain of float32 additions is short and its error far below 1e-6.
  */
-import { PARTIALS } from '../swarm/memory.ts';
+import { PARTIALS } from '../swarm/plan/memory.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 import { lanesOf, rowVariant } from './lanes.ts';
 import { read, readWrite, u32 } from './slots.ts';

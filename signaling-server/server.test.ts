@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MESSAGE_BYTES_LIMIT, PROTOCOL_VERSION } from '../swarm/messages.ts';
+import { MESSAGE_BYTES_LIMIT, PROTOCOL_VERSION } from '../swarm/messages/messages.ts';
 import { parseManifest } from './run/checkpointState.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 import { addRun, openDataDirectory } from './store/dataDirectory.ts';

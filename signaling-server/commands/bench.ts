@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { z } from 'zod';
-import { modelFromConfig } from '../../swarm/families.ts';
-import type { Model } from '../../swarm/model.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Model } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
 import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';

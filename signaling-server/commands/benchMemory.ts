@@ -5,9 +5,9 @@
  */
 import type { Command } from 'commander';
 import { peerId } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/families.ts';
-import { predictedBytes } from '../../swarm/memory.ts';
-import type { Model } from '../../swarm/model.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { benchConfig } from '../../web/src/bench/step.ts';
 import { failed, need } from './failure.ts';

@@ -1,6 +1,6 @@
 /** Plans of every kind that the executor runs, for the same donors: what the planner's prediction is held against. */
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import type { Plan } from '../../swarm/plan.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { type Draft, planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';

@@ -5,7 +5,7 @@
  */
 import { performance } from 'node:perf_hooks';
 import { WebSocket } from 'ws';
-import { PROTOCOL_VERSION } from '../../swarm/messages.ts';
+import { PROTOCOL_VERSION } from '../../swarm/messages/messages.ts';
 import { SCRIPTED_ADAPTER } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { decodeWatchMessage, stepTimelineSchema } from '../../swarm/watch.ts';
+import { decodeWatchMessage, stepTimelineSchema } from '../../swarm/messages/watch.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 
 const DONORS = 64;

@@ -4,17 +4,17 @@
  * same feed again.
  */
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/families.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
-import type { Snapshot } from '../../swarm/messages.ts';
-import type { Plan } from '../../swarm/plan.ts';
+import type { Snapshot } from '../../swarm/messages/messages.ts';
+import type { StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/messages/watch.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import { type StepTraffic, stepTraffic } from '../../swarm/plan/stepTraffic.ts';
+import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/plan/timeline.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
-import { type StepTraffic, stepTraffic } from '../../swarm/stepTraffic.ts';
-import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/timeline.ts';
-import type { StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/watch.ts';
 import { wireSpans } from '../operator/history.ts';
 import { watchedPlan } from '../operator/source.ts';
 

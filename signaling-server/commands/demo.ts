@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { modelOf } from '../../swarm/runFile.ts';
+import { modelOf } from '../../swarm/run/runFile.ts';
 import { onInterrupt } from '../headless/interrupt.ts';
 import { trainingProgress } from '../headless/progress.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../headless/projectRoot.ts';

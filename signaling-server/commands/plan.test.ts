@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/families.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
 import { readPlanFile } from '../planning/planFile.ts';
 import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';

@@ -6,7 +6,7 @@ import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clus
 import { quickSearch } from '../../swarm/planner/quickSearch.ts';
 import type { Progress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
-import { batchOf, modelOf } from '../../swarm/runFile.ts';
+import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { badInput, need } from './failure.ts';

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { modelFromConfig } from '../../swarm/families.ts';
-import type { Model } from '../../swarm/model.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Model } from '../../swarm/model/model.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
 import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';

@@ -1,7 +1,7 @@
 /** `shoal serve`: the server for donors who open the page. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { modelOf } from '../../swarm/runFile.ts';
+import { modelOf } from '../../swarm/run/runFile.ts';
 import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../access.ts';
 import { readIceServers } from '../donors/iceServers.ts';
 import type { NetworkOptions } from '../donors/network.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { Result } from '../../swarm/base.ts';
-import type { RunFile } from '../../swarm/runFile.ts';
+import type { RunFile } from '../../swarm/run/runFile.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 import { type ChaosEntry, parseChaosScript } from '../headless/chaosScript.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';

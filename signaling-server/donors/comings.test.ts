@@ -2,9 +2,9 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { invariant, type PeerId, peerId, success } from '../../swarm/base.ts';
-import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages.ts';
+import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { batchOf, modelOf } from '../../swarm/runFile.ts';
+import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../run/runDocument.ts';
 import { openBlobs } from '../store/blobs.ts';

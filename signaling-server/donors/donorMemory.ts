@@ -1,11 +1,11 @@
 /** GPU bytes of the donors that are here: the most that any of their plans predicted, and the most that they reported. */
 import type { PeerId } from '../../swarm/base.ts';
-import { predictedBytes } from '../../swarm/memory.ts';
-import type { AdapterProfile } from '../../swarm/messages.ts';
-import type { Model } from '../../swarm/model.ts';
-import type { Plan } from '../../swarm/plan.ts';
+import type { AdapterProfile } from '../../swarm/messages/messages.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { predictedBytes } from '../../swarm/plan/memory.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import { computeOf } from '../../swarm/precision.ts';
-import type { RunFile } from '../../swarm/runFile.ts';
+import type { RunFile } from '../../swarm/run/runFile.ts';
 
 export interface DonorMemory {
   readonly predictedBytes: number;

@@ -16,10 +16,10 @@ import {
 import { corrected, SpanWindow, workDone } from '../../swarm/autoplan/spans.ts';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { Limits } from '../../swarm/limits.ts';
-import { predictedBytes } from '../../swarm/memory.ts';
-import type { LinkReport, Profile, ReportMessage } from '../../swarm/messages.ts';
-import type { Model } from '../../swarm/model.ts';
-import { type Plan, peers as peersOf } from '../../swarm/plan.ts';
+import type { LinkReport, Profile, ReportMessage } from '../../swarm/messages/messages.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { predictedBytes } from '../../swarm/plan/memory.ts';
+import { type Plan, peers as peersOf } from '../../swarm/plan/plan.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import type { MemoryCaps } from '../../swarm/planner/fit.ts';

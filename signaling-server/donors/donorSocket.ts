@@ -12,8 +12,8 @@ import {
   type PeerMessage,
   PROTOCOL_VERSION,
   type ServerMessage,
-} from '../../swarm/messages.ts';
-import { REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/refusals.ts';
+} from '../../swarm/messages/messages.ts';
+import { REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */

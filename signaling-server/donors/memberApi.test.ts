@@ -1,7 +1,7 @@
 /** Names, leaderboard, and what a page asks before it joins, through a real server with donors that answer by a script. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { aboutSchema, publicSampleSchema } from '../../swarm/about.ts';
-import { type Leaderboard, leaderboardSchema } from '../../swarm/leaderboard.ts';
+import { aboutSchema, publicSampleSchema } from '../../swarm/messages/about.ts';
+import { type Leaderboard, leaderboardSchema } from '../../swarm/messages/leaderboard.ts';
 import { OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { filesOfTar } from '../texts/tar.ts';

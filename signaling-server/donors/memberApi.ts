@@ -4,10 +4,10 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { About } from '../../swarm/about.ts';
 import type { PeerId } from '../../swarm/base.ts';
-import { type Leaderboard, leaderboard, type NamedCredit } from '../../swarm/leaderboard.ts';
-import { nameProblem, tidyName } from '../../swarm/publicName.ts';
+import type { About } from '../../swarm/messages/about.ts';
+import { type Leaderboard, leaderboard, type NamedCredit } from '../../swarm/messages/leaderboard.ts';
+import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { type Access, isSameOrigin } from '../access.ts';
 import { addressKey } from '../operator/controls.ts';
 import { perMinute, problem } from '../operator/desk.ts';

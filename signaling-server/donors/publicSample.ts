@@ -2,8 +2,9 @@
  * What the newest saved state writes, for whoever asks on the donor page. Written at most once a checkpoint, by the
  * process that writes the operator's samples, and kept with them; whoever asks meanwhile waits for the same answer.
  */
-import type { PublicSample } from '../../swarm/about.ts';
+
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import type { PublicSample } from '../../swarm/messages/about.ts';
 import { isSampling, sampleCheckpoint } from '../operator/samples.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';

@@ -4,8 +4,13 @@
  * as it can bear. Owns the connections.
  */
 import type { PeerId } from '../../swarm/base.ts';
-import { type HelloMessage, type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages.ts';
-import type { RefusalReason } from '../../swarm/refusals.ts';
+import {
+  type HelloMessage,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  type ServerMessage,
+} from '../../swarm/messages/messages.ts';
+import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { throttled } from '../throttled.ts';
 import { Arrivals } from './arrivals.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';

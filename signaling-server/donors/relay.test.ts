@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import { FRAME_BYTES } from '../../swarm/frame.ts';
-import { creditBytes, decodeEnvelope, type Envelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/relay.ts';
+import { FRAME_BYTES } from '../../swarm/messages/frame.ts';
+import {
+  creditBytes,
+  decodeEnvelope,
+  type Envelope,
+  encodeEnvelope,
+  RELAY_WINDOW_BYTES,
+} from '../../swarm/messages/relay.ts';
 import { Relay } from './relay.ts';
 
 const ALICE = peerId('alice');

@@ -4,8 +4,8 @@
  * does not read is never longer than the windows of those who send to it. Rules WP in SPEC.md.
  */
 import type { PeerId } from '../../swarm/base.ts';
-import type { RefusalReason } from '../../swarm/refusals.ts';
-import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/relay.ts';
+import type { RefusalReason } from '../../swarm/messages/refusals.ts';
+import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 
 /** What a receiver's socket holds of relayed frames at once. */
 const HANDED_BYTES = 524_288;

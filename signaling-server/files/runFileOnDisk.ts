@@ -1,6 +1,6 @@
 /** Reads a run file: from a path to a parsed run, or one sentence. */
 import type { Result } from '../../swarm/base.ts';
-import { parseRunFile, type RunFile } from '../../swarm/runFile.ts';
+import { parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { readJsonFile } from './jsonFile.ts';
 
 export async function readRunFile(path: string): Promise<Result<RunFile>> {

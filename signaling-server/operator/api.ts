@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
-import { OPERATOR_COMMANDS } from '../../swarm/watch.ts';
+import { OPERATOR_COMMANDS } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { throttled } from '../throttled.ts';

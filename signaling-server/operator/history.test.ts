@@ -1,6 +1,6 @@
 /** What the dashboard is told, through a real server with donors that answer by a script. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { stepTimelineSchema } from '../../swarm/watch.ts';
+import { stepTimelineSchema } from '../../swarm/messages/watch.ts';
 import { OperatedServer, OPERATED_STEPS as STEPS } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { eventOf } from './history.ts';

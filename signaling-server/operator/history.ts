@@ -3,14 +3,20 @@
  * timelines. It only listens. Spans are written in batches, so that a step costs no transaction of its own.
  */
 import { z } from 'zod';
-import { aligned, type MeasuredSpan } from '../../swarm/alignment.ts';
 import type { PeerId } from '../../swarm/base.ts';
 import type { Effect } from '../../swarm/coordinator/state.ts';
-import type { PeerMessage, ReportMessage } from '../../swarm/messages.ts';
-import { type Plan, peers } from '../../swarm/plan.ts';
+import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
+import {
+  EVENT_KINDS,
+  type EventKind,
+  LINK_LOST,
+  type StepTimeline,
+  type WatchedEvent,
+} from '../../swarm/messages/watch.ts';
+import { aligned, type MeasuredSpan } from '../../swarm/plan/alignment.ts';
+import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { bubbleRatio, type Timeline } from '../../swarm/plan/timeline.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
-import { bubbleRatio, type Timeline } from '../../swarm/timeline.ts';
-import { EVENT_KINDS, type EventKind, LINK_LOST, type StepTimeline, type WatchedEvent } from '../../swarm/watch.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import type { Store } from '../store/store.ts';
 import { type EventRow, OPERATOR_EVENT, type TraceRow } from './store.ts';

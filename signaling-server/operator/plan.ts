@@ -6,14 +6,14 @@
 import { clusterAtHand } from '../../swarm/autoplan/atHand.ts';
 import { admittedProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import type { Plan } from '../../swarm/plan.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
-import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/runDraft.ts';
-import { batchOf, modelOf, type RunFile } from '../../swarm/runFile.ts';
+import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
+import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { planInSlices } from '../planning/planSearch.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../run/runDocument.ts';

@@ -1,8 +1,8 @@
 /** The runs of a data directory as the dashboard lists them, and how an operator's draft becomes one of them. */
 import { createHash } from 'node:crypto';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { type ListedRun, type RunDraft, runFileOfDraft } from '../../swarm/runDraft.ts';
-import { modelOf } from '../../swarm/runFile.ts';
+import { type ListedRun, type RunDraft, runFileOfDraft } from '../../swarm/run/runDraft.ts';
+import { modelOf } from '../../swarm/run/runFile.ts';
 import { type Manifest, parseManifest, stateProblem, storeInitialState } from '../run/checkpointState.ts';
 import { parseDocument, type RunDocument } from '../run/runDocument.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';

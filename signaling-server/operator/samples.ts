@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { modelOf } from '../../swarm/runFile.ts';
+import { modelOf } from '../../swarm/run/runFile.ts';
 import { COMMAND_FILE } from '../headless/projectRoot.ts';
 import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../run/checkpointState.ts';
 import { parseDocument } from '../run/runDocument.ts';

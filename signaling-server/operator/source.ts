@@ -2,10 +2,7 @@
  * What the dashboard is shown of the active run. Each dashboard has a source of its own, which remembers what it has
  * told already: steps and events go out once, the rest when it has become another.
  */
-import type { Snapshot } from '../../swarm/messages.ts';
-import type { Plan } from '../../swarm/plan.ts';
-import { computeOf } from '../../swarm/precision.ts';
-import { batchOf } from '../../swarm/runFile.ts';
+import type { Snapshot } from '../../swarm/messages/messages.ts';
 import {
   type AlertLimits,
   alertLimitsSchema,
@@ -15,7 +12,10 @@ import {
   type StepTimeline,
   type WatchedStep,
   type WatchMessage,
-} from '../../swarm/watch.ts';
+} from '../../swarm/messages/watch.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import { computeOf } from '../../swarm/precision.ts';
+import { batchOf } from '../../swarm/run/runFile.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { Store } from '../store/store.ts';
 import { eventOf } from './history.ts';

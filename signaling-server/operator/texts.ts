@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/runDraft.ts';
+import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { type OperatorDesk, perMinute, problem } from './desk.ts';
 import { audit } from './history.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { modelFromConfig } from '../../swarm/families.ts';
-import type { Model } from '../../swarm/model.ts';
-import { peers, problems } from '../../swarm/plan.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { peers, problems } from '../../swarm/plan/plan.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { planAtOnce, planInSlices } from './planSearch.ts';
 

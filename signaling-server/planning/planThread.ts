@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
 import { invariant, type Result } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/families.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { COMMAND_FILE } from '../headless/projectRoot.ts';

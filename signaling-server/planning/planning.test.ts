@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
-import { type Plan, peers } from '../../swarm/plan.ts';
+import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { outlineModel } from '../../swarm/plan/randomPlan.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { outlineModel } from '../../swarm/randomPlan.ts';
 import { planTerms } from './planning.ts';
 
 const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));

@@ -5,8 +5,8 @@
  */
 import type { Batch } from '../../swarm/autoplan/peerProfile.ts';
 import { type PeerId, type Result, refusal, success } from '../../swarm/base.ts';
-import type { Model } from '../../swarm/model.ts';
-import { type Plan, peers, seated } from '../../swarm/plan.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { type Plan, peers, seated } from '../../swarm/plan/plan.ts';
 import { donorCapacity } from '../../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../../swarm/planner/fit.ts';
 import type { ScheduleName } from '../../swarm/schedule/action.ts';

@@ -6,7 +6,7 @@
 import { statSync } from 'node:fs';
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import type { StoredShard } from '../../swarm/coordinator/state.ts';
-import type { BlockName, Model } from '../../swarm/model.ts';
+import type { BlockName, Model } from '../../swarm/model/model.ts';
 import type { LossScale } from '../../swarm/precision.ts';
 import type { BlobStore } from '../store/blobs.ts';
 import type { Weights } from '../weights/weights.ts';

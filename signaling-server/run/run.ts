@@ -12,10 +12,10 @@ import {
   type OperatorCommand,
 } from '../../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
-import type { RunFacts, ServerMessage, Snapshot } from '../../swarm/messages.ts';
-import type { Model } from '../../swarm/model.ts';
-import type { RefusalReason } from '../../swarm/refusals.ts';
-import { modelOf } from '../../swarm/runFile.ts';
+import type { RunFacts, ServerMessage, Snapshot } from '../../swarm/messages/messages.ts';
+import type { RefusalReason } from '../../swarm/messages/refusals.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';

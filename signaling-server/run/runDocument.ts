@@ -2,9 +2,10 @@
  * A run as the store keeps it: the parsed run file, the lists of its tokens and the names its tensors had. With the
  * blobs it is everything a server needs to go on with the run without the files it came from.
  */
-import { type TokenList, windowCount } from '../../swarm/data.ts';
-import type { RunFacts } from '../../swarm/messages.ts';
-import { orderOf, type RunFile } from '../../swarm/runFile.ts';
+
+import type { RunFacts } from '../../swarm/messages/messages.ts';
+import { type TokenList, windowCount } from '../../swarm/run/data.ts';
+import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
 

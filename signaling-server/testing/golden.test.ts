@@ -3,10 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowTokens } from '../../swarm/data.ts';
-import type { Model } from '../../swarm/model.ts';
-import { type ReferenceTrainer, referenceTensors, referenceTrainer, type Window } from '../../swarm/reference.ts';
-import { modelOf, type RunFile } from '../../swarm/runFile.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import {
+  type ReferenceTrainer,
+  referenceTensors,
+  referenceTrainer,
+  type Window,
+} from '../../swarm/reference/reference.ts';
+import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowTokens } from '../../swarm/run/data.ts';
+import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { openBlobs } from '../store/blobs.ts';
 import { prepareTokens } from '../texts/tokens.ts';

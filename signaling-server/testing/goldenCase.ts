@@ -1,8 +1,8 @@
 /** A golden case as a test needs it: its run, its initial weights, its tokens, and what the float64 trainer found. */
 import { readFile } from 'node:fs/promises';
 import type { Range } from '../../swarm/base.ts';
-import type { BlockName, Model } from '../../swarm/model.ts';
-import { modelOf, parseRunFile, type RunFile } from '../../swarm/runFile.ts';
+import type { BlockName, Model } from '../../swarm/model/model.ts';
+import { modelOf, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 
 export interface GoldenCase {

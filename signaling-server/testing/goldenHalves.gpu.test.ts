@@ -5,7 +5,7 @@
  */
 import { expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/dawn.ts';
-import { predictedBytes } from '../../swarm/memory.ts';
+import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { Solo } from '../../web/src/executor/solo.ts';
 import { canHalve } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';

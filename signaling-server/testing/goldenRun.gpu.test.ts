@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../../shaders/dawn.ts';
 import { invariant, type Range } from '../../swarm/base.ts';
-import { block } from '../../swarm/model.ts';
-import { LOGITS_BYTES } from '../../swarm/program.ts';
+import { block } from '../../swarm/model/model.ts';
+import { LOGITS_BYTES } from '../../swarm/model/program.ts';
 import { Solo } from '../../web/src/executor/solo.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { GpuStage } from '../../web/src/gpu/stage.ts';

@@ -1,6 +1,6 @@
 /** A server with its dashboard's calls, for tests: a small run in a folder of its own, donors that answer by a script. */
 import { invariant } from '../../swarm/base.ts';
-import { decodeWatchMessage, type WatchMessage } from '../../swarm/watch.ts';
+import { decodeWatchMessage, type WatchMessage } from '../../swarm/messages/watch.ts';
 import type { Server, ServerOptions } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { TinyServers } from './tinyServers.ts';

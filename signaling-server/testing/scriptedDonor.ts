@@ -11,8 +11,8 @@ import {
   PROTOCOL_VERSION,
   type Profile,
   type ServerMessage,
-} from '../../swarm/messages.ts';
-import type { Plan } from '../../swarm/plan.ts';
+} from '../../swarm/messages/messages.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';
 

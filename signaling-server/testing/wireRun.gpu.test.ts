@@ -5,12 +5,12 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/dawn.ts';
 import { invariant, normal, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
-import { encodeTensor } from '../../swarm/frame.ts';
-import { learningRate } from '../../swarm/learningRate.ts';
-import { predictedBytes } from '../../swarm/memory.ts';
-import type { ReportMessage } from '../../swarm/messages.ts';
+import { encodeTensor } from '../../swarm/messages/frame.ts';
+import type { ReportMessage } from '../../swarm/messages/messages.ts';
+import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { type Compute, FIRST_LOSS_SCALE } from '../../swarm/precision.ts';
+import { learningRate } from '../../swarm/run/learningRate.ts';
 import { forwardOnly, stepSchedule } from '../../swarm/schedule/lower.ts';
 import { packedBytes, type WireEncoding } from '../../swarm/wire.ts';
 import { FULL_SPEED } from '../../web/src/executor/dutyCycle.ts';

@@ -1,8 +1,8 @@
 /** Text out of weights: a tokenizer around the CPU reference of the model. */
 import { type Random, seededRandom } from '../../swarm/base.ts';
-import { generate } from '../../swarm/generate.ts';
-import type { Model } from '../../swarm/model.ts';
-import { referenceTensors } from '../../swarm/reference.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { generate } from '../../swarm/reference/generate.ts';
+import { referenceTensors } from '../../swarm/reference/reference.ts';
 import type { Weights } from '../weights/weights.ts';
 import type { TextTokenizer } from './tokenizer.ts';
 

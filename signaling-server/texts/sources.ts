@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import type { RunFile } from '../../swarm/runFile.ts';
+import type { RunFile } from '../../swarm/run/runFile.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { findWeightFiles } from '../weights/weightFiles.ts';
 import { tokenizerFiles } from './tokenizer.ts';

@@ -13,8 +13,8 @@ import {
   type TokenBytes,
   type TokenList,
   windowCount,
-} from '../../swarm/data.ts';
-import { modelOf, type RunFile } from '../../swarm/runFile.ts';
+} from '../../swarm/run/data.ts';
+import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import type { BlobHash, BlobStore } from '../store/blobs.ts';
 import { openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';

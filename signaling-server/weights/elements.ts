@@ -1,6 +1,6 @@
 /** Elements of a tensor's bytes as float32, in every type that weights are kept in, and which of them are no numbers. */
 import { getFloat16 } from '@petamoriken/float16';
-import { decodeElements } from '../../swarm/safetensors.ts';
+import { decodeElements } from '../../swarm/model/safetensors.ts';
 
 const BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
 export type WeightType = keyof typeof BYTES;

@@ -1,6 +1,6 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
 import { type Result, refusal } from '../../swarm/base.ts';
-import { modelOf } from '../../swarm/runFile.ts';
+import { modelOf } from '../../swarm/run/runFile.ts';
 import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../run/checkpointState.ts';
 import { parseDocument } from '../run/runDocument.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { modelFromConfig } from '../../swarm/families.ts';
-import type { Model } from '../../swarm/model.ts';
-import { encodeHeader, headerBytes, parseHeader } from '../../swarm/safetensors.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { encodeHeader, headerBytes, parseHeader } from '../../swarm/model/safetensors.ts';
 import { exportFolder, exportTarget, openExport } from './exportFolder.ts';
 import { openWeights, seededWeights } from './weights.ts';
 

@@ -4,9 +4,15 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
-import { initialReader } from '../../swarm/initialValues.ts';
-import { type BlockName, block, type Model, type TensorSpec } from '../../swarm/model.ts';
-import { type Header, headerBytes, LENGTH_BYTES, parseHeader, type TensorEntry } from '../../swarm/safetensors.ts';
+import { initialReader } from '../../swarm/model/initialValues.ts';
+import { type BlockName, block, type Model, type TensorSpec } from '../../swarm/model/model.ts';
+import {
+  type Header,
+  headerBytes,
+  LENGTH_BYTES,
+  parseHeader,
+  type TensorEntry,
+} from '../../swarm/model/safetensors.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { readExactly } from '../store/blobs.ts';
 import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';

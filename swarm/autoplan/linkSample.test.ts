@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type PeerId, peerId, seededRandom } from '../base.ts';
-import { PROBE_BYTES } from '../frame.ts';
+import { PROBE_BYTES } from '../messages/frame.ts';
 import { FRESH_MS, hasRoom, LinkSample, REST_MS, SAMPLE } from './linkSample.ts';
 
 const peers = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`p${index}`));

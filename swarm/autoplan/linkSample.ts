@@ -5,8 +5,8 @@
  * is them that a newcomer would talk to.
  */
 import type { PeerId, Random } from '../base.ts';
-import { PROBE_BYTES } from '../frame.ts';
 import type { Limits } from '../limits.ts';
+import { PROBE_BYTES } from '../messages/frame.ts';
 
 /** Between two probes of the swarm, and of one donor. */
 const EVERY_MS = 1_000;

@@ -6,8 +6,8 @@
  */
 import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';
-import { type Profile, profileSchema } from '../messages.ts';
-import type { Model } from '../model.ts';
+import { type Profile, profileSchema } from '../messages/messages.ts';
+import type { Model } from '../model/model.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';

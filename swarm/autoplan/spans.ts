@@ -5,9 +5,9 @@
  * same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
 import type { PeerId } from '../base.ts';
-import type { ReportMessage } from '../messages.ts';
-import type { Model } from '../model.ts';
-import type { Plan } from '../plan.ts';
+import type { ReportMessage } from '../messages/messages.ts';
+import type { Model } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
 import { againInBackward } from '../schedule/recompute.ts';
 import { type Batch, type PeerProfile, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { peerId } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
+import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';

@@ -3,9 +3,9 @@
  * The gain over the next steps has to pay for getting ready and for the bytes that move, which are those of the hand-over.
  */
 import type { PeerId } from '../base.ts';
-import { transfers } from '../handover.ts';
-import type { Model } from '../model.ts';
-import type { Plan } from '../plan.ts';
+import type { Model } from '../model/model.ts';
+import { transfers } from '../plan/handover.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 
 const ELEMENT_BYTES = 4;

@@ -4,8 +4,8 @@
  * fail; in the second nobody does any more, and the run must come to its end.
  */
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
-import type { ServerMessage } from '../messages.ts';
-import { type Plan, peers } from '../plan.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import { answer } from './honestDonor.ts';
 import {
   ADAPTER,

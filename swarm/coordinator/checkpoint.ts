@@ -4,7 +4,7 @@
  * upload of an abandoned plan can never complete another one's.
  */
 import type { PeerId } from '../base.ts';
-import type { PeerMessage } from '../messages.ts';
+import type { PeerMessage } from '../messages/messages.ts';
 import { type Course, courseOf, type PendingCheckpoint, type StoredShard, shardKey, unsavedLimit } from './state.ts';
 import { change, donorOf, log, type Turn } from './turn.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { peerId, success } from '../base.ts';
-import type { ReportMessage } from '../messages.ts';
+import type { ReportMessage } from '../messages/messages.ts';
 import { rehearsalConfig } from './rehearsal.ts';
 import { script } from './script.ts';
 import type { DonorMessage } from './state.ts';

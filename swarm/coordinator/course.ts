@@ -5,8 +5,8 @@
  * have it live; `tryAgain` keeps plan and state, and is only open while every member of the plan lives.
  */
 import type { PeerId } from '../base.ts';
-import { stepLedger } from '../ledger.ts';
-import { type Plan, peers } from '../plan.ts';
+import { stepLedger } from '../plan/ledger.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
 import { type Course, courseOf, evaluationDue, isDone, type Preparing, type Source, unsavedLimit } from './state.ts';
 import { bestPlan, interruption, keepersLive, membersInvolved, offerOf } from './successor.ts';

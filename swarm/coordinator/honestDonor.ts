@@ -1,8 +1,8 @@
 /** For tests: what an honest donor answers, a pure function of what it is told and of its plan, the same at every step. */
 import type { PeerId, Range } from '../base.ts';
-import type { ServerMessage } from '../messages.ts';
-import type { BlockName } from '../model.ts';
-import { type Plan, peers } from '../plan.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import type { BlockName } from '../model/model.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { DonorMessage } from './state.ts';
 
 /** What a peer has to say under a plan: the same at every step. */

@@ -1,6 +1,6 @@
 /** The loss scale of a run that asks for f16: an overflow is done again at half of it, and costs nothing else. */
 import { describe, expect, it } from 'vitest';
-import type { ReportMessage, ServerMessage } from '../messages.ts';
+import type { ReportMessage, ServerMessage } from '../messages/messages.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE } from '../precision.ts';
 import { rehearsalConfig } from './rehearsal.ts';
 import { type Script, script } from './script.ts';

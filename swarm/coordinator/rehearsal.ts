@@ -4,9 +4,9 @@
  * scripted or random, checks all invariants of the step protocol after every event.
  */
 import { invariant, type PeerId, refusal, success } from '../base.ts';
-import type { AdapterProfile, ServerMessage } from '../messages.ts';
-import type { Block, BlockName } from '../model.ts';
-import { type Plan, peers } from '../plan.ts';
+import type { AdapterProfile, ServerMessage } from '../messages/messages.ts';
+import type { Block, BlockName } from '../model/model.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
 import type { LossScale } from '../precision.ts';
 import {

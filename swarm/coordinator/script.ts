@@ -3,8 +3,8 @@
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
-import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages.ts';
-import { peers } from '../plan.ts';
+import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages/messages.ts';
+import { peers } from '../plan/plan.ts';
 import { answer } from './honestDonor.ts';
 import { ADAPTER, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
 import { snapshot } from './snapshot.ts';

@@ -5,13 +5,19 @@
  * Times are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
 import type { PeerId, Range, Result } from '../base.ts';
-import type { LedgerEntry } from '../ledger.ts';
-import type { AdapterProfile, EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../messages.ts';
-import type { BlockName, Model } from '../model.ts';
-import type { Plan } from '../plan.ts';
+import type {
+  AdapterProfile,
+  EvaluatedMessage,
+  PeerMessage,
+  ReportMessage,
+  ServerMessage,
+} from '../messages/messages.ts';
+import type { RefusalReason } from '../messages/refusals.ts';
+import type { BlockName, Model } from '../model/model.ts';
+import type { LedgerEntry } from '../plan/ledger.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
 import { type Compute, FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
-import type { RefusalReason } from '../refusals.ts';
 
 /** One run. Functions in it are pure. */
 export interface CoordinatorConfig {

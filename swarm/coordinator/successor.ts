@@ -3,7 +3,7 @@
  * questions about a state; what is done about the answers is in course.ts.
  */
 import { type PeerId, type Result, refusal, success } from '../base.ts';
-import { type Plan, peers } from '../plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
 import { type CoordinatorState, type Course, courseOf, type Proposal } from './state.ts';
 

@@ -3,8 +3,8 @@
  * every sum has a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
 import type { PeerId } from '../base.ts';
-import type { EvaluatedMessage, ReportMessage } from '../messages.ts';
-import { type Plan, peers } from '../plan.ts';
+import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import { type Duties, shardKey } from './state.ts';
 
 /** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */

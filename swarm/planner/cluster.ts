@@ -15,7 +15,7 @@ import {
   sentence,
   TOO_DEEP,
   text,
-} from '../inputFields.ts';
+} from '../model/inputFields.ts';
 import { linkRate } from '../simulate/links.ts';
 
 /** Connections side by side between two peers: more of them never make a link slower. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { invariant, peerId, seededRandom } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
-import { predictedBytes } from '../memory.ts';
-import { planSchema, problems } from '../plan.ts';
+import { modelFromConfig } from '../model/families.ts';
+import { predictedBytes } from '../plan/memory.ts';
+import { planSchema, problems } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';

@@ -3,7 +3,7 @@
  * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
  */
 import { type PeerId, type Result, refusal, success } from '../base.ts';
-import { type Plan, problems } from '../plan.ts';
+import { type Plan, problems } from '../plan/plan.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
 import { type Estimated, estimate } from './estimate.ts';

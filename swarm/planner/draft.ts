@@ -5,7 +5,7 @@
  * the stage's state as it has room for, the largest share as small as can be.
  */
 import { evenRanges, type PeerId, type Range } from '../base.ts';
-import { shardBuffers, type stagesOfPeer } from '../memory.ts';
+import { shardBuffers, type stagesOfPeer } from '../plan/memory.ts';
 import {
   type BlockState,
   type Gathered,
@@ -16,7 +16,7 @@ import {
   type Plan,
   type PlanStage,
   peers as peersOf,
-} from '../plan.ts';
+} from '../plan/plan.ts';
 import type { Schedule, ScheduleName } from '../schedule/action.ts';
 import { slots as slotsOf } from '../schedule/check.ts';
 import { build } from '../schedule/lower.ts';

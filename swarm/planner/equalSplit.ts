@@ -10,8 +10,8 @@
  * which then wait for the other two).
  */
 import { evenRanges, invariant, type PeerId, type Range } from '../base.ts';
-import { layerBlock, type Model } from '../model.ts';
-import { homeStage, type MicroBatch, type Plan, type PlanStage } from '../plan.ts';
+import { layerBlock, type Model } from '../model/model.ts';
+import { homeStage, type MicroBatch, type Plan, type PlanStage } from '../plan/plan.ts';
 import type { ScheduleName } from '../schedule/action.ts';
 
 /** Enough micro-batches for a pipeline of this many stages to idle little, without making them tiny. */

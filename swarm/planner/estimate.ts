@@ -7,7 +7,7 @@
  * peers' memory, with every layer recomputed, takes forever.
  */
 import { evenRanges } from '../base.ts';
-import type { Gathered } from '../plan.ts';
+import type { Gathered } from '../plan/plan.ts';
 import type { ScheduleName } from '../schedule/action.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import type { Draft } from './draft.ts';

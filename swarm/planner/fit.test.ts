@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
-import { predictedBytes } from '../memory.ts';
-import { type Plan, peers, problems } from '../plan.ts';
+import { modelFromConfig } from '../model/families.ts';
+import { predictedBytes } from '../plan/memory.ts';
+import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit, type SplitOptions } from './equalSplit.ts';
 import { fittingSplit } from './fit.ts';
 

@@ -7,9 +7,9 @@
  * never of a measurement.
  */
 import { type PeerId, type Range, type Result, refusal, success } from '../base.ts';
-import { plannedBytes } from '../memory.ts';
-import type { Model } from '../model.ts';
-import { type Plan, peers as peersOf } from '../plan.ts';
+import type { Model } from '../model/model.ts';
+import { plannedBytes } from '../plan/memory.ts';
+import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import type { WireEncoding } from '../wire.ts';

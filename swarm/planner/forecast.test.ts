@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../base.ts';
-import type { Plan } from '../plan.ts';
-import { outlineModel } from '../randomPlan.ts';
+import type { Plan } from '../plan/plan.ts';
+import { outlineModel } from '../plan/randomPlan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { clusterCosts } from './clusterCosts.ts';
 import { equalSplit } from './equalSplit.ts';

@@ -7,16 +7,16 @@
  */
 import { overlap, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { blocksOfStage } from '../model.ts';
-import { gatheringHome, type Plan } from '../plan.ts';
+import { blocksOfStage } from '../model/model.ts';
+import { gatheringHome, type Plan } from '../plan/plan.ts';
+import type { Timeline } from '../plan/timeline.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
 import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
-import { type Costs, simulateEnds, simulateGraph } from '../simulate.ts';
-import type { Timeline } from '../timeline.ts';
+import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';

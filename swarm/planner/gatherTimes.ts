@@ -4,8 +4,8 @@
  * its part, as in any collective, so that a stage has one gather time and one reduce time of a block for all.
  */
 import { overlap } from '../base.ts';
-import type { BlockUse } from '../model.ts';
-import type { Gathered, Plan, PlanStage } from '../plan.ts';
+import type { BlockUse } from '../model/model.ts';
+import type { Gathered, Plan, PlanStage } from '../plan/plan.ts';
 import { againAhead } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';

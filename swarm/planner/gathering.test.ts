@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { invariant, type Random, seededRandom } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
-import { stageBuffers } from '../memory.ts';
-import { type Gathered, type Plan, planSchema, problems } from '../plan.ts';
+import { modelFromConfig } from '../model/families.ts';
+import { stageBuffers } from '../plan/memory.ts';
+import { type Gathered, type Plan, planSchema, problems } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';

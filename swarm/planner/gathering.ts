@@ -11,9 +11,9 @@
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
 import type { Range } from '../base.ts';
-import { arenaOfUse } from '../layout.ts';
-import { type BlockUse, block, blocksOfStage, layerBlock, type Model } from '../model.ts';
-import { type Gathered, gatheringHome, type Plan } from '../plan.ts';
+import { arenaOfUse } from '../model/layout.ts';
+import { type BlockUse, block, blocksOfStage, layerBlock, type Model } from '../model/model.ts';
+import { type Gathered, gatheringHome, type Plan } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute, ELEMENT_BYTES } from '../precision.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import { exchangeSeconds } from './linkGuess.ts';

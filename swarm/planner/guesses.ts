@@ -2,7 +2,7 @@
  * Drafts that are worth simulating, found by guessing alone: where the search begins, every grouping with every size; and
  * a draft improved by small moves as long as the guess falls.
  */
-import type { Plan } from '../plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Draft } from './draft.ts';

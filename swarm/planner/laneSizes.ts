@@ -2,8 +2,8 @@
  * Peers that each hold the whole model: Cephalo's sizing with their measured curves, each its own micro-batch. Under 1F1B
  * such a peer has one micro-batch in flight, so its memory is a function of that one's size, as the sizing takes it.
  */
-import { parameters } from '../model.ts';
-import type { Gathered, Member, MicroBatch } from '../plan.ts';
+import { parameters } from '../model/model.ts';
+import type { Gathered, Member, MicroBatch } from '../plan/plan.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { sparedBytes } from './gathering.ts';
 import { sizeGroup } from './groupSizing.ts';

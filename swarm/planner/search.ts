@@ -7,7 +7,7 @@
  * same questions in the same order, whatever the machine.
  */
 import { type PeerId, type Random, seededRandom } from '../base.ts';
-import { type Plan, problems } from '../plan.ts';
+import { type Plan, problems } from '../plan/plan.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { annealed } from './anneal.ts';

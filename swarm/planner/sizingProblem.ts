@@ -5,7 +5,17 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
-import { count, expecting, fields, isTooDeep, nonNegative, number, sentence, TOO_DEEP, text } from '../inputFields.ts';
+import {
+  count,
+  expecting,
+  fields,
+  isTooDeep,
+  nonNegative,
+  number,
+  sentence,
+  TOO_DEEP,
+  text,
+} from '../model/inputFields.ts';
 
 /** More samples than this are no batch that a group shares in one step. */
 const MOST_SAMPLES = 1_000_000;

@@ -3,7 +3,7 @@
  * is, and the best of those that take everyone for equals. For tests and benchmarks.
  */
 import { invariant, type Random } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
+import { modelFromConfig } from '../model/families.ts';
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import type { ClusterCosts } from './clusterCosts.ts';

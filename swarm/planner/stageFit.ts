@@ -2,7 +2,7 @@
  * A stage of a plan within the memory of its members: as few layers computed twice as leave room, and the stage's state
  * where there is room for it (Cephalo: state follows the memory that the batch leaves).
  */
-import type { Member, Plan } from '../plan.ts';
+import type { Member, Plan } from '../plan/plan.ts';
 import type { slots } from '../schedule/check.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import type { ClusterCosts } from './clusterCosts.ts';

@@ -4,11 +4,11 @@
  * and what its members have no room for with peers who keep state and compute nothing.
  */
 import type { Range } from '../base.ts';
-import { STATE_KINDS } from '../handover.ts';
-import { alignmentOf, arena, SLICE_ELEMENTS } from '../layout.ts';
-import { PARTIALS, SCALARS } from '../memory.ts';
-import type { Block, BlockName, Model } from '../model.ts';
-import { homeStage, type Plan } from '../plan.ts';
+import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
+import type { Block, BlockName, Model } from '../model/model.ts';
+import { STATE_KINDS } from '../plan/handover.ts';
+import { PARTIALS, SCALARS } from '../plan/memory.ts';
+import { homeStage, type Plan } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { levelShares } from './stateShares.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { invariant } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
+import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { planCluster } from './clusterPlan.ts';
 import { changedCluster } from './whatIf.ts';

@@ -2,7 +2,7 @@
  * What would fit where a model fits nobody: fewer of its layers, shorter sequences, more peers like the roomiest one. Its
  * one idea: each is tried, so that what is said fits has a plan; a plan at first sight, so that more may fit than is said.
  */
-import type { Model } from '../model.ts';
+import type { Model } from '../model/model.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
 import { planAtSight } from './firstSight.ts';
 import { searchPlan } from './search.ts';

@@ -4,7 +4,7 @@
  * and benchmarks.
  */
 import { invariant } from '../base.ts';
-import { modelFromConfig } from '../families.ts';
+import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
 

@@ -4,7 +4,7 @@
  * come back to them with every group; the price is gpipe's, every micro-batch in flight. That order is gpipe's own:
  * with stage s on peer s mod p it goes a peer's stages one after the other. See SPEC.md, SC10.
  */
-import type { Plan } from '../plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Schedule } from './action.ts';
 import { gpipe } from './gpipe.ts';
 

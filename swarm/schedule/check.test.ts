@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
-import { peers } from '../plan.ts';
+import { peers } from '../plan/plan.ts';
+import { outlineModel, randomPlan } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { outlineModel, randomPlan } from '../randomPlan.ts';
 import { type Action, formatAction, formatSchedule, parseSchedule } from './action.ts';
 import { scheduleProblems, slots } from './check.ts';
 import { build, forwardOnly, stepSchedule } from './lower.ts';

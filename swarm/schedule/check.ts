@@ -4,8 +4,8 @@
  * the lists wait for each other, whatever the durations. See SPEC.md, rules SC.
  */
 import type { PeerId } from '../base.ts';
-import type { Model } from '../model.ts';
-import type { Plan, Problem } from '../plan.ts';
+import type { Model } from '../model/model.ts';
+import type { Plan, Problem } from '../plan/plan.ts';
 import { type Action, formatAction, isTransfer, type MicroAction, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
 import { type WorkGraph, workGraph, workOf } from './graph.ts';

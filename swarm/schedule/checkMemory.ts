@@ -3,7 +3,7 @@
  * backward, so a peer's most is a sum over its list, whatever the durations. See SPEC.md, SC17.
  */
 import type { PeerId } from '../base.ts';
-import type { Problem } from '../plan.ts';
+import type { Problem } from '../plan/plan.ts';
 import type { Action, Schedule } from './action.ts';
 import { grid, type Mark } from './grid.ts';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
-import { randomPlan } from '../randomPlan.ts';
-import { type Costs, simulate } from '../simulate.ts';
-import type { Span } from '../timeline.ts';
+import { randomPlan } from '../plan/randomPlan.ts';
+import type { Span } from '../plan/timeline.ts';
+import { type Costs, simulate } from '../simulate/simulate.ts';
 import { parseAction } from './action.ts';
 import { timelineProblems } from './checkTimeline.ts';
 import { build, stepSchedule } from './lower.ts';

@@ -3,9 +3,9 @@
  * ended. It knows nothing of how the timeline was made, so it judges the simulator too. See SPEC.md, SC18.
  */
 import type { PeerId } from '../base.ts';
-import type { Model } from '../model.ts';
-import type { Plan, Problem } from '../plan.ts';
-import type { Span, Timeline } from '../timeline.ts';
+import type { Model } from '../model/model.ts';
+import type { Plan, Problem } from '../plan/plan.ts';
+import type { Span, Timeline } from '../plan/timeline.ts';
 import { formatAction, isTransfer, type Schedule, workKey } from './action.ts';
 import { grid, type Mark } from './grid.ts';
 import { before, wiring } from './order.ts';

@@ -6,7 +6,7 @@
  * On an even number of peers no two actions of a peer share a slot: at its stage of one direction the slots are even
  * where those of the other are odd. See SPEC.md, SC14.
  */
-import { type Plan, peers } from '../plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
 /** For a bidirectional plan that has no misfit. */

@@ -6,7 +6,7 @@
  * wait for each other in a circle.
  */
 import type { PeerId } from '../base.ts';
-import { type Plan, peers } from '../plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { Action, Schedule } from './action.ts';
 
 export function gpipe(plan: Plan): Schedule {

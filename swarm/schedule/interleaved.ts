@@ -5,7 +5,7 @@
  * just when that has sent its last one off. See SPEC.md, SC13.
  */
 import type { PeerId } from '../base.ts';
-import { type Plan, peers } from '../plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
 /** For a looped plan that has no misfit. */

@@ -4,7 +4,7 @@
  * they stand right before what needs them. See SPEC.md, SC5 to SC8.
  */
 import type { PeerId } from '../base.ts';
-import { homeStage, owner, type Plan } from '../plan.ts';
+import { homeStage, owner, type Plan } from '../plan/plan.ts';
 import type { Action, MicroAction, Schedule, ScheduleName, StageAction } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';

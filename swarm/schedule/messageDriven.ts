@@ -3,7 +3,7 @@
  * micro-batches a peer may have in flight. Their lists say only what there is to do, not when.
  */
 import type { PeerId } from '../base.ts';
-import type { Plan } from '../plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import { slots } from './check.ts';
 import type { WorkGraph } from './graph.ts';
 import { oneForwardOneBackward, type WarmUp } from './oneForwardOneBackward.ts';

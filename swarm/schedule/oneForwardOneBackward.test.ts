@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId, seededRandom } from '../base.ts';
-import { type Plan, peers, problems } from '../plan.ts';
+import { type Plan, peers, problems } from '../plan/plan.ts';
+import { outlineModel, randomPlan } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { outlineModel, randomPlan } from '../randomPlan.ts';
 import { formatAction, formatSchedule, parseSchedule, type Schedule } from './action.ts';
 import { scheduleProblems, slots } from './check.ts';
 import { gpipe } from './gpipe.ts';

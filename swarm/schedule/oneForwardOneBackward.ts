@@ -14,7 +14,7 @@
  * So x is the least of the places that the micro-batch has in the stages: the busiest lanes are as the rule says, and a
  * peer that feeds several of them keeps all of them fed, having the more in flight. See SPEC.md, SC12.
  */
-import { type Plan, peers } from '../plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
 /**

@@ -7,8 +7,8 @@
  * falls through to what stands behind it: a forward without a receive needs the neighbour's forward itself.
  */
 import { assertNever, invariant, type PeerId } from '../base.ts';
-import type { BlockName, Model } from '../model.ts';
-import { homeStage, type Plan } from '../plan.ts';
+import type { BlockName, Model } from '../model/model.ts';
+import { homeStage, type Plan } from '../plan/plan.ts';
 import {
   type Action,
   MICRO_OPS,

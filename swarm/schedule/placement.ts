@@ -4,7 +4,7 @@
  * what, so that builders, checker, simulator and executor need not know which one they run.
  */
 import { evenRanges, type PeerId } from '../base.ts';
-import type { Member, Plan } from '../plan.ts';
+import type { Member, Plan } from '../plan/plan.ts';
 
 /** A plan of one layer a stage and one sample a micro-batch, without state: what a schedule needs of a plan. */
 function planOf(stages: readonly (readonly [peer: PeerId, microBatches: readonly number[]][])[], count: number): Plan {

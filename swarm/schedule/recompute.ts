@@ -5,7 +5,7 @@
  * way. See SPEC.md, SC19.
  */
 import type { PeerId, Range } from '../base.ts';
-import type { Plan } from '../plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Schedule } from './action.ts';
 import { slots } from './check.ts';
 

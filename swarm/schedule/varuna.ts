@@ -6,7 +6,7 @@
  * stand idle. See SPEC.md, SC16.
  */
 import type { PeerId } from '../base.ts';
-import type { Plan } from '../plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { MicroOp, Schedule } from './action.ts';
 import { type Floor, NOTHING, type Policy } from './dispatch.ts';
 import { gpipe } from './gpipe.ts';

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
+import { makespanSeconds } from '../plan/timeline.ts';
 import { type Action, formatAction, type SimulatedSchedule } from '../schedule/action.ts';
 import { timelineProblems } from '../schedule/checkTimeline.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { loopedPlan } from '../schedule/placement.ts';
-import { simulate } from '../simulate.ts';
-import { makespanSeconds } from '../timeline.ts';
 import { fixedOrderEnds, messageDrivenEnds } from './bruteForce.ts';
 import { barsOf, costsOf, type Outcome, outcomeDocument, outcomeOf } from './outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from './problem.ts';
+import { simulate } from './simulate.ts';
 
 const upTo = (count: number): number[] => [...Array(count).keys()];
 const ONE_TWO = { forwardSeconds: 1, backwardSeconds: 2 };

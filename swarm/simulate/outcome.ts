@@ -1,6 +1,6 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
 import { assertNever, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
-import type { Plan } from '../plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import { type Action, formatAction, type Schedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
 import { deadlock } from '../schedule/check.ts';
@@ -15,10 +15,10 @@ import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
-import { type Costs, simulateSpans } from '../simulate.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
+import { type Costs, simulateSpans } from './simulate.ts';
 import { type Spans, tallies } from './spans.ts';
 
 export interface Outcome {

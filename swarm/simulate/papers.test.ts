@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
+import { makespanSeconds } from '../plan/timeline.ts';
 import type { Schedule, SimulatedSchedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
 import { NOTHING, type Policy } from '../schedule/dispatch.ts';
@@ -14,11 +15,10 @@ import { inFlightBounds, microBatchQueue } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { withRecompute } from '../schedule/recompute.ts';
-import { simulate } from '../simulate.ts';
-import { makespanSeconds } from '../timeline.ts';
 import { linkRate } from './links.ts';
 import { costsOf, type Outcome, outcomeOf } from './outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from './problem.ts';
+import { simulate } from './simulate.ts';
 
 const upTo = (count: number): number[] => [...Array(count).keys()];
 const donors = (count: number) => upTo(count).map((index) => peerId(`d${index}`));

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
-import { count, expecting, fieldPath, fields, natural, nonNegative, number, sentence } from '../inputFields.ts';
+import { count, expecting, fieldPath, fields, natural, nonNegative, number, sentence } from '../model/inputFields.ts';
 import { SIMULATED_SCHEDULES } from '../schedule/action.ts';
 import { chimeraMisfit } from '../schedule/chimera.ts';
 import { interleavedMisfit } from '../schedule/interleaved.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { peerId } from '../base.ts';
+import { outlineModel } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { outlineModel } from '../randomPlan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
-import { type Costs, simulate } from '../simulate.ts';
+import { type Costs, simulate } from './simulate.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
 const model = outlineModel(2, false);

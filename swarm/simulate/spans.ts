@@ -2,9 +2,10 @@
  * The outcome of a simulation as columns, and what is summed up from them. Its one idea: a million spans are a few arrays
  * of numbers; objects are made of them only where somebody reads them one by one.
  */
+
+import { mostAtOnce, type Timeline } from '../plan/timeline.ts';
 import { OP_INDEX } from '../schedule/action.ts';
 import { type WorkGraph, workOf } from '../schedule/graph.ts';
-import { mostAtOnce, type Timeline } from '../timeline.ts';
 
 export interface Spans {
   /** Work by start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */

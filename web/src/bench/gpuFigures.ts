@@ -9,7 +9,7 @@ import { attentionForward } from '../../../shaders/attentionForward.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { OpenDevice } from '../gpu/device.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
 import { benchConfig, benchStep } from './step.ts';

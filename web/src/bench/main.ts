@@ -1,6 +1,6 @@
 /** The benchmark's page: `shoal bench` drives it in a headless browser through `shoalBench`. Nothing links to it. */
 import '../page/noEval.ts';
-import type { BlockName } from '../../../swarm/model.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { type OpenDevice, openDevice } from '../gpu/device.ts';
 import { benchKernels, type KernelBench } from './kernels.ts';

@@ -4,13 +4,13 @@
  */
 import { expect, test, vi } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
-import { predictedBytes } from '../../../swarm/memory.ts';
-import type { Plan } from '../../../swarm/plan.ts';
-import { peers } from '../../../swarm/plan.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { predictedBytes } from '../../../swarm/plan/memory.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import { peers } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { COMPUTE_PRECISIONS } from '../../../swarm/precision.ts';
-import { trainSchema } from '../../../swarm/runFile.ts';
+import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { buildRole, closeRole } from '../executor/role.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
 

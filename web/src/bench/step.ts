@@ -4,11 +4,11 @@
  */
 import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
 import { assertNever, invariant, type Range } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
-import { initialValues } from '../../../swarm/initialValues.ts';
-import type { BlockName, Model } from '../../../swarm/model.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { initialValues } from '../../../swarm/model/initialValues.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import { trainSchema } from '../../../swarm/runFile.ts';
+import { trainSchema } from '../../../swarm/run/runFile.ts';
 import type { MicroTokens } from '../executor/engine.ts';
 import { Solo } from '../executor/solo.ts';
 import { layerTimes } from '../gpu/admission.ts';

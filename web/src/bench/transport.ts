@@ -4,7 +4,7 @@
  * simplest gate there is; the link is the product's, its tensors cut into frames as the executor cuts them.
  */
 import { invariant, peerId } from '../../../swarm/base.ts';
-import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/frame.ts';
+import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { type Link, openSimplePeerLink } from '../net/link.ts';
 
 const SIZES = [1_024, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { RunFacts, ServerMessage, Snapshot, SpareReason } from '../../../swarm/messages.ts';
-import { REFUSAL_REASONS } from '../../../swarm/refusals.ts';
+import type { RunFacts, ServerMessage, Snapshot, SpareReason } from '../../../swarm/messages/messages.ts';
+import { REFUSAL_REASONS } from '../../../swarm/messages/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
 import { due } from './due.ts';

@@ -1,6 +1,6 @@
 /** Where a donor's tab stands with the swarm. A phase holds what it alone has; what outlives one is in state.ts. */
-import type { SpareReason } from '../../../swarm/messages.ts';
-import type { RefusalReason } from '../../../swarm/refusals.ts';
+import type { SpareReason } from '../../../swarm/messages/messages.ts';
+import type { RefusalReason } from '../../../swarm/messages/refusals.ts';
 
 export type FailureReason =
   | 'insecure'

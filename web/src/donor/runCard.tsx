@@ -3,9 +3,9 @@
  * state writes, and where to get it. Asks the server three times a minute, while somebody looks.
  */
 import { useEffect, useState } from 'preact/hooks';
-import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/about.ts';
 import type { Result } from '../../../swarm/base.ts';
-import { type PublicStatus, publicStatusSchema } from '../../../swarm/publicStatus.ts';
+import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
+import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import { ask } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Press, StepProgress } from '../page/parts.tsx';

@@ -1,7 +1,7 @@
 /** Every state and every failure of the donor's page in plain words, with what to do about it. */
 import { assertNever } from '../../../swarm/base.ts';
-import type { SpareReason } from '../../../swarm/messages.ts';
-import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/refusals.ts';
+import type { SpareReason } from '../../../swarm/messages/messages.ts';
+import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES, type Condition } from './conditions.ts';

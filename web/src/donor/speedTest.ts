@@ -1,7 +1,8 @@
 /** Runs the speed test: a worker of its own, ended with the test. It joins nothing, and nobody hears of it but the person. */
-import type { About } from '../../../swarm/about.ts';
+
 import { type Result, refusal } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
+import type { About } from '../../../swarm/messages/about.ts';
 import { DonorBridge } from '../gpu/bridge.ts';
 import { TRIAL_SECONDS, type Trial } from './trial.ts';
 

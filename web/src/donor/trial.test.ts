@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { About } from '../../../swarm/about.ts';
+import type { About } from '../../../swarm/messages/about.ts';
 import { aloneSeconds, pagesPerMinute } from './trial.ts';
 
 const about = (vocabulary: number): About => ({

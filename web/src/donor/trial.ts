@@ -2,7 +2,7 @@
  * The speed test before the click: some seconds of this run's own work on this GPU, without joining, and what that means
  * to a person. Pure; who runs it is in speedTest.ts.
  */
-import type { About } from '../../../swarm/about.ts';
+import type { About } from '../../../swarm/messages/about.ts';
 
 export const TRIAL_SECONDS = 10;
 

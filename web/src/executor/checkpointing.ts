@@ -3,8 +3,8 @@
  * goes on. One upload at a time: the buffer that a shard is read back through is one.
  */
 import type { Range } from '../../../swarm/base.ts';
-import type { PeerMessage } from '../../../swarm/messages.ts';
-import type { BlockName } from '../../../swarm/model.ts';
+import type { PeerMessage } from '../../../swarm/messages/messages.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
 import type { Role } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 

@@ -3,8 +3,8 @@
  * the arithmetic (web/src/gpu). Calls that compute only put work in the GPU's queue; values come back by Readings.
  */
 import type { Range } from '../../../swarm/base.ts';
-import type { StateKind } from '../../../swarm/handover.ts';
-import type { BlockName } from '../../../swarm/model.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
+import type { StateKind } from '../../../swarm/plan/handover.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 
 /** Values (or the words of a packed tensor) on their way back from the GPU; `take` lends them for the length of the call. */

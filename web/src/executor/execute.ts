@@ -4,9 +4,9 @@
  * with its AbortSignal.
  */
 import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
-import { type TensorKey, tensorBytes } from '../../../swarm/frame.ts';
-import { MOST_SPANS, type Route } from '../../../swarm/messages.ts';
-import { owner } from '../../../swarm/plan.ts';
+import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
+import { MOST_SPANS, type Route } from '../../../swarm/messages/messages.ts';
+import { owner } from '../../../swarm/plan/plan.ts';
 import { type Action, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
 import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';

@@ -8,9 +8,9 @@ import {
   type StageWork as PlannedWork,
   workSeconds,
 } from '../../../swarm/autoplan/peerProfile.ts';
-import type { Profile } from '../../../swarm/messages.ts';
-import type { Model } from '../../../swarm/model.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Profile } from '../../../swarm/messages/messages.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 
 /** A stage's work on a micro-batch. */
 export interface StageWork extends Omit<PlannedWork, 'op' | 'shape'> {

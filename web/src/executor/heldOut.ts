@@ -2,7 +2,7 @@
  * An evaluation on this peer: the held-out windows in rounds of a step's samples, each a run of forwards, and the sums of
  * their cross-entropy by micro-batch.
  */
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import { forwardOnly } from '../../../swarm/schedule/lower.ts';
 import { StepRun } from './execute.ts';
 import type { Role } from './role.ts';

@@ -4,12 +4,12 @@
  * members of the plan before.
  */
 import type { PeerId, Range } from '../../../swarm/base.ts';
-import type { TensorKey } from '../../../swarm/frame.ts';
-import type { StateKind } from '../../../swarm/handover.ts';
-import type { StateSource } from '../../../swarm/messages.ts';
-import type { BlockName, Model } from '../../../swarm/model.ts';
-import { type Plan, peers } from '../../../swarm/plan.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import type { StateSource } from '../../../swarm/messages/messages.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import type { StateKind } from '../../../swarm/plan/handover.ts';
+import { type Plan, peers } from '../../../swarm/plan/plan.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import { type Belongings, belongings, move, partners } from './moving.ts';
 import { buildRole, closeRole, type Engine, loadRole, neighbours, type Role } from './role.ts';
 import { gatherValues, sendValues } from './values.ts';

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { encodeTensor, FRAME_KINDS } from '../../../swarm/frame.ts';
+import { encodeTensor, FRAME_KINDS } from '../../../swarm/messages/frame.ts';
 import { Inbox } from './inbox.ts';
 
 const HONEST = peerId('honest');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { encodeTensor, PAYLOAD_BYTES, probeFrames, type TensorKey } from '../../../swarm/frame.ts';
+import { encodeTensor, PAYLOAD_BYTES, probeFrames, type TensorKey } from '../../../swarm/messages/frame.ts';
 import { Inbox } from './inbox.ts';
 
 const [a, b] = [peerId('a'), peerId('b')];

@@ -5,7 +5,14 @@
  * Rules WP in SPEC.md.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
-import { decodeFrame, type Frame, keyText, PAYLOAD_BYTES, type TensorKey, tensorBytes } from '../../../swarm/frame.ts';
+import {
+  decodeFrame,
+  type Frame,
+  keyText,
+  PAYLOAD_BYTES,
+  type TensorKey,
+  tensorBytes,
+} from '../../../swarm/messages/frame.ts';
 
 /** Bytes of one peer's tensors that may wait here. One that sends more than this ahead of its plan is at fault. */
 export const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;

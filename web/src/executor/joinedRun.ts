@@ -1,11 +1,11 @@
 /** The run that a donor's connection is of, as its welcome says it: the model, what computes it, its files and its tokens. */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
-import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/data.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
-import type { RunFacts } from '../../../swarm/messages.ts';
-import type { Model } from '../../../swarm/model.ts';
+import type { RunFacts } from '../../../swarm/messages/messages.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/run/data.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from './role.ts';
 import type { RunFiles } from './runFiles.ts';

@@ -4,7 +4,7 @@
  * ends, and nothing is sampled. Seconds of the worker's clock.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import type { ReportMessage } from '../../../swarm/messages.ts';
+import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 
 type Span = ReportMessage['spans'][number];

@@ -4,11 +4,11 @@
  * again with nothing lost (CO23).
  */
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { TensorKey } from '../../../swarm/frame.ts';
-import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/handover.ts';
-import { slices } from '../../../swarm/layout.ts';
-import type { BlockName, Model } from '../../../swarm/model.ts';
-import type { Plan } from '../../../swarm/plan.ts';
+import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import { slices } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/plan/handover.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Role } from './role.ts';
 import { blockIndex } from './values.ts';

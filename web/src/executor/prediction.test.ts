@@ -1,8 +1,8 @@
 /** The donors' own pacing, in virtual time, beside what the planner predicts of it: their agreement is the product. */
 import { describe, expect, it } from 'vitest';
 import type { PeerId } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
-import { owner, type Plan } from '../../../swarm/plan.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { owner, type Plan } from '../../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../../swarm/planner/clusterCosts.ts';
 import { type Draft, planOf } from '../../../swarm/planner/draft.ts';
 import { forecast, shapeOf } from '../../../swarm/planner/forecast.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { PROBE_BYTES } from '../../../swarm/frame.ts';
-import type { PeerMessage } from '../../../swarm/messages.ts';
+import { PROBE_BYTES } from '../../../swarm/messages/frame.ts';
+import type { PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { Epoch } from './epochs.ts';
 import { type ProbeParts, probeLink } from './probe.ts';
 

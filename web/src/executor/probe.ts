@@ -2,8 +2,8 @@
  * The link to a donor with whom no plan has anything to do, measured because the server asks: it opens beside the work, and
  * what is sent over it begins where one step ends, under the donor's caps and counted with everything else that it sends.
  */
-import { probeFrames } from '../../../swarm/frame.ts';
-import type { ServerMessage } from '../../../swarm/messages.ts';
+import { probeFrames } from '../../../swarm/messages/frame.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { DonorPage } from '../gpu/protocol.ts';
 import type { Epochs } from './epochs.ts';
 import type { Meter } from './meter.ts';

@@ -3,12 +3,12 @@
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
 import type { PeerId, Range } from '../../../swarm/base.ts';
-import type { StateKind } from '../../../swarm/handover.ts';
-import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory.ts';
-import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model.ts';
-import { holders, owner, type Plan, peers } from '../../../swarm/plan.ts';
+import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
+import type { StateKind } from '../../../swarm/plan/handover.ts';
+import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/plan/memory.ts';
+import { holders, owner, type Plan, peers } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';

@@ -4,9 +4,9 @@
  * becomes whole.
  */
 import type { Range } from '../../../swarm/base.ts';
-import type { StateKind } from '../../../swarm/handover.ts';
-import { uploadAnswerSchema } from '../../../swarm/messages.ts';
-import type { BlockName } from '../../../swarm/model.ts';
+import { uploadAnswerSchema } from '../../../swarm/messages/messages.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
+import type { StateKind } from '../../../swarm/plan/handover.ts';
 
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {

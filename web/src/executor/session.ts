@@ -4,10 +4,10 @@
  * was aborted a moment later, and nothing is reported for a step before the state stands after the one before.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
-import { encodeTensor, type TensorKey } from '../../../swarm/frame.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type { LinkReport, PeerMessage, Profile, ServerMessage } from '../../../swarm/messages.ts';
-import type { Plan } from '../../../swarm/plan.ts';
+import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
+import type { LinkReport, PeerMessage, Profile, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage } from '../gpu/protocol.ts';
 import { Checkpointing } from './checkpointing.ts';

@@ -3,8 +3,8 @@
  * a block a holder sends to whom, and how a primary adds those of all holders, in the plan's order, whenever they come.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
-import type { TensorKey } from '../../../swarm/frame.ts';
-import { slices } from '../../../swarm/layout.ts';
+import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import { slices } from '../../../swarm/model/layout.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';

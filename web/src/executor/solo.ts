@@ -3,13 +3,13 @@
  * nobody else. The benchmark and the tests of the numerics run this.
  */
 import { invariant, peerId } from '../../../swarm/base.ts';
-import { learningRate } from '../../../swarm/learningRate.ts';
-import type { ReportMessage } from '../../../swarm/messages.ts';
-import type { Model } from '../../../swarm/model.ts';
-import { type PlanStage, peers } from '../../../swarm/plan.ts';
+import type { ReportMessage } from '../../../swarm/messages/messages.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import { type PlanStage, peers } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE, type LossScale } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import { learningRate } from '../../../swarm/run/learningRate.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { FULL_SPEED } from './dutyCycle.ts';
 import type { MicroTokens } from './engine.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { type Order, SEQUENTIAL, type TokenList, windowOfSample } from '../../../swarm/data.ts';
-import type { Plan } from '../../../swarm/plan.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import { type Order, SEQUENTIAL, type TokenList, windowOfSample } from '../../../swarm/run/data.ts';
 import { TokenSource } from './tokenSource.ts';
 import { samplesRead } from './tokensAhead.ts';
 

@@ -13,7 +13,7 @@ import {
   windowCount,
   windowOfSample,
   windowTokens,
-} from '../../../swarm/data.ts';
+} from '../../../swarm/run/data.ts';
 import type { MicroTokens } from './engine.ts';
 
 /** Shards kept: 64 of 65,536 two-byte tokens are 8 MiB. */

@@ -2,8 +2,8 @@
  * Which tokens a donor will need soon. Any peer can say it from the plan alone, so they are fetched while another step
  * is computed.
  */
-import type { Plan } from '../../../swarm/plan.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import type { TokenSource } from './tokenSource.ts';
 
 /** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */

@@ -5,8 +5,8 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { Model } from '../../../swarm/model.ts';
-import { type Plan, peers } from '../../../swarm/plan.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import { type Plan, peers } from '../../../swarm/plan/plan.ts';
 import { neighbours } from './role.ts';
 import { type Clock, Schedule } from './spacing.ts';
 

@@ -3,9 +3,9 @@
  * Both ends derive the same parts from the plan.
  */
 import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { TensorKey } from '../../../swarm/frame.ts';
-import { slices } from '../../../swarm/layout.ts';
-import type { BlockName, Model } from '../../../swarm/model.ts';
+import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import { slices } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';

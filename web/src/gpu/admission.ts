@@ -4,12 +4,12 @@
  */
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
-import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/memory.ts';
-import type { Profile } from '../../../swarm/messages.ts';
-import type { Model } from '../../../swarm/model.ts';
+import type { Profile } from '../../../swarm/messages/messages.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/plan/memory.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stream } from '../executor/engine.ts';
 import { canHalve } from './device.ts';
 import { createStage, type GpuStage } from './stage.ts';

@@ -3,10 +3,10 @@
  * nothing, so every call races with its death; who waits for an answer gets a rejection, never silence.
  */
 import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
-import type { About } from '../../../swarm/about.ts';
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages.ts';
+import type { About } from '../../../swarm/messages/about.ts';
+import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { DonorPage, DonorWorker } from './protocol.ts';
 import workerUrl from './worker.ts?worker&url';
 

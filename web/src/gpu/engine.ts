@@ -1,8 +1,8 @@
 /** The executor's engine on a WebGPU device: stages and shards of one model. */
 import { PipelineCache } from '../../../shaders/launch.ts';
-import type { Model } from '../../../swarm/model.ts';
+import type { Model } from '../../../swarm/model/model.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';

@@ -9,7 +9,7 @@ import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Variant } from '../../../shaders/kernel.ts';
 import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
 import type { Range } from '../../../swarm/base.ts';
-import type { Segment } from '../../../swarm/layout.ts';
+import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';
 import type { ReadbackPool, Run } from './buffers.ts';
 import type { Gpu } from './device.ts';

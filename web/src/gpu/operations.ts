@@ -27,9 +27,9 @@ import { rotary } from '../../../shaders/rotary.ts';
 import { swiGluBackward } from '../../../shaders/swiGluBackward.ts';
 import { swiGluForward } from '../../../shaders/swiGluForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { ROTARY } from '../../../swarm/memory.ts';
-import type { Operation } from '../../../swarm/model.ts';
-import type { Step } from '../../../swarm/program.ts';
+import type { Operation } from '../../../swarm/model/model.ts';
+import type { Step } from '../../../swarm/model/program.ts';
+import { ROTARY } from '../../../swarm/plan/memory.ts';
 
 /** One dispatch to be made, before its pipeline is compiled. */
 export interface Dispatch {

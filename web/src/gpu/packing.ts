@@ -9,9 +9,9 @@ import { packF16 } from '../../../shaders/packF16.ts';
 import { packInt8, packInt8Feedback } from '../../../shaders/packInt8.ts';
 import { unpackF16 } from '../../../shaders/unpackF16.ts';
 import { unpackInt8 } from '../../../shaders/unpackInt8.ts';
-import { WIRE, WIRE_RESIDUAL } from '../../../swarm/memory.ts';
+import { INPUT, type Program, STREAM } from '../../../swarm/model/program.ts';
+import { WIRE, WIRE_RESIDUAL } from '../../../swarm/plan/memory.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import { INPUT, type Program, STREAM } from '../../../swarm/program.ts';
 import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
 import type { Dispatch, Places } from './operations.ts';
 

@@ -2,9 +2,10 @@
  * What the page and its worker say to each other, and nothing else. The worker owns the GPU, the stages, the executor
  * and every timer that matters; the page owns the socket, the peer connections and the words on screen.
  */
-import type { About } from '../../../swarm/about.ts';
+
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
+import type { About } from '../../../swarm/messages/about.ts';
 import type {
   AdapterProfile,
   LinkMeasurement,
@@ -12,7 +13,7 @@ import type {
   PeerMessage,
   ReportMessage,
   ServerMessage,
-} from '../../../swarm/messages.ts';
+} from '../../../swarm/messages/messages.ts';
 
 /** One step of this tab, as it was. Seconds since the step began. */
 export interface StepTrace {

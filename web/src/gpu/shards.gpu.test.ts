@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/dawn.ts';
 import { invariant, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
-import { STATE_KINDS } from '../../../swarm/handover.ts';
-import { SLICE_ELEMENTS } from '../../../swarm/layout.ts';
-import { block } from '../../../swarm/model.ts';
-import type { Plan } from '../../../swarm/plan.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { SLICE_ELEMENTS } from '../../../swarm/model/layout.ts';
+import { block } from '../../../swarm/model/model.ts';
+import { STATE_KINDS } from '../../../swarm/plan/handover.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import { gpuOf } from './engine.ts';
 import { createShards } from './shards.ts';
 

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../../../shaders/dawn.ts';
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { invariant, seededRandom } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { created } from './buffers.ts';
 import { gpuOf } from './engine.ts';
 import { createStage, type GpuStage } from './stage.ts';

@@ -3,11 +3,11 @@
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
 import { invariant } from '../../../swarm/base.ts';
-import { type Arena, placeOf } from '../../../swarm/layout.ts';
-import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/memory.ts';
-import type { BlockName, Model } from '../../../swarm/model.ts';
+import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import type { Program } from '../../../swarm/model/program.ts';
+import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/plan/memory.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
-import type { Program } from '../../../swarm/program.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';
 import type { Places } from './operations.ts';

@@ -7,7 +7,7 @@ import { dawnDevice } from '../../../shaders/dawn.ts';
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import type { Kernel, Variant } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Gpu } from './device.ts';
 import { kernelCases } from './kernelCheck.ts';
 import { examine } from './verdict.ts';

@@ -8,8 +8,8 @@
  */
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import { type Result, success } from '../../../swarm/base.ts';
-import { type AdapterProfile, DETAIL_LENGTH_LIMIT, type Profile } from '../../../swarm/messages.ts';
-import type { Model } from '../../../swarm/model.ts';
+import { type AdapterProfile, DETAIL_LENGTH_LIMIT, type Profile } from '../../../swarm/messages/messages.ts';
+import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';

@@ -2,7 +2,7 @@
  * What a stage does for a micro-batch, as dispatches in order: the rows of its program, forward and from the end. The
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
-import type { Program, Step } from '../../../swarm/program.ts';
+import type { Program, Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import { backward, type Dispatch, forward, type Places } from './operations.ts';
 

@@ -4,14 +4,14 @@
  */
 import '../page/noEval.ts';
 import { expose, type Remote, transfer } from 'comlink';
-import type { About } from '../../../swarm/about.ts';
 import { invariant, type PeerId, refusal, success } from '../../../swarm/base.ts';
-import { modelFromConfig } from '../../../swarm/families.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import { HEARTBEAT_MS, type LinkReport, type ServerMessage } from '../../../swarm/messages.ts';
-import type { Model } from '../../../swarm/model.ts';
+import type { About } from '../../../swarm/messages/about.ts';
+import { HEARTBEAT_MS, type LinkReport, type ServerMessage } from '../../../swarm/messages/messages.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/runFile.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';

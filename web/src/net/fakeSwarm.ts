@@ -1,6 +1,6 @@
 /** Meshes of a few tabs, for tests: links in memory, a clock that stands still, a server that carries signals and relays. */
 import { type PeerId, peerId } from '../../../swarm/base.ts';
-import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../swarm/relay.ts';
+import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../swarm/messages/relay.ts';
 import { type FakeLink, fakeNetwork } from './fakeLink.ts';
 import { Mesh } from './mesh.ts';
 

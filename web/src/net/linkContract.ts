@@ -3,7 +3,7 @@
  * a browser by the end-to-end tests. Needs no test library, so that it can be sent to a page.
  */
 import { invariant, peerId } from '../../../swarm/base.ts';
-import { FRAME_BYTES } from '../../../swarm/frame.ts';
+import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { type Link, type LinkEvents, type OpenLink, PONG_LIMIT_MS } from './link.ts';
 
 /** One end, and what happened to it. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
-import { FRAME_BYTES } from '../../../swarm/frame.ts';
+import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import type { FakeLink } from './fakeLink.ts';
 import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from './fakeSwarm.ts';
 import { ATTEMPT_LIMIT_MS, CONNECT_LIMIT_MS, RETRY_FIRST_MS, SOON_MS } from './mesh.ts';

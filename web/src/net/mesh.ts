@@ -16,8 +16,8 @@
  * It has no timer of its own, a hidden page's are late: `pulse()` is called about once a second from outside.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import { FRAME_BYTES } from '../../../swarm/frame.ts';
-import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages.ts';
+import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
+import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages/messages.ts';
 import type { Link, OpenLink } from './link.ts';
 import { Probes } from './probes.ts';
 import { Relay } from './relay.ts';

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { FRAME_BYTES } from '../../../swarm/frame.ts';
+import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import {
   creditContent,
   decodeEnvelope,
   type Envelope,
   encodeEnvelope,
   RELAY_WINDOW_BYTES,
-} from '../../../swarm/relay.ts';
+} from '../../../swarm/messages/relay.ts';
 import { RateMeter } from './rateMeter.ts';
 import { Relay } from './relay.ts';
 

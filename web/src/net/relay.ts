@@ -11,7 +11,7 @@ import {
   RELAY_WINDOW_BYTES,
   timeContent,
   timeOf,
-} from '../../../swarm/relay.ts';
+} from '../../../swarm/messages/relay.ts';
 import { RateMeter, RoundTrips } from './rateMeter.ts';
 
 /** 64 MiB of whole frames: who queues more did not await. */

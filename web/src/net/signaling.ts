@@ -11,8 +11,8 @@ import {
   type PeerMessage,
   PROTOCOL_VERSION,
   type ServerMessage,
-} from '../../../swarm/messages.ts';
-import type { RefusalReason } from '../../../swarm/refusals.ts';
+} from '../../../swarm/messages/messages.ts';
+import type { RefusalReason } from '../../../swarm/messages/refusals.ts';
 import { type DonorWebSocket, RetrySocket } from './socket.ts';
 
 /** open: the server has said welcome. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { SnapshotPhase } from '../../../swarm/messages.ts';
-import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from '../../../swarm/watch.ts';
+import type { SnapshotPhase } from '../../../swarm/messages/messages.ts';
+import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from '../../../swarm/messages/watch.ts';
 import { type AlertInput, alertsOf } from './alerts.ts';
 
 const adapter = { vendor: '', architecture: '', description: '', software: false, browser: '' };

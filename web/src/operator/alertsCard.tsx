@@ -1,7 +1,7 @@
 /** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { type AlertLimits, alertLimitsSchema } from '../../../swarm/watch.ts';
+import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
 import { type Act, Answer, useAct } from './act.tsx';
 import { alertsOf } from './alerts.ts';
 import { tell } from './api.ts';

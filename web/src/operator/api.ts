@@ -1,7 +1,7 @@
 /** The dashboard's calls to its server: what comes back is checked, and a refusal is the server's own sentence. */
 import { z } from 'zod';
 import type { Result } from '../../../swarm/base.ts';
-import { watchedStepSchema } from '../../../swarm/watch.ts';
+import { watchedStepSchema } from '../../../swarm/messages/watch.ts';
 import { ask } from '../page/ask.ts';
 
 export const stepsSchema = z.object({

@@ -1,6 +1,6 @@
 /** All charts of a run over one stretch of steps, and the controls that they share. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
 import { type ComparedRun, chartsOf, type Drawing, MOST_COMPARED } from './charts.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/watch.ts';
+import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { type ChartInput, chartsOf, summaryOf } from './charts.ts';
 import { marksOf } from './marks.ts';
 import { csv } from './series.ts';

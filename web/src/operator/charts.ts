@@ -2,8 +2,9 @@
  * The charts of a run as data: which lines each has, in which unit, and what goes into its file. Pure; chart.tsx draws
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
-import { STEP_TENSORS } from '../../../swarm/stepTraffic.ts';
-import type { WatchedStep } from '../../../swarm/watch.ts';
+
+import type { WatchedStep } from '../../../swarm/messages/watch.ts';
+import { STEP_TENSORS } from '../../../swarm/plan/stepTraffic.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
 import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
 

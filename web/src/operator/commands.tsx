@@ -1,6 +1,6 @@
 /** What an operator tells a run. Each of the four always stands in its place; one that means nothing now says why. */
 import { useState } from 'preact/hooks';
-import type { OperatorCommand } from '../../../swarm/watch.ts';
+import type { OperatorCommand } from '../../../swarm/messages/watch.ts';
 import { Press } from '../page/parts.tsx';
 import { Answer } from './act.tsx';
 import type { SectionProps } from './props.ts';

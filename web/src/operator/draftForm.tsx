@@ -10,7 +10,7 @@ import {
   MODEL_PRESETS,
   type RunDraft,
   runDraftSchema,
-} from '../../../swarm/runDraft.ts';
+} from '../../../swarm/run/runDraft.ts';
 import { bytesText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';

@@ -1,5 +1,5 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
-import type { DryRun, Prediction } from '../../../swarm/runDraft.ts';
+import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';
 import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { plainReason } from './plainReason.ts';

@@ -1,6 +1,6 @@
 /** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
 import { useMemo, useState } from 'preact/hooks';
-import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/watch.ts';
+import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
-import type { RelayReason, Route, Snapshot } from '../../../swarm/messages.ts';
-import type { PeerFacts } from '../../../swarm/watch.ts';
+import type { RelayReason, Route, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { PeerFacts } from '../../../swarm/messages/watch.ts';
 import { pairsOf, peerRows, sorted } from './peerRows.ts';
 
 const adapter = { vendor: 'v', architecture: '', description: '<b>x</b>', software: false, browser: '' };

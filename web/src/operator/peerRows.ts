@@ -1,6 +1,6 @@
 /** Everything that is known of each donor as rows of one table, and how they are sorted. Pure. */
-import type { RelayReason, Route, Snapshot } from '../../../swarm/messages.ts';
-import type { PeerFacts, PlanInForce } from '../../../swarm/watch.ts';
+import type { RelayReason, Route, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { PeerFacts, PlanInForce } from '../../../swarm/messages/watch.ts';
 
 type Donor = Snapshot['donors'][number];
 

@@ -1,6 +1,6 @@
 /** The runs of this server, as its store has them. */
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import { type RunList, runListSchema } from '../../../swarm/runDraft.ts';
+import { type RunList, runListSchema } from '../../../swarm/run/runDraft.ts';
 import { read } from './api.ts';
 
 const NO_LIST: RunList = { runs: [], texts: [], canActivate: false };

@@ -1,7 +1,7 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
 import { useState } from 'preact/hooks';
 import { z } from 'zod';
-import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/runDraft.ts';
+import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { Answer, Confirm, useAct } from './act.tsx';

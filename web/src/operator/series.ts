@@ -2,7 +2,7 @@
  * What the charts make of committed steps. Pure arithmetic on lists of numbers, each with its formula: whatever is
  * drawn can be computed again from the table beside it.
  */
-import type { WatchedStep } from '../../../swarm/watch.ts';
+import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 
 /** Committed steps, half-open; null: all there are. */
 export type StepWindow = readonly [from: number, to: number] | null;

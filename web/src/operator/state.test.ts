@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
-import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/watch.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/messages.ts';
+import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/messages/watch.ts';
 import { INITIAL_STATE, mergeCurve, nextState, type OperatorState, secondsLeft, whyNot } from './state.ts';
 
 const steps = (from: number, to: number, loss = 1): WatchedStep[] =>

@@ -1,6 +1,6 @@
 /** What an operator's page knows, and how each event changes it. Pure. */
 import { assertNever } from '../../../swarm/base.ts';
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/messages.ts';
 import {
   type AlertLimits,
   INITIAL_ALERT_LIMITS,
@@ -11,7 +11,7 @@ import {
   type WatchedEvent,
   type WatchedStep,
   type WatchMessage,
-} from '../../../swarm/watch.ts';
+} from '../../../swarm/messages/watch.ts';
 import { type Section, sectionOf } from './sections.ts';
 
 export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'loggedOut';

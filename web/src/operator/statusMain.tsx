@@ -2,8 +2,8 @@
 import '../page/noEval.ts';
 import { signal } from '@preact/signals';
 import { render } from 'preact';
-import { leaderboardSchema } from '../../../swarm/leaderboard.ts';
-import { publicStatusSchema } from '../../../swarm/publicStatus.ts';
+import { leaderboardSchema } from '../../../swarm/messages/leaderboard.ts';
+import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import { read } from './api.ts';
 import { type StatusState, StatusView } from './statusView.tsx';
 

@@ -1,7 +1,7 @@
 /** What the world sees of a run. Pure. */
 import { useMemo, useState } from 'preact/hooks';
-import type { Leaderboard } from '../../../swarm/leaderboard.ts';
-import type { PublicStatus } from '../../../swarm/publicStatus.ts';
+import type { Leaderboard } from '../../../swarm/messages/leaderboard.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { Board } from '../page/board.tsx';
 import { countText, lossText, rateText } from '../page/format.ts';
 import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';

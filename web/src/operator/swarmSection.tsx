@@ -1,6 +1,11 @@
 /** How the donors work together: the map, one step's timeline, why the plan is as it is, and the ways between them. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type PlanInForce, type StepTimeline, stepTimelineSchema, type WatchedEvent } from '../../../swarm/watch.ts';
+import {
+  type PlanInForce,
+  type StepTimeline,
+  stepTimelineSchema,
+  type WatchedEvent,
+} from '../../../swarm/messages/watch.ts';
 import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
 import { Links } from './links.tsx';

@@ -3,8 +3,8 @@
  * work that came late, its owner waited for whoever sent what it needs: the stage before for a forward, the stage behind
  * for a backward.
  */
-import type { LinkReport, Snapshot } from '../../../swarm/messages.ts';
-import type { PlanInForce, StepTimeline } from '../../../swarm/watch.ts';
+import type { LinkReport, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { PlanInForce, StepTimeline } from '../../../swarm/messages/watch.ts';
 import { byteRateText, percentText, shortId } from '../page/format.ts';
 
 export type WireSpan = StepTimeline['measured'][number];

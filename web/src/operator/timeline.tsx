@@ -1,6 +1,6 @@
 /** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
 import { useMemo, useState } from 'preact/hooks';
-import type { StepTimeline } from '../../../swarm/watch.ts';
+import type { StepTimeline } from '../../../swarm/messages/watch.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import type { WireSpan } from './swarmShape.ts';

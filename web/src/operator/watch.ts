@@ -1,6 +1,6 @@
 /** The shell around an operator's state: logs in, watches the run, sends commands. The cookie is the browser's affair. */
 import { z } from 'zod';
-import { decodeWatchMessage, type OperatorCommand, type WatchMessage } from '../../../swarm/watch.ts';
+import { decodeWatchMessage, type OperatorCommand, type WatchMessage } from '../../../swarm/messages/watch.ts';
 import { openWebSocket, RetrySocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
 import { query, read, stepsSchema, tell } from './api.ts';

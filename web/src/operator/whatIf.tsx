@@ -1,7 +1,7 @@
 /** Another swarm than the one at hand, for the same run: the planner's answer beside that for the swarm as it is. */
 import { useState } from 'preact/hooks';
 import { refusal } from '../../../swarm/base.ts';
-import { type DryRun, dryRunSchema } from '../../../swarm/runDraft.ts';
+import { type DryRun, dryRunSchema } from '../../../swarm/run/runDraft.ts';
 import { shortId } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';

@@ -1,5 +1,5 @@
 /** Who gave a run how much, of those donors who chose a name: what they wrote is text. Pure. */
-import type { Leaderboard } from '../../../swarm/leaderboard.ts';
+import type { Leaderboard } from '../../../swarm/messages/leaderboard.ts';
 import { countText, percentText } from './format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
 

@@ -1,0 +1,375 @@
+/**
+ * Every word between a donor and the server: two unions, checked by schema on arrival, named after their sender. The
+ * first message of a connection is `hello` with the protocol version; the answer is `welcome` or `refused` with a
+ * reason from a closed list. A donor that was welcomed checks its GPU and says `measured`: then it is admitted. Rules WP
+ * in SPEC.md.
+ */
+import { z } from 'zod';
+import { type PeerId, type Result, refusal, success } from '../base.ts';
+import { limitsSchema } from '../limits.ts';
+import { type Plan, planSchema } from '../plan/plan.ts';
+import { COMPUTE_PRECISIONS } from '../precision.ts';
+import type { Order, TokenList } from '../run/data.ts';
+import { trainSchema } from '../run/runFile.ts';
+import { WIRE_ENCODINGS } from '../wire.ts';
+import { REFUSAL_REASONS } from './refusals.ts';
+
+export const PROTOCOL_VERSION = 1;
+/** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
+export const MESSAGE_BYTES_LIMIT = 262_144;
+/** A donor says that it lives every second; the server gives it up after this much silence. */
+export const HEARTBEAT_MS = 1_000;
+export const SILENCE_LIMIT_MS = 20_000;
+
+const peer = z
+  .string()
+  .min(1)
+  .max(64)
+  .transform((text) => text as PeerId);
+const count = z.int().min(0).max(0xffffffff);
+/** Of a step: sums over every donor stay numbers. */
+const bytes = z
+  .number()
+  .min(0)
+  .max(2 ** 48);
+const finite = z.number();
+/** What a donor says of itself is a number that some machine could have: sums and products of such numbers stay finite. */
+const seconds = z.number().min(0).max(86_400);
+const instant = z.number().min(-1e12).max(1e12);
+const memory = z
+  .number()
+  .min(0)
+  .max(2 ** 50);
+/** Of a detail that one side tells the other; what it quotes may have to be cut. */
+export const DETAIL_LENGTH_LIMIT = 2_000;
+const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
+const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans are
+const range = z.tuple([count, count]).readonly();
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
+
+/** What a donor is, as it measured itself. */
+export const adapterSchema = z.object({
+  vendor: z.string().max(200),
+  architecture: z.string().max(200),
+  description: z.string().max(200),
+  software: z.boolean(),
+  browser: z.string().max(200),
+  /** It has shader-f16 and kernels for it: in a run that asks for f16 it computes with halves. */
+  halves: z.boolean().optional(),
+});
+export type AdapterProfile = z.infer<typeof adapterSchema>;
+
+/** Where one range of a block's state is to be had when a plan begins. */
+const shardReport = z.object({
+  block,
+  range,
+  sumSquares: z
+    .number()
+    .min(0)
+    .or(z.enum(['NaN', 'Infinity'])),
+  /** SHA-256 of the slices received, in the order of their sum; only where the shard has replicas. */
+  digest: hash.nullable(),
+});
+
+/** How frames go from one donor to another: by a link of their own, or through the server's socket. */
+const route = z.enum(['direct', 'relayed']);
+export type Route = z.infer<typeof route>;
+
+/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; or the other end said so first. */
+export const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd'] as const;
+export type RelayReason = (typeof RELAY_REASONS)[number];
+
+/** Why a donor has no part: every place is taken, no step would be shorter with it, or its address has to wait. */
+export const SPARE_REASONS = ['full', 'noGain', 'mustWait'] as const;
+export type SpareReason = (typeof SPARE_REASONS)[number];
+
+/** One way from the reporting donor, as it measured it; null: not measured yet. */
+const linkReport = z.object({
+  peer,
+  route,
+  roundTripMs: z.number().min(0).max(1e9).nullable(),
+  bytesPerSecond: z.number().min(0).max(1e12).nullable(),
+  why: z.enum(RELAY_REASONS).optional(),
+});
+export type LinkReport = z.infer<typeof linkReport>;
+export type LinkMeasurement = Pick<LinkReport, 'roundTripMs' | 'bytesPerSecond'>;
+
+/** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
+export const profileSchema = z.object({
+  layers: z
+    .array(z.object({ samples: z.int().min(1).max(65_536), forwardSeconds: seconds, backwardSeconds: seconds }))
+    .max(8),
+  /** GPU memory that could really be had, as far as it was tried. */
+  memoryBytes: memory,
+  /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
+  checkedKernels: z.int().min(0),
+  /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */
+  wrongUnit: sentence.optional(),
+});
+export type Profile = z.infer<typeof profileSchema>;
+
+/** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
+export const MOST_SPANS = 1_000;
+const spanSchema = z.object({
+  action: z.string().max(40),
+  start: instant,
+  end: instant,
+  /** At a share of the GPU's time: what this work takes alone, as the donor spaces its work by. */
+  aloneSeconds: z.number().positive().max(1e6).optional(),
+});
+
+export const peerMessageSchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('hello'),
+    protocol: z.int(),
+    adapter: adapterSchema,
+    invite: z.string().max(200).optional(),
+    limits: limitsSchema.optional(),
+    /** A random name that this browser remembers for this server: its measurements are found again by it. */
+    key: z
+      .string()
+      .regex(/^[\w-]{16,64}$/)
+      .optional(),
+  }),
+  /** The kernels' check is passed: this donor may be planned for. Once, after `welcome`. */
+  z.object({ type: z.literal('measured'), profile: profileSchema }),
+  /** Changed while it computes. Memory counts from the next plan on. */
+  z.object({ type: z.literal('limits'), limits: limitsSchema }),
+  z.object({ type: z.literal('heartbeat') }),
+  /** Opaque to the server: an offer, an answer or a candidate for another donor of the same plan. */
+  z.object({
+    type: z.literal('signal'),
+    to: peer,
+    epoch: count,
+    /** Of this pair in this epoch, from 0. */
+    attempt: count.optional(),
+    data: z.string().max(65_536),
+  }),
+  /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the stages. */
+  z.object({ type: z.literal('ready'), epoch: count, memoryBytes: memory }),
+  z.object({
+    type: z.literal('report'),
+    epoch: count,
+    step: count,
+    /** Sum of the cross-entropies (nats) of each micro-batch this peer carried through the last stage. JSON has no NaN: null. */
+    losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
+    shards: z.array(shardReport).max(65_536),
+    bytesDirect: bytes,
+    bytesRelayed: bytes,
+    spans: z.array(spanSchema).max(MOST_SPANS),
+    links: z.array(linkReport).max(1_024).optional(),
+  }),
+  /** The answer to `probe`, where the link opened: of this end. */
+  linkReport.omit({ route: true, why: true }).extend({ type: z.literal('probed') }),
+  z.object({
+    type: z.literal('evaluated'),
+    epoch: count,
+    step: count,
+    losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
+  }),
+  z.object({
+    type: z.literal('uploaded'),
+    epoch: count,
+    /** Steps committed before this state: checkpoint s+1 is the state after step s. */
+    step: count,
+    shards: z.array(z.object({ block, range, hash })).max(65_536),
+  }),
+  /** This donor cannot go on with this epoch: `deviceLost`, `linkLost`, … with the peer it is about, where there is one. */
+  z.object({
+    type: z.literal('fault'),
+    epoch: count,
+    reason: z.enum(['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal']),
+    about: peer.optional(),
+    detail: sentence,
+  }),
+  z.object({ type: z.literal('pause') }),
+  z.object({ type: z.literal('resume') }),
+  z.object({ type: z.literal('leave') }),
+]);
+export type PeerMessage = z.infer<typeof peerMessageSchema>;
+export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
+export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
+export type ProbedMessage = Extract<PeerMessage, { type: 'probed' }>;
+export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
+
+/** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
+export const tokenListSchema: z.ZodType<TokenList> = z.object({
+  tokens: z.number(),
+  shardTokens: z.int(),
+  bytesPerToken: z.literal([1, 2, 4]),
+  shards: z.array(hash),
+});
+
+const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('sequential') }),
+  z.object({ type: z.literal('shuffled'), seed: z.int().min(0) }),
+]);
+
+/** What a donor needs to know of the run before its first plan. `model` is the config.json; the page makes the table of it. */
+export const runFactsSchema = z.object({
+  name: z.string(),
+  model: z.record(z.string(), z.unknown()),
+  train: trainSchema,
+  data: tokenListSchema,
+  order: orderSchema,
+  evaluation: tokenListSchema.nullable(),
+  /** How the stream goes from peer to peer. */
+  wire: z.enum(WIRE_ENCODINGS),
+  /** What the run asks for; absent: f32. */
+  compute: z.enum(COMPUTE_PRECISIONS).optional(),
+});
+export type RunFacts = z.infer<typeof runFactsSchema>;
+
+const operatorPhase = z.enum([
+  'waiting',
+  'preparing',
+  'training',
+  'evaluating',
+  'saving',
+  'paused',
+  'finished',
+  'failed',
+]);
+export type SnapshotPhase = z.infer<typeof operatorPhase>;
+
+/** What the pages show; the server's word is the truth. */
+export const snapshotSchema = z.object({
+  run: z.string(),
+  phase: operatorPhase,
+  /** Paused by a stop: everything is saved, and donors are told that nothing is left for now. */
+  isStopped: z.boolean().optional(),
+  /** One sentence about the phase: who is waited for, why it paused. */
+  sentence: z.string(),
+  generation: count,
+  epoch: count,
+  /** Committed steps, and how many the run has. */
+  committedSteps: count,
+  steps: count,
+  loss: z.number().nullable(),
+  evaluationLoss: z.number().nullable(),
+  tokensPerSecond: z.number().nullable(),
+  donors: z.array(
+    z.object({
+      peer,
+      adapter: adapterSchema,
+      /** computing: in the plan. spare: no place for it. paused: by its own button. */
+      state: z.enum(['joining', 'computing', 'spare', 'paused']),
+      stages: z.array(z.object({ stage: count, layers: range })),
+      tokens: z.number(),
+    }),
+  ),
+  /** The ways between the plan's donors, each direction by itself; for the operator. Absent: as they were told before. */
+  links: z.array(linkReport.extend({ from: peer })).optional(),
+  /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
+  planning: z
+    .object({
+      epoch: count,
+      reason: z.string(),
+      /** Of a step; null: a member has measured nothing. */
+      predictedSeconds: z.number().nullable(),
+      /** Median of this plan's newest steps. */
+      measuredSeconds: z.number().nullable(),
+      reasons: z.array(z.string()),
+      /** What the newest look for a better plan came to. */
+      verdict: z.string().nullable(),
+    })
+    .optional(),
+});
+export type Snapshot = z.infer<typeof snapshotSchema>;
+
+/**
+ * Where the state of `step` committed steps is when a plan begins. checkpoint: at the server. kept: the same plan again,
+ * primaries keep what they have and send its values to the holders once more. peers: with the members of this plan of
+ * an earlier epoch, who send each other and the newcomers what `swarm/handover` lists; a member that the new plan has
+ * no place for hands over too, and is let go by `standby`.
+ */
+export type StateSource = z.infer<typeof sourceSchema>;
+const sourceSchema = z.discriminatedUnion('from', [
+  z.object({ from: z.literal('checkpoint'), step: count }),
+  z.object({ from: z.literal('kept') }),
+  z.object({ from: z.literal('peers'), epoch: count, plan }),
+]);
+
+export const serverMessageSchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('welcome'),
+    protocol: z.int(),
+    peer,
+    /** Bearer of this donor's HTTP calls: tokens, state, uploads. */
+    token: z.string(),
+    run: runFactsSchema,
+    iceServers: z.array(z.record(z.string(), z.unknown())),
+    generation: count,
+    epoch: count,
+    committedSteps: count,
+  }),
+  z.object({ type: z.literal('refused'), reason: z.enum(REFUSAL_REASONS), detail: sentence }),
+  z.object({ type: z.literal('signal'), from: peer, epoch: count, attempt: count.optional(), data: z.string() }),
+  /** A new epoch: get the state from `source`, build these stages, connect to whom the plan makes you talk to, say ready. */
+  z.object({
+    type: z.literal('prepare'),
+    epoch: count,
+    generation: count,
+    /** The first step to be done with this plan: so many are committed. */
+    step: count,
+    source: sourceSchema,
+    plan,
+  }),
+  z.object({
+    type: z.literal('start'),
+    epoch: count,
+    step: count,
+    /** What the step's gradients are multiplied with; absent: 1. */
+    lossScale: z.number().min(1).optional(),
+  }),
+  z.object({ type: z.literal('evaluate'), epoch: count, step: count }),
+  z.object({
+    type: z.literal('committed'),
+    epoch: count,
+    step: count,
+    clipScale: finite,
+    learningRate: finite,
+    /** Upload the shards after this update, as checkpoint `step + 1`. */
+    checkpoint: z.boolean(),
+  }),
+  /** Drop everything of this epoch: nothing of its step in progress counts. */
+  z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
+  z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),
+  /** Everyone who has a cap on what it receives: its senders share it. Whoever is not in it takes what comes. */
+  z.object({
+    type: z.literal('limits'),
+    downloads: z.array(z.object({ peer, bytesPerSecond: z.number().positive() })),
+  }),
+  /**
+   * Measure the direct way to a donor that the plan has nothing to do with, who is asked the same at this moment. Signals
+   * about it are of this epoch.
+   */
+  z.object({ type: z.literal('probe'), peer, epoch: count }),
+  /** Confirms a button: the donor is out of the plan, its shards are safe. `why`: of a spare one. */
+  z.object({
+    type: z.literal('standby'),
+    state: z.enum(['paused', 'left', 'spare', 'finished']),
+    why: z.enum(SPARE_REASONS).optional(),
+  }),
+]);
+export type ServerMessage = z.infer<typeof serverMessageSchema>;
+
+/** What `PUT /api/state` answers: the SHA-256 of the bytes it stored. */
+export const uploadAnswerSchema = z.object({ hash });
+
+function decode<T>(schema: z.ZodType<T>, text: string): Result<T> {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return refusal('the message is no JSON');
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return success(parsed.data);
+  const [issue] = parsed.error.issues;
+  return refusal(`${issue?.path.join('.') || 'the message'}: ${issue?.message ?? 'not understood'}`);
+}
+
+export const decodePeerMessage = (text: string): Result<PeerMessage> => decode(peerMessageSchema, text);
+export const decodeServerMessage = (text: string): Result<ServerMessage> => decode(serverMessageSchema, text);

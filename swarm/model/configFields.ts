@@ -1,0 +1,54 @@
+/**
+ * Reading a Hugging Face config.json, what every family does alike. Its one idea: a field that changes the arithmetic is
+ * honoured or refused by name, every other one is ignored.
+ */
+import { z } from 'zod';
+import { type Result, refusal, success } from '../base.ts';
+import { shown } from './inputFields.ts';
+
+export type Config = Readonly<Record<string, unknown>>;
+
+export const count = z.int().positive();
+/** A stage is numbered in 16 bits, and each has a layer at least. */
+export const layerCount = count.max(65_535);
+export const LAYER_COUNT = 'a positive integer up to 65535';
+/** Added to a float32, where less would be nothing. */
+export const EPSILON = 'a number above 0 that float32 can hold';
+export const epsilon = z
+  .number()
+  .positive()
+  .min(2 ** -126)
+  .max(1e38);
+
+/** What a family reads of its config. */
+export interface ConfigFields<Schema extends z.ZodType> {
+  /** Fields that are honoured, with transformers' defaults. */
+  readonly schema: Schema;
+  /** What each of them must be, for the sentence that refuses it; a positive integer, where it is not named here. */
+  readonly expected: Readonly<Record<string, string>>;
+  /** Fields with the only value that is computed here (also what an absent field means). */
+  readonly fixed: readonly (readonly [field: string, value: unknown])[];
+}
+
+/** The family's own fields, or a sentence that starts with the name of the one that is refused. */
+export function readConfig<Schema extends z.ZodType>(
+  given: Config,
+  { schema, expected, fixed }: ConfigFields<Schema>,
+): Result<z.output<Schema>> {
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    const field = String(parsed.error.issues[0]?.path[0]);
+    return refusal(fieldReason(field, expected[field] ?? 'a positive integer', given));
+  }
+  for (const [field, value] of fixed) {
+    const actual = given[field];
+    if (actual !== undefined && actual !== value) return refusal(fieldReason(field, JSON.stringify(value), given));
+  }
+  return success(parsed.data);
+}
+
+export function fieldReason(field: string, expected: string, given: Config): string {
+  return given[field] === undefined
+    ? `${field} is missing: it must be ${expected}`
+    : `${field} must be ${expected}, not ${shown(given[field])}`;
+}

@@ -1,0 +1,41 @@
+/** The families of models, by the `model_type` of their Hugging Face config.json: the only place that lists them. */
+import { type Result, refusal } from '../base.ts';
+import { type Config, fieldReason } from './configFields.ts';
+import { gpt2Model } from './gpt2.ts';
+import { isTooDeep, TOO_DEEP } from './inputFields.ts';
+import { llamaModel } from './llama.ts';
+import type { Model } from './model.ts';
+
+const FAMILIES: Readonly<Record<Model['family'], (config: Config) => Result<Model>>> = {
+  gpt2: gpt2Model,
+  llama: llamaModel,
+};
+
+/** Elements of a block are numbered in 32 bits, in frames and messages. */
+const BLOCK_ELEMENTS_LIMIT = 0xffffffff;
+
+const isFamily = (name: unknown): name is Model['family'] => typeof name === 'string' && Object.hasOwn(FAMILIES, name);
+
+/** The model of a config.json; a refusal starts with the field's name. */
+export function modelFromConfig(json: unknown): Result<Model> {
+  if (typeof json !== 'object' || json === null || Array.isArray(json))
+    return refusal('config.json must be a JSON object');
+  const config: Config = { ...json };
+  const { model_type: name } = config;
+  if (isTooDeep(config)) return refusal(`config.json ${TOO_DEEP}`);
+  if (isFamily(name)) return withinBounds(FAMILIES[name](config), config);
+  const names = Object.keys(FAMILIES).map((family) => `"${family}"`);
+  return refusal(fieldReason('model_type', names.join(' or '), config));
+}
+
+function withinBounds(model: Result<Model>, config: Config): Result<Model> {
+  const large = model.ok && model.value.blocks.find(({ elements }) => elements > BLOCK_ELEMENTS_LIMIT);
+  if (!model.ok || !large) return model;
+  const sizes = Object.entries(config).flatMap(([field, size]) =>
+    typeof size === 'number' ? [[field, size] as const] : [],
+  );
+  const [field, size] = sizes.reduce((most, each) => (each[1] > most[1] ? each : most), ['model_type', 0]);
+  return refusal(
+    `${field} is too large, ${size}: ${large.name} would have ${large.elements} elements, at most ${BLOCK_ELEMENTS_LIMIT} were expected`,
+  );
+}

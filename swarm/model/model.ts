@@ -1,0 +1,170 @@
+/**
+ * The model as data: a table of blocks, their tensors, and the rows of operations that a stage runs forward and
+ * backward. A family (families.ts) is a function from its Hugging Face config.json to this table; the GPU stage, the
+ * memory plan, the checkpoints and the export all read the table and know no family.
+ *
+ * Letters: B samples of a micro-batch, T positions, N = B·T rows, C width, H heads of queries, K heads of keys and
+ * values, D their width, V vocabulary.
+ */
+import { invariant, type Range } from '../base.ts';
+
+/** A unit of state placement: the embedding, one transformer layer, or the head. */
+export type BlockName = 'embedding' | 'head' | `layer.${number}`;
+
+/** How a tensor is drawn when a run starts from a seed. `residual`: normal, scaled by 1/√(2·layers). */
+export type Initial = 'normal' | 'residual' | 'zeros' | 'ones';
+
+export interface TensorSpec {
+  /** Hugging Face name, prefix included: `transformer.h.0.ln_1.weight`. */
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly elements: number;
+  /** First element of this tensor inside its block. */
+  readonly offset: number;
+  readonly initial: Initial;
+  /** Lies right behind the tensor before it, also in GPU memory: linear rows read the two as one matrix. */
+  readonly joined?: boolean;
+}
+
+export interface Block {
+  readonly name: BlockName;
+  readonly tensors: readonly TensorSpec[];
+  readonly elements: number;
+}
+
+/** Names of activations inside one layer (or the embedding, or the head). `x` comes in from the layer before. */
+export type Activation = string;
+
+/**
+ * One row of a model: an operation over activations (rows N) and tensors (by full name). Each has one forward and one
+ * backward, both in `web/src/gpu/operations`. `weightLayout` says how a linear weight is stored.
+ */
+export type Operation =
+  /** Rows of the token table, plus those of the position table where there is one. */
+  | { readonly op: 'embed'; readonly token: string; readonly position: string | null; readonly y: Activation }
+  | {
+      readonly op: 'layerNorm';
+      readonly x: Activation;
+      readonly weight: string;
+      readonly bias: string;
+      readonly epsilon: number;
+      readonly y: Activation;
+    }
+  | {
+      /** y = x·weight / √(mean x² + epsilon), row by row. */
+      readonly op: 'rmsNorm';
+      readonly x: Activation;
+      readonly weight: string;
+      readonly epsilon: number;
+      readonly y: Activation;
+    }
+  | {
+      readonly op: 'linear';
+      readonly x: Activation;
+      /** More than one (outIn alone, joined): their rows are one matrix, so their outputs stand side by side in y. */
+      readonly weights: readonly [string, ...string[]];
+      readonly weightLayout: 'inOut' | 'outIn';
+      readonly bias: string | null;
+      readonly inWidth: number;
+      readonly outWidth: number;
+      /** y = act(x·W + bias) (+ residual). With `gelu`, the value before the activation is kept as `${y}.pre`. */
+      readonly activation: 'none' | 'gelu';
+      readonly residual: Activation | null;
+      readonly y: Activation;
+    }
+  | {
+      /** Rotary positions (Su et al. 2021): turns the queries and keys of an attention's qkv in place, so y = x. */
+      readonly op: 'rotary';
+      readonly x: Activation;
+      readonly heads: number;
+      readonly keyValueHeads: number;
+      /** Even: element d is turned with element d + D/2, at position t by t·theta^(−2d/D). */
+      readonly headWidth: number;
+      readonly theta: number;
+      readonly y: Activation;
+    }
+  | {
+      readonly op: 'attention';
+      /** [N, (H+2K)·D]: queries, keys, values side by side; heads are contiguous runs of headWidth. */
+      readonly qkv: Activation;
+      readonly heads: number;
+      /** Divides `heads`: query head h reads key and value head ⌊h·K/H⌋. */
+      readonly keyValueHeads: number;
+      readonly headWidth: number;
+      readonly y: Activation;
+    }
+  | {
+      /** x is [N, 2·innerWidth], gate and up side by side: y = silu(gate)·up. */
+      readonly op: 'swiGlu';
+      readonly x: Activation;
+      readonly innerWidth: number;
+      readonly y: Activation;
+    }
+  | { readonly op: 'crossEntropy'; readonly logits: Activation; readonly vocabulary: number };
+
+export interface Model {
+  readonly family: 'gpt2' | 'llama';
+  /** The run's config.json, verbatim, for the export. */
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly layers: number;
+  readonly width: number;
+  readonly heads: number;
+  readonly headWidth: number;
+  readonly innerWidth: number;
+  readonly vocabulary: number;
+  readonly positions: number;
+  readonly initializerRange: number;
+  readonly tied: boolean;
+  /** embedding, layer.0 … layer.L−1, head. */
+  readonly blocks: readonly Block[];
+  /** Rows of the embedding, of each layer, of the head. Each layer's first input and the last row's output are `x`-like [N, C]. */
+  readonly embedding: readonly Operation[];
+  readonly layer: (index: number) => readonly Operation[];
+  readonly head: readonly Operation[];
+}
+
+export const layerBlock = (index: number): BlockName => `layer.${index}`;
+
+export function block(model: Model, name: BlockName): Block {
+  const found = model.blocks.find((candidate) => candidate.name === name);
+  invariant(found, `the model has no block ${name}`);
+  return found;
+}
+
+export type TensorRow = Omit<TensorSpec, 'elements' | 'offset'>;
+
+/** A block of these tensors in this order. */
+export function blockOf(name: BlockName, rows: readonly TensorRow[]): Block {
+  let offset = 0;
+  const tensors = rows.map((row): TensorSpec => {
+    const elements = row.shape.reduce((product, size) => product * size, 1);
+    offset += elements;
+    return { ...row, elements, offset: offset - elements };
+  });
+  return { name, tensors, elements: offset };
+}
+
+export const parameters = (model: Model): number => model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+
+/** A block's use by a stage: the block, and the element ranges its operations read (a tied head reads `wte` alone). */
+export interface BlockUse {
+  readonly block: BlockName;
+  readonly ranges: readonly Range[];
+}
+
+/** What a stage of `layers` computes with. The first stage has the embedding, the last the head (and a tied embedding). */
+export function blocksOfStage(model: Model, layers: Range): BlockUse[] {
+  const uses: BlockUse[] = [];
+  const whole = (name: BlockName): BlockUse => ({ block: name, ranges: [[0, block(model, name).elements]] });
+  const first = layers[0] === 0;
+  const last = layers[1] === model.layers;
+  if (first) uses.push(whole('embedding'));
+  for (let index = layers[0]; index < layers[1]; index++) uses.push(whole(layerBlock(index)));
+  if (last && model.tied && !first) {
+    const table = block(model, 'embedding').tensors[0];
+    invariant(table, 'the embedding block starts with the token table');
+    uses.push({ block: 'embedding', ranges: [[table.offset, table.offset + table.elements]] });
+  }
+  if (last) uses.push(whole('head'));
+  return uses;
+}

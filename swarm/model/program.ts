@@ -1,0 +1,230 @@
+/**
+ * A stage's work as a straight list: the model's rows with every activation and gradient named, in forward order. The
+ * backward is the same list from the end. Naming them once, here, lets the memory prediction and the GPU stage read
+ * the same list, so that what is predicted is what is allocated.
+ *
+ * Gradients: rows that add a residual share one gradient buffer along the chain, so the gradient of the residual
+ * stream is one buffer for a whole stage (`stream`), one for each micro-batch in flight since it waits between the
+ * head's backward and the layers'. A gradient that is written twice is set first, then added to.
+ *
+ * Logits: of all activations these alone are wide as the vocabulary. So the product that makes them and the loss, with
+ * their backwards, are done for a run of rows at a time, and the gradients of all runs add up.
+ */
+import { invariant, type Range } from '../base.ts';
+import { type Compute, ELEMENT_BYTES } from '../precision.ts';
+import { alignmentOf } from './layout.ts';
+import { type BlockName, layerBlock, type Model, type Operation } from './model.ts';
+
+/** The gradient of the residual stream: what comes into a stage's backward and what leaves it. */
+export const STREAM = 'stream';
+/** The activation that a stage receives: rows of width C. */
+export const INPUT = 'input';
+/** Most bytes that logits take, while 64 rows of floats take no more (a vocabulary of 262,144). */
+export const LOGITS_BYTES = 64 * 2 ** 20;
+/** Scope of what a layer's backward computes again: its activations have one place for all such layers and slots. */
+const AGAIN = 'again';
+
+export interface Step {
+  readonly operation: Operation;
+  /** Where it stands: labels and spans say `layer.3 linear`. */
+  readonly scope: BlockName;
+  /** Activation read, null for token ids. For attention the qkv, for the loss the logits. A rotary row has x = y. */
+  readonly x: string | null;
+  /** Activation written; null for the loss, which writes only its gradient. */
+  readonly y: string | null;
+  readonly residual: string | null;
+  /** Gradient buffers of x and y. */
+  readonly dx: string | null;
+  readonly dy: string | null;
+  /** True where dx was written before in this backward: add, do not set. */
+  readonly accumulate: boolean;
+  /** Set where x came out of a GELU: dx is then the gradient of the value before it. */
+  readonly xBeforeGelu: string | null;
+}
+
+export interface Program {
+  readonly layers: Range;
+  readonly first: boolean;
+  readonly last: boolean;
+  /** Embedding (first stage) and layers. */
+  readonly body: readonly Step[];
+  /** The backward of the body, last block first. Where a layer is recomputed its rows but the last come `before`. */
+  readonly backward: readonly { readonly before: readonly Step[]; readonly rows: readonly Step[] }[];
+  /** Final norm (last stage): its forward, all of the loss's and its backward run in one go. */
+  readonly head: readonly Step[];
+  /** Logits and loss (last stage): forward and backward of `lossRows` rows, then of the next ones. */
+  readonly loss: readonly Step[];
+  readonly lossRows: number;
+  /** The stream as it leaves the layers. */
+  readonly output: string;
+  /** Width in elements a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
+  readonly kept: ReadonlyMap<string, number>;
+  /** Same for the activations of a layer that its backward computes again. */
+  readonly again: ReadonlyMap<string, number>;
+  /** Same for what lives only inside one action: gradients, the normalised stream of the head. */
+  readonly scratch: ReadonlyMap<string, number>;
+  /** Same for what lives only inside one run of `lossRows` rows: the logits. */
+  readonly logits: ReadonlyMap<string, number>;
+}
+
+/**
+ * Rows whose logits fit: a power of two, so that most micro-batches divide by it and no tile of a product is cut. On a
+ * GPU each run reads and adds to the whole gradient of the head's matrix, which 256 rows pay for: hence not fewer bytes.
+ */
+export function lossRows(vocabulary: number, bytes = LOGITS_BYTES, compute: Compute = 'f32'): number {
+  // A part of a tensor that starts at a multiple of so many rows starts where a binding may.
+  const aligned = alignmentOf(compute);
+  return Math.max(aligned, 2 ** Math.floor(Math.log2(bytes / (ELEMENT_BYTES[compute] * vocabulary))));
+}
+
+const input = (operation: Operation): string | null => {
+  switch (operation.op) {
+    case 'embed':
+      return null;
+    case 'attention':
+      return operation.qkv;
+    case 'crossEntropy':
+      return operation.logits;
+    default:
+      return operation.x;
+  }
+};
+const output = (operation: Operation): string | null => (operation.op === 'crossEntropy' ? null : operation.y);
+
+function widthOf(operation: Operation, model: Model): number {
+  switch (operation.op) {
+    case 'embed':
+    case 'layerNorm':
+    case 'rmsNorm':
+      return model.width;
+    case 'linear':
+      return operation.outWidth;
+    case 'rotary':
+      return (operation.heads + 2 * operation.keyValueHeads) * operation.headWidth;
+    case 'attention':
+      return operation.heads * operation.headWidth;
+    case 'swiGlu':
+      return operation.innerWidth;
+    case 'crossEntropy':
+      return operation.vocabulary;
+  }
+}
+
+/** Whether an activation of this name is computed again, and has one place for all slots. */
+export const isAgain = (name: string): boolean => name.startsWith(`${AGAIN}/`);
+
+/** One list of rows with full names. `x` is what came before; gradients along residuals share a buffer. */
+function bind(scope: BlockName, rows: readonly Operation[], incoming: string, isRecomputed = false): Step[] {
+  const outgoing = rows.at(-1);
+  const left = outgoing === undefined ? null : output(outgoing);
+  const local = (name: string): string => {
+    if (name === 'x') return incoming;
+    return isRecomputed && name !== left ? `${AGAIN}/${name}` : `${scope}/${name}`;
+  };
+  const stream = new Set<string>(['x']);
+  for (const row of rows) {
+    if (row.op === 'embed') stream.add(row.y);
+    if (row.op === 'linear' && row.residual !== null && stream.has(row.residual)) stream.add(row.y);
+  }
+  // The loss writes its gradient over the logits: one buffer under one name.
+  const logits = new Set(rows.flatMap((row) => (row.op === 'crossEntropy' ? [row.logits] : [])));
+  const gradient = (name: string): string => {
+    if (stream.has(name)) return STREAM;
+    return logits.has(name) ? local(name) : `gradient/${name}`;
+  };
+  const written = new Set<string>(scope === 'head' ? [] : [STREAM]);
+  const gelus = new Map<string, string>();
+  for (const row of rows) {
+    if (row.op === 'linear' && row.activation === 'gelu') gelus.set(row.y, `${local(row.y)}.pre`);
+  }
+  const steps = rows.toReversed().map((operation): Step => {
+    const x = input(operation);
+    const y = output(operation);
+    const dx = x === null ? null : gradient(x);
+    const accumulate = dx !== null && written.has(dx);
+    if (dx !== null) written.add(dx);
+    return {
+      operation,
+      scope,
+      x: x === null ? null : local(x),
+      y: y === null ? null : local(y),
+      residual: operation.op === 'linear' && operation.residual !== null ? local(operation.residual) : null,
+      dx,
+      dy: y === null ? null : gradient(y),
+      accumulate,
+      xBeforeGelu: x === null ? null : (gelus.get(x) ?? null),
+    };
+  });
+  invariant(steps.length > 0, `${scope} has no rows`);
+  return steps.reverse();
+}
+
+export interface ProgramOptions {
+  /** Layers whose activations are not kept: the backward has only their input, and computes them again. */
+  readonly recompute?: readonly number[];
+  readonly logitsBytes?: number;
+  readonly compute?: Compute;
+}
+
+export function program(
+  model: Model,
+  layers: Range,
+  { recompute = [], logitsBytes, compute }: ProgramOptions = {},
+): Program {
+  const first = layers[0] === 0;
+  const last = layers[1] === model.layers;
+  const body: Step[] = [];
+  const backward: Program['backward'][number][] = [];
+  let stream = INPUT;
+  const append = (scope: BlockName, rows: readonly Operation[], isRecomputed = false): void => {
+    const steps = bind(scope, rows, stream, isRecomputed);
+    body.push(...steps);
+    // What the last row leaves is the next block's input, and kept for it.
+    backward.unshift({ before: isRecomputed ? steps.slice(0, -1) : [], rows: steps.toReversed() });
+    const written = steps.at(-1)?.y;
+    invariant(written, `${scope} leaves no stream`);
+    stream = written;
+  };
+  if (first) append('embedding', model.embedding);
+  for (let index = layers[0]; index < layers[1]; index++)
+    append(layerBlock(index), model.layer(index), recompute.includes(index));
+  const ending = last ? bind('head', model.head, stream) : [];
+  const product = last ? ending.findIndex(({ y }) => y !== null && y === ending.at(-1)?.x) : 0;
+  invariant(product >= 0, 'a head makes logits and ends with their loss');
+  const [head, loss] = [ending.slice(0, product), ending.slice(product)];
+
+  const kept = new Map<string, number>([[STREAM, model.width]]);
+  if (!first) kept.set(INPUT, model.width);
+  const again = new Map<string, number>();
+  for (const { operation, y } of body) {
+    if (y === null) continue;
+    const place = isAgain(y) ? again : kept;
+    place.set(y, widthOf(operation, model));
+    if (operation.op === 'linear' && operation.activation === 'gelu') place.set(`${y}.pre`, operation.outWidth);
+  }
+  const scratch = new Map<string, number>();
+  for (const { operation, y } of head) if (y !== null) scratch.set(y, widthOf(operation, model));
+  const logits = new Map<string, number>();
+  for (const { operation, y } of loss) if (y !== null) logits.set(y, widthOf(operation, model));
+  for (const { x, dx } of [...body, ...ending]) {
+    if (x === null || dx === null || kept.has(dx) || scratch.has(dx) || logits.has(dx)) continue;
+    const width = kept.get(x) ?? again.get(x) ?? scratch.get(x);
+    invariant(width !== undefined, `nothing writes ${x}`);
+    scratch.set(dx, width);
+  }
+  return {
+    layers,
+    first,
+    last,
+    body,
+    backward,
+    head,
+    loss,
+    lossRows: lossRows(model.vocabulary, logitsBytes, compute),
+    output: stream,
+    kept,
+    again,
+    scratch,
+    logits,
+  };
+}

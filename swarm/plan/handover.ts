@@ -1,0 +1,94 @@
+/**
+ * A change of plan without a loss: what each peer of the new plan needs, and who of the old plan sends it. Both ends
+ * compute the same list from the two plans, so nobody asks for anything. A peer that has a range already keeps its own
+ * copy; every other range comes from its primary. Rules HO in SPEC.md.
+ */
+import { overlap, type PeerId, type Range } from '../base.ts';
+import { pieces } from '../model/layout.ts';
+import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import type { Compute } from '../precision.ts';
+import { type Plan, peers } from './plan.ts';
+
+/** What is kept of each element: its value, and Adam's two moments. */
+export const STATE_KINDS = ['value', 'm', 'v'] as const;
+export type StateKind = (typeof STATE_KINDS)[number];
+
+export interface Transfer {
+  /** Equal where a peer keeps what it has. */
+  readonly from: PeerId;
+  readonly to: PeerId;
+  readonly block: BlockName;
+  readonly kind: StateKind;
+  readonly range: Range;
+}
+
+/** The ranges of a block that a peer has under a plan, of each kind; ascending, not overlapping. */
+export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockName, kind: StateKind): Range[] {
+  const kept = plan.state
+    .filter((state) => state.block === block)
+    .flatMap(({ shards }) => shards.filter((shard) => shard.peer === peer).map(({ range }) => range));
+  if (kind !== 'value') return union(kept);
+  const used = plan.stages
+    .filter(({ members }) => members.some((member) => member.peer === peer))
+    .flatMap(({ layers }) => blocksOfStage(model, layers))
+    .filter((use) => use.block === block)
+    .flatMap(({ ranges }) => ranges);
+  return union([...kept, ...used]);
+}
+
+/**
+ * Everything that has to be in place before the new plan's first step, each element once a receiver and kind. Where the
+ * run `asked` for f16 a peer's own values count only where it was their primary: what it computed with may be halves.
+ */
+export function transfers(model: Model, before: Plan, after: Plan, asked: Compute = 'f32'): Transfer[] {
+  const found: Transfer[] = [];
+  for (const to of peers(after)) {
+    for (const { name: block } of model.blocks) {
+      for (const kind of STATE_KINDS) {
+        const exact = kind === 'value' && asked === 'f16' ? 'm' : kind; // of moments a peer has what it is primary of
+        const own = holdings(model, before, to, block, exact);
+        for (const need of holdings(model, after, to, block, kind)) {
+          for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });
+          for (const missing of without(need, own)) {
+            for (const { peer: from, range } of primaries(before, block, missing)) {
+              for (const piece of pieces(range)) found.push({ from, to, block, kind, range: piece });
+            }
+          }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+function primaries(plan: Plan, block: BlockName, range: Range): { peer: PeerId; range: Range }[] {
+  return (plan.state.find((state) => state.block === block)?.shards ?? []).flatMap((shard) => {
+    const part = overlap(shard.range, range);
+    return part ? [{ peer: shard.peer, range: part }] : [];
+  });
+}
+
+function union(ranges: readonly Range[]): Range[] {
+  const merged: Range[] = [];
+  for (const [from, to] of ranges.toSorted((a, b) => a[0] - b[0])) {
+    const last = merged.at(-1);
+    if (last && from <= last[1]) merged[merged.length - 1] = [last[0], Math.max(last[1], to)];
+    else merged.push([from, to]);
+  }
+  return merged;
+}
+
+const common = (need: Range, own: readonly Range[]): Range[] =>
+  own.map((range) => overlap(need, range)).filter((part) => part !== null);
+
+function without([from, to]: Range, own: readonly Range[]): Range[] {
+  const rest: Range[] = [];
+  let reached = from;
+  for (const [start, end] of own) {
+    if (start >= to) break;
+    if (start > reached) rest.push([reached, start]);
+    reached = Math.max(reached, end);
+  }
+  if (reached < to) rest.push([reached, to]);
+  return rest;
+}

@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import { invariant, overlap, type PeerId, peerId } from '../base.ts';
+import { modelFromConfig } from '../model/families.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import type { Compute } from '../precision.ts';
+import { type BufferSpec, plannedBytes, predictedBytes, shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
+import { holders, type Plan } from './plan.ts';
+
+const WIDTH = 32;
+const HEADS = 4;
+const ROWS = 2 * 16;
+const parsed = modelFromConfig({
+  ...{ model_type: 'gpt2', n_layer: 6, n_head: HEADS, n_embd: WIDTH, n_positions: 16, vocab_size: 64 },
+});
+invariant(parsed.ok, 'a valid model');
+const model = parsed.value;
+
+const bytesOf = (slots: number, recompute: readonly number[]): number =>
+  stageBuffers(model, { layers: [1, 5], samples: 2, sequence: 16, slots, recompute }).reduce(
+    (sum, { bytes }) => sum + bytes,
+    0,
+  );
+
+describe('recompute', () => {
+  // Two norms, qkv, attention, the stream between its halves, the inner product before and after GELU; statistics.
+  const ofLayer = (2 + 3 + 1 + 1 + 4 + 4) * WIDTH + 2 * 2 + HEADS;
+
+  test.each([1, 2, 5])(
+    '[ST3] with %i slots, layers that are computed again share one place for what they keep',
+    (slots) => {
+      const saved = (layers: number): number => (slots * layers - 1) * ofLayer * ROWS * 4;
+      expect(bytesOf(slots, []) - bytesOf(slots, [1, 2, 3, 4])).toBe(saved(4));
+      expect(bytesOf(slots, []) - bytesOf(slots, [2, 4])).toBe(saved(2));
+    },
+  );
+});
+
+describe('halves', () => {
+  const alone = peerId('alone');
+  const plan = equalSplit(model, 4, [alone], { microBatches: 2 });
+  const buffers = (compute: Compute): Map<string, number> => {
+    const sizes = [...stagesOfPeer(plan, alone, 16, 'f32', compute).values()];
+    const specs = [...sizes.flatMap((size) => stageBuffers(model, size)), ...shardBuffers(model, plan, alone, undefined, compute)]; // biome-ignore format: one line
+    return new Map(specs.map(({ name, bytes }) => [name, bytes]));
+  };
+
+  test('[MP1] activations and the values that are computed with take half; what is summed, and the masters, do not', () => {
+    const [floats, halves] = [buffers('f32'), buffers('f16')];
+    const layer = model.blocks.find(({ name }) => name === 'layer.2');
+    invariant(layer, 'a layer');
+    // Each tensor begins at a multiple of 128 elements.
+    const elements = layer.tensors.reduce((sum, tensor) => sum + Math.ceil(tensor.elements / 128) * 128, 0);
+    expect(halves.get('values/layer.2')).toBe(2 * elements);
+    for (const name of ['gradients/layer.2', 'm/layer.2/0', 'v/layer.2/0', 'values/layer.2/0'])
+      expect(halves.get(name), name).toBe(4 * elements);
+    expect(floats.has('values/layer.2/0')).toBe(false);
+    const kept = [...floats].filter(([name]) => name.startsWith('slot0/layer.2/') && !/\.(stat|lse)$/.test(name));
+    expect(kept.length).toBeGreaterThan(4);
+    for (const [name, bytes] of kept) expect(2 * (halves.get(name) ?? 0), name).toBe(bytes);
+    for (const [name, bytes] of floats) {
+      if (/\.(stat|lse)$|ids$|targets$|loss$|Readback/.test(name)) expect(halves.get(name), name).toBe(bytes);
+    }
+  });
+
+  test('[MP4] a plan holds what a donor needs with halves and without', () => {
+    const of = (compute: Compute) => predictedBytes(model, plan, alone, 16, 'f32', compute);
+    expect(plannedBytes(model, plan, alone, { sequence: 16, compute: 'f16' })).toBe(Math.max(of('f32'), of('f16')));
+    expect(plannedBytes(model, plan, alone, { sequence: 16 })).toBe(of('f32'));
+  });
+});
+
+describe('logits', () => {
+  const MEBIBYTE = 2 ** 20;
+  const logitsOf = (vocabulary: number, samples: number): number => {
+    const gpt2 = modelFromConfig({ model_type: 'gpt2', n_layer: 1, vocab_size: vocabulary });
+    invariant(gpt2.ok, 'a valid model');
+    const buffers = stageBuffers(gpt2.value, { layers: [0, 1], samples, sequence: 1024, slots: 2 });
+    const [logits, ...more] = buffers.filter(({ name }) => name.includes('logits'));
+    invariant(logits && more.length === 0, 'one buffer for all slots');
+    return logits.bytes;
+  };
+
+  test.each([
+    [256, 8, 8 * 1024],
+    [32_000, 8, 512],
+    [50_257, 1, 256],
+    [50_257, 8, 256],
+    [128_256, 8, 128],
+    [262_144, 8, 64],
+  ])('[ST4] V = %i, %i samples of 1024: those of %i rows, in 64 MiB', (vocabulary, samples, rows) => {
+    expect(logitsOf(vocabulary, samples)).toBe(rows * vocabulary * 4);
+    expect(rows * vocabulary * 4).toBeLessThanOrEqual(64 * MEBIBYTE);
+  });
+});
+
+describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers each, Ψ parameters', () => {
+  const small = modelFromConfig({ model_type: 'gpt2' });
+  invariant(small.ok, 'GPT-2 small is the default');
+  const model = small.value;
+  const parameters = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+  const lanes = (count: number): Plan => {
+    const peers = Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+    return equalSplit(model, count, peers, { stages: 1, microBatches: count });
+  };
+  /** Bytes a parameter in the buffers of one kind. */
+  const each = (specs: readonly BufferSpec[], kind: string): number =>
+    specs.filter(({ name }) => name.startsWith(`${kind}/`)).reduce((sum, { bytes }) => sum + bytes, 0) / parameters;
+
+  test.each([1, 2, 4, 8])(
+    '[PL16] [ST2] N = %i: 8 bytes a parameter, 8/N of moments, and 8/N on their way where N > 1',
+    (count) => {
+      const plan = lanes(count);
+      const specs = [...(plan.stages[0]?.members ?? [])].map(({ peer }) => [
+        ...[...stagesOfPeer(plan, peer, 16).values()].flatMap((size) => stageBuffers(model, size)),
+        ...shardBuffers(model, plan, peer),
+      ]);
+      const mean = (kind: string) => specs.reduce((sum, one) => sum + each(one, kind), 0) / count;
+      // Within a hundredth: tensors are padded for their alignment.
+      for (const kind of ['values', 'gradients']) expect(mean(kind), kind).toBeCloseTo(4, 2);
+      for (const kind of ['m', 'v']) expect(mean(kind), kind).toBeCloseTo(4 / count, 2);
+      for (const kind of ['sum', 'incoming']) expect(mean(kind), kind).toBeCloseTo(count > 1 ? 4 / count : 0, 2);
+    },
+  );
+
+  test('[PL16] each peer sends 2(N − 1)/N of the parameters a step: no more than an all-reduce, in two hops', () => {
+    for (const count of [2, 4, 8]) {
+      const plan = lanes(count);
+      const sent = new Map<PeerId, number>();
+      const send = (peer: PeerId, elements: number) => sent.set(peer, (sent.get(peer) ?? 0) + elements);
+      for (const { block, shards } of plan.state)
+        for (const shard of shards)
+          for (const { peer, ranges } of holders(model, plan, block)) {
+            if (peer === shard.peer) continue;
+            const elements = ranges.reduce((sum, range) => {
+              const part = overlap(range, shard.range);
+              return sum + (part ? part[1] - part[0] : 0);
+            }, 0);
+            // Its gradient there, the new values back.
+            send(peer, elements);
+            send(shard.peer, elements);
+          }
+      const all = [...sent.values()].reduce((sum, elements) => sum + elements, 0);
+      expect(all).toBe(2 * (count - 1) * parameters);
+      for (const elements of sent.values()) expect(elements / parameters).toBeCloseTo((2 * (count - 1)) / count, 1);
+    }
+  });
+});

@@ -1,0 +1,295 @@
+/**
+ * What a peer allocates for a plan, buffer by buffer. The stage and the shards create exactly these lists, so the
+ * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
+ */
+import { overlap, type PeerId, type Range } from '../base.ts';
+import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
+import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
+import { isAgain, type Program, program, type Step } from '../model/program.ts';
+import { type Compute, ELEMENT_BYTES } from '../precision.ts';
+import { slots as slotsOf } from '../schedule/check.ts';
+import { stepSchedule } from '../schedule/lower.ts';
+import { packedWords, type WireEncoding } from '../wire.ts';
+import { STATE_KINDS } from './handover.ts';
+import { type Holder, holders, type Plan } from './plan.ts';
+
+export interface BufferSpec {
+  readonly name: string;
+  readonly bytes: number;
+  readonly use: 'storage' | 'readback';
+}
+
+/** Partial sums of a norm, added up on the CPU in float64. */
+export const PARTIALS = 256;
+/** Learning rate, clip scale and what else AdamW reads, as floats. */
+export const SCALARS = 8;
+/** Name of the counter of a stage's passes, which is read back behind the values that they made. */
+export const PASSES = 'passes';
+/** Mapped buffers per stage for activations and gradients on their way out. */
+const READBACKS = 3;
+
+export const WIRE = 'wire';
+export const WIRE_RESIDUAL = 'wire.residual';
+
+/** Elements of activations and weights take half a float each where they are halves. */
+type Keep = (name: string, elements: number) => BufferSpec;
+const keeping =
+  (compute: Compute): Keep =>
+  (name, elements) =>
+    storage(name, (elements * ELEMENT_BYTES[compute]) / 4);
+
+const storage = (name: string, floats: number): BufferSpec => ({
+  name,
+  bytes: Math.max(16, Math.ceil(floats) * 4),
+  use: 'storage',
+});
+const readback = (name: string, floats: number): BufferSpec => ({ ...storage(name, floats), use: 'readback' });
+
+export interface StageSize {
+  readonly layers: Range;
+  /** Samples of the largest micro-batch. */
+  readonly samples: number;
+  readonly sequence: number;
+  /** Micro-batches between forward and backward at once. */
+  readonly slots: number;
+  /** Layers whose activations are computed again in the backward; absent: none. */
+  readonly recompute?: readonly number[];
+  /** How the stream goes to and comes from other peers; absent: f32. */
+  readonly wire?: WireEncoding;
+  /** How activations and the weights that are computed with are kept; absent: f32. */
+  readonly compute?: Compute;
+  /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
+  readonly logitsBytes?: number;
+}
+
+/** Everything a stage keeps: values, gradients, activations for each slot, scratch, and the way out. */
+export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
+  const { layers, samples, sequence, slots, compute = 'f32' } = size;
+  const work = program(model, layers, size);
+  const keep = keeping(compute);
+  const rows = samples * sequence;
+  const specs: BufferSpec[] = [];
+  let largestSlice = 1;
+  for (const use of blocksOfStage(model, layers)) {
+    const { floats } = arenaOfUse(model, use, compute);
+    specs.push(keep(`values/${use.block}`, floats), storage(`gradients/${use.block}`, floats));
+    for (const [from, to] of slices(use, [0, block(model, use.block).elements])) {
+      largestSlice = Math.max(largestSlice, to - from);
+    }
+  }
+  for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows, keep));
+  specs.push(...sharedBuffers(work, samples, sequence, compute));
+  specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wire: size.wire, compute }));
+  specs.push(storage(PASSES, 1));
+  const outgoing = Math.max(rows * model.width, largestSlice);
+  for (let i = 0; i < READBACKS; i++) {
+    specs.push(readback(`readback/${i}`, outgoing + 1));
+    if (work.last) specs.push(readback(`lossReadback/${i}`, rows + 1));
+  }
+  return specs;
+}
+
+function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): BufferSpec[] {
+  const specs = [...work.kept].map(([name, width]) => keep(`${slot}/${name}`, rows * width));
+  for (const step of [...work.body, ...work.head]) {
+    if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, `${slot}/`, rows));
+  }
+  if (work.first) {
+    specs.push(storage(`${slot}/ids`, rows), storage(`${slot}/order`, rows), storage(`${slot}/segments`, rows * 3 + 4));
+  }
+  if (work.last) {
+    specs.push(storage(`${slot}/targets`, rows), storage(`${slot}/loss`, rows));
+  }
+  return specs;
+}
+
+interface WireSize {
+  /** Elements of the stream, and of the longest piece of a block that travels. */
+  readonly stream: number;
+  readonly largestSlice: number;
+  readonly wire: WireEncoding | undefined;
+  readonly compute: Compute;
+}
+
+/**
+ * The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over. What is
+ * kept as halves comes and goes as floats, values too: they pass through the same place.
+ */
+function wireBuffers({ first, last }: Program, { stream, largestSlice, wire = 'f32', compute }: WireSize) {
+  const alone = first && last;
+  const specs: BufferSpec[] = [];
+  if (compute === 'f16') specs.push(storage(WIRE, Math.max(largestSlice, alone ? 0 : stream)));
+  else if (wire !== 'f32' && !alone) specs.push(storage(WIRE, packedWords(wire, stream)));
+  if (wire === 'int8' && !first) specs.push(storage(WIRE_RESIDUAL, stream));
+  return specs;
+}
+
+/** What a row's forward leaves for its backward beside its output. */
+function statistics({ operation, y }: Step, prefix: string, rows: number): BufferSpec[] {
+  if (operation.op === 'layerNorm') return [storage(`${prefix}${y}.stat`, rows * 2)];
+  if (operation.op === 'rmsNorm') return [storage(`${prefix}${y}.stat`, rows)];
+  if (operation.op === 'attention') return [storage(`${prefix}${y}.lse`, rows * operation.heads)];
+  return [];
+}
+
+/** Of the layers that are computed again: they have the same names, and one place. */
+function againBuffers(work: Program, rows: number, keep: Keep): BufferSpec[] {
+  const specs = [...work.again].map(([name, width]) => keep(name, rows * width));
+  const [one] = work.backward.filter(({ before }) => before.length > 0);
+  return [...specs, ...(one?.before ?? []).flatMap((step) => statistics(step, '', rows))];
+}
+
+/** What all slots of a stage share: scratch, what is computed again, and the table of the rotary positions' cosines and sines. */
+export function sharedBuffers(work: Program, samples: number, sequence: number, compute: Compute = 'f32') {
+  const rows = samples * sequence;
+  const keep = keeping(compute);
+  const specs = [...work.scratch].map(([name, width]) => keep(name, rows * width));
+  for (const [name, width] of work.logits) specs.push(keep(name, Math.min(rows, work.lossRows) * width));
+  specs.push(...againBuffers(work, rows, keep));
+  const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
+  if (heads > 0) specs.push(storage('attention.delta', rows * heads));
+  const rotary = rotaryOf(work);
+  if (rotary) specs.push(storage(ROTARY, sequence * rotary.headWidth));
+  return specs;
+}
+
+/** Name of the table of the rotary positions: one for a stage, since a model's layers turn alike. */
+export const ROTARY = 'rotary';
+export function rotaryOf({ body }: Program): Extract<Operation, { op: 'rotary' }> | null {
+  for (const { operation } of body) if (operation.op === 'rotary') return operation;
+  return null;
+}
+
+/** How a primary works on a shard of its own: where the values lie, and what it adds up in which order. */
+export interface ShardWork {
+  readonly block: BlockName;
+  readonly range: Range;
+  /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
+  readonly valuesStage: number | null;
+  /** Where the float32 master is: that buffer, or one of the shard's own. A stage's halves are no master. */
+  readonly master: 'stage' | 'own';
+  /** Gradient sums to add, in order. */
+  readonly holders: readonly Holder[];
+  /** The first sum is this peer's own and the shard all of it: the others are added onto it where it lies. */
+  readonly sumInPlace: boolean;
+}
+
+const within = (range: Range, ranges: readonly Range[]): boolean =>
+  ranges.some(([from, to]) => from <= range[0] && range[1] <= to);
+
+const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
+  more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
+
+/** Who computes with a block, in order; known already to whoever asks for many peers. */
+export type HoldersOf = (name: BlockName) => readonly Holder[];
+
+export function shardsOf(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  holdersOf: HoldersOf = (name) => holders(model, plan, name),
+  compute: Compute = 'f32',
+): ShardWork[] {
+  return plan.state.flatMap(({ block: name, shards }) => {
+    const kept = shards.filter((shard) => shard.peer === peer);
+    const order = kept.length === 0 ? [] : holdersOf(name);
+    return kept.map(({ range }): ShardWork => {
+      const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
+      const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
+      return {
+        block: name,
+        range,
+        valuesStage: own?.stage ?? null,
+        master: own && compute === 'f32' ? 'stage' : 'own',
+        holders: concerned,
+        sumInPlace: own !== undefined && own === concerned[0] && isAll(range, own.ranges),
+      };
+    });
+  });
+}
+
+/** Everything a peer keeps as the primary of shards: moments, sums of others' slices, its own values where it holds none. */
+export function shardBuffers(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  holdersOf?: HoldersOf,
+  compute?: Compute,
+): BufferSpec[] {
+  const work = shardsOf(model, plan, peer, holdersOf, compute);
+  if (work.length === 0) return [];
+  const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace }) => {
+    const { floats } = arena(block(model, name), [range], compute);
+    const key = shardKey(name, range);
+    const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
+    if (master === 'own') own.push(storage(`values/${key}`, floats));
+    if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
+    if (order.length > 1) own.push(storage(`incoming/${key}`, floats));
+    return own;
+  });
+  const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
+  return [
+    ...specs,
+    storage('scalars', SCALARS),
+    readback('partialsReadback', PARTIALS * work.length),
+    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length),
+  ];
+}
+
+export const shardKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
+
+/** The stages this peer has work in, with what each must hold. */
+export function stagesOfPeer(
+  plan: Plan,
+  peer: PeerId,
+  sequence: number,
+  wire: WireEncoding = 'f32',
+  compute: Compute = 'f32',
+): Map<number, StageSize> {
+  const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
+  const inFlight = slotsOf(stepSchedule(plan));
+  const found = new Map<number, StageSize>();
+  plan.stages.forEach(({ layers, members }, stage) => {
+    const member = members.find((candidate) => candidate.peer === peer);
+    if (!member) return;
+    found.set(stage, {
+      layers,
+      samples: Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0)),
+      sequence,
+      slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
+      recompute: member.recompute,
+      wire,
+      compute,
+    });
+  });
+  return found;
+}
+
+/**
+ * Bytes that a peer may need for this plan in a run that asks for this precision, whether or not its adapter has
+ * halves: with them activations are smaller, and a primary's values are there twice.
+ */
+export function plannedBytes(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  { sequence, wire, compute }: { readonly sequence: number; readonly wire?: WireEncoding; readonly compute?: Compute },
+): number {
+  const floats = predictedBytes(model, plan, peer, sequence, wire);
+  return compute === 'f16' ? Math.max(floats, predictedBytes(model, plan, peer, sequence, wire, compute)) : floats;
+}
+
+/** Bytes that a peer will allocate on its GPU for this plan. */
+export function predictedBytes(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  sequence: number,
+  wire: WireEncoding = 'f32',
+  compute: Compute = 'f32',
+): number {
+  const specs = [...stagesOfPeer(plan, peer, sequence, wire, compute).values()].flatMap((size) =>
+    stageBuffers(model, size),
+  );
+  return [...specs, ...shardBuffers(model, plan, peer, undefined, compute)].reduce((sum, { bytes }) => sum + bytes, 0);
+}

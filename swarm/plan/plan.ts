@@ -1,0 +1,312 @@
+/**
+ * The plan: who computes what, and who keeps which part of the training state. Plain data; every schedule, memory
+ * figure, message and frame follows from it. A peer may own several stages, a stage several peers, a shard's keeper
+ * need not compute with it. `problems` is the one validator. See SPEC.md, rules PL.
+ */
+import { z } from 'zod';
+import { invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import { SCHEDULE_NAMES, type ScheduleName } from '../schedule/action.ts';
+
+export interface MicroBatch {
+  readonly id: number;
+  /** Samples of the step, `[from, to)` of B. */
+  readonly samples: Range;
+}
+
+export interface Member {
+  readonly peer: PeerId;
+  /** Ids of the micro-batches this peer carries through the stage. */
+  readonly microBatches: readonly number[];
+  readonly samples: number;
+  /** Layers recomputed in the backward. */
+  readonly recompute: readonly number[];
+}
+
+/**
+ * ZeRO's third stage: the members of a stage keep only their shards of its blocks, and gather each block from one another
+ * before they compute with it, forward and backward. So many blocks are whole there at a time: with two, the next one
+ * comes while one is computed with.
+ */
+export type Gathered = 1 | 2;
+
+export interface PlanStage {
+  readonly layers: Range;
+  readonly members: readonly Member[];
+  /** Absent: the members keep the stage's blocks whole. */
+  readonly gathered?: Gathered;
+}
+
+export interface Shard {
+  /** The primary: owns the float32 master values and Adam's moments of the range. */
+  readonly peer: PeerId;
+  /** Elements of the block. */
+  readonly range: Range;
+  readonly replicas: readonly PeerId[];
+}
+
+export interface BlockState {
+  readonly block: BlockName;
+  readonly shards: readonly Shard[];
+}
+
+export interface Plan {
+  readonly stages: readonly PlanStage[];
+  readonly microBatches: readonly MicroBatch[];
+  readonly state: readonly BlockState[];
+  readonly schedule: ScheduleName;
+}
+
+const count = z.number().int().nonnegative();
+const range = z.tuple([count, count]);
+const peer = z.string().min(1).transform(peerId);
+const blockName = z
+  .string()
+  .regex(/^(embedding|head|layer\.(0|[1-9]\d*))$/, 'expected embedding, head or layer.N')
+  .transform((text) => text as BlockName); // the pattern is the type
+
+/** A plan from outside: its shape only (`problems` judges the rest). Other fields, such as predictions, are ignored. */
+export const planSchema = z.object({
+  stages: z.array(
+    z.object({
+      layers: range,
+      members: z.array(
+        z.object({ peer, microBatches: z.array(count), samples: count, recompute: z.array(count).default([]) }),
+      ),
+      gathered: z.literal([1, 2]).exactOptional(),
+    }),
+  ),
+  microBatches: z.array(z.object({ id: count, samples: range })),
+  state: z.array(
+    z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
+  ),
+  schedule: z.enum(SCHEDULE_NAMES),
+}) satisfies z.ZodType<Plan>;
+
+/** The routing rule: who carries this micro-batch through this stage. */
+export function owner(plan: Plan, stage: number, microBatch: number): PeerId {
+  const member = plan.stages[stage]?.members.find(({ microBatches }) => microBatches.includes(microBatch));
+  invariant(member, `micro-batch ${microBatch} has no owner in stage ${stage}`);
+  return member.peer;
+}
+
+/** Everyone the plan names, in the order they first appear: stages first, then state. */
+export function peers(plan: Plan): PeerId[] {
+  const members = plan.stages.flatMap((stage) => stage.members.map((member) => member.peer));
+  const keepers = plan.state.flatMap(({ shards }) => shards.flatMap((shard) => [shard.peer, ...shard.replicas]));
+  return [...new Set([...members, ...keepers])];
+}
+
+/** The plan with the n-th peer in its place that is the n-th here. */
+export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
+  const named = peers(plan);
+  invariant(named.length === seats.length, `a plan of ${named.length} peers has no seats for ${seats.length}`);
+  const seat = new Map(named.map((peer, index) => [peer, seats[index] ?? peer]));
+  const of = (peer: PeerId): PeerId => seat.get(peer) ?? peer;
+  return {
+    ...plan,
+    stages: plan.stages.map((stage) => ({
+      ...stage,
+      members: stage.members.map((member) => ({ ...member, peer: of(member.peer) })),
+    })),
+    state: plan.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) })),
+    })),
+  };
+}
+
+/** The stage that a block's update belongs to. A tied embedding is at home in the first stage. */
+export function homeStage(plan: Plan, block: BlockName): number {
+  const home = stageOf(plan, block);
+  invariant(home >= 0, `${block} is in no stage`);
+  return home;
+}
+
+/** Less than 0: none. */
+function stageOf({ stages }: Plan, block: BlockName): number {
+  if (block === 'embedding') return 0;
+  if (block === 'head') return stages.length - 1;
+  const layer = Number(block.slice('layer.'.length));
+  return stages.findIndex(({ layers }) => layers[0] <= layer && layer < layers[1]);
+}
+
+/** Where a block is gathered, its home stage; null: its holders keep it whole. */
+export function gatheringHome(plan: Plan, block: BlockName): PlanStage | null {
+  if (!plan.stages.some(({ gathered }) => gathered)) return null;
+  const home = plan.stages[stageOf(plan, block)];
+  return home?.gathered ? home : null;
+}
+
+/** A member of a stage that computes with a block: the ranges it reads, and where its gradient sum comes in the order. */
+export interface Holder {
+  readonly stage: number;
+  readonly peer: PeerId;
+  readonly ranges: readonly Range[];
+  readonly lowestMicroBatch: number;
+}
+
+/** Who computes with a block, in the order in which their gradient sums are added: by stage, then lowest micro-batch. */
+export function holders(model: Model, plan: Plan, block: BlockName): Holder[] {
+  return plan.stages.flatMap(({ layers, members }, stage) => {
+    const use = blocksOfStage(model, layers).find((candidate) => candidate.block === block);
+    if (!use) return [];
+    return members
+      .map(({ peer, microBatches }) => ({
+        stage,
+        peer,
+        ranges: use.ranges,
+        lowestMicroBatch: Math.min(...microBatches),
+      }))
+      .sort((a, b) => a.lowestMicroBatch - b.lowestMicroBatch);
+  });
+}
+
+/** `holders` of every block at once, for whoever asks for all of them. */
+export function holdersOfAll(model: Model, plan: Plan): ReadonlyMap<BlockName, readonly Holder[]> {
+  const found = new Map<BlockName, Holder[]>();
+  for (const [stage, { layers, members }] of plan.stages.entries()) {
+    const order = members
+      .map(({ peer, microBatches }) => ({
+        peer,
+        lowestMicroBatch: microBatches.reduce((least, id) => Math.min(least, id), Number.POSITIVE_INFINITY),
+      }))
+      .sort((a, b) => a.lowestMicroBatch - b.lowestMicroBatch);
+    for (const { block, ranges } of blocksOfStage(model, layers)) {
+      const own = found.get(block) ?? [];
+      for (const holder of order) own.push({ stage, ranges, ...holder });
+      found.set(block, own);
+    }
+  }
+  return found;
+}
+
+/** A broken rule of SPEC.md, and one sentence that names the place. */
+export interface Problem {
+  readonly rule: `${'PL' | 'SC'}${number}`;
+  readonly text: string;
+}
+
+/** Everything that is wrong with a plan for this model and a step of this many samples; none: it can be run. */
+export function problems(
+  model: Pick<Model, 'layers' | 'blocks'>,
+  batch: { readonly samples: number },
+  plan: Plan,
+): readonly Problem[] {
+  const found: Problem[] = [
+    ...cover(
+      'PL1',
+      'layer',
+      'the model',
+      model.layers,
+      plan.stages.map(({ layers }, stage) => ({ place: `stage ${stage}`, range: layers })),
+    ),
+    ...idProblems(plan.microBatches.map(({ id }) => id)),
+    ...cover(
+      'PL3',
+      'sample',
+      'the step',
+      batch.samples,
+      inOrder(plan.microBatches.map(({ id, samples }) => ({ place: `micro-batch ${id}`, range: samples }))),
+    ),
+    ...plan.stages.flatMap((stage, index) => stageProblems(plan, stage, index)),
+    ...stateProblems(model, plan),
+  ];
+  if (!SCHEDULE_NAMES.includes(plan.schedule))
+    found.push({ rule: 'PL11', text: `schedule ${plan.schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` });
+  return found;
+}
+
+function idProblems(ids: readonly number[]): Problem[] {
+  const odd = ids.filter((id) => !(Number.isSafeInteger(id) && id >= 0));
+  return [
+    ...odd.map((id): Problem => ({ rule: 'PL2', text: `micro-batch ${id} has no whole number as its id` })),
+    ...doubles(ids).map((id): Problem => ({ rule: 'PL2', text: `micro-batch ${id} is there more than once` })),
+  ];
+}
+
+function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number): Problem[] {
+  const size = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
+  const found: Problem[] = [];
+  const report = (rule: Problem['rule'], text: string) => found.push({ rule, text });
+  for (const peer of doubles(members.map((member) => member.peer)))
+    report('PL5', `stage ${stage} has ${peer} as a member more than once`);
+  const carried = members.flatMap(({ microBatches }) => microBatches);
+  const owned = new Set(carried);
+  for (const id of size.keys()) if (!owned.has(id)) report('PL4', `micro-batch ${id} has no owner in stage ${stage}`);
+  for (const id of doubles(carried)) report('PL4', `micro-batch ${id} is carried more than once in stage ${stage}`);
+  for (const { peer, microBatches, samples, recompute } of members) {
+    const place = `member ${peer} of stage ${stage}`;
+    if (microBatches.length === 0) report('PL4', `${place} carries no micro-batch`);
+    const unknown = microBatches.filter((id) => !size.has(id));
+    for (const id of unknown) report('PL4', `${place} carries micro-batch ${id}, which is not in the plan`);
+    const sum = microBatches.reduce((total, id) => total + (size.get(id) ?? 0), 0);
+    if (unknown.length === 0 && samples !== sum)
+      report('PL6', `${place} says ${samples} samples, its micro-batches have ${sum}`);
+    for (const layer of recompute)
+      if (!(Number.isInteger(layer) && layers[0] <= layer && layer < layers[1]))
+        report('PL7', `${place} recomputes layer ${layer}, which is not in [${layers.join(', ')})`);
+    for (const layer of doubles(recompute)) report('PL7', `${place} recomputes layer ${layer} more than once`);
+  }
+  return found;
+}
+
+function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
+  const found: Problem[] = [];
+  const report = (rule: Problem['rule'], text: string) => found.push({ rule, text });
+  const named = plan.state.map(({ block }) => block);
+  for (const { name } of model.blocks) if (!named.includes(name)) report('PL8', `the state has no block ${name}`);
+  for (const name of doubles(named)) report('PL8', `the state has block ${name} more than once`);
+  for (const { block, shards } of plan.state) {
+    const known = model.blocks.find(({ name }) => name === block);
+    if (!known) {
+      report('PL8', `the state has block ${block}, which the model has not`);
+      continue;
+    }
+    const parts = inOrder(shards.map(({ peer, range }) => ({ place: `a shard of ${block} at ${peer}`, range })));
+    found.push(...cover('PL9', 'element', block, known.elements, parts));
+    const home = gatheringHome(plan, block);
+    const keepers = home === null ? [] : shards.flatMap(({ peer, replicas }) => [peer, ...replicas]);
+    for (const peer of new Set(keepers))
+      if (!home?.members.some((member) => member.peer === peer))
+        report(
+          'PL18',
+          `${block} is gathered by the members of its stage, but ${peer}, who is none, keeps a part of it`,
+        );
+    for (const { peer, range, replicas } of shards) {
+      const place = `shard [${range.join(', ')}) of ${block}`;
+      if (replicas.includes(peer)) report('PL10', `${place} has its primary ${peer} as a replica too`);
+      for (const twice of doubles(replicas)) report('PL10', `${place} has replica ${twice} more than once`);
+    }
+  }
+  return found;
+}
+
+interface Part {
+  readonly place: string;
+  readonly range: Range;
+}
+
+const inOrder = (parts: readonly Part[]): Part[] => parts.toSorted((a, b) => a.range[0] - b.range[0]);
+
+/** The first place where parts, one after the other, fail to cover `[0, total)` exactly once. */
+function cover(rule: Problem['rule'], thing: string, whole: string, total: number, parts: readonly Part[]): Problem[] {
+  let reached = 0;
+  for (const { place, range } of parts) {
+    const [from, to] = range;
+    const text = `${place} has ${thing}s [${from}, ${to})`;
+    if (!Number.isInteger(from) || !Number.isInteger(to) || from < 0 || to <= from)
+      return [{ rule, text: `${text}, which is no range of at least one` }];
+    if (from > reached) return [{ rule, text: `${text}, so that ${thing} ${reached} is in no range` }];
+    if (from < reached) return [{ rule, text: `${text}, but ${thing} ${from} comes again` }];
+    if (to > total) return [{ rule, text: `${text}, but there are only ${total}` }];
+    reached = to;
+  }
+  return reached === total ? [] : [{ rule, text: `${thing} ${reached} of ${whole} is in no range` }];
+}
+
+/** What stands more than once in a list, each named once. */
+function doubles<T>(list: readonly T[]): T[] {
+  const seen = new Set<T>();
+  return [...new Set(list.filter((item) => seen.size === seen.add(item).size))];
+}

@@ -1,0 +1,131 @@
+import { describe, expect, test } from 'vitest';
+import { normal, seededRandom } from '../base.ts';
+import { modelFromConfig } from '../model/families.ts';
+import { initialValues } from '../model/initialValues.ts';
+import { type BlockName, block, type Model } from '../model/model.ts';
+import { choose, generate } from './generate.ts';
+import { lossAndGradients, meanLoss, referenceTensors } from './reference.ts';
+
+const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>>>> = {
+  gpt2: { n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 },
+  llama: {
+    num_hidden_layers: 2,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    head_dim: 6,
+    hidden_size: 7,
+    intermediate_size: 5,
+    max_position_embeddings: 5,
+    rope_theta: 30,
+    vocab_size: 11,
+  },
+};
+const FAMILIES = Object.keys(CONFIGS) as Model['family'][];
+
+function tinyModel(
+  tied: boolean,
+  family: Model['family'] = 'gpt2',
+): { model: Model; tensors: Map<string, Float64Array> } {
+  const config = { ...CONFIGS[family], model_type: family };
+  const parsed = modelFromConfig({ ...config, tie_word_embeddings: tied, initializer_range: 0.5 });
+  if (!parsed.ok) throw new Error(parsed.reason);
+  const model = parsed.value;
+  const random = seededRandom(5);
+  const tensors = referenceTensors(model, (name) => initialValues(model, name as BlockName, 3));
+  for (const values of tensors.values()) for (let i = 0; i < values.length; i++) values[i] += 0.1 * normal(random);
+  return { model, tensors };
+}
+
+describe('gradients agree with finite differences', () => {
+  for (const [family, tied] of FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied] as const)))
+    test(`${family}, ${tied ? 'tied head' : 'untied head'}`, () => {
+      const { model, tensors } = tinyModel(tied, family);
+      const windows = [
+        [1, 4, 4, 10, 0],
+        [7, 2, 9, 1, 3],
+      ];
+      const { gradients } = lossAndGradients(model, tensors, windows);
+      const random = seededRandom(9);
+      for (const [name, values] of tensors)
+        for (let tries = 0; tries < 4; tries++) {
+          const i = Math.floor(random() * values.length);
+          const kept = values[i];
+          const lossAt = (value: number) => {
+            values[i] = value;
+            return meanLoss(model, tensors, windows);
+          };
+          const slope = (lossAt(kept + 1e-5) - lossAt(kept - 1e-5)) / 2e-5;
+          values[i] = kept;
+          expect(Math.abs(slope - (gradients.get(name)?.[i] ?? Number.NaN)), `${name}[${i}]`).toBeLessThan(1e-8);
+        }
+    });
+
+  test('parts of a step add up to the step', () => {
+    const { model, tensors } = tinyModel(true);
+    const windows = [
+      [1, 4, 4, 10, 0],
+      [7, 2, 9, 1, 3],
+      [5, 5, 6, 0, 8],
+    ];
+    const whole = lossAndGradients(model, tensors, windows);
+    const parts = windows.map((window) => lossAndGradients(model, tensors, [window], 12));
+    expect(parts.reduce((sum, { loss }) => sum + loss, 0)).toBeCloseTo(whole.loss, 12);
+    for (const [name, values] of whole.gradients)
+      values.forEach((value, i) => {
+        const sum = parts.reduce((total, { gradients }) => total + (gradients.get(name)?.[i] ?? 0), 0);
+        expect(Math.abs(sum - value)).toBeLessThan(1e-12);
+      });
+  });
+});
+
+describe('generate', () => {
+  test.each(FAMILIES)('%s: greedy text is the likeliest next token each time, also past the positions', (family) => {
+    const { model, tensors } = tinyModel(true, family);
+    const added = generate(model, tensors, [3, 1], { count: 9, temperature: 0, random: () => 0 });
+    // The same by brute force: the text's tail, read whole for each token and judged by the loss of each candidate.
+    const text = [3, 1];
+    let start = 0;
+    while (text.length < 11) {
+      if (text.length - start > model.positions) start = text.length - Math.ceil(model.positions / 2);
+      const losses = Array.from({ length: model.vocabulary }, (_, v) =>
+        meanLoss(model, tensors, [[...text.slice(start), v]]),
+      );
+      text.push(losses.indexOf(Math.min(...losses)));
+    }
+    expect(added).toEqual(text.slice(2));
+  });
+
+  test('a temperature draws by probability, and the seed decides', () => {
+    const random = seededRandom(1);
+    const drawn = Array.from({ length: 4000 }, () => choose([0, Math.log(3)], { temperature: 1, random }));
+    expect(drawn.filter((token) => token === 1).length / 4000).toBeCloseTo(0.75, 1);
+    const { model, tensors } = tinyModel(false);
+    const text = (seed: number) =>
+      generate(model, tensors, [1, 2, 3, 4, 5, 6, 7], { count: 12, temperature: 1, random: seededRandom(seed) });
+    expect(text(4)).toEqual(text(4));
+    expect(text(4)).not.toEqual(text(5));
+  });
+});
+
+test('a block made from a seed is the same alone, has the right spread, and differs by tensor', () => {
+  const { model } = tinyModel(true);
+  const first = initialValues(model, 'layer.1', 8);
+  expect(initialValues(model, 'layer.1', 8)).toEqual(first);
+  expect(initialValues(model, 'layer.0', 8)).not.toEqual(first);
+  const wide = modelFromConfig({
+    model_type: 'gpt2',
+    n_layer: 8,
+    n_head: 1,
+    n_embd: 96,
+    n_positions: 4,
+    vocab_size: 5,
+  });
+  if (!wide.ok) throw new Error(wide.reason);
+  const values = initialValues(wide.value, 'layer.3', 1);
+  for (const { name, offset, elements, initial } of block(wide.value, 'layer.3').tensors) {
+    const part = values.subarray(offset, offset + elements);
+    const deviation = Math.sqrt(part.reduce((sum, value) => sum + value * value, 0) / elements);
+    const expected = { ones: 1, zeros: 0, normal: 0.02, residual: 0.02 / 4 }[initial];
+    expect(Math.abs(deviation - expected), name).toBeLessThan(0.03 * expected + 1e-12);
+  }
+});

@@ -1,0 +1,76 @@
+/**
+ * Which tokens a step reads: a pure function of (run, step), so that any peer can fetch its own. All files of a run are
+ * one token list, cut into shards named by their SHA-256; window w is tokens [w·T, w·T+T) with targets one later. Rules DA
+ * in SPEC.md.
+ */
+import { invariant, type Range } from '../base.ts';
+import { permuted } from './shuffle.ts';
+
+export const SHARD_TOKENS = 65_536;
+
+/** Tokens as files: shard k holds tokens [k·shardTokens, (k+1)·shardTokens), little-endian; only the last is shorter. */
+export interface TokenList {
+  readonly tokens: number;
+  readonly shardTokens: number;
+  /** As few as every id of the vocabulary fits into. */
+  readonly bytesPerToken: TokenBytes;
+  readonly shards: readonly string[];
+}
+
+export type TokenBytes = 1 | 2 | 4;
+export type TokenIds = Uint8Array | Uint16Array | Uint32Array;
+
+/** In which order the windows are trained on; held-out text is always read in sequence. */
+export type Order = { readonly type: 'sequential' } | { readonly type: 'shuffled'; readonly seed: number };
+export const SEQUENTIAL: Order = { type: 'sequential' };
+
+export const windowCount = (tokens: number, sequenceLength: number): number =>
+  Math.max(0, Math.floor((tokens - 1) / sequenceLength));
+
+/** The window of a sample numbered over the whole run: sample i of step s is s·B + i. One time round is an epoch. */
+export function windowOfSample(order: Order, sample: number, windows: number): number {
+  const place = sample % windows;
+  return order.type === 'sequential' ? place : permuted(place, windows, order.seed, Math.floor(sample / windows));
+}
+
+/** Tokens of a window, its last target included: T+1 of them. */
+export const tokensOfWindow = (window: number, sequenceLength: number): Range => [
+  window * sequenceLength,
+  (window + 1) * sequenceLength + 1,
+];
+
+/** Indices of the shards that a window reads: one, or two neighbours (more only if T exceeds a shard). */
+export function shardsOfWindow(window: number, sequenceLength: number, shardTokens: number): Range {
+  const [from, to] = tokensOfWindow(window, sequenceLength);
+  return [Math.floor(from / shardTokens), Math.floor((to - 1) / shardTokens) + 1];
+}
+
+export const bytesPerToken = (vocabulary: number): TokenBytes => (vocabulary <= 256 ? 1 : vocabulary <= 65_536 ? 2 : 4);
+
+const ARRAYS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const;
+
+/** A shard's bytes as ids. Typed arrays are little-endian wherever WebGPU runs. */
+export const decodeShard = (bytes: ArrayBuffer, size: TokenBytes): TokenIds => new ARRAYS[size](bytes);
+
+/** Room for so many ids, as a shard has them. */
+export const emptyShard = (tokens: number, size: TokenBytes) => new ARRAYS[size](new ArrayBuffer(tokens * size));
+
+/** The T+1 tokens of a window, out of the shards it reads. */
+export function windowTokens(
+  shard: (index: number) => TokenIds,
+  window: number,
+  sequenceLength: number,
+  shardTokens: number,
+): Uint32Array {
+  const [from, to] = tokensOfWindow(window, sequenceLength);
+  const out = new Uint32Array(to - from);
+  for (let token = from; token < to; ) {
+    const index = Math.floor(token / shardTokens);
+    const start = token - index * shardTokens;
+    const part = shard(index).subarray(start, start + to - token);
+    invariant(part.length > 0, `shard ${index} lacks token ${token}`);
+    out.set(part, token - from);
+    token += part.length;
+  }
+  return out;
+}

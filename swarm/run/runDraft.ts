@@ -1,0 +1,173 @@
+/**
+ * A run as an operator drafts it on the dashboard: another run's text, a model of a list or that run's own, and the few
+ * numbers that people change. Its one idea: a draft is a recipe for a run file, so that everything about it is checked
+ * where run files are.
+ */
+import { z } from 'zod';
+import { type Result, refusal } from '../base.ts';
+import { parseRunFile, type RunFile } from './runFile.ts';
+
+/** GPT-2's shape in sizes; the vocabulary is that of the text. */
+export const MODEL_PRESETS = {
+  tiny: { n_layer: 2, n_head: 2, n_embd: 32 },
+  small: { n_layer: 4, n_head: 4, n_embd: 128 },
+  medium: { n_layer: 8, n_head: 8, n_embd: 512 },
+  'gpt2-small': { n_layer: 12, n_head: 12, n_embd: 768 },
+} as const;
+export type ModelPreset = keyof typeof MODEL_PRESETS;
+const PRESET_NAMES = Object.keys(MODEL_PRESETS) as [ModelPreset, ...ModelPreset[]];
+
+const whole = z.int().min(1).max(1e9);
+
+/** A text that an operator brought along: its name, and its files. */
+export const TEXT_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,59}$/;
+export const textFile = (name: string): string => `${name}.txt`;
+export const heldOutOf = (name: string): string => `${name}.held-out`;
+/** Such texts are read as bytes. */
+const BYTE_VOCABULARY = 256;
+
+export const runDraftSchema = z.object({
+  name: z.string().max(200),
+  /** The run whose text, tokenizer and held-out text it takes. */
+  source: z.string().max(200),
+  /** A text that was brought along, in place of the source's; null: the source's. */
+  text: z.string().regex(TEXT_NAME).nullable(),
+  /** The source's own model, or one of the list. */
+  model: z.enum(['same', ...PRESET_NAMES]),
+  /** Weights of the source after so many steps, with a fresh optimizer; null: new ones, from the seed. */
+  checkpoint: z.int().min(0).nullable(),
+  steps: whole,
+  globalBatchSize: whole,
+  sequenceLength: whole,
+  learningRate: z.number(),
+  schedule: z.enum(['constant', 'cosine']),
+  warmupSteps: z.int().min(0),
+  checkpointEvery: whole,
+  seed: z.int().min(0).max(0xffffffff),
+});
+export type RunDraft = z.infer<typeof runDraftSchema>;
+
+export const INITIAL_DRAFT: Omit<RunDraft, 'source'> = {
+  name: '',
+  text: null,
+  model: 'same',
+  checkpoint: null,
+  steps: 300,
+  globalBatchSize: 16,
+  sequenceLength: 32,
+  learningRate: 0.003,
+  schedule: 'cosine',
+  warmupSteps: 10,
+  checkpointEvery: 20,
+  seed: 1,
+};
+
+/** The draft as a run file, or why it is none. */
+export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile> {
+  const { name, steps, globalBatchSize, sequenceLength, warmupSteps, seed } = draft;
+  if (draft.checkpoint !== null && draft.model !== 'same')
+    return refusal(
+      'weights of a checkpoint fit the model that they are of alone: choose the same model, or new weights',
+    );
+  const { text } = draft;
+  const vocabulary = text === null ? source.model.vocab_size : BYTE_VOCABULARY;
+  if (draft.model === 'same' && source.model.vocab_size !== vocabulary)
+    return refusal(
+      `a text of one's own is read as bytes, and the model of ${source.name} has other tokens: choose a model of the list`,
+    );
+  const model = draft.model === 'same' ? source.model : presetConfig(draft.model, vocabulary, sequenceLength);
+  const own = text && { files: [textFile(text)], tokenizer: 'bytes', order: 'shuffled' };
+  const { optimizer } = source.train;
+  const file = {
+    ...{ name, model, init: { seed }, precision: source.precision },
+    data: { ...(own || source.data), seed },
+    evaluation: text === null ? source.evaluation : { files: [heldOutOf(text)], everySteps: draft.checkpointEvery },
+    train: {
+      ...{ steps, globalBatchSize, sequenceLength, gradientClipNorm: source.train.gradientClipNorm },
+      optimizer: { ...optimizer, learningRate: draft.learningRate },
+      schedule: { type: draft.schedule, warmupSteps },
+    },
+    checkpoint: { everySteps: draft.checkpointEvery },
+  };
+  return parseRunFile(file, 'the draft');
+}
+
+function presetConfig(preset: ModelPreset, vocab_size: unknown, sequence: number): Record<string, unknown> {
+  const shape = MODEL_PRESETS[preset];
+  return {
+    ...{ model_type: 'gpt2', ...shape, n_positions: Math.max(sequence, 32), vocab_size },
+    ...{ activation_function: 'gelu_new', resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0 },
+    ...{ layer_norm_epsilon: 1e-5, initializer_range: 0.02, tie_word_embeddings: true },
+  };
+}
+
+/** A run of a data directory, as the list shows it. */
+const listedRunSchema = z.object({
+  name: z.string(),
+  isActive: z.boolean(),
+  isPaused: z.boolean(),
+  createdAtMs: z.number(),
+  committedSteps: z.int(),
+  steps: z.int(),
+  loss: z.number().nullable(),
+  heldOutLoss: z.number().nullable(),
+  /** `gpt2, 2 layers of 32, 41,000 parameters`. */
+  model: z.object({ family: z.string(), layers: z.int(), width: z.int(), parameters: z.number() }),
+  globalBatchSize: z.int(),
+  sequenceLength: z.int(),
+  learningRate: z.number(),
+  dataTokens: z.number(),
+  checkpoints: z.array(z.object({ committedSteps: z.int(), kept: z.boolean() })),
+});
+export type ListedRun = z.infer<typeof listedRunSchema>;
+
+const listedTextSchema = z.object({ name: z.string(), bytes: z.int() });
+export type ListedText = z.infer<typeof listedTextSchema>;
+
+export const runListSchema = z.object({
+  runs: z.array(listedRunSchema),
+  /** That operators brought along. */
+  texts: z.array(listedTextSchema),
+  /** Whether this server can change to another run. */
+  canActivate: z.boolean(),
+});
+export type RunList = z.infer<typeof runListSchema>;
+
+const predictionSchema = z.object({
+  stepSeconds: z.number(),
+  tokensPerSecond: z.number(),
+  totalSeconds: z.number(),
+  stages: z.int(),
+  microBatches: z.int(),
+  schedule: z.string(),
+});
+export const dryRunSchema = z.object({
+  ...predictionSchema.shape,
+  /** Without the edit of a what-if. */
+  before: predictionSchema.nullable(),
+  parameters: z.number(),
+  peers: z.array(
+    z.object({
+      peer: z.string(),
+      layers: z.string(),
+      samples: z.int(),
+      busySeconds: z.number(),
+      memoryBytes: z.number(),
+      memoryLimitBytes: z.number(),
+      sentBytes: z.number(),
+    }),
+  ),
+  idle: z.array(z.object({ peer: z.string(), reason: z.string() })),
+  reasons: z.array(z.string()),
+});
+export type DryRun = z.infer<typeof dryRunSchema>;
+export type Prediction = z.infer<typeof predictionSchema>;
+
+export const dryRunQuestionSchema = z.object({
+  /** Null: the run that is active. */
+  draft: runDraftSchema.nullable(),
+  /** A cluster file's text; null: the donors at hand. */
+  cluster: z.string().max(200_000).nullable(),
+  whatIf: z.string().max(2_000).nullable(),
+});
+export type DryRunQuestion = z.infer<typeof dryRunQuestionSchema>;

@@ -1,0 +1,167 @@
+/**
+ * The run file: what is to be trained, on what, and how. Parsing answers with plain data in the file's own shape, every
+ * default filled in, so that a parsed run file is a run file again; or with one sentence that names the file, the field
+ * and what was expected.
+ */
+import { z } from 'zod';
+import { invariant, type Result, refusal, success } from '../base.ts';
+import { modelFromConfig } from '../model/families.ts';
+import {
+  count,
+  expecting,
+  fieldPath,
+  fields,
+  isTooDeep,
+  natural,
+  nonNegative,
+  number,
+  positive,
+  sentence,
+  TOO_DEEP,
+  text,
+} from '../model/inputFields.ts';
+import type { Model } from '../model/model.ts';
+import { COMPUTE_PRECISIONS } from '../precision.ts';
+import { WIRE_ENCODINGS } from '../wire.ts';
+import { type Order, SEQUENTIAL } from './data.ts';
+
+export type RunFile = z.output<typeof RUN_FILE>;
+export type Train = z.output<typeof trainSchema>;
+
+const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
+
+/** The optimizer's numbers are float32 on the GPU: one that is 0, infinite or 1 there must not have passed as another. */
+const FLOAT32 = 'a number that float32 can hold';
+const FLOAT32_LEAST = 2 ** -126;
+const isFinite32 = (value: number): boolean => Number.isFinite(Math.fround(value));
+const nonNegative32 = nonNegative.refine(isFinite32, { error: expecting(FLOAT32) });
+const positive32 = positive.refine((value) => value >= FLOAT32_LEAST && isFinite32(value), {
+  error: expecting(FLOAT32),
+});
+const belowOne = number('a number from 0 to below 1', (value) => value >= 0 && value < 1).refine(
+  (value) => Math.fround(value) < 1 || value >= 1,
+  { error: expecting('below 1 in float32 too') },
+);
+const ratio = number('a number from 0 to 1', (value) => value >= 0 && value <= 1);
+const files = z
+  .array(text('a path'), { error: expecting('a list of paths') })
+  .min(1, { error: expecting('a list of one path or more') });
+
+const only = <Value extends string>(value: Value) => z.literal(value, { error: expecting(`"${value}"`) });
+
+const tokenizer = text('"bytes" or the path of a tokenizer.json').regex(/^bytes$|\.json$/, {
+  error: expecting('"bytes" or the path of a tokenizer.json'),
+});
+
+const initFile = text(INIT_FILE);
+const initSeed = fields({ seed: natural });
+// A string means the file, anything else the seed: a plain union would answer with no sentence of either.
+const init = z.unknown().transform((value, context): string | { readonly seed: number } => {
+  const expected = expecting(`${INIT_FILE}, or {"seed": N}`);
+  const object = typeof value === 'object' && value !== null;
+  const parsed = typeof value === 'string' ? initFile.safeParse(value) : initSeed.safeParse(value);
+  if (parsed.success) return parsed.data;
+  if (typeof value !== 'string' && !object) context.addIssue({ code: 'custom', message: expected({ input: value }) });
+  else
+    for (const issue of parsed.error.issues)
+      context.addIssue({ code: 'custom', path: fieldPath(issue), message: issue.message });
+  return z.NEVER;
+});
+
+const constant = fields({ type: z.literal('constant'), warmupSteps: natural.default(0) });
+const cosine = fields({
+  type: z.literal('cosine'),
+  warmupSteps: natural.default(0),
+  decaySteps: count.optional(),
+  minRatio: ratio.default(0.1),
+});
+
+/** Also what a donor is told of its run. */
+export const trainSchema = fields({
+  steps: count,
+  globalBatchSize: count,
+  sequenceLength: count,
+  optimizer: fields({
+    type: only('adamw'),
+    learningRate: nonNegative32,
+    betas: z.tuple([belowOne, belowOne], { error: expecting('two numbers from 0 to below 1') }),
+    epsilon: positive32,
+    weightDecay: nonNegative32.default(0),
+  }),
+  schedule: z
+    .discriminatedUnion('type', [constant, cosine], {
+      error: ({ code, input, discriminator }) =>
+        code === 'invalid_union' && discriminator
+          ? expecting('"constant" or "cosine"')({ input: (input as { type?: unknown }).type })
+          : expecting('an object')({ input }),
+    })
+    .default({ type: 'constant', warmupSteps: 0 }),
+  gradientClipNorm: positive.nullable().default(null),
+}).transform(({ schedule, ...rest }) => ({
+  ...rest,
+  schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
+}));
+
+const RUN_FILE = fields({
+  // It names rows and folders: no separators, and never a leading dot.
+  name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
+    error: expecting('at most 100 letters, digits, ".", "_" and "-", the first no "." or "-"'),
+  }),
+  model: z.record(z.string(), z.unknown(), { error: expecting('a Hugging Face config.json') }),
+  data: fields({
+    files,
+    tokenizer,
+    order: z.enum(['sequential', 'shuffled'], { error: expecting('"sequential" or "shuffled"') }).default('sequential'),
+    seed: natural.default(0),
+  }),
+  init,
+  train: trainSchema,
+  checkpoint: fields({ everySteps: count.default(20) }).default({ everySteps: 20 }),
+  evaluation: fields({ files, everySteps: count.default(50) })
+    .nullable()
+    .default(null),
+  precision: fields({
+    compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
+    wire: z.enum(WIRE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).default('f32'),
+  }).default({ compute: 'f32', wire: 'f32' }),
+});
+
+/** `fileName` opens every sentence. */
+export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
+  if (isTooDeep(json)) return refusal(`${fileName}: the run file ${TOO_DEEP}`);
+  const parsed = RUN_FILE.safeParse(json);
+  if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the run file')}`);
+  const run = parsed.data;
+  const model = modelFromConfig(run.model);
+  if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
+  const { sequenceLength } = run.train;
+  if (sequenceLength > model.value.positions)
+    return refusal(
+      `${fileName}: train.sequenceLength must be at most the model's ${model.value.positions} positions, not ${sequenceLength}`,
+    );
+  return success(run);
+}
+
+/** The model of a parsed run file. */
+export function modelOf(run: RunFile): Model {
+  const model = modelFromConfig(run.model);
+  invariant(model.ok, 'a parsed run file has a valid model');
+  return model.value;
+}
+
+/** What a planner needs to know of a run's steps. */
+export const batchOf = ({ train, precision }: RunFile) => ({
+  samples: train.globalBatchSize,
+  sequence: train.sequenceLength,
+  wire: precision.wire,
+  compute: precision.compute,
+});
+
+/** The order in which a run's windows are trained on. */
+export const orderOf = ({ data: { order, seed } }: RunFile): Order =>
+  order === 'sequential' ? SEQUENTIAL : { type: 'shuffled', seed };
+
+/** The run with `seed` in place of `init.seed` and `data.seed`; an init file stays. */
+export function withSeed(run: RunFile, seed: number): RunFile {
+  return { ...run, data: { ...run.data, seed }, init: typeof run.init === 'string' ? run.init : { seed } };
+}

@@ -1,0 +1,330 @@
+/**
+ * What a schedule would take: the same work that the executor runs, with durations from a cost model, answered with the
+ * same type of timeline. Events are ends of actions and arrivals of messages; all events of one instant are handled
+ * before any free peer asks its dispatcher for its next action: in list order, or by what has arrived. See SPEC.md,
+ * rules SI.
+ */
+import { invariant, type PeerId } from '../base.ts';
+import type { Model } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Timeline } from '../plan/timeline.ts';
+import { type Action, formatAction, OP_INDEX, type Schedule, type StageOp } from '../schedule/action.ts';
+import { type Dispatcher, inListOrder, NOTHING, type Policy } from '../schedule/dispatch.ts';
+import { type WorkGraph, workGraph, workOf } from '../schedule/graph.ts';
+import { receiver, wiring } from '../schedule/order.ts';
+import { addEvent, type EventHeap, eventHeap, instantEnd, nextSeconds, takeEvent } from './events.ts';
+import { type LinkCost, linkQueues } from './links.ts';
+import { inStartOrder, type Spans, timelineOf } from './spans.ts';
+
+/** Each function is called once for each action, before time begins, or once for each message, in the order of events. */
+export interface Costs {
+  readonly forwardSeconds: (stage: number, microBatch: number, peer: PeerId) => number;
+  readonly backwardSeconds: (stage: number, microBatch: number, peer: PeerId) => number;
+  /** As a forward, where it is absent. */
+  readonly recomputeSeconds?: (stage: number, microBatch: number, peer: PeerId) => number;
+  /** Nothing, where it is absent. */
+  readonly stateSeconds?: (op: StageOp, stage: number, peer: PeerId) => number;
+  readonly rest?: Rest;
+  /** `sent` is the action whose outcome travels. */
+  readonly link: (from: PeerId, to: PeerId, sent: Action) => LinkCost;
+  /** What a stage hands on to the next one, and as a gradient to the one before. */
+  readonly activationBytes: (stage: number, microBatch: number) => number;
+  readonly gradientBytes: (stage: number, microBatch: number) => number;
+}
+
+/** How peers rest that give a share of their time (SI9). */
+export interface Rest {
+  /** Of these seconds of a piece of work, those after its outcome can leave. */
+  readonly seconds: (peer: PeerId, seconds: number) => number;
+  /** Whoever had nothing to do for a while rests so much less after it, and no more. */
+  readonly slackSeconds: number;
+  /** When a peer is rested from the step before: at time 0 where this is absent, less than 0 for one that waited since. */
+  readonly restedSeconds?: (peer: PeerId) => number;
+}
+
+const { SEND_F, SEND_B, RECV_B } = OP_INDEX;
+const isSend = (op: number): boolean => op === SEND_F || op === SEND_B;
+const isTransfer = (op: number): boolean => op >= SEND_F && op <= RECV_B;
+
+/** A simulation under way. Work and peers are numbers, as in the graph. */
+interface Run {
+  readonly graph: WorkGraph;
+  readonly costs: Costs;
+  readonly dispatcher: Dispatcher;
+  readonly events: EventHeap;
+  readonly send: ReturnType<typeof linkQueues>;
+  /** What each piece of work takes; transfers take what their link does. */
+  readonly seconds: Float64Array;
+  /** Needs of each piece of work that have not ended. */
+  readonly open: Int32Array;
+  readonly busy: Uint8Array;
+  /** When each peer came to what it does or waits for now. */
+  readonly reachedSeconds: Float64Array;
+  readonly startSeconds: Float64Array;
+  readonly endSeconds: Float64Array;
+  /** Until when each peer rests from its work so far. */
+  readonly restedSeconds: Float64Array;
+  /** Work whose outcome left for other peers before its peer had rested. */
+  readonly handed: Uint8Array;
+  /** Work in the order it started. */
+  readonly started: Int32Array;
+  startedCount: number;
+  readonly awake: Awake;
+  now: number;
+}
+
+/** Runs a schedule that has no scheduleProblems, lowered or not. Time 0 is the step's start. */
+export function simulate(
+  model: Pick<Model, 'tied'>,
+  plan: Plan,
+  schedule: Schedule,
+  costs: Costs,
+  policy: Policy = inListOrder,
+): Timeline {
+  return simulateGraph(workGraph(wiring(model, plan, schedule), schedule), costs, policy);
+}
+
+/** The same, of a schedule that is numbered already: for whoever tries several costs on one. */
+export const simulateGraph = (graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Timeline =>
+  timelineOf(graph, simulateSpans(graph, costs, policy));
+
+/** The same as columns, by the number of the work: for timelines of millions. */
+export function simulateSpans(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Spans {
+  const { started, startSeconds, endSeconds } = runToEnd(graph, costs, policy);
+  return { order: inStartOrder(started, startSeconds), startSeconds, endSeconds };
+}
+
+/** What each piece of work takes and when it ends, by its number: for whoever tries many schedules. */
+export const simulateEnds = (graph: WorkGraph, costs: Costs): Pick<Run, 'seconds' | 'endSeconds' | 'restedSeconds'> =>
+  runToEnd(graph, costs, inListOrder);
+
+function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
+  const run = begin(graph, costs, policy);
+  const { events } = run;
+  choose(run);
+  while (events.count > 0) {
+    const until = instantEnd(nextSeconds(events));
+    while (events.count > 0 && nextSeconds(events) <= until) {
+      run.now = nextSeconds(events);
+      handle(run, takeEvent(events));
+    }
+    choose(run);
+  }
+  const stuck = run.endSeconds.findIndex(Number.isNaN);
+  if (stuck !== -1) {
+    const { peer, action } = workOf(graph, stuck);
+    invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
+  }
+  return run;
+}
+
+function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
+  const count = graph.actions.length;
+  const open = graph.needs.slice();
+  const awake = awakePeers(graph.peers.length);
+  const dispatcher = policy({ graph, open, wake: awake.wake });
+  for (let work = 0; work < count; work++) if (open[work] === 0) dispatcher.ready(work);
+  for (let peer = 0; peer < graph.peers.length; peer++) awake.wake(peer);
+  return {
+    graph,
+    costs,
+    dispatcher,
+    events: eventHeap(),
+    send: linkQueues(graph.peers.length),
+    seconds: durations(graph, costs),
+    open,
+    busy: new Uint8Array(graph.peers.length),
+    reachedSeconds: new Float64Array(graph.peers.length),
+    startSeconds: new Float64Array(count),
+    endSeconds: new Float64Array(count).fill(Number.NaN),
+    restedSeconds: Float64Array.from(graph.peers, (peer) => costs.rest?.restedSeconds?.(peer) ?? 0),
+    handed: new Uint8Array(costs.rest ? count : 0),
+    started: new Int32Array(count),
+    startedCount: 0,
+    awake,
+    now: 0,
+  };
+}
+
+function durations({ actions, peers, listFrom }: WorkGraph, costs: Costs): Float64Array {
+  const seconds = new Float64Array(actions.length);
+  for (const [place, peer] of peers.entries())
+    for (let work = listFrom[place] ?? 0; work < (listFrom[place + 1] ?? 0); work++) {
+      const action = actions[work];
+      if (action) seconds[work] = actionSeconds(action, peer, costs);
+    }
+  return seconds;
+}
+
+type Awake = ReturnType<typeof awakePeers>;
+
+/** Peers of which something has changed, the last one first: what a later stage starts, an earlier one sees at once. */
+function awakePeers(count: number) {
+  const waiting = new Uint8Array(count);
+  const list = new Int32Array(count);
+  let length = 0;
+  return {
+    wake(peer: number): void {
+      if (waiting[peer] === 1) return;
+      waiting[peer] = 1;
+      let index = length++;
+      for (; index > 0 && (list[index - 1] ?? 0) > peer; index--) list[index] = list[index - 1] ?? 0;
+      list[index] = peer;
+    },
+    /** NOTHING, when all are asleep. */
+    take(): number {
+      if (length === 0) return NOTHING;
+      const peer = list[--length] ?? 0;
+      waiting[peer] = 0;
+      return peer;
+    },
+  };
+}
+
+/** Free peers start what their dispatcher says, until none has anything to start at this instant. */
+function choose(run: Run): void {
+  const { awake, busy, dispatcher } = run;
+  for (let peer = awake.take(); peer !== NOTHING; peer = awake.take()) {
+    while (busy[peer] === 0) {
+      const work = dispatcher.next(peer);
+      if (work === NOTHING) break;
+      start(run, work, peer);
+    }
+  }
+}
+
+// Events are numbers: the end of work n is 2n, the arrival of a message for it 2n + 1, the start of its rest -n - 1.
+
+function handle(run: Run, event: number): void {
+  if (event < 0) hand(run, -event - 1);
+  else if (event & 1) meet(run, event >> 1);
+  else end(run, event >> 1);
+}
+
+function start(run: Run, work: number, peer: number): void {
+  const { graph, costs, events, reachedSeconds, startSeconds, now } = run;
+  const op = graph.opOf[work] ?? 0;
+  run.started[run.startedCount++] = work;
+  run.dispatcher.started?.(work);
+  if (!isTransfer(op)) {
+    startSeconds[work] = now;
+    run.busy[peer] = 1;
+    const seconds = run.seconds[work] ?? 0;
+    const done = now + seconds - (costs.rest?.seconds(peerAt(graph, peer), seconds) ?? 0);
+    const free = done < now + seconds ? Math.max(done, rested(run, peer, seconds)) : done;
+    if (done < free) addEvent(events, done, -work - 1);
+    addEvent(events, free, work * 2);
+  } else if (isSend(op)) {
+    startSeconds[work] = now;
+    reachedSeconds[peer] = now;
+    sendMessage(run, work, receiverOf(graph, work), work * 2);
+  } else {
+    // A receive is awaited from the moment the peer comes to it.
+    startSeconds[work] = reachedSeconds[peer] ?? 0;
+    reachedSeconds[peer] = now;
+    end(run, work);
+  }
+}
+
+/** Until when this peer rests, after work that takes so long with its rest and begins now. */
+function rested({ restedSeconds, costs, now }: Run, peer: number, seconds: number): number {
+  const until = Math.max(restedSeconds[peer] ?? 0, now - (costs.rest?.slackSeconds ?? 0)) + seconds;
+  restedSeconds[peer] = until;
+  return until;
+}
+
+/** The work has ended (a send: has arrived). What it yields goes to who waits for it. */
+function end(run: Run, work: number): void {
+  const { dependants, dependantsFrom, peerOf, opOf } = run.graph;
+  const peer = peerOf[work] ?? 0;
+  run.endSeconds[work] = run.now;
+  if (!isTransfer(opOf[work] ?? 0)) {
+    run.busy[peer] = 0;
+    run.reachedSeconds[peer] = run.now;
+    run.awake.wake(peer);
+  }
+  run.dispatcher.ended?.(work);
+  const last = dependantsFrom[work + 1] ?? 0;
+  for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
+    const dependant = dependants[index] ?? 0;
+    if (run.handed[work] === 1 && peerOf[dependant] !== peer) continue;
+    pass(run, work, dependant);
+  }
+}
+
+/** What other peers wait for leaves; this peer is still at rest. */
+function hand(run: Run, work: number): void {
+  const { dependants, dependantsFrom, peerOf } = run.graph;
+  run.handed[work] = 1;
+  const last = dependantsFrom[work + 1] ?? 0;
+  for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
+    const dependant = dependants[index] ?? 0;
+    if (peerOf[dependant] !== peerOf[work]) pass(run, work, dependant);
+  }
+}
+
+/** To one of those who wait for it. Before lowering, what changes peers travels although no action says so. */
+function pass(run: Run, work: number, dependant: number): void {
+  const { peerOf, opOf } = run.graph;
+  const to = peerOf[dependant] ?? 0;
+  if (to !== peerOf[work] && opOf[dependant] === opOf[work]) sendMessage(run, work, to, dependant * 2 + 1);
+  else meet(run, dependant);
+}
+
+function meet({ open, dispatcher, awake, graph }: Run, work: number): void {
+  const left = (open[work] ?? 0) - 1;
+  open[work] = left;
+  if (left > 0) return;
+  dispatcher.ready(work);
+  awake.wake(graph.peerOf[work] ?? 0);
+}
+
+/** The outcome of this work goes there, and its arrival is an event. */
+function sendMessage({ graph, costs, events, send, now }: Run, work: number, to: number, event: number): void {
+  const { action, peer } = workOf(graph, work);
+  const from = graph.peerOf[work] ?? 0;
+  const cost = costs.link(peer, peerAt(graph, to), action);
+  addEvent(events, send(from, to, messageBytes(action, costs), cost, now), event);
+}
+
+function receiverOf(graph: WorkGraph, work: number): number {
+  const { action } = workOf(graph, work);
+  if (action.op !== 'SEND_F' && action.op !== 'SEND_B') throw new RangeError(`work ${work} is no send`);
+  return graph.placeOf.get(receiver(action.op, action.stage, action.microBatch, graph.wires)) ?? 0;
+}
+
+function peerAt({ peers }: WorkGraph, place: number): PeerId {
+  const peer = peers[place];
+  if (peer === undefined) throw new RangeError(`there is no peer ${place}`);
+  return peer;
+}
+
+function messageBytes(action: Action, costs: Costs): number {
+  switch (action.op) {
+    case 'F':
+    case 'SEND_F':
+      return costs.activationBytes(action.stage, action.microBatch);
+    case 'B':
+    case 'SEND_B':
+      return costs.gradientBytes(action.stage, action.microBatch);
+    default:
+      return 0;
+  }
+}
+
+function actionSeconds(action: Action, peer: PeerId, costs: Costs): number {
+  switch (action.op) {
+    case 'F':
+      return costs.forwardSeconds(action.stage, action.microBatch, peer);
+    case 'R':
+      return (costs.recomputeSeconds ?? costs.forwardSeconds)(action.stage, action.microBatch, peer);
+    case 'B':
+      return costs.backwardSeconds(action.stage, action.microBatch, peer);
+    case 'REDUCE':
+    case 'UPDATE':
+    case 'GATHER':
+      return costs.stateSeconds?.(action.op, action.stage, peer) ?? 0;
+    default:
+      return 0;
+  }
+}
