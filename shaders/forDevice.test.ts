@@ -4,7 +4,7 @@ import type { MatrixUnit } from './family/matrixUnit.ts';
 import { forDevice } from './forDevice.ts';
 import { inHalves } from './inHalves.ts';
 import { matmul } from './matmul.ts';
-import { sumSquares } from './sumSquares.ts';
+import { sumSquares } from './update/sumSquares.ts';
 
 const product = matmul({ layout: 'NN', epilogue: { bias: true } });
 const dims = { M: 37, N: 132, K: 200 };

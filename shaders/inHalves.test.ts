@@ -1,10 +1,10 @@
 /** What becomes of a kernel's text where its activations and weights are halves. */
 import { describe, expect, test } from 'vitest';
-import { copyIn, copyOut } from './copy.ts';
+import { copyIn, copyOut } from './arrays/copy.ts';
 import { inHalves, textInHalves } from './inHalves.ts';
 import { kernels } from './kernels.ts';
 import { half, read, readWrite } from './slots.ts';
-import { sumSquares } from './sumSquares.ts';
+import { sumSquares } from './update/sumSquares.ts';
 
 const rewritten = (declaration: string, line: string): string =>
   textInHalves(`${declaration}\n${line}`, [half(readWrite('x'))]).split('\n')[2] ?? '';

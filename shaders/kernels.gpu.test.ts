@@ -7,7 +7,7 @@ import { type DawnDevice, dawnDevice } from './dawn.ts';
 import type { AdapterFamily } from './kernel.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
-import { sumSquares } from './sumSquares.ts';
+import { sumSquares } from './update/sumSquares.ts';
 import { caseArrays, compareKernel, runKernel } from './verify.ts';
 
 // The matrix product has tests of its own, for every layout and epilogue: matmul.gpu.test.ts.

@@ -1,28 +1,28 @@
 /** The CPU references: each backward against finite differences of its forward, and the table's own promises. */
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../swarm/base.ts';
-import { attentionBackwardKeyValue } from './attentionBackwardKeyValue.ts';
-import { attentionBackwardQuery } from './attentionBackwardQuery.ts';
-import { attentionForward } from './attentionForward.ts';
-import { columnSum } from './columnSum.ts';
-import { crossEntropy } from './crossEntropy.ts';
-import { crossEntropyLoss } from './crossEntropyLoss.ts';
-import { embedBackwardPosition } from './embedBackwardPosition.ts';
-import { embedBackwardToken } from './embedBackwardToken.ts';
-import { embedForward } from './embedForward.ts';
-import { embedTokens } from './embedTokens.ts';
+import { swiGluBackward } from './activation/swiGluBackward.ts';
+import { swiGluForward } from './activation/swiGluForward.ts';
+import { columnSum } from './arrays/columnSum.ts';
+import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
+import { attentionForward } from './attention/attentionForward.ts';
+import { rotary, rotaryTable } from './attention/rotary.ts';
+import { embedBackwardPosition } from './embedding/embedBackwardPosition.ts';
+import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
+import { embedForward } from './embedding/embedForward.ts';
+import { embedTokens } from './embedding/embedTokens.ts';
+import { sortTokens } from './embedding/sortTokens.ts';
 import { float64Arrays, gradientError, numericalGradient, weightedOutput } from './finiteDifferences.ts';
 import { kernels } from './kernels.ts';
-import { layerNormBackward } from './layerNormBackward.ts';
-import { layerNormBackwardWeights } from './layerNormBackwardWeights.ts';
-import { layerNormForward } from './layerNormForward.ts';
-import { rmsNormBackward } from './rmsNormBackward.ts';
-import { rmsNormBackwardWeights } from './rmsNormBackwardWeights.ts';
-import { rmsNormForward } from './rmsNormForward.ts';
-import { rotary, rotaryTable } from './rotary.ts';
-import { sortTokens } from './sortTokens.ts';
-import { swiGluBackward } from './swiGluBackward.ts';
-import { swiGluForward } from './swiGluForward.ts';
+import { crossEntropy } from './loss/crossEntropy.ts';
+import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { layerNormBackward } from './norm/layerNormBackward.ts';
+import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
+import { layerNormForward } from './norm/layerNormForward.ts';
+import { rmsNormBackward } from './norm/rmsNormBackward.ts';
+import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
+import { rmsNormForward } from './norm/rmsNormForward.ts';
 
 // A central difference with step 1e-5 is good to about 1e-9 here; a wrong formula is off by 1e-2 and more.
 const TOLERANCE = 1e-7;

@@ -1,34 +1,35 @@
 /** The one table of kernels: tests, the admission check and the benchmark walk over it. */
-import { adamw, adamwShadow } from './adamw.ts';
-import { addInto } from './addInto.ts';
-import { attentionBackwardKeyValue } from './attentionBackwardKeyValue.ts';
-import { attentionBackwardQuery } from './attentionBackwardQuery.ts';
-import { attentionForward } from './attentionForward.ts';
-import { columnSum } from './columnSum.ts';
-import { copyIn, copyOut } from './copy.ts';
-import { countPass } from './countPass.ts';
-import { crossEntropy } from './crossEntropy.ts';
-import { crossEntropyLoss } from './crossEntropyLoss.ts';
-import { embedBackwardPosition } from './embedBackwardPosition.ts';
-import { embedBackwardToken } from './embedBackwardToken.ts';
-import { embedForward } from './embedForward.ts';
-import { embedTokens } from './embedTokens.ts';
+
+import { swiGluBackward } from './activation/swiGluBackward.ts';
+import { swiGluForward } from './activation/swiGluForward.ts';
+import { addInto } from './arrays/addInto.ts';
+import { columnSum } from './arrays/columnSum.ts';
+import { copyIn, copyOut } from './arrays/copy.ts';
+import { countPass } from './arrays/countPass.ts';
+import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
+import { attentionForward } from './attention/attentionForward.ts';
+import { rotary } from './attention/rotary.ts';
+import { embedBackwardPosition } from './embedding/embedBackwardPosition.ts';
+import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
+import { embedForward } from './embedding/embedForward.ts';
+import { embedTokens } from './embedding/embedTokens.ts';
 import type { Kernel } from './kernel.ts';
-import { layerNormBackward } from './layerNormBackward.ts';
-import { layerNormBackwardWeights } from './layerNormBackwardWeights.ts';
-import { layerNormForward } from './layerNormForward.ts';
+import { crossEntropy } from './loss/crossEntropy.ts';
+import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
 import { matmul } from './matmul.ts';
-import { packF16 } from './packF16.ts';
-import { packInt8, packInt8Feedback } from './packInt8.ts';
-import { rmsNormBackward } from './rmsNormBackward.ts';
-import { rmsNormBackwardWeights } from './rmsNormBackwardWeights.ts';
-import { rmsNormForward } from './rmsNormForward.ts';
-import { rotary } from './rotary.ts';
-import { sumSquares } from './sumSquares.ts';
-import { swiGluBackward } from './swiGluBackward.ts';
-import { swiGluForward } from './swiGluForward.ts';
-import { unpackF16 } from './unpackF16.ts';
-import { unpackInt8 } from './unpackInt8.ts';
+import { layerNormBackward } from './norm/layerNormBackward.ts';
+import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
+import { layerNormForward } from './norm/layerNormForward.ts';
+import { rmsNormBackward } from './norm/rmsNormBackward.ts';
+import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
+import { rmsNormForward } from './norm/rmsNormForward.ts';
+import { adamw, adamwShadow } from './update/adamw.ts';
+import { sumSquares } from './update/sumSquares.ts';
+import { packF16 } from './wire/packF16.ts';
+import { packInt8, packInt8Feedback } from './wire/packInt8.ts';
+import { unpackF16 } from './wire/unpackF16.ts';
+import { unpackInt8 } from './wire/unpackInt8.ts';
 
 /** The forms of the matrix product that the models are made of: forward, weight gradients, input gradients, tied head. */
 const products: readonly Kernel[] = [

@@ -2,12 +2,13 @@
  * The figures that say how well a GPU is used: whole steps of published models, and the kernels that bound them, each
  * beside what the same device does at its best (a square product, a copy). Needs no file and no network.
  */
-import { adamw } from '../../../shaders/adamw.ts';
-import { attentionBackwardKeyValue } from '../../../shaders/attentionBackwardKeyValue.ts';
-import { attentionBackwardQuery } from '../../../shaders/attentionBackwardQuery.ts';
-import { attentionForward } from '../../../shaders/attentionForward.ts';
+
+import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
+import { attentionForward } from '../../../shaders/attention/attentionForward.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
+import { adamw } from '../../../shaders/update/adamw.ts';
 import { invariant } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { OpenDevice } from '../gpu/device.ts';

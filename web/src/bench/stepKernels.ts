@@ -3,12 +3,13 @@
  * which share of the step. The list is what the stage and the shards dispatch, so no kernel can be forgotten; each is
  * compared with its CPU reference in the same widths and few rows, as the admission does it.
  */
-import { adamw, adamwShadow } from '../../../shaders/adamw.ts';
+
 import type { Layout } from '../../../shaders/family/product.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
-import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
+import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { type Comparison, compareKernel } from '../../../shaders/verify.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';

@@ -2,10 +2,11 @@
  * From a stage's dispatches to its launches: every pipeline compiled in parallel, then all bind groups made, each dispatch
  * once however often it is listed. Each kernel is in the form that suits the device and the stage's precision.
  */
-import { crossEntropy } from '../../../shaders/crossEntropy.ts';
+
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims } from '../../../shaders/kernel.ts';
 import { createLaunch, type Launch } from '../../../shaders/launch.ts';
+import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';

@@ -3,7 +3,7 @@
  * and are copied from there to their place by a kernel, since a range may begin at any element, and WebGPU writes whole
  * words only. On the way out whole words are read, and what is more than the range is left away.
  */
-import { copyIn } from '../../../shaders/copy.ts';
+import { copyIn } from '../../../shaders/arrays/copy.ts';
 import { halfValue } from '../../../shaders/half.ts';
 import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Variant } from '../../../shaders/kernel.ts';

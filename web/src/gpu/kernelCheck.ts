@@ -4,11 +4,12 @@
  * stages will use, out of the same cache, so that nothing is compiled twice. A shape whose arrays are too large for a
  * reference in JavaScript is replaced by the kernel's own largest case.
  */
-import { adamw, adamwShadow } from '../../../shaders/adamw.ts';
-import { addInto } from '../../../shaders/addInto.ts';
+
+import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
+import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';

@@ -4,28 +4,29 @@
  *
  * N rows: the samples·T of a micro-batch, or those of them that the loss works on at once.
  */
-import { attentionBackwardKeyValue } from '../../../shaders/attentionBackwardKeyValue.ts';
-import { attentionBackwardQuery } from '../../../shaders/attentionBackwardQuery.ts';
-import { attentionForward } from '../../../shaders/attentionForward.ts';
-import { columnSum } from '../../../shaders/columnSum.ts';
-import { crossEntropy } from '../../../shaders/crossEntropy.ts';
-import { crossEntropyLoss } from '../../../shaders/crossEntropyLoss.ts';
-import { embedBackwardPosition } from '../../../shaders/embedBackwardPosition.ts';
-import { embedBackwardToken } from '../../../shaders/embedBackwardToken.ts';
-import { embedForward } from '../../../shaders/embedForward.ts';
-import { embedTokens } from '../../../shaders/embedTokens.ts';
+
+import { swiGluBackward } from '../../../shaders/activation/swiGluBackward.ts';
+import { swiGluForward } from '../../../shaders/activation/swiGluForward.ts';
+import { columnSum } from '../../../shaders/arrays/columnSum.ts';
+import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
+import { attentionForward } from '../../../shaders/attention/attentionForward.ts';
+import { rotary } from '../../../shaders/attention/rotary.ts';
+import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardPosition.ts';
+import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
+import { embedForward } from '../../../shaders/embedding/embedForward.ts';
+import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import type { BufferSlice } from '../../../shaders/launch.ts';
-import { layerNormBackward } from '../../../shaders/layerNormBackward.ts';
-import { layerNormBackwardWeights } from '../../../shaders/layerNormBackwardWeights.ts';
-import { layerNormForward } from '../../../shaders/layerNormForward.ts';
+import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
+import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
 import { matmul } from '../../../shaders/matmul.ts';
-import { rmsNormBackward } from '../../../shaders/rmsNormBackward.ts';
-import { rmsNormBackwardWeights } from '../../../shaders/rmsNormBackwardWeights.ts';
-import { rmsNormForward } from '../../../shaders/rmsNormForward.ts';
-import { rotary } from '../../../shaders/rotary.ts';
-import { swiGluBackward } from '../../../shaders/swiGluBackward.ts';
-import { swiGluForward } from '../../../shaders/swiGluForward.ts';
+import { layerNormBackward } from '../../../shaders/norm/layerNormBackward.ts';
+import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwardWeights.ts';
+import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';
+import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
+import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
+import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';

@@ -4,11 +4,11 @@
  * until it is unpacked at the start of the pass that reads it. The queue's order keeps the two apart. Floats of a stage that keeps floats need
  * nothing of it; a stage that keeps halves packs floats too, for itself as another stage's neighbour.
  */
-import { copyIn, copyOut } from '../../../shaders/copy.ts';
-import { packF16 } from '../../../shaders/packF16.ts';
-import { packInt8, packInt8Feedback } from '../../../shaders/packInt8.ts';
-import { unpackF16 } from '../../../shaders/unpackF16.ts';
-import { unpackInt8 } from '../../../shaders/unpackInt8.ts';
+import { copyIn, copyOut } from '../../../shaders/arrays/copy.ts';
+import { packF16 } from '../../../shaders/wire/packF16.ts';
+import { packInt8, packInt8Feedback } from '../../../shaders/wire/packInt8.ts';
+import { unpackF16 } from '../../../shaders/wire/unpackF16.ts';
+import { unpackInt8 } from '../../../shaders/wire/unpackInt8.ts';
 import { INPUT, type Program, STREAM } from '../../../swarm/model/program.ts';
 import { WIRE, WIRE_RESIDUAL } from '../../../swarm/plan/memory.ts';
 import type { Compute } from '../../../swarm/precision.ts';

@@ -4,12 +4,13 @@
  * buffers and copies nothing. Where the stage computes with halves the master is a buffer of the shard's own, and the
  * update writes the stage's halves beside it.
  */
-import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/adamw.ts';
-import { addInto } from '../../../shaders/addInto.ts';
+
+import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
-import { sumSquares } from '../../../shaders/sumSquares.ts';
+import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/update/adamw.ts';
+import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';

@@ -2,10 +2,10 @@
  * One pipeline stage on a GPU: buffers, bind groups and pipelines are made once for a plan; a micro-batch is one compute
  * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
  */
-import { countPass } from '../../../shaders/countPass.ts';
+import { countPass } from '../../../shaders/arrays/countPass.ts';
+import { rotaryTable } from '../../../shaders/attention/rotary.ts';
+import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
-import { rotaryTable } from '../../../shaders/rotary.ts';
-import { sortTokens } from '../../../shaders/sortTokens.ts';
 import { submitsOf } from '../../../shaders/watchdog.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';

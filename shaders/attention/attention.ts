@@ -1,0 +1,137 @@
+/**
+ * Causal attention, what its three kernels share. The one idea: scores are never stored. The forward keeps one number a
+ * query and head, the log of the sum of its exponentials (lse_BHT); the backward computes p = exp(s − lse) anew. So
+ * memory grows with T, not T², and nothing is added atomically: one kernel owns the rows of queries (dq), one those of
+ * keys and values (dk, dv).
+ *
+ * Layout: a row of qkv has H heads of queries, K heads of keys and K of values side by side, each of D floats; lse and
+ * delta are [B, H, T]. K divides H: H/K heads of queries in a row read the same keys and values (grouped queries), whose
+ * gradients one invocation sums over these heads in order.
+ *
+ * How the work is cut: one invocation takes four rows of one head and accumulates a slice of the head's width, in lanes
+ * of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each four rows and
+ * compute every score once; wider ones compute the scores again for each slice. There is a text for each family: on
+ * SwiftShader, holding the invocation's own rows in private memory halves its time. (They come and go by a loop over lanes,
+ * not over tiles: every load and store in a text is a dozen branches, and the JIT takes 2 ms for each.)
+ */
+
+import type { AdapterFamily, Arrays, Dims, Variant } from '../kernel.ts';
+import { lanesOf } from '../lanes.ts';
+import { u32 } from '../slots.ts';
+import code from './attention.wgsl?raw';
+
+export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D')] as const;
+
+export const attentionSizes = ({ B, T, H, K, D }: Dims) => ({
+  qkv: B * T * (H + 2 * K) * D,
+  y: B * T * H * D,
+  lse: B * H * T,
+  delta: B * H * T,
+  dy: B * T * H * D,
+  dqkv: B * T * (H + 2 * K) * D,
+});
+
+export const ATTENTION_CASES: readonly Dims[] = [
+  { B: 1, T: 1, H: 1, K: 1, D: 1 },
+  { B: 2, T: 7, H: 3, K: 3, D: 5 },
+  { B: 3, T: 37, H: 5, K: 5, D: 12 },
+  { B: 4, T: 64, H: 4, K: 4, D: 32 },
+  { B: 1, T: 70, H: 2, K: 2, D: 80 },
+  { B: 1, T: 18, H: 2, K: 2, D: 128 },
+  { B: 1, T: 1024, H: 1, K: 1, D: 8 },
+  { B: 3, T: 13, H: 6, K: 2, D: 20 },
+  { B: 2, T: 38, H: 4, K: 1, D: 6 },
+  { B: 1, T: 18, H: 6, K: 2, D: 64 },
+];
+
+interface AttentionRequest {
+  readonly name: string;
+  readonly code: Readonly<Record<AdapterFamily, string>>;
+  /** Widest slice that leaves a GPU's invocation enough registers. */
+  readonly gpuSlice: 4 | 8;
+  /** Whose rows an invocation takes: heads of queries, or of keys and values. */
+  readonly heads: 'H' | 'K';
+}
+
+/** Lanes in a head's width, and how many of them an invocation accumulates. */
+export function cutOfHead(D: number, widest: 4 | 8): { readonly chunks: number; readonly slice: 4 | 8 } {
+  const chunks = D / lanesOf(D).width;
+  return { chunks, slice: chunks <= 4 ? 4 : widest };
+}
+
+export function attentionVariant(request: AttentionRequest, family: AdapterFamily, D: number): Variant {
+  const lanes = lanesOf(D);
+  const { chunks, slice } = cutOfHead(D, family === 'gpu' ? request.gpuSlice : 8);
+  // Four heads in step fill a software adapter's four lanes; on a GPU neighbours are tiles of one head, which read the
+  // same keys.
+  const [heads, tiles] = family === 'gpu' ? [1, 32] : [4, 1];
+  // In the text, since they are lengths of arrays too.
+  const constants = Object.entries({ HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice });
+  const cut = constants.map(([name, value]) => `const ${name} = ${value}u;\n`).join('');
+  return {
+    key: `${request.name}.${lanes.name}.${family}.${D}`,
+    code: lanes.prelude + cut + code + request.code[family],
+    entryPoint: 'main',
+    subgroups: false,
+    workgroups: ({ B, T, ...dims }) => [
+      Math.ceil((B * dims[request.heads]) / heads),
+      Math.ceil(Math.ceil(T / 4) / tiles),
+      Math.ceil(chunks / slice),
+    ],
+  };
+}
+
+/** Where in qkv, y and lse the data of a head of queries lie, and of the keys and values that it reads. */
+export const attentionAt = ({ T, H, K, D }: Dims, b: number, h: number) => {
+  const lane = (t: number, head: number) => ((b * T + t) * (H + 2 * K) + head) * D;
+  const keyHead = Math.floor(h / (H / K));
+  return {
+    q: (t: number, d: number) => lane(t, h) + d,
+    k: (t: number, d: number) => lane(t, H + keyHead) + d,
+    v: (t: number, d: number) => lane(t, H + K + keyHead) + d,
+    y: (t: number, d: number) => ((b * T + t) * H + h) * D + d,
+    row: (t: number) => (b * H + h) * T + t,
+  };
+};
+
+export function attentionForwardCpu({ qkv, y, lse }: Arrays, dims: Dims): void {
+  const { B, T, H, D } = dims;
+  for (let b = 0; b < B; b++) {
+    for (let h = 0; h < H; h++) {
+      const at = attentionAt(dims, b, h);
+      for (let i = 0; i < T; i++) {
+        const s: number[] = [];
+        for (let j = 0; j <= i; j++) {
+          let dot = 0;
+          for (let d = 0; d < D; d++) dot += qkv[at.q(i, d)] * qkv[at.k(j, d)];
+          s.push(dot / Math.sqrt(D));
+        }
+        const most = Math.max(...s);
+        const logSum = most + Math.log(s.reduce((sum, value) => sum + Math.exp(value - most), 0));
+        lse[at.row(i)] = logSum;
+        for (let d = 0; d < D; d++) {
+          let sum = 0;
+          for (let j = 0; j <= i; j++) sum += Math.exp(s[j] - logSum) * qkv[at.v(j, d)];
+          y[at.y(i, d)] = sum;
+        }
+      }
+    }
+  }
+}
+
+/** p_ij and ds_ij/√D of one head, float64, as functions of (i, j) with j ≤ i; delta_i = dy_i·y_i is given. */
+export function attentionGradients({ qkv, lse, dy }: Arrays, delta: Arrays[string], dims: Dims, b: number, h: number) {
+  const at = attentionAt(dims, b, h);
+  const scale = 1 / Math.sqrt(dims.D);
+  const p = (i: number, j: number): number => {
+    let dot = 0;
+    for (let d = 0; d < dims.D; d++) dot += qkv[at.q(i, d)] * qkv[at.k(j, d)];
+    return Math.exp(dot * scale - lse[at.row(i)]);
+  };
+  const ds = (i: number, j: number): number => {
+    let dp = 0;
+    for (let d = 0; d < dims.D; d++) dp += dy[at.y(i, d)] * qkv[at.v(j, d)];
+    return p(i, j) * (dp - delta[at.row(i)]) * scale;
+  };
+  return { p, ds };
+}

@@ -1,0 +1,131 @@
+/**
+ * AdamW as torch.optim.AdamW does it (Loshchilov & Hutter 2019): decay decoupled from the gradient, moments corrected
+ * for their start at zero. What changes from step to step is one small buffer, `scalars`, so a step's launches stay as
+ * they are; a tensor's place and whether it decays are dims.
+ */
+
+import type { Arrays, Dims, Kernel } from '../kernel.ts';
+import { lanesOf, laneVariant } from '../lanes.ts';
+import { half, read, readWrite, u32 } from '../slots.ts';
+import code from './adamw.wgsl?raw';
+import plain from './adamwPlain.wgsl?raw';
+import shadow from './adamwShadow.wgsl?raw';
+
+/** Fields of the `scalars` tensor, in order. */
+export const ADAMW_SCALARS = [
+  'learningRate',
+  'clipScale',
+  'beta1',
+  'beta2',
+  'epsilon',
+  'correction1',
+  'correction2',
+  'weightDecay',
+] as const;
+
+export interface AdamwSettings {
+  readonly learningRate: number;
+  /** Factor on every gradient: min(1, c/(norm + 1e-6)). */
+  readonly clipScale: number;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+  readonly weightDecay: number;
+  /** Updates including this one: the first is 1. */
+  readonly update: number;
+}
+
+/**
+ * The `scalars` of one update. The corrections 1 − β^t are taken from the betas as float32 holds them: in 1 − 0.999 the
+ * rounding of 0.999 is 1.3e-5 of the result, and it cancels only where moment and correction share it.
+ */
+export function adamwScalars(settings: AdamwSettings): Float32Array<ArrayBuffer> {
+  const correction1 = 1 - Math.fround(settings.beta1) ** settings.update;
+  const correction2 = 1 - Math.fround(settings.beta2) ** settings.update;
+  const values = { ...settings, correction1, correction2 };
+  return Float32Array.from(ADAMW_SCALARS, (name) => values[name]);
+}
+
+export const adamw: Kernel = {
+  name: 'adamw',
+  tensors: [readWrite('values'), read('grads'), readWrite('m'), readWrite('v'), read('scalars')],
+  dims: [u32('offset'), u32('count'), u32('decay'), u32('gradientOffset'), u32('momentOffset')],
+  sizes: ({ offset, count, gradientOffset, momentOffset }) => ({
+    values: offset + count,
+    grads: gradientOffset + count,
+    m: momentOffset + count,
+    v: momentOffset + count,
+    scalars: ADAMW_SCALARS.length,
+  }),
+  variant: (_family, { offset, count, gradientOffset, momentOffset }) =>
+    laneVariant(
+      { name: 'adamw', code: plain + code, lanes: lanesOf(offset, count, gradientOffset, momentOffset) },
+      (dims) => dims.count,
+    ),
+  cpu: adamwCpu,
+  cases: [
+    { offset: 0, count: 1, decay: 1, gradientOffset: 0, momentOffset: 0 },
+    { offset: 3, count: 259, decay: 0, gradientOffset: 2, momentOffset: 5 },
+    { offset: 64, count: 1024, decay: 1, gradientOffset: 128, momentOffset: 0 },
+  ],
+  fill({ v, scalars }) {
+    for (let i = 0; i < v.length; i++) v[i] = v[i] ** 2;
+    scalars.set(
+      adamwScalars({
+        learningRate: 0.01,
+        clipScale: 0.5,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        weightDecay: 0.1,
+        update: 3,
+      }),
+    );
+  },
+  // m and v do not go through a cancellation; the update is lr times a number of ordinary size.
+  tolerance: { absolute: 2e-6, relative: 1e-6 },
+  cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 7 * count }),
+};
+
+/** The same, and the new values once more where a stage computes with halves of them. */
+export const adamwShadow: Kernel = {
+  ...adamw,
+  name: 'adamw.shadow',
+  tensors: [...adamw.tensors, half(readWrite('shadow'))],
+  dims: [...adamw.dims, u32('shadowOffset')],
+  sizes: (dims) => ({ ...adamw.sizes(dims), shadow: dims.shadowOffset + dims.count }),
+  variant: (_family, { offset, count, gradientOffset, momentOffset, shadowOffset }) =>
+    laneVariant(
+      {
+        name: 'adamw.shadow',
+        code: shadow + code,
+        lanes: lanesOf(offset, count, gradientOffset, momentOffset, shadowOffset),
+      },
+      (dims) => dims.count,
+    ),
+  cpu: (arrays, dims) => {
+    adamwCpu(arrays, dims);
+    const { values, shadow: copy } = arrays;
+    for (let i = 0; i < dims.count; i++) copy[dims.shadowOffset + i] = values[dims.offset + i];
+  },
+  cases: adamw.cases.map((dims, index) => ({ ...dims, shadowOffset: index === 1 ? 7 : 128 * index })),
+  cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 8 * count }),
+};
+
+function adamwCpu(
+  { values, grads, m, v, scalars }: Arrays,
+  { offset, count, decay, gradientOffset, momentOffset }: Dims,
+): void {
+  const [learningRate, clipScale, beta1, beta2, epsilon, correction1, correction2, weightDecay] = scalars;
+  for (let i = 0; i < count; i++) {
+    const at = offset + i;
+    const momentAt = momentOffset + i;
+    const g = grads[gradientOffset + i] * clipScale;
+    const mNew = beta1 * m[momentAt] + (1 - beta1) * g;
+    const vNew = beta2 * v[momentAt] + (1 - beta2) * g * g;
+    const decayed = values[at] * (1 - learningRate * weightDecay * decay);
+    values[at] = decayed - (learningRate * (mNew / correction1)) / (Math.sqrt(vNew / correction2) + epsilon);
+    m[momentAt] = mNew;
+    v[momentAt] = vNew;
+  }
+}

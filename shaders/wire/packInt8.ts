@@ -1,0 +1,96 @@
+/**
+ * The stream as eight-bit codes, before it is read back for the wire: each block of INT8_BLOCK elements has a scale s,
+ * and the code of x is x/s rounded to even, from -127 to 127. A block with something that is not finite has the scale
+ * NaN, so that a step whose numbers are broken does not pass for a sound one.
+ *
+ * With feedback (gradients) the packing k of a step sends x_k + r_{k-1} and keeps r_k, what its codes miss; r_0 = 0. So
+ * what the packings of a step send adds up to the sum of all x less the last r, and a sum over micro-batches (a weight's
+ * gradient is one) is not biased by the rounding.
+ */
+import { INT8_BLOCK, INT8_BLOCK_WORDS, packedWords } from '../../swarm/wire.ts';
+import { roundToEven } from '../half.ts';
+import type { Arrays, Dims, Kernel, Variant } from '../kernel.ts';
+import { lanesOf, laneVariant } from '../lanes.ts';
+import { half, read, readWrite, u32 } from '../slots.ts';
+import block from './int8Block.wgsl?raw';
+import plain from './packInt8.wgsl?raw';
+import feedback from './packInt8Feedback.wgsl?raw';
+import feedbackNarrow from './packInt8FeedbackNarrow.wgsl?raw';
+import plainNarrow from './packInt8Narrow.wgsl?raw';
+
+const CASES: readonly Dims[] = [{ n: 1 }, { n: 259 }, { n: 320 }, { n: 4096 }];
+
+/** An invocation takes a block, whose elements it reads by fours, or one by one where four does not divide n. */
+function variantOf(name: string, n: number, wide: string, narrow: string): Variant {
+  const code = (n % 4 === 0 ? wide : narrow) + block;
+  const key = n % 4 === 0 ? `${name}.fours` : name;
+  return laneVariant({ name: key, code, lanes: lanesOf(1), constants: { BLOCK: INT8_BLOCK } }, (dims) =>
+    Math.ceil(dims.n / INT8_BLOCK),
+  );
+}
+
+export const packInt8: Kernel = {
+  name: 'packInt8',
+  tensors: [half(read('x')), readWrite('packed', 'u32')],
+  dims: [u32('n')],
+  sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n) }),
+  variant: (_family, { n }) => variantOf('packInt8', n, plain, plainNarrow),
+  cpu: (arrays, { n }) => packInt8Cpu(arrays, n, new Float32Array(n)),
+  cases: CASES,
+  fill: fillOdd,
+  tolerance: { absolute: 0, relative: 0 },
+  cost: ({ n }) => ({ flops: 4 * n, bytes: 9 * n }),
+};
+
+export const packInt8Feedback: Kernel = {
+  name: 'packInt8.feedback',
+  tensors: [half(read('x')), readWrite('packed', 'u32'), readWrite('residual')],
+  dims: [u32('n')],
+  sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n), residual: n }),
+  variant: (_family, { n }) => variantOf('packInt8.feedback', n, feedback, feedbackNarrow),
+  cpu: ({ x, packed, residual }, { n }) => packInt8Cpu({ x, packed }, n, residual),
+  cases: CASES,
+  fill({ x, residual }) {
+    fillOdd({ x });
+    for (let i = 0; i < residual.length; i++) residual[i] *= 0.01;
+  },
+  // The codes are exact, and so is what they miss, but for the rounding of one subtraction.
+  tolerance: { absolute: 1e-7, relative: 0 },
+  cost: ({ n }) => ({ flops: 6 * n, bytes: 21 * n }),
+};
+
+/** Some blocks of the middle cases: zeros, ties, one large element, something that is not finite. */
+function fillOdd({ x }: Arrays): void {
+  if (x.length !== 259 && x.length !== 320) return;
+  x.fill(0, 0, 64);
+  x.set([16, 0.0625, 0.1875, -0.0625, -16], 64);
+  x[130] = 1e30;
+  x[200] = Number.NaN;
+}
+
+function packInt8Cpu({ x, packed }: Arrays, n: number, residual: Float32Array | Uint32Array): void {
+  const floats = new Float32Array(packed.buffer, packed.byteOffset, packed.length);
+  for (let from = 0, word = 0; from < n; from += INT8_BLOCK, word += INT8_BLOCK_WORDS) {
+    const values = Array.from(x.subarray(from, Math.min(from + INT8_BLOCK, n)), (value, i) =>
+      Math.fround(value + residual[from + i]),
+    );
+    const scale = scaleOf(values);
+    floats[word] = scale;
+    values.forEach((value, i) => {
+      const code = scale > 0 ? roundToEven(Math.fround(value * Math.fround(1 / scale))) : 0;
+      const at = word + 1 + (i >> 2);
+      packed[at] = ((i % 4 === 0 ? 0 : packed[at]) | ((code & 255) << (8 * (i % 4)))) >>> 0;
+      residual[from + i] = Number.isNaN(scale) ? value : value - code * scale;
+    });
+  }
+}
+
+/** The least number of three bits of mantissa of which 127 are as large as the largest magnitude. */
+function scaleOf(values: readonly number[]): number {
+  const largest = Math.max(...values.map(Math.abs)); // NaN where there is one
+  if (!(largest < 2 ** 127)) return Number.NaN;
+  if (largest < 2 ** -100) return 0;
+  const least = largest / 127;
+  const step = 2 ** (Math.floor(Math.log2(least)) - 3);
+  return Math.ceil(least / step) * step;
+}
