@@ -4,7 +4,7 @@
  */
 import type { Page } from 'playwright';
 import { expect } from 'vitest';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults } from './fidelity.ts';
 import { savedBy } from './pageChecks.ts';
 

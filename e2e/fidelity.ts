@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { invariant, type Result } from '../swarm/base.ts';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { decodeElements, headerBytes, LENGTH_BYTES, parseHeader } from '../swarm/model/safetensors.ts';
 import { goldenFile, jsonLines } from './product.ts';
 

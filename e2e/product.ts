@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import { invariant } from '../swarm/base.ts';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 
 const COMMAND = join(import.meta.dirname, '..', 'dist', 'server', 'cli.js');
 const GOLDEN = join(import.meta.dirname, 'golden');

@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults } from './fidelity.ts';
 import { goldenFile, jsonLines, RunningCommand, temporaryFolder } from './product.ts';
 

@@ -1,7 +1,7 @@
 /** Real swarms of headless browsers, from one command, beside the golden numbers of an independent trainer. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { copyOfRun, goldenFile, RunningCommand, runSwarm, temporaryFolder } from './product.ts';
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
 import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';

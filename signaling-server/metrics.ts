@@ -3,7 +3,7 @@
  * no label names a donor: labels are from closed lists, so that their number is bounded.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { CommitRecord } from '../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import type { Snapshot } from '../swarm/messages/messages.ts';
 import type { RefusalReason } from '../swarm/messages/refusals.ts';
 import { SERVED_KINDS, type ServedKind } from '../swarm/messages/watch.ts';

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
-import { HELD, type Held } from '../../swarm/coordinator/state.ts';
+import { HELD, type Held } from '../../swarm/coordinator/events.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { planSchema } from '../../swarm/plan/plan.ts';
 import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { PeerId } from '../../swarm/base.ts';
-import type { Effect } from '../../swarm/coordinator/state.ts';
+import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import {
   EVENT_KINDS,

@@ -4,7 +4,7 @@
  * no more room than one of a day.
  */
 import { peerId } from '../../swarm/base.ts';
-import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
 import type { Queries, Row } from '../store/queries.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import type { Effect, Proposal } from '../../swarm/coordinator/state.ts';
+import type { Effect, Proposal } from '../../swarm/coordinator/events.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
 import type { LinkReport, Profile, ReportMessage } from '../../swarm/messages/messages.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';

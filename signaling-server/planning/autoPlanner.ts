@@ -10,7 +10,7 @@ import { LinkSample } from '../../swarm/autoplan/linkSample.ts';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { isWorth, movingSeconds } from '../../swarm/autoplan/worth.ts';
 import { type PeerId, peerId, type Result, seededRandom, success } from '../../swarm/base.ts';
-import type { Effect, Proposal } from '../../swarm/coordinator/state.ts';
+import type { Effect, Proposal } from '../../swarm/coordinator/events.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { PeerMessage, ProbedMessage, Profile, ReportMessage, Snapshot } from '../../swarm/messages/messages.ts';
 import { type Plan, peers as peersOf } from '../../swarm/plan/plan.ts';

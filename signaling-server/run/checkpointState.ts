@@ -5,7 +5,7 @@
  */
 import { statSync } from 'node:fs';
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
-import type { StoredShard } from '../../swarm/coordinator/state.ts';
+import type { StoredShard } from '../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
 import type { LossScale } from '../../swarm/precision.ts';
 import type { BlobStore } from '../store/blobs.ts';

@@ -2,15 +2,9 @@
  * The coordinator with a clock: events in, effects out, each event handled to its last effect before the next one. It owns
  * the state and the timer of its next deadline; it decides nothing, and what it asks for is done by its host.
  */
-import {
-  begin,
-  type CoordinatorConfig,
-  type CoordinatorEvent,
-  type CoordinatorState,
-  type Effect,
-  nextDeadline,
-  type StartState,
-} from '../../swarm/coordinator/state.ts';
+
+import type { CoordinatorConfig, CoordinatorEvent, Effect, StartState } from '../../swarm/coordinator/events.ts';
+import { begin, type CoordinatorState, nextDeadline } from '../../swarm/coordinator/state.ts';
 import { step } from '../../swarm/coordinator/step.ts';
 
 /** setTimeout takes no longer waits. */

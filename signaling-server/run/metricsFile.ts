@@ -4,7 +4,7 @@
  */
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { makeFolder } from '../store/makeFolder.ts';
 import type { RunOptions } from './runOptions.ts';
 

@@ -3,14 +3,9 @@
  * and files. It decides nothing. Its reception, the store and the metrics file are all it owns.
  */
 import { invariant, type PeerId } from '../../swarm/base.ts';
+import type { Effect, Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
-import {
-  type CoordinatorState,
-  courseOf,
-  type Effect,
-  type Held,
-  type OperatorCommand,
-} from '../../swarm/coordinator/state.ts';
+import { type CoordinatorState, courseOf } from '../../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
 import type { RunFacts, ServerMessage, Snapshot } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';

@@ -1,5 +1,5 @@
 /** What of a run is kept: the effects that go to the store, and with them the metrics file and the counts. */
-import type { Effect } from '../../swarm/coordinator/state.ts';
+import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { RunCounts } from '../metrics.ts';
 import type { TrafficOf } from '../operator/traffic.ts';
 import type { BlobStore } from '../store/blobs.ts';

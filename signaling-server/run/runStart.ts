@@ -1,6 +1,6 @@
 /** What a coordinator begins with: the run's constants out of its document, and how far the store says it is. */
 import { invariant } from '../../swarm/base.ts';
-import type { CoordinatorConfig, StartState } from '../../swarm/coordinator/state.ts';
+import type { CoordinatorConfig, StartState } from '../../swarm/coordinator/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { learningRate } from '../../swarm/run/learningRate.ts';
 import type { Store } from '../store/store.ts';

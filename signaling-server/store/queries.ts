@@ -1,5 +1,5 @@
 /** What every part of the store asks its database with: the parts know these questions, and nothing of each other. */
-import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 
 export type Value = string | number | null;
 export type Row = Readonly<Record<string, Value>>;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
-import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { MetricsFile } from '../run/metricsFile.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';

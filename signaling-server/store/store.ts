@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
-import type { CommitRecord } from '../../swarm/coordinator/state.ts';
+import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
 import { type OperatorStore, operatorStore } from '../operator/store.ts';
 import { makeFolder } from './makeFolder.ts';

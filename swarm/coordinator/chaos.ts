@@ -6,6 +6,7 @@
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { type Plan, peers } from '../plan/plan.ts';
+import { type CoordinatorEvent, type DonorMessage, type Effect, HELD } from './events.ts';
 import { answer } from './honestDonor.ts';
 import {
   ADAPTER,
@@ -17,7 +18,7 @@ import {
   rehearse,
   restart,
 } from './rehearsal.ts';
-import { type CoordinatorEvent, courseOf, type DonorMessage, type Effect, HELD, nextDeadline } from './state.ts';
+import { courseOf, nextDeadline } from './state.ts';
 import { membersInvolved } from './successor.ts';
 
 /** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */

@@ -5,7 +5,8 @@
  */
 import type { PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
-import { type Course, courseOf, type PendingCheckpoint, type StoredShard, shardKey, unsavedLimit } from './state.ts';
+import type { StoredShard } from './events.ts';
+import { type Course, courseOf, type PendingCheckpoint, shardKey, unsavedLimit } from './state.ts';
 import { change, donorOf, log, type Turn } from './turn.ts';
 
 /** Older ones are given up: they lack a shard of a donor that has left. */

@@ -3,7 +3,7 @@ import type { PeerId, Range } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import type { DonorMessage } from './state.ts';
+import type { DonorMessage } from './events.ts';
 
 /** What a peer has to say under a plan: the same at every step. */
 interface Part {

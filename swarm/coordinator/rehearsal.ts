@@ -9,17 +9,8 @@ import type { Block, BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
 import type { LossScale } from '../precision.ts';
-import {
-  begin,
-  type CommitRecord,
-  type CoordinatorConfig,
-  type CoordinatorEvent,
-  type CoordinatorState,
-  type DonorMessage,
-  type Effect,
-  type StoredShard,
-  unsavedLimit,
-} from './state.ts';
+import type { CommitRecord, CoordinatorConfig, CoordinatorEvent, DonorMessage, Effect, StoredShard } from './events.ts';
+import { begin, type CoordinatorState, unsavedLimit } from './state.ts';
 import { step } from './step.ts';
 import { membersInvolved } from './successor.ts';
 

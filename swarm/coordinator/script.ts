@@ -5,19 +5,19 @@
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages/messages.ts';
 import { peers } from '../plan/plan.ts';
+import type {
+  CoordinatorConfig,
+  CoordinatorEvent,
+  DonorMessage,
+  Effect,
+  Held,
+  OperatorCommand,
+  Proposal,
+} from './events.ts';
 import { answer } from './honestDonor.ts';
 import { ADAPTER, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
 import { snapshot } from './snapshot.ts';
-import {
-  type CoordinatorConfig,
-  type CoordinatorEvent,
-  type DonorMessage,
-  type Effect,
-  type Held,
-  nextDeadline,
-  type OperatorCommand,
-  type Proposal,
-} from './state.ts';
+import { nextDeadline } from './state.ts';
 
 type Config = Parameters<typeof rehearsalConfig>[0];
 

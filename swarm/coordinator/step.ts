@@ -7,17 +7,9 @@ import type { AdapterProfile } from '../messages/messages.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, sendSpare, stopNow } from './course.ts';
+import type { CoordinatorEvent, Effect, OperatorCommand, Proposal } from './events.ts';
 import { hear } from './hear.ts';
-import {
-  type CoordinatorEvent,
-  type CoordinatorState,
-  courseOf,
-  type Effect,
-  nextDeadline,
-  type OperatorCommand,
-  type Proposal,
-  savedScale,
-} from './state.ts';
+import { type CoordinatorState, courseOf, nextDeadline, savedScale } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';

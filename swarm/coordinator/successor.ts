@@ -5,7 +5,8 @@
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
-import { type CoordinatorState, type Course, courseOf, type Proposal } from './state.ts';
+import type { Proposal } from './events.ts';
+import { type CoordinatorState, type Course, courseOf } from './state.ts';
 
 /** A plan over as many of these peers as one can be made for, the first ones first; else why there is none. */
 export function bestPlan(state: CoordinatorState, offer: readonly PeerId[]): Result<Plan> {

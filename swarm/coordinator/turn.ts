@@ -5,7 +5,8 @@
 import type { PeerId } from '../base.ts';
 import { DETAIL_LENGTH_LIMIT, type ServerMessage } from '../messages/messages.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
-import { type CoordinatorState, type Donor, type Effect, NO_ATTEMPTS } from './state.ts';
+import type { Effect } from './events.ts';
+import { type CoordinatorState, type Donor, NO_ATTEMPTS } from './state.ts';
 
 export interface Turn {
   state: CoordinatorState;
