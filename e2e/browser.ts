@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright';
-import type { Snapshot } from '../swarm/messages/messages.ts';
+import type { Snapshot } from '../swarm/messages/snapshot.ts';
 import { decodeWatchMessage } from '../swarm/messages/watch.ts';
 import { atTestEnd, type ProductServer } from './product.ts';
 

@@ -4,8 +4,8 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
-import type { Snapshot } from '../swarm/messages/messages.ts';
 import type { RefusalReason } from '../swarm/messages/refusals.ts';
+import type { Snapshot } from '../swarm/messages/snapshot.ts';
 import { SERVED_KINDS, type ServedKind } from '../swarm/messages/watch.ts';
 import { STEP_TENSORS, type StepTraffic } from '../swarm/plan/stepTraffic.ts';
 

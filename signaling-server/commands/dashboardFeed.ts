@@ -5,7 +5,7 @@
  */
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../../swarm/base.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
-import type { Snapshot } from '../../swarm/messages/messages.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/messages/watch.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';

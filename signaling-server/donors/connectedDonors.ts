@@ -5,7 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../swarm/limits.ts';
-import type { AdapterProfile, HelloMessage, Profile, ServerMessage } from '../../swarm/messages/messages.ts';
+import type { HelloMessage, ServerMessage } from '../../swarm/messages/messages.ts';
+import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { memberId } from '../store/memberStore.ts';
 import { donorHash } from '../store/profileStore.ts';

@@ -1,6 +1,6 @@
 /** GPU bytes of the donors that are here: the most that any of their plans predicted, and the most that they reported. */
 import type { PeerId } from '../../swarm/base.ts';
-import type { AdapterProfile } from '../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../swarm/messages/profile.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { predictedBytes } from '../../swarm/plan/memory.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';

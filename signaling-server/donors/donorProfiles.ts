@@ -16,7 +16,8 @@ import {
 import { corrected, SpanWindow, workDone } from '../../swarm/autoplan/spans.ts';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { Limits } from '../../swarm/limits.ts';
-import type { LinkReport, Profile, ReportMessage } from '../../swarm/messages/messages.ts';
+import type { ReportMessage } from '../../swarm/messages/messages.ts';
+import type { LinkReport, Profile } from '../../swarm/messages/profile.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { type Plan, peers as peersOf } from '../../swarm/plan/plan.ts';

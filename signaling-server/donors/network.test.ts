@@ -2,7 +2,7 @@ import { request } from 'node:https';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import type { LinkReport } from '../../swarm/messages/messages.ts';
+import type { LinkReport } from '../../swarm/messages/profile.ts';
 import { encodeEnvelope } from '../../swarm/messages/relay.ts';
 import { outlineModel } from '../../swarm/plan/randomPlan.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';

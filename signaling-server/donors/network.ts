@@ -4,7 +4,8 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
-import type { LinkReport, Snapshot } from '../../swarm/messages/messages.ts';
+import type { LinkReport } from '../../swarm/messages/profile.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import type { IceServer } from './iceServers.ts';
 import { Relay, type RelayPort } from './relay.ts';

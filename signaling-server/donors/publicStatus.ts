@@ -1,6 +1,7 @@
 /** What anyone may know of a run (`/status`): how far it is and how it does. No donor is named, none counted alone. */
-import type { Snapshot, SnapshotPhase } from '../../swarm/messages/messages.ts';
+
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
+import type { Snapshot, SnapshotPhase } from '../../swarm/messages/snapshot.ts';
 import type { Store } from '../store/store.ts';
 
 /** Points of its curve. */

@@ -1,6 +1,6 @@
 /** How far a training is: a bar where someone looks at a terminal, a plain line now and then where not. */
 import cliProgress from 'cli-progress';
-import type { Snapshot } from '../../swarm/messages/messages.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { FileProgress } from '../texts/tokens.ts';
 
 const LINE_INTERVAL_MS = 5_000;

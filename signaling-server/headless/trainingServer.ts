@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Result } from '../../swarm/base.ts';
 import { success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
-import { snapshotSchema } from '../../swarm/messages/messages.ts';
+import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
 import type { PlanWishes } from '../planning/planning.ts';
 import type { ActiveRun, Log } from '../run/run.ts';
 import { createServer } from '../server.ts';

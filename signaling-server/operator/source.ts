@@ -2,7 +2,7 @@
  * What the dashboard is shown of the active run. Each dashboard has a source of its own, which remembers what it has
  * told already: steps and events go out once, the rest when it has become another.
  */
-import type { Snapshot } from '../../swarm/messages/messages.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import {
   type AlertLimits,
   alertLimitsSchema,

@@ -1,6 +1,6 @@
 /** `--schedule auto` in a whole server: donors that say what they measured, plans that follow. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Profile } from '../../swarm/messages/messages.ts';
+import type { Profile } from '../../swarm/messages/profile.ts';
 import { clusterOf } from '../operator/plan.ts';
 import { operatorSource } from '../operator/source.ts';
 import type { Server } from '../server.ts';

@@ -7,8 +7,10 @@ import type { Effect, Held, OperatorCommand } from '../../swarm/coordinator/even
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
 import { type CoordinatorState, courseOf } from '../../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
-import type { RunFacts, ServerMessage, Snapshot } from '../../swarm/messages/messages.ts';
+import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
+import type { RunFacts } from '../../swarm/messages/runFacts.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';

@@ -3,7 +3,7 @@
  * blobs it is everything a server needs to go on with the run without the files it came from.
  */
 
-import type { RunFacts } from '../../swarm/messages/messages.ts';
+import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { StoredFile } from '../texts/tokens.ts';

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { type PeerProfile, peerProfileSchema } from '../../swarm/autoplan/peerProfile.ts';
-import type { AdapterProfile } from '../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../swarm/messages/profile.ts';
 import type { Queries } from './queries.ts';
 
 const PROFILES_KEPT = 10_000;

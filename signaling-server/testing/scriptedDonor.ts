@@ -5,13 +5,12 @@
 import { type RawData, WebSocket } from 'ws';
 import { invariant } from '../../swarm/base.ts';
 import {
-  type AdapterProfile,
   decodeServerMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
-  type Profile,
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
+import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';

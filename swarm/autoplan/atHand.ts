@@ -5,7 +5,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
-import type { LinkReport } from '../messages/messages.ts';
+import type { LinkReport } from '../messages/profile.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { hasTimes, measuredTimes, type PeerProfile } from './peerProfile.ts';
 

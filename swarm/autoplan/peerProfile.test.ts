@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
-import type { LinkReport } from '../messages/messages.ts';
+import type { LinkReport } from '../messages/profile.ts';
 import { outlineModel } from '../plan/randomPlan.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterAtHand } from './atHand.ts';

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';
-import { type Profile, profileSchema } from '../messages/messages.ts';
+import { type Profile, profileSchema } from '../messages/profile.ts';
 import type { Model } from '../model/model.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';

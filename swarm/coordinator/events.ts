@@ -4,7 +4,8 @@
  * Times are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
 import type { PeerId, Range, Result } from '../base.ts';
-import type { AdapterProfile, PeerMessage, ServerMessage } from '../messages/messages.ts';
+import type { PeerMessage, ServerMessage } from '../messages/messages.ts';
+import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';

@@ -4,7 +4,8 @@
  * scripted or random, checks all invariants of the step protocol after every event.
  */
 import { invariant, type PeerId, refusal, success } from '../base.ts';
-import type { AdapterProfile, ServerMessage } from '../messages/messages.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import type { AdapterProfile } from '../messages/profile.ts';
 import type { Block, BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';

@@ -3,7 +3,8 @@
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
-import { type ServerMessage, serverMessageSchema, snapshotSchema } from '../messages/messages.ts';
+import { type ServerMessage, serverMessageSchema } from '../messages/messages.ts';
+import { snapshotSchema } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import type {
   CoordinatorConfig,

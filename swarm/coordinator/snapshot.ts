@@ -1,6 +1,6 @@
 /** What the pages show of a run: a pure view of the coordinator's state, the same for donors and operator. */
 import { assertNever, type PeerId } from '../base.ts';
-import type { Snapshot } from '../messages/messages.ts';
+import type { Snapshot } from '../messages/snapshot.ts';
 import { type CoordinatorState, courseOf, type Donor } from './state.ts';
 import { reportersOf } from './tally.ts';
 

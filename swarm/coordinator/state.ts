@@ -4,7 +4,8 @@
  * are only the types, the first state, and the questions anyone may ask of a state. Rules CO in SPEC.md.
  */
 import type { PeerId, Range } from '../base.ts';
-import type { AdapterProfile, EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
+import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
+import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';

@@ -3,7 +3,7 @@
  * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
  */
 import { assertNever } from '../base.ts';
-import type { AdapterProfile } from '../messages/messages.ts';
+import type { AdapterProfile } from '../messages/profile.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, sendSpare, stopNow } from './course.ts';

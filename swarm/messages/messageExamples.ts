@@ -2,7 +2,8 @@
 import { peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage, type Snapshot } from './messages.ts';
+import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from './messages.ts';
+import type { Snapshot } from './snapshot.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
 const HASH = 'a'.repeat(64);

@@ -5,14 +5,13 @@
  * in SPEC.md.
  */
 import { z } from 'zod';
-import { type PeerId, type Result, refusal, success } from '../base.ts';
+import { type Result, refusal, success } from '../base.ts';
 import { limitsSchema } from '../limits.ts';
-import { type Plan, planSchema } from '../plan/plan.ts';
-import { COMPUTE_PRECISIONS } from '../precision.ts';
-import type { Order, TokenList } from '../run/data.ts';
-import { trainSchema } from '../run/runFile.ts';
-import { WIRE_ENCODINGS } from '../wire.ts';
+import { block, bytes, count, hash, instant, memory, peer, plan, range, sentence } from './fields.ts';
+import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
+import { runFactsSchema } from './runFacts.ts';
+import { snapshotSchema } from './snapshot.ts';
 
 export const PROTOCOL_VERSION = 1;
 /** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
@@ -21,46 +20,7 @@ export const MESSAGE_BYTES_LIMIT = 262_144;
 export const HEARTBEAT_MS = 1_000;
 export const SILENCE_LIMIT_MS = 20_000;
 
-const peer = z
-  .string()
-  .min(1)
-  .max(64)
-  .transform((text) => text as PeerId);
-const count = z.int().min(0).max(0xffffffff);
-/** Of a step: sums over every donor stay numbers. */
-const bytes = z
-  .number()
-  .min(0)
-  .max(2 ** 48);
-const finite = z.number();
-/** What a donor says of itself is a number that some machine could have: sums and products of such numbers stay finite. */
-const seconds = z.number().min(0).max(86_400);
-const instant = z.number().min(-1e12).max(1e12);
-const memory = z
-  .number()
-  .min(0)
-  .max(2 ** 50);
-/** Of a detail that one side tells the other; what it quotes may have to be cut. */
-export const DETAIL_LENGTH_LIMIT = 2_000;
-const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
-const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans are
-const range = z.tuple([count, count]).readonly();
-const hash = z.string().regex(/^[0-9a-f]{64}$/);
-const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
-
-/** What a donor is, as it measured itself. */
-export const adapterSchema = z.object({
-  vendor: z.string().max(200),
-  architecture: z.string().max(200),
-  description: z.string().max(200),
-  software: z.boolean(),
-  browser: z.string().max(200),
-  /** It has shader-f16 and kernels for it: in a run that asks for f16 it computes with halves. */
-  halves: z.boolean().optional(),
-});
-export type AdapterProfile = z.infer<typeof adapterSchema>;
-
-/** Where one range of a block's state is to be had when a plan begins. */
+/** What a primary or replica of one shard has of the step's gradients. */
 const shardReport = z.object({
   block,
   range,
@@ -72,42 +32,9 @@ const shardReport = z.object({
   digest: hash.nullable(),
 });
 
-/** How frames go from one donor to another: by a link of their own, or through the server's socket. */
-const route = z.enum(['direct', 'relayed']);
-export type Route = z.infer<typeof route>;
-
-/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; or the other end said so first. */
-export const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd'] as const;
-export type RelayReason = (typeof RELAY_REASONS)[number];
-
 /** Why a donor has no part: every place is taken, no step would be shorter with it, or its address has to wait. */
 export const SPARE_REASONS = ['full', 'noGain', 'mustWait'] as const;
 export type SpareReason = (typeof SPARE_REASONS)[number];
-
-/** One way from the reporting donor, as it measured it; null: not measured yet. */
-const linkReport = z.object({
-  peer,
-  route,
-  roundTripMs: z.number().min(0).max(1e9).nullable(),
-  bytesPerSecond: z.number().min(0).max(1e12).nullable(),
-  why: z.enum(RELAY_REASONS).optional(),
-});
-export type LinkReport = z.infer<typeof linkReport>;
-export type LinkMeasurement = Pick<LinkReport, 'roundTripMs' | 'bytesPerSecond'>;
-
-/** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
-export const profileSchema = z.object({
-  layers: z
-    .array(z.object({ samples: z.int().min(1).max(65_536), forwardSeconds: seconds, backwardSeconds: seconds }))
-    .max(8),
-  /** GPU memory that could really be had, as far as it was tried. */
-  memoryBytes: memory,
-  /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
-  checkedKernels: z.int().min(0),
-  /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */
-  wrongUnit: sentence.optional(),
-});
-export type Profile = z.infer<typeof profileSchema>;
 
 /** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
 export const MOST_SPANS = 1_000;
@@ -158,10 +85,10 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     bytesDirect: bytes,
     bytesRelayed: bytes,
     spans: z.array(spanSchema).max(MOST_SPANS),
-    links: z.array(linkReport).max(1_024).optional(),
+    links: z.array(linkReportSchema).max(1_024).optional(),
   }),
   /** The answer to `probe`, where the link opened: of this end. */
-  linkReport.omit({ route: true, why: true }).extend({ type: z.literal('probed') }),
+  linkReportSchema.omit({ route: true, why: true }).extend({ type: z.literal('probed') }),
   z.object({
     type: z.literal('evaluated'),
     epoch: count,
@@ -192,91 +119,6 @@ export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
 export type ProbedMessage = Extract<PeerMessage, { type: 'probed' }>;
 export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
-
-/** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
-export const tokenListSchema: z.ZodType<TokenList> = z.object({
-  tokens: z.number(),
-  shardTokens: z.int(),
-  bytesPerToken: z.literal([1, 2, 4]),
-  shards: z.array(hash),
-});
-
-const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('sequential') }),
-  z.object({ type: z.literal('shuffled'), seed: z.int().min(0) }),
-]);
-
-/** What a donor needs to know of the run before its first plan. `model` is the config.json; the page makes the table of it. */
-export const runFactsSchema = z.object({
-  name: z.string(),
-  model: z.record(z.string(), z.unknown()),
-  train: trainSchema,
-  data: tokenListSchema,
-  order: orderSchema,
-  evaluation: tokenListSchema.nullable(),
-  /** How the stream goes from peer to peer. */
-  wire: z.enum(WIRE_ENCODINGS),
-  /** What the run asks for; absent: f32. */
-  compute: z.enum(COMPUTE_PRECISIONS).optional(),
-});
-export type RunFacts = z.infer<typeof runFactsSchema>;
-
-const operatorPhase = z.enum([
-  'waiting',
-  'preparing',
-  'training',
-  'evaluating',
-  'saving',
-  'paused',
-  'finished',
-  'failed',
-]);
-export type SnapshotPhase = z.infer<typeof operatorPhase>;
-
-/** What the pages show; the server's word is the truth. */
-export const snapshotSchema = z.object({
-  run: z.string(),
-  phase: operatorPhase,
-  /** Paused by a stop: everything is saved, and donors are told that nothing is left for now. */
-  isStopped: z.boolean().optional(),
-  /** One sentence about the phase: who is waited for, why it paused. */
-  sentence: z.string(),
-  generation: count,
-  epoch: count,
-  /** Committed steps, and how many the run has. */
-  committedSteps: count,
-  steps: count,
-  loss: z.number().nullable(),
-  evaluationLoss: z.number().nullable(),
-  tokensPerSecond: z.number().nullable(),
-  donors: z.array(
-    z.object({
-      peer,
-      adapter: adapterSchema,
-      /** computing: in the plan. spare: no place for it. paused: by its own button. */
-      state: z.enum(['joining', 'computing', 'spare', 'paused']),
-      stages: z.array(z.object({ stage: count, layers: range })),
-      tokens: z.number(),
-    }),
-  ),
-  /** The ways between the plan's donors, each direction by itself; for the operator. Absent: as they were told before. */
-  links: z.array(linkReport.extend({ from: peer })).optional(),
-  /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
-  planning: z
-    .object({
-      epoch: count,
-      reason: z.string(),
-      /** Of a step; null: a member has measured nothing. */
-      predictedSeconds: z.number().nullable(),
-      /** Median of this plan's newest steps. */
-      measuredSeconds: z.number().nullable(),
-      reasons: z.array(z.string()),
-      /** What the newest look for a better plan came to. */
-      verdict: z.string().nullable(),
-    })
-    .optional(),
-});
-export type Snapshot = z.infer<typeof snapshotSchema>;
 
 /**
  * Where the state of `step` committed steps is when a plan begins. checkpoint: at the server. kept: the same plan again,
@@ -328,8 +170,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     type: z.literal('committed'),
     epoch: count,
     step: count,
-    clipScale: finite,
-    learningRate: finite,
+    clipScale: z.number(),
+    learningRate: z.number(),
     /** Upload the shards after this update, as checkpoint `step + 1`. */
     checkpoint: z.boolean(),
   }),

@@ -1,6 +1,6 @@
 /** What a server tells anyone of its run. */
 import { z } from 'zod';
-import { snapshotSchema } from './messages.ts';
+import { snapshotSchema } from './snapshot.ts';
 
 const point = z.tuple([z.number(), z.number()]);
 export const publicStatusSchema = z.object({

@@ -4,7 +4,8 @@ import { type Result, refusal, success } from '../base.ts';
 import { limitsSchema } from '../limits.ts';
 import { STEP_TENSORS } from '../plan/stepTraffic.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
-import { profileSchema, snapshotSchema } from './messages.ts';
+import { profileSchema } from './profile.ts';
+import { snapshotSchema } from './snapshot.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
 export type OperatorCommand = (typeof OPERATOR_COMMANDS)[number];

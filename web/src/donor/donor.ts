@@ -4,7 +4,8 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkMeasurement, PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { DonorBridge } from '../gpu/bridge.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../gpu/protocol.ts';
 import { openSimplePeerLink } from '../net/link.ts';

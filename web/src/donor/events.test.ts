@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { RunFacts, ServerMessage, Snapshot, SpareReason } from '../../../swarm/messages/messages.ts';
+import type { ServerMessage, SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS } from '../../../swarm/messages/refusals.ts';
+import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
 import { due } from './due.ts';

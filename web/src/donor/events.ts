@@ -4,7 +4,8 @@
  */
 import { assertNever } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';

@@ -2,7 +2,7 @@
  * What this browser says about itself before anything starts: which one it is, whether it is a phone's, and whether it
  * has a GPU. Looking opens no device and computes nothing. What to do where there is none is a table, browser by browser.
  */
-import type { AdapterProfile } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { adapterProfile } from '../gpu/device.ts';
 
 /** unknown: not asked yet. */

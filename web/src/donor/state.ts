@@ -1,7 +1,9 @@
 /** What a donor's page knows, and what is asked of it. Pure and plain data; how it changes is in events.ts. */
 import type { PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import type { AdapterProfile, LinkReport, RunFacts, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
+import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { DonorStatus } from '../gpu/protocol.ts';
 import {

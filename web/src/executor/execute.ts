@@ -5,7 +5,8 @@
  */
 import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
-import { MOST_SPANS, type Route } from '../../../swarm/messages/messages.ts';
+import { MOST_SPANS } from '../../../swarm/messages/messages.ts';
+import type { Route } from '../../../swarm/messages/profile.ts';
 import { owner } from '../../../swarm/plan/plan.ts';
 import { type Action, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
 import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';

@@ -8,7 +8,7 @@ import {
   type StageWork as PlannedWork,
   workSeconds,
 } from '../../../swarm/autoplan/peerProfile.ts';
-import type { Profile } from '../../../swarm/messages/messages.ts';
+import type { Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 

@@ -1,6 +1,6 @@
 /** The run that a donor's connection is of, as its welcome says it: the model, what computes it, its files and its tokens. */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
-import type { RunFacts } from '../../../swarm/messages/messages.ts';
+import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';

@@ -6,7 +6,8 @@
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
-import type { LinkReport, PeerMessage, Profile, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import type { DonorPage } from '../gpu/protocol.ts';

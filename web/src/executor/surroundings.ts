@@ -1,7 +1,8 @@
 /** The outside world, as a step of one peer sees it: everything that a step waits for, and everything it says. */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import type { LinkReport, PeerMessage, ReportMessage } from '../../../swarm/messages/messages.ts';
+import type { PeerMessage, ReportMessage } from '../../../swarm/messages/messages.ts';
+import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { Pace } from './dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from './engine.ts';
 

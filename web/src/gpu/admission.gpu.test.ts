@@ -1,7 +1,7 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/dawn.ts';
-import type { AdapterProfile } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { admit } from './admission.ts';

@@ -4,7 +4,7 @@
  */
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
-import type { Profile } from '../../../swarm/messages/messages.ts';
+import type { Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/plan/memory.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';

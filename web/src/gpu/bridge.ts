@@ -6,7 +6,8 @@ import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
-import type { AdapterProfile, LinkReport, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
 import type { DonorPage, DonorWorker } from './protocol.ts';
 import workerUrl from './worker.ts?worker&url';
 

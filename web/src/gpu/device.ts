@@ -6,7 +6,7 @@ import { MATRIX_FEATURE, type MatrixUnit, matrixUnits } from '../../../shaders/f
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import type { PipelineCache } from '../../../shaders/launch.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
-import type { AdapterProfile } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 
 export interface OpenDevice {
   readonly device: GPUDevice;

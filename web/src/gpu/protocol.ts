@@ -6,14 +6,8 @@
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
-import type {
-  AdapterProfile,
-  LinkMeasurement,
-  LinkReport,
-  PeerMessage,
-  ReportMessage,
-  ServerMessage,
-} from '../../../swarm/messages/messages.ts';
+import type { PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile, LinkMeasurement, LinkReport } from '../../../swarm/messages/profile.ts';
 
 /** One step of this tab, as it was. Seconds since the step began. */
 export interface StepTrace {

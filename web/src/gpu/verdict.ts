@@ -8,7 +8,8 @@
  */
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import { type Result, success } from '../../../swarm/base.ts';
-import { type AdapterProfile, DETAIL_LENGTH_LIMIT, type Profile } from '../../../swarm/messages/messages.ts';
+import { DETAIL_LENGTH_LIMIT } from '../../../swarm/messages/fields.ts';
+import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';

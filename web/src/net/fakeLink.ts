@@ -3,7 +3,7 @@
  * microtask, and what is in flight to an end that closed is gone, as on a real network.
  */
 import { invariant } from '../../../swarm/base.ts';
-import type { LinkMeasurement } from '../../../swarm/messages/messages.ts';
+import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { type Link, type LinkOptions, type OpenLink, PONG_LIMIT_MS } from './link.ts';
 
 export class FakeLink implements Link {

@@ -13,7 +13,7 @@
  */
 import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
-import type { LinkMeasurement } from '../../../swarm/messages/messages.ts';
+import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { Flow } from './flow.ts';
 import { loneRate, RateMeter, RoundTrips } from './rateMeter.ts';
 

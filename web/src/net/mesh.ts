@@ -17,7 +17,7 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
-import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages/messages.ts';
+import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages/profile.ts';
 import type { Link, OpenLink } from './link.ts';
 import { Probes } from './probes.ts';
 import { Relay } from './relay.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
-import { type AdapterProfile, PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages/messages.ts';
+import { PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { Signaling, type SignalingState } from './signaling.ts';
 import { type DonorWebSocket, OPEN_LIMIT_MS, PROVEN_MS, RETRY_FIRST_MS, RETRY_MOST_MS, retryMs } from './socket.ts';
 

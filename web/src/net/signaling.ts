@@ -6,12 +6,12 @@
 import type { Random } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import {
-  type AdapterProfile,
   decodeServerMessage,
   type PeerMessage,
   PROTOCOL_VERSION,
   type ServerMessage,
 } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import type { RefusalReason } from '../../../swarm/messages/refusals.ts';
 import { type DonorWebSocket, RetrySocket } from './socket.ts';
 

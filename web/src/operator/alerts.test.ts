@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { SnapshotPhase } from '../../../swarm/messages/messages.ts';
+import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from '../../../swarm/messages/watch.ts';
 import { type AlertInput, alertsOf } from './alerts.ts';
 

@@ -1,5 +1,5 @@
 /** What should not go on unseen. Pure: a function of what the server said and of the time. */
-import type { Snapshot } from '../../../swarm/messages/messages.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { AlertLimits, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../page/format.ts';
 import { percentile } from './series.ts';

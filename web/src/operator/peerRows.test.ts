@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
-import type { RelayReason, Route, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { RelayReason, Route } from '../../../swarm/messages/profile.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { PeerFacts } from '../../../swarm/messages/watch.ts';
 import { pairsOf, peerRows, sorted } from './peerRows.ts';
 

@@ -1,5 +1,6 @@
 /** Everything that is known of each donor as rows of one table, and how they are sorted. Pure. */
-import type { RelayReason, Route, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { RelayReason, Route } from '../../../swarm/messages/profile.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { PeerFacts, PlanInForce } from '../../../swarm/messages/watch.ts';
 
 type Donor = Snapshot['donors'][number];

@@ -1,6 +1,6 @@
 /** How the donors reach each other: pairs by their way, why some are relayed, and the links that were lost. */
 import { useMemo } from 'preact/hooks';
-import type { RelayReason } from '../../../swarm/messages/messages.ts';
+import type { RelayReason } from '../../../swarm/messages/profile.ts';
 import { LINK_LOST, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { shortId } from '../page/format.ts';
 import { type Pair, pairsOf } from './peerRows.ts';

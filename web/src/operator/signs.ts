@@ -1,5 +1,5 @@
 /** States as glyph, word and tone: never a colour alone. */
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/messages.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import type { OperatorConnection } from './state.ts';
 
 export interface Sign {

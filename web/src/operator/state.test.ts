@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/messages.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/messages/watch.ts';
 import { INITIAL_STATE, mergeCurve, nextState, type OperatorState, secondsLeft, whyNot } from './state.ts';
 

@@ -1,6 +1,6 @@
 /** What an operator's page knows, and how each event changes it. Pure. */
 import { assertNever } from '../../../swarm/base.ts';
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/messages.ts';
+import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import {
   type AlertLimits,
   INITIAL_ALERT_LIMITS,

@@ -3,7 +3,8 @@
  * work that came late, its owner waited for whoever sent what it needs: the stage before for a forward, the stage behind
  * for a backward.
  */
-import type { LinkReport, Snapshot } from '../../../swarm/messages/messages.ts';
+import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { PlanInForce, StepTimeline } from '../../../swarm/messages/watch.ts';
 import { byteRateText, percentText, shortId } from '../page/format.ts';
 

@@ -1,6 +1,6 @@
 /** Numbers as people read them: grouped, with units, of steady width. */
 
-import type { AdapterProfile, Route } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile, Route } from '../../../swarm/messages/profile.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 
 const INTEGER = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });

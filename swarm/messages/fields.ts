@@ -1,0 +1,32 @@
+/**
+ * The fields that messages are made of, each with its bounds. The idea: a bound is what some machine or run could have, so
+ * that sums and products of what is heard stay finite.
+ */
+import { z } from 'zod';
+import type { PeerId } from '../base.ts';
+import { type Plan, planSchema } from '../plan/plan.ts';
+
+export const peer = z
+  .string()
+  .min(1)
+  .max(64)
+  .transform((text) => text as PeerId);
+export const count = z.int().min(0).max(0xffffffff);
+/** Of a step: sums over every donor stay numbers. */
+export const bytes = z
+  .number()
+  .min(0)
+  .max(2 ** 48);
+export const seconds = z.number().min(0).max(86_400);
+export const instant = z.number().min(-1e12).max(1e12);
+export const memory = z
+  .number()
+  .min(0)
+  .max(2 ** 50);
+/** Of a detail that one side tells the other; what it quotes may have to be cut. */
+export const DETAIL_LENGTH_LIMIT = 2_000;
+export const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
+export const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans are
+export const range = z.tuple([count, count]).readonly();
+export const hash = z.string().regex(/^[0-9a-f]{64}$/);
+export const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);

@@ -1,0 +1,51 @@
+/**
+ * What a donor says of itself as it measured it: its adapter, how fast it is, its ways to others. These are claims, which
+ * the server bounds and plans with.
+ */
+import { z } from 'zod';
+import { memory, peer, seconds, sentence } from './fields.ts';
+
+/** What a donor is, as it measured itself. */
+export const adapterSchema = z.object({
+  vendor: z.string().max(200),
+  architecture: z.string().max(200),
+  description: z.string().max(200),
+  software: z.boolean(),
+  browser: z.string().max(200),
+  /** It has shader-f16 and kernels for it: in a run that asks for f16 it computes with halves. */
+  halves: z.boolean().optional(),
+});
+export type AdapterProfile = z.infer<typeof adapterSchema>;
+
+/** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
+export const profileSchema = z.object({
+  layers: z
+    .array(z.object({ samples: z.int().min(1).max(65_536), forwardSeconds: seconds, backwardSeconds: seconds }))
+    .max(8),
+  /** GPU memory that could really be had, as far as it was tried. */
+  memoryBytes: memory,
+  /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
+  checkedKernels: z.int().min(0),
+  /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */
+  wrongUnit: sentence.optional(),
+});
+export type Profile = z.infer<typeof profileSchema>;
+
+/** How frames go from one donor to another: by a link of their own, or through the server's socket. */
+const route = z.enum(['direct', 'relayed']);
+export type Route = z.infer<typeof route>;
+
+/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; or the other end said so first. */
+export const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd'] as const;
+export type RelayReason = (typeof RELAY_REASONS)[number];
+
+/** One way from the reporting donor, as it measured it; null: not measured yet. */
+export const linkReportSchema = z.object({
+  peer,
+  route,
+  roundTripMs: z.number().min(0).max(1e9).nullable(),
+  bytesPerSecond: z.number().min(0).max(1e12).nullable(),
+  why: z.enum(RELAY_REASONS).optional(),
+});
+export type LinkReport = z.infer<typeof linkReportSchema>;
+export type LinkMeasurement = Pick<LinkReport, 'roundTripMs' | 'bytesPerSecond'>;

@@ -1,0 +1,38 @@
+/**
+ * What a donor needs to know of the run before its first plan: the run file's part that computes, and where the texts'
+ * tokens are.
+ */
+import { z } from 'zod';
+import { COMPUTE_PRECISIONS } from '../precision.ts';
+import type { Order, TokenList } from '../run/data.ts';
+import { trainSchema } from '../run/runFile.ts';
+import { WIRE_ENCODINGS } from '../wire.ts';
+import { hash } from './fields.ts';
+
+/** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
+export const tokenListSchema: z.ZodType<TokenList> = z.object({
+  tokens: z.number(),
+  shardTokens: z.int(),
+  bytesPerToken: z.literal([1, 2, 4]),
+  shards: z.array(hash),
+});
+
+const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('sequential') }),
+  z.object({ type: z.literal('shuffled'), seed: z.int().min(0) }),
+]);
+
+/** What a donor needs to know of the run before its first plan. `model` is the config.json; the page makes the table of it. */
+export const runFactsSchema = z.object({
+  name: z.string(),
+  model: z.record(z.string(), z.unknown()),
+  train: trainSchema,
+  data: tokenListSchema,
+  order: orderSchema,
+  evaluation: tokenListSchema.nullable(),
+  /** How the stream goes from peer to peer. */
+  wire: z.enum(WIRE_ENCODINGS),
+  /** What the run asks for; absent: f32. */
+  compute: z.enum(COMPUTE_PRECISIONS).optional(),
+});
+export type RunFacts = z.infer<typeof runFactsSchema>;

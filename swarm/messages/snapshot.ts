@@ -1,0 +1,51 @@
+/** What the pages show of a run, all of it one value, made by the server: its word is the truth. */
+import { z } from 'zod';
+import { count, peer, range } from './fields.ts';
+import { adapterSchema, linkReportSchema } from './profile.ts';
+
+const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished', 'failed']);
+export type SnapshotPhase = z.infer<typeof phase>;
+
+export const snapshotSchema = z.object({
+  run: z.string(),
+  phase,
+  /** Paused by a stop: everything is saved, and donors are told that nothing is left for now. */
+  isStopped: z.boolean().optional(),
+  /** One sentence about the phase: who is waited for, why it paused. */
+  sentence: z.string(),
+  generation: count,
+  epoch: count,
+  /** Committed steps, and how many the run has. */
+  committedSteps: count,
+  steps: count,
+  loss: z.number().nullable(),
+  evaluationLoss: z.number().nullable(),
+  tokensPerSecond: z.number().nullable(),
+  donors: z.array(
+    z.object({
+      peer,
+      adapter: adapterSchema,
+      /** computing: in the plan. spare: no place for it. paused: by its own button. */
+      state: z.enum(['joining', 'computing', 'spare', 'paused']),
+      stages: z.array(z.object({ stage: count, layers: range })),
+      tokens: z.number(),
+    }),
+  ),
+  /** The ways between the plan's donors, each direction by itself; for the operator. Absent: as they were told before. */
+  links: z.array(linkReportSchema.extend({ from: peer })).optional(),
+  /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
+  planning: z
+    .object({
+      epoch: count,
+      reason: z.string(),
+      /** Of a step; null: a member has measured nothing. */
+      predictedSeconds: z.number().nullable(),
+      /** Median of this plan's newest steps. */
+      measuredSeconds: z.number().nullable(),
+      reasons: z.array(z.string()),
+      /** What the newest look for a better plan came to. */
+      verdict: z.string().nullable(),
+    })
+    .optional(),
+});
+export type Snapshot = z.infer<typeof snapshotSchema>;
