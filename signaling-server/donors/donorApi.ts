@@ -6,6 +6,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { hash } from '../../swarm/messages/fields.ts';
 import { STATE_KINDS, shardBytes, stateBytes } from '../run/checkpointState.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { BlobStore } from '../store/blobs.ts';
@@ -17,7 +18,7 @@ const FLOAT_BYTES = 4;
 const TOO_LARGE = 'the model has no shard of so many bytes';
 
 const count = z.coerce.number().int().min(0).max(0xffffffff);
-const tokensParameters = z.object({ hash: z.string().regex(/^[0-9a-f]{64}$/) });
+const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: count, block: z.string().max(40) });
 const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: count, to: count });
 

@@ -3,14 +3,10 @@
  * that sums and products of what is heard stay finite.
  */
 import { z } from 'zod';
-import type { PeerId } from '../base.ts';
+import { peerId } from '../base.ts';
 import { type Plan, planSchema } from '../plan/plan.ts';
 
-export const peer = z
-  .string()
-  .min(1)
-  .max(64)
-  .transform((text) => text as PeerId);
+export const peer = z.string().min(1).max(64).transform(peerId);
 export const count = z.int().min(0).max(0xffffffff);
 /** Of a step: sums over every donor stay numbers. */
 export const bytes = z

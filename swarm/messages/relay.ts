@@ -7,7 +7,7 @@
  * Envelope: version u8 · kind u8 · length of the name u8 · the name · what it carries: a frame; a credit's bytes u32; a
  * ping's time f64, which the pong repeats. Little-endian.
  */
-import { type PeerId, type Result, refusal, success } from '../base.ts';
+import { type PeerId, peerId, type Result, refusal, success } from '../base.ts';
 import { FRAME_BYTES } from './frame.ts';
 
 const ENVELOPE_VERSION = 1;
@@ -55,7 +55,7 @@ export function decodeEnvelope(message: Uint8Array<ArrayBuffer>): Result<Envelop
   }
   const content = message.subarray(start);
   if (!fits[kind](content.length)) return refusal(`a ${kind} of ${content.length} bytes`);
-  return success({ kind, peer: new TextDecoder().decode(message.subarray(FIXED_BYTES, start)) as PeerId, content });
+  return success({ kind, peer: peerId(new TextDecoder().decode(message.subarray(FIXED_BYTES, start))), content });
 }
 
 export function creditContent(bytes: number): Uint8Array<ArrayBuffer> {
