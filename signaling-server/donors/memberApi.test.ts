@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { aboutSchema, publicSampleSchema } from '../../swarm/messages/about.ts';
 import { type Leaderboard, leaderboardSchema } from '../../swarm/messages/leaderboard.ts';
-import { OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
+import { errorOf, OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { filesOfTar } from '../texts/tar.ts';
 
@@ -28,10 +28,6 @@ async function call(method: string, path: string, body?: unknown, key: string | 
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
 }
-const errorOf = async (response: Response): Promise<[number, string]> => [
-  response.status,
-  ((await response.json()) as { error: string }).error,
-];
 const board = async (key: string | null = KEY): Promise<Leaderboard> =>
   leaderboardSchema.parse(await (await call('GET', '/api/leaderboard', undefined, key)).json());
 async function finished(key?: string): Promise<void> {
@@ -131,8 +127,7 @@ describe('[MB2] a page before it joins', () => {
   it('gets the newest state in a file once it computes, and not before', async () => {
     await operated.serve(null);
     expect((await call('GET', '/api/checkpoint')).status).toBe(401);
-    const donor = new ScriptedDonor(operated.server.url);
-    await donor.hears('welcome');
+    const donor = await ScriptedDonor.joined(operated.server.url);
     const answer = await call('GET', '/api/checkpoint', undefined, donor.welcome.token);
     const files = filesOfTar(Buffer.from(await answer.arrayBuffer()));
     expect([...files.keys()].some((name) => name.endsWith('.safetensors'))).toBe(true);

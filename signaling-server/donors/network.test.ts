@@ -26,8 +26,7 @@ describe('a run by invitation', () => {
       const stranger = new ScriptedDonor(server.url, { invite });
       expect((await stranger.hears('refused')).reason).toBe('notInvited');
     }
-    const guest = new ScriptedDonor(server.url, { invite: 'sesame' });
-    await guest.hears('welcome');
+    await ScriptedDonor.joined(server.url, { invite: 'sesame' });
   });
 });
 

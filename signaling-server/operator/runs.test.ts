@@ -7,7 +7,7 @@ import { publicStatusSchema } from '../../swarm/messages/publicStatus.ts';
 import { INITIAL_ALERT_LIMITS } from '../../swarm/messages/watch.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../../swarm/run/runDraft.ts';
 import { parseDocument } from '../run/runDocument.ts';
-import { OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
+import { errorOf, OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { filesOfTar } from '../texts/tar.ts';
 
@@ -22,10 +22,6 @@ const CLUSTER = JSON.stringify({
   peers: ['a', 'b'].map((id) => ({ id, memoryBytes: 1e9, flopsPerSecond: 1e10 })),
   links: { default: { latencySeconds: 0.0001, bytesPerSecond: 1e9 } },
 });
-const errorOf = async (response: Response): Promise<[number, string]> => [
-  response.status,
-  ((await response.json()) as { error: string }).error,
-];
 
 async function finished(): Promise<ScriptedDonor> {
   const donor = new ScriptedDonor(operated.server.url);
@@ -272,8 +268,7 @@ describe('[OP4] a donor', () => {
   it('is kept out by its address until the door is opened again; the address itself is not kept', async () => {
     await operated.serve(9);
     const { get, post } = await operated.logIn();
-    const donor = new ScriptedDonor(operated.server.url);
-    await donor.hears('welcome');
+    const donor = await ScriptedDonor.joined(operated.server.url);
     await operated.server.run.until((run) => run.donors().length === 1);
     await post('/api/operator/let-go', { peer: donor.welcome.peer, how: 'block' });
     expect((await donor.hears('refused')).reason).toBe('blocked');
@@ -285,7 +280,6 @@ describe('[OP4] a donor', () => {
     expect(blocks.map(({ note }) => note)).toEqual(['a test']);
     expect(JSON.stringify(blocks)).not.toContain('127.0.0.1');
     await post('/api/operator/unblock', { address: blocks[0]?.address });
-    const last = new ScriptedDonor(operated.server.url);
-    await last.hears('welcome');
+    await ScriptedDonor.joined(operated.server.url);
   });
 });

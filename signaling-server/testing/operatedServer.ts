@@ -74,3 +74,9 @@ export class OperatedServer {
     return this.#servers.close();
   }
 }
+
+/** What a call that was refused answers: its status and its sentence. */
+export const errorOf = async (response: Response): Promise<[number, string]> => [
+  response.status,
+  ((await response.json()) as { error: string }).error,
+];

@@ -54,6 +54,13 @@ export class ScriptedDonor {
   #welcome: Said<'welcome'> | null = null;
   #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
 
+  /** One that the server has taken in. */
+  static async joined(url: string, options: ScriptedOptions = {}): Promise<ScriptedDonor> {
+    const donor = new ScriptedDonor(url, options);
+    await donor.hears('welcome');
+    return donor;
+  }
+
   constructor(url: string, { greets = true, invite, key, profile = SCRIPTED_PROFILE }: ScriptedOptions = {}) {
     this.#url = url;
     this.#greets = greets;
