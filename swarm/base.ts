@@ -1,4 +1,4 @@
-/** Words every other file is written in: branded ids, invariants, and the one seeded random generator. Pure. */
+/** Words every other file is written in: branded ids, invariants, ranges, numbers for people, and the one seeded random generator. Pure. */
 
 declare const brand: unique symbol;
 export type Branded<T, Name extends string> = T & { readonly [brand]: Name };
@@ -41,6 +41,19 @@ export function evenRanges(total: number, count: number): Range[] {
   });
 }
 
+/** The lower one of two in the middle; null of none. */
+export function median(values: readonly number[]): number | null {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
+}
+
+/** For a person: in so many digits, and no more than it has. */
+export const rounded = (value: number, digits: number): string => String(Number(value.toPrecision(digits)));
+
+/** What is waited before the next attempt: twice as long after each that was in vain, up to a limit. */
+export const doubledMs = (firstMs: number, mostMs: number, doublings: number): number =>
+  Math.min(mostMs, firstMs * 2 ** doublings);
+
 /** Uniform numbers in [0, 1), a pure function of the seed (Mulberry32: 32 bits of state, period 2^32). */
 export type Random = () => number;
 export function seededRandom(seed: number): Random {
@@ -52,6 +65,9 @@ export function seededRandom(seed: number): Random {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   };
 }
+
+/** A whole number in [0, limit). */
+export const below = (random: Random, limit: number): number => Math.floor(random() * limit);
 
 /** A standard normal variate (Box–Muller, the cosine branch). */
 export function normal(random: Random): number {

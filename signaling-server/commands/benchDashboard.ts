@@ -3,11 +3,13 @@
  * while it goes from part to part. What is looked at: does its memory stay flat, does a redraw ever hold the page up,
  * does anything move that nobody touched. The feed is the simulator's (dashboardFeed.ts): no donor takes part.
  */
+
 import type { Command } from 'commander';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Browser, CDPSession, Locator, Page } from 'playwright';
 import { WebSocketServer } from 'ws';
 import { z } from 'zod';
+import { median } from '../../swarm/base.ts';
 import { launchBrowser } from '../headless/headless.ts';
 import { PAGES_FOLDER } from '../headless/projectRoot.ts';
 import { addPages } from '../pages.ts';
@@ -240,7 +242,7 @@ async function drive(
     layoutShift,
     shifted: after.shifted.slice(before.shifted.length),
     ...{ heapBytes, nodes },
-    heapQuarters: [median(heapBytes.slice(0, quarter)), median(heapBytes.slice(-quarter))],
+    heapQuarters: [median(heapBytes.slice(0, quarter)) ?? 0, median(heapBytes.slice(-quarter)) ?? 0],
   };
 }
 
@@ -269,8 +271,6 @@ function spread(values: readonly number[]): Spread {
   const at = (share: number): number => sorted[Math.ceil(share * sorted.length) - 1] ?? 0;
   return { p50: at(0.5), p95: at(0.95), max: at(1) };
 }
-
-const median = (values: readonly number[]): number => spread(values).p50;
 
 /** The part is there whole, drawn twice: what comes of a click is no surprise to who clicked. */
 async function show(page: Page, part: (typeof PARTS)[number]): Promise<void> {

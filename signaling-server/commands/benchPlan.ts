@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { type PeerId, refusal, success } from '../../swarm/base.ts';
+import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -191,12 +191,8 @@ class PlanBench {
       run.command('pause');
       await run.until(({ phase }) => phase === 'paused' || phase === 'failed');
       const after = productMs() / asAdmitted;
-      const medianSeconds = median(
-        store
-          .steps(run.name, from)
-          .slice(0, steps)
-          .map(({ seconds }) => seconds),
-      );
+      const timed = store.steps(run.name, from).slice(0, steps);
+      const medianSeconds = median(timed.map(({ seconds }) => seconds)) ?? Number.NaN;
       const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
       if (!steady && attempts < most) continue;
       return {
@@ -221,9 +217,6 @@ const peersOf = ({ run }: Server): PeerId[] => run.donors().map(({ peer }) => pe
 
 const planNamed = (plans: readonly NamedPlan[], name: string): Plan | null =>
   plans.find((known) => known.name === name)?.plan ?? null;
-
-const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)] ?? Number.NaN;
 
 /** A fixed matrix product on one core, of the float32 kind: the least of a few. */
 function productMs(): number {

@@ -1,6 +1,6 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import type { Command } from 'commander';
-import type { Result } from '../../swarm/base.ts';
+import { type Result, rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { quickSearch } from '../../swarm/planner/quickSearch.ts';
@@ -81,7 +81,6 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
   reasons,
 });
 
-const short = (value: number): string => String(Number(value.toPrecision(4)));
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
 function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result<ClusterPlan> | null): string {
@@ -93,7 +92,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
         const own = numbers.get(peer);
         return [
           ...[peer, String(stage), `[${layers.join(', ')})`, String(samples), String(recompute.length)],
-          ...[`${short(own?.busySeconds ?? 0)} s`, megabytes(own?.memoryBytes ?? 0)],
+          ...[`${rounded(own?.busySeconds ?? 0, 4)} s`, megabytes(own?.memoryBytes ?? 0)],
           ...[megabytes(own?.memoryLimitBytes ?? 0), megabytes(own?.sentBytes ?? 0)],
         ];
       }),
@@ -103,7 +102,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
   const pad = (cell: string, column: number) =>
     column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
   const rate = ({ predicted: { stepSeconds, tokensPerSecond } }: ClusterPlan): string =>
-    `${short(stepSeconds)} s a step, ${short(tokensPerSecond)} tokens a second`;
+    `${rounded(stepSeconds, 4)} s a step, ${rounded(tokensPerSecond, 4)} tokens a second`;
   return [
     `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}`,
     ...(before === null ? [] : [`before the change: ${before.ok ? rate(before.value) : before.reason}`]),

@@ -1,7 +1,9 @@
 /** `shoal simulate`: one schedule through the simulator. */
+
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
+import { rounded } from '../../swarm/base.ts';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
@@ -44,20 +46,18 @@ async function save(path: string, text: string): Promise<void> {
 const title = ({ schedule, stages, microBatches }: SimulateProblem): string =>
   `${schedule}, ${stages.length} ${stages.length === 1 ? 'peer' : 'peers'}, ${microBatches} micro-batches`;
 
-const rounded = (value: number): string => String(Number(value.toPrecision(6)));
-
 function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: Outcome): string {
   const rows = [
     ['peer', 'busy', 'idle', 'most in flight'],
     ...peers.map((peer, index) => [
       String(index),
-      `${rounded(peer.busySeconds)} s`,
-      `${rounded(peer.idleSeconds)} s`,
+      `${rounded(peer.busySeconds, 6)} s`,
+      `${rounded(peer.idleSeconds, 6)} s`,
       String(peer.peakInFlight),
     ]),
   ];
   const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const lines = rows.map((row) => row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join('  '));
-  const whole = `${rounded(makespanSeconds)} s, ${rounded(100 * bubbleRatio)} % of the peers' time idle`;
+  const whole = `${rounded(makespanSeconds, 6)} s, ${rounded(100 * bubbleRatio, 6)} % of the peers' time idle`;
   return `${title(problem)}: ${whole}\n${lines.join('\n')}\n`;
 }

@@ -3,7 +3,7 @@
  * so an address whose donors have done that again and again waits, each time for twice as long. Many who vanish at once
  * cost no more than one, and count once; time forgives.
  */
-import type { PeerId } from '../../swarm/base.ts';
+import { doubledMs, type PeerId } from '../../swarm/base.ts';
 
 /** Losses of an address that cost it nothing. */
 const FREE_LOSSES = 5;
@@ -56,7 +56,7 @@ export class Arrivals {
     const losses = this.#losses.get(address);
     const over = this.#held(losses, nowMs) - FREE_LOSSES;
     if (losses === undefined || over <= 0) return 0;
-    const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (over - 1));
+    const waitMs = doubledMs(FIRST_WAIT_MS, LONGEST_WAIT_MS, over - 1);
     return Math.max(0, losses.lastMs + waitMs - nowMs);
   }
 

@@ -8,8 +8,7 @@ import type { LinkReports } from '../../swarm/autoplan/atHand.ts';
 import { isOff } from '../../swarm/autoplan/drift.ts';
 import { LinkSample } from '../../swarm/autoplan/linkSample.ts';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
-import { isWorth, movingSeconds } from '../../swarm/autoplan/worth.ts';
-import { type PeerId, peerId, type Result, seededRandom, success } from '../../swarm/base.ts';
+import { type PeerId, peerId, type Result, rounded, seededRandom, success } from '../../swarm/base.ts';
 import type { Effect, Proposal } from '../../swarm/coordinator/events.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { PeerMessage, ProbedMessage, ReportMessage } from '../../swarm/messages/messages.ts';
@@ -22,20 +21,14 @@ import { donorCapacity } from '../../swarm/planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps } from '../../swarm/planner/fit.ts';
 import { forecast } from '../../swarm/planner/forecast.ts';
 import { DonorProfiles, type DonorProfilesOptions } from '../donors/donorProfiles.ts';
+import { Pace } from './pace.ts';
 import { planAtOnce } from './planSearch.ts';
 import type { PlanSearch } from './planThread.ts';
+import { judge } from './verdict.ts';
 import { Voices } from './voices.ts';
 
-/** Getting ready, until it was measured: kernels compile, links open. Longer ones were waits for something else. */
-const PREPARE_SECONDS = 3;
-const MOST_PREPARE_SECONDS = 20;
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
-const STEPS_KEPT = 32;
-/** Of a plan, until their median says something. */
-const LEAST_STEPS = 5;
-/** Steps before a change that those after it are held against: as many as a drift takes. */
-const STEPS_BEFORE = 10;
 /** What is said of links has one voice: each has two ends, and many may speak at once. */
 const LINKS = peerId('links');
 
@@ -93,9 +86,7 @@ export class AutoPlanner {
   #proposed: { readonly plan: Plan; readonly by: readonly PeerId[] } | null = null;
   #judging: Promise<void> | null = null;
   #planning: Planning | null = null;
-  #begunMs: number | null = null;
-  #prepareSeconds = PREPARE_SECONDS;
-  #steps: number[] = [];
+  readonly #pace = new Pace();
 
   constructor(options: AutoPlannerOptions) {
     this.#options = options;
@@ -115,12 +106,7 @@ export class AutoPlanner {
 
   /** For the operator; null before the first plan. */
   get planning(): Planning | null {
-    return this.#planning && { ...this.#planning, measuredSeconds: this.#median };
-  }
-
-  /** Of the newest steps of the plan in force. */
-  get #median(): number | null {
-    return median(this.#steps);
+    return this.#planning && { ...this.#planning, measuredSeconds: this.#pace.stepSeconds };
   }
 
   /** As it is known by now. */
@@ -191,11 +177,11 @@ export class AutoPlanner {
   /** What the coordinator asks for is about to be done. */
   performing(effect: Effect): void {
     if (effect.type === 'storeEpoch') this.#began(effect.epoch, effect.plan, effect.reason);
-    if (effect.type === 'send' && effect.message.type === 'start') this.#started();
+    if (effect.type === 'send' && effect.message.type === 'start') this.#pace.started(this.#options.now());
     if (effect.type === 'storeCheckpoint') this.#profiles.keepAll();
     if (effect.type !== 'storeCommit') return;
-    this.#steps = [...this.#steps, effect.record.seconds].slice(-STEPS_KEPT);
-    this.#voices.took(this.#median ?? 0, this.#steps.length, this.#options.now());
+    this.#pace.took(effect.record.seconds);
+    this.#voices.took(this.#pace.stepSeconds ?? 0, this.#pace.steps, this.#options.now());
     if ((effect.record.step + 1) % LOOK_EVERY_STEPS === 0) this.#lookAtLinks();
     this.#sampleLinks();
   }
@@ -276,37 +262,25 @@ export class AutoPlanner {
   }
 
   #decide(host: PlannerHost, causes: readonly Cause[], plan: Plan, costs: ClusterCosts, next: ClusterPlan): void {
-    const predictedSeconds = forecast(costs, plan).stepSeconds;
-    // What a step takes beside what is predicted (the round trip of its commit, …) it takes with any plan.
-    const measured = this.#steps.length >= LEAST_STEPS ? (this.#median ?? 0) : 0;
-    const beside = Math.max(0, measured - predictedSeconds);
-    const [nowSeconds, nextSeconds] = [predictedSeconds + beside, next.predicted.stepSeconds + beside];
-    const costSeconds = this.#prepareSeconds + movingSeconds(costs.model, costs, plan, next.plan);
-    const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
     const reason = [...new Set(causes.map((cause) => cause.reason))].join('; ');
+    const { isWorth, sentence: verdict, predictedSeconds } = judge(costs, plan, next, this.#pace, reason);
     const by = speakersOf(causes);
-    const numbers = `a step takes ${short(nextSeconds)} s instead of ${short(nowSeconds)} s, the change ${short(costSeconds)} s`;
-    const isShorter = Number(short(nextSeconds)) < Number(short(nowSeconds));
-    const stays = isShorter ? `with the best other one ${numbers}` : `no other one has a shorter step`;
-    const verdict = `${reason}: ${worth ? `with another plan ${numbers}` : `the plan stays, ${stays}`}`;
     host.log('info', `${verdict}.`);
     this.#answers.set(next.plan, next);
     this.#judged.add(next.plan);
     this.#profiles.rebase(plan);
     if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds, verdict };
-    if (worth) this.#proposed = { plan: next.plan, by };
+    if (isWorth) this.#proposed = { plan: next.plan, by };
     else this.#voices.inVain(by, this.#options.now());
-    host.propose(worth ? { plan: next.plan, reason: verdict } : null);
+    host.propose(isWorth ? { plan: next.plan, reason: verdict } : null);
   }
 
   #began(epoch: number, plan: Plan, reason: string): void {
     this.#profiles.begin();
     this.#profiles.rebase(plan);
     this.#atOnce = null;
-    const before = median(this.#steps.slice(-STEPS_BEFORE));
-    this.#voices.began(this.#proposed?.plan === plan ? this.#proposed.by : [], before, this.#options.now());
-    this.#steps = [];
-    this.#begunMs = this.#options.now();
+    const nowMs = this.#options.now();
+    this.#voices.began(this.#proposed?.plan === plan ? this.#proposed.by : [], this.#pace.began(nowMs), nowMs);
     const predictedSeconds = this.predicted(plan);
     const { reasons: why = [], idle = [] } = this.#answers.get(plan) ?? {};
     const reasons = [...why, ...idle.map((one) => `${one.peer} is left idle: ${one.reason}.`)];
@@ -316,19 +290,13 @@ export class AutoPlanner {
     this.#host?.record(JSON.stringify({ epoch, schedule: plan.schedule, predictedSeconds, reasons }));
   }
 
-  #started(): void {
-    if (this.#begunMs === null) return;
-    this.#prepareSeconds = Math.min(MOST_PREPARE_SECONDS, (this.#options.now() - this.#begunMs) / 1_000);
-    this.#begunMs = null;
-  }
-
   /** Where two steps meet, and only where there are steps: for anything else links need not be known. */
   #sampleLinks(): void {
     const nowMs = this.#options.now();
     const host = this.#host;
     if (host === null || this.#options.onlyPredicts || !this.#sample.isDue(nowMs)) return;
     const { offer, plan } = host.planned();
-    const stepSeconds = this.#median ?? 0;
+    const stepSeconds = this.#pace.stepSeconds ?? 0;
     const able = offer.filter((peer) => this.#profiles.hasRoom(peer, stepSeconds));
     const pair = this.#sample.next(able, new Set(plan ? peersOf(plan) : []), nowMs);
     if (pair !== null) host.probe(...pair);
@@ -346,12 +314,6 @@ export class AutoPlanner {
 
 const speakersOf = (causes: readonly Cause[]): PeerId[] => [...new Set(causes.flatMap(({ by }) => by ?? []))];
 
-function median(values: readonly number[]): number | null {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
-}
-
 /** `134 % of`, `23 times`. */
-const share = (ratio: number): string => (ratio < 10 ? `${Math.round(100 * ratio)} % of` : `${short(ratio)} times`);
-
-const short = (value: number): string => String(Number(value.toPrecision(3)));
+const share = (ratio: number): string =>
+  ratio < 10 ? `${Math.round(100 * ratio)} % of` : `${rounded(ratio, 3)} times`;

@@ -3,7 +3,7 @@
  * came of it, in time that the server measured. Looks that came to nothing, and plans that made no step shorter, silence
  * the donor whose words were behind them, each time for twice as long; one that helped restores it.
  */
-import type { PeerId } from '../../swarm/base.ts';
+import { doubledMs, type PeerId } from '../../swarm/base.ts';
 
 /** Looks in vain that cost nothing: machines do swing. */
 const FREE_LOOKS = 3;
@@ -44,7 +44,7 @@ export class Voices {
     for (const peer of by) {
       const vain = (this.#voices.get(peer)?.vain ?? 0) + 1;
       const doublings = vain - FREE_LOOKS;
-      const silence = doublings < 0 ? 0 : Math.min(LONGEST_SILENCE_MS, FIRST_SILENCE_MS * 2 ** doublings);
+      const silence = doublings < 0 ? 0 : doubledMs(FIRST_SILENCE_MS, LONGEST_SILENCE_MS, doublings);
       this.#voices.set(peer, { vain, silentUntilMs: nowMs + silence });
     }
   }

@@ -3,7 +3,7 @@
  * goes wrong in the field, all from one seed. Its one idea: two acts. In the first one donors, links and the server
  * fail; in the second nobody does any more, and the run must come to its end.
  */
-import { invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
+import { below, invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { type CoordinatorEvent, type DonorMessage, type Effect, HELD } from './events.ts';
@@ -68,8 +68,6 @@ const pick = <T>(random: Random, from: readonly T[]): T => {
   invariant(chosen !== undefined, 'there is something to pick from');
   return chosen;
 };
-
-const below = (random: Random, limit: number): number => Math.floor(random() * limit);
 
 /** Plays both acts. Throws where an invariant is broken, or the run does not end although its donors stay. */
 export function playChaos(seed: number, firstActEvents: number): ChaosResult {

@@ -2,7 +2,7 @@
  * Valid plans of every shape the rules allow, from a seeded generator: stages of uneven depth, micro-batches of uneven
  * size with ids in no order, each (stage, micro-batch) at any peer, shards anywhere. For tests and fuzzers.
  */
-import { invariant, type PeerId, peerId, type Random, type Range } from '../base.ts';
+import { below, invariant, type PeerId, peerId, type Random, type Range } from '../base.ts';
 import { type Block, layerBlock, type Model } from '../model/model.ts';
 import type { BlockState, Plan, PlanStage } from './plan.ts';
 
@@ -100,8 +100,6 @@ export function randomPlanFor(
   );
   return { stages, microBatches, state, schedule: 'gpipe' };
 }
-
-const below = (random: Random, limit: number): number => Math.floor(random() * limit);
 
 /** `[0, total)` cut into at most `most` parts of any sizes. */
 function cut(random: Random, total: number, most: number): Range[] {

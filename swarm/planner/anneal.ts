@@ -4,7 +4,7 @@
  * idea: what separates a good pipeline from the next is a way through worse ones (a wide stage of one layer lets all
  * others have more in flight, and pays only when they are there), and a guess is a hundred times cheaper than a simulation.
  */
-import type { Random } from '../base.ts';
+import { below, type Random } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Draft } from './draft.ts';
 import { type Estimated, estimate } from './estimate.ts';
@@ -69,8 +69,6 @@ function randomNeighbour(costs: ClusterCosts, groups: Groups, order: readonly nu
   }
   return null;
 }
-
-const below = (random: Random, count: number): number => Math.floor(random() * count);
 
 /** Some peer of some stage: its place and stage. */
 function seated(groups: Groups, random: Random): [number, number] {

@@ -2,7 +2,7 @@
  * The whole answer of `shoal plan`: the best plan found while the caller lets the search go on, what it is predicted to
  * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
  */
-import { type PeerId, type Result, refusal, success } from '../base.ts';
+import { type PeerId, type Result, refusal, rounded, success } from '../base.ts';
 import { type Plan, problems } from '../plan/plan.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
@@ -103,7 +103,7 @@ export function answer(search: Search, best: Candidate, plain: Candidate | null 
 /** 1 stage, 2 stages, 2 micro-batches. */
 export const counted = (count: number, noun: string): string =>
   `${count} ${noun}${count === 1 ? '' : noun.endsWith('h') ? 'es' : 's'}`;
-const seconds = (value: number): string => `${Number(value.toPrecision(3))} s`;
+const seconds = (value: number): string => `${rounded(value, 3)} s`;
 
 function planReasons({ byStages }: Search, best: Candidate): string[] {
   const { plan, forecast } = best;

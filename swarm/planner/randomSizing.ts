@@ -3,7 +3,7 @@
  * jagged ones, hidden and open communication, peers too small for an even share, for the state, or for a single sample.
  * For tests.
  */
-import type { Random } from '../base.ts';
+import { below, type Random } from '../base.ts';
 import type { SizingProblem } from './sizingProblem.ts';
 
 export interface Shape {
@@ -19,8 +19,6 @@ type Peer = SizingProblem['peers'][number];
 
 /** Numbers as people write them, so that a sum can meet its limit exactly. */
 const tenths = (value: number): number => Math.round(value * 10) / 10;
-const below = (random: Random, limit: number): number => Math.floor(random() * limit);
-
 export function randomSizing(random: Random, { peers: count, globalBatch, tightness, isJagged }: Shape): SizingProblem {
   const isHidden = random() < 0.4;
   const peers = Array.from({ length: count }, (_, index) => randomPeer(random, index, isJagged));

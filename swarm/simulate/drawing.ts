@@ -3,6 +3,7 @@
  * micro-batches: most bars are as wide as their micro-batch's number needs, shades tell the stages of one peer apart, and what
  * a bar is stands in it (`3`: forward, in bold: backward, in italics: recompute) and in full in its tooltip.
  */
+import { rounded } from '../base.ts';
 import { type Action, formatAction } from '../schedule/action.ts';
 import { type Bar, barsOf, type Outcome } from './outcome.ts';
 
@@ -39,7 +40,7 @@ export function drawTimeline(outcome: Outcome, title: string): string {
     ...heading(outcome, bars, title),
     ...ticks(makespanSeconds).map(
       (seconds) =>
-        `<path d="M${at(seconds, scale)} ${TOP - 4}V${bottom}" stroke="#d5d9df"/><text x="${at(seconds, scale)}" y="${bottom + 16}" text-anchor="middle" fill="#5b6470">${shortened(seconds)} s</text>`,
+        `<path d="M${at(seconds, scale)} ${TOP - 4}V${bottom}" stroke="#d5d9df"/><text x="${at(seconds, scale)}" y="${bottom + 16}" text-anchor="middle" fill="#5b6470">${rounded(seconds, 4)} s</text>`,
     ),
     ...peers.map(
       (_, peer) =>
@@ -52,7 +53,7 @@ export function drawTimeline(outcome: Outcome, title: string): string {
 }
 
 function heading({ makespanSeconds, bubbleRatio }: Outcome, bars: readonly Bar[], title: string): string[] {
-  const whole = `${shortened(makespanSeconds)} s, ${shortened(100 * bubbleRatio)} % idle`;
+  const whole = `${rounded(makespanSeconds, 4)} s, ${rounded(100 * bubbleRatio, 4)} % idle`;
   const ops = (['F', 'R', 'B'] as const).filter((op) => bars.some(({ action }) => action.op === op));
   return [
     `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escaped(title)}: ${whole}</text>`,
@@ -72,7 +73,7 @@ function drawn({ peer, action, start, end }: Bar, scale: number, peers: number, 
     text.length * DIGIT <= width
       ? `<text x="${round(x + width / 2)}" y="${top(peer) + 17}" text-anchor="middle"${styleOf(action)}>${text}</text>`
       : '';
-  const hint = `${formatAction(action)} on peer ${peer}: ${shortened(start)} to ${shortened(end)} s`;
+  const hint = `${formatAction(action)} on peer ${peer}: ${rounded(start, 4)} to ${rounded(end, 4)} s`;
   return `<g><title>${hint}</title><rect x="${x}" y="${top(peer)}" width="${width}" height="${ROW}" fill="${colour(action, peers, stages)}" stroke="#3a4250" stroke-width=".5"/>${label}</g>`;
 }
 
@@ -109,5 +110,4 @@ function ticks(makespanSeconds: number): number[] {
 const round = (pixels: number): number => Math.round(pixels * 100) / 100;
 const at = (seconds: number, scale: number): number => round(LEFT + seconds * scale);
 const top = (peer: number): number => TOP + peer * (ROW + GAP);
-const shortened = (value: number): string => String(Number(value.toPrecision(4)));
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');

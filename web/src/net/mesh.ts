@@ -15,7 +15,7 @@
  *
  * It has no timer of its own, a hidden page's are late: `pulse()` is called about once a second from outside.
  */
-import type { PeerId } from '../../../swarm/base.ts';
+import { doubledMs, type PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages/profile.ts';
 import type { Link, OpenLink } from './link.ts';
@@ -372,7 +372,7 @@ export class Mesh {
       slot.retryAtMs = nowMs + SOON_MS;
       return;
     }
-    slot.retryAtMs = nowMs + Math.min(RETRY_MOST_MS, RETRY_FIRST_MS * 2 ** Math.min(slot.failures, 10));
+    slot.retryAtMs = nowMs + doubledMs(RETRY_FIRST_MS, RETRY_MOST_MS, slot.failures);
     slot.failures += 1;
   }
 

@@ -2,7 +2,7 @@
  * A WebSocket that comes back: one connection at a time, the next one after a growing, jittered pause, for as long as
  * it takes. It knows nothing of what is said. Clock, waiting and socket are given, so that tests have no real time.
  */
-import type { Random } from '../../../swarm/base.ts';
+import { doubledMs, type Random } from '../../../swarm/base.ts';
 
 /** What is used of a browser's WebSocket. */
 export interface DonorWebSocket {
@@ -23,8 +23,7 @@ export const OPEN_LIMIT_MS = 20_000;
 
 /** The pause after so many failures in a row: doubling, with half of it random so that a swarm does not come back at once. */
 export function retryMs(failures: number, random: Random): number {
-  const most = Math.min(RETRY_MOST_MS, RETRY_FIRST_MS * 2 ** Math.min(failures, 10));
-  return most * (0.5 + 0.5 * random());
+  return doubledMs(RETRY_FIRST_MS, RETRY_MOST_MS, failures) * (0.5 + 0.5 * random());
 }
 
 export interface RetrySocketOptions {

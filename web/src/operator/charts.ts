@@ -3,6 +3,7 @@
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
 
+import { rounded } from '../../../swarm/base.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 import { STEP_TENSORS } from '../../../swarm/plan/stepTraffic.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
@@ -59,8 +60,8 @@ interface Field {
   readonly of: (step: WatchedStep) => number | null;
 }
 
-const secondsText = (seconds: number): string => `${Number(seconds.toPrecision(3))} s`;
-const plainText = (value: number): string => String(Number(value.toPrecision(3))).replace('e-', '·10^−');
+const secondsText = (seconds: number): string => `${rounded(seconds, 3)} s`;
+const plainText = (value: number): string => rounded(value, 3).replace('e-', '·10^−');
 
 /** A chart that is worked out when somebody looks at it. */
 export interface Drawing {

@@ -1,0 +1,33 @@
+/**
+ * Whether a plan that was found is worth the change from the one in force, and the sentence that says so to the operator
+ * with the numbers behind it.
+ */
+import { isWorth, movingSeconds } from '../../swarm/autoplan/worth.ts';
+import { rounded } from '../../swarm/base.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
+import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
+import { forecast } from '../../swarm/planner/forecast.ts';
+import type { Pace } from './pace.ts';
+
+export interface Verdict {
+  readonly isWorth: boolean;
+  readonly sentence: string;
+  /** Of a step with the plan in force, by what is known now. */
+  readonly predictedSeconds: number;
+}
+
+/** `reason`: why another plan was looked for. */
+export function judge(costs: ClusterCosts, plan: Plan, next: ClusterPlan, pace: Pace, reason: string): Verdict {
+  const predictedSeconds = forecast(costs, plan).stepSeconds;
+  const beside = pace.besideSeconds(predictedSeconds);
+  const [nowSeconds, nextSeconds] = [predictedSeconds + beside, next.predicted.stepSeconds + beside];
+  const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next.plan);
+  const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
+  const [now, then, cost] = [nowSeconds, nextSeconds, costSeconds].map((seconds) => rounded(seconds, 3));
+  const numbers = `a step takes ${then} s instead of ${now} s, the change ${cost} s`;
+  const isShorter = Number(then) < Number(now);
+  const stays = isShorter ? `with the best other one ${numbers}` : `no other one has a shorter step`;
+  const sentence = `${reason}: ${worth ? `with another plan ${numbers}` : `the plan stays, ${stays}`}`;
+  return { isWorth: worth, sentence, predictedSeconds };
+}
