@@ -14,6 +14,7 @@ import { embedBackwardPosition } from './embedding/embedBackwardPosition.ts';
 import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
 import { embedForward } from './embedding/embedForward.ts';
 import { embedTokens } from './embedding/embedTokens.ts';
+import { sumSlices, sumSlicesBias } from './family/sumSlices.ts';
 import type { Kernel } from './kernel.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
@@ -47,6 +48,8 @@ const products: readonly Kernel[] = [
 
 export const kernels: readonly Kernel[] = [
   ...products,
+  sumSlices,
+  sumSlicesBias,
   embedForward,
   embedTokens,
   embedBackwardToken,

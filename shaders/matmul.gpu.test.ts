@@ -2,9 +2,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { dawnDevice } from './dawn.ts';
 import type { Epilogue, Layout } from './family/product.ts';
+import { GPU_CANDIDATES } from './family/tiles.ts';
 import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
 import { PipelineCache } from './launch.ts';
-import { matmul } from './matmul.ts';
+import { LARGE_CASE, matmul } from './matmul.ts';
 import { compareKernel } from './verify.ts';
 
 const EPILOGUES: readonly Epilogue[] = [
@@ -24,6 +25,11 @@ const GRADIENT_EPILOGUES: readonly Epilogue[] = [
   { accumulate: true, biasGradient: true },
 ];
 const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
+/** Weight gradients in slices, which only GPUs make. */
+const SLICED = [{}, { biasGradient: true }].map((epilogue) => {
+  const kernel = matmul({ layout: 'TN', epilogue, slices: true });
+  return { kernel, cases: kernel.cases };
+});
 const FORMS = LAYOUTS.flatMap((layout) =>
   (layout === 'TN' ? GRADIENT_EPILOGUES : EPILOGUES).map((epilogue) => ({ layout, epilogue })),
 );
@@ -33,8 +39,15 @@ const FAMILIES: readonly AdapterFamily[] = ['software', 'gpu'];
  * The text for GPUs takes a software adapter a second to compile, and its epilogues are one function of an element that
  * no tile or tail changes: the plain product runs every case, an epilogue one of vec4 rows and one of scalar rows.
  */
-const casesOf = (kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): readonly Dims[] =>
-  family === 'software' || Object.keys(epilogue).length === 0 ? kernel.cases : kernel.cases.slice(1, 3);
+function casesOf(kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): readonly Dims[] {
+  if (family === 'software') return kernel.cases;
+  return Object.keys(epilogue).length === 0 ? [...kernel.cases, LARGE_CASE] : kernel.cases.slice(1, 3);
+}
+
+/** Tiles that are not square, with tails on every side; shallow, since a software adapter compiles the deep ones for seconds. */
+const TRIED = GPU_CANDIDATES.filter(({ ownRows, ownColumns }) => ownRows !== ownColumns).flatMap((gpu) =>
+  LAYOUTS.map((layout) => ({ layout, gpu, kernel: matmul({ layout, tried: { gpu: { ...gpu, depth: 4 } } }) })),
+);
 
 // Asked for once a file: the cases below are listed before any device is there.
 const found = await dawnDevice();
@@ -51,9 +64,17 @@ describe.skipIf(!found.ok)(
     for (const family of FAMILIES) {
       const lacksLanes = family === 'software' && found.ok && found.value.family !== 'software';
       describe.skipIf(lacksLanes)(`${family} family${lacksLanes ? ' (needs subgroups of four)' : ''}`, () => {
-        for (const form of FORMS) {
+        const all = FORMS.map((form) => {
           const kernel = matmul(form);
-          const cases = casesOf(kernel, family, form.epilogue);
+          return { kernel, cases: casesOf(kernel, family, form.epilogue) };
+        });
+        it.runIf(family === 'gpu').each(TRIED)('$layout in tiles of $gpu.rows×$gpu.columns', async ({ kernel }) => {
+          if (!found.ok) return;
+          const [, , dims] = kernel.cases;
+          const { excess, where } = await compareKernel(found.value.device, family, kernel, dims, { pipelines });
+          expect(excess, where).toBeLessThanOrEqual(0);
+        });
+        for (const { kernel, cases } of family === 'gpu' ? [...all, ...SLICED] : all) {
           it(`${kernel.name} equals its reference in ${cases.length} cases`, async () => {
             if (!found.ok) return;
             const { device } = found.value;

@@ -2,8 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { normal, seededRandom } from '../swarm/base.ts';
 import type { Epilogue, Layout } from './family/product.ts';
+import { sumSlices, sumSlicesBias } from './family/sumSlices.ts';
 import type { AdapterFamily } from './kernel.ts';
-import { gelu, geluSlope, matmul } from './matmul.ts';
+import { gelu, geluSlope, matmul, weightGradientSlices } from './matmul.ts';
 import { MAX_WORKGROUPS_PER_DIMENSION } from './parts.ts';
 import { caseArrays } from './verify.ts';
 
@@ -95,6 +96,53 @@ describe('reference of the matrix product', () => {
     for (let i = 0; i < dw.length; i++) {
       const moved = (h: number): Float32Array => w.map((value, j) => (i === j ? value + h : value));
       expect(dw[i]).toBeCloseTo(loss(moved(0.5)) - loss(moved(-0.5)), 4);
+    }
+  });
+});
+
+describe('a weight gradient in slices', () => {
+  it.each([false, true])('adds up to the whole one (bias gradient: %s)', (biasGradient) => {
+    const whole = matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient } });
+    const sliced = matmul({ layout: 'TN', epilogue: { biasGradient }, slices: true });
+    const sum = biasGradient ? sumSlicesBias : sumSlices;
+    for (const [K, S] of [
+      [1, 1],
+      [7, 3],
+      [12, 4],
+    ] as const) {
+      const dims = { M: 3, N: 5, K, S };
+      const arrays = caseArrays(whole, dims, K);
+      const { a, b, ...before } = Object.fromEntries(
+        Object.entries(arrays).map(([name, values]) => [name, values.slice()]),
+      );
+      const slices = new Float32Array(sliced.sizes(dims).c);
+      sliced.cpu({ a, b, c: slices }, dims);
+      const count = Math.ceil(K / S);
+      sum.cpu({ slices, ...before }, { count, floats: slices.length / count, elements: 15 });
+      whole.cpu(arrays, dims);
+      for (const [name, values] of Object.entries(before)) {
+        values.forEach((value, i) => {
+          expect(value).toBeCloseTo(arrays[name][i], 5);
+        });
+      }
+    }
+  });
+
+  it('is cut where a GPU has too little to do, into slices that have room and are long enough', () => {
+    const cut = (family: AdapterFamily, M: number, N: number, K: number, roomBytes: number) =>
+      weightGradientSlices(family, { M, N, K }, { biasGradient: true, roomBytes });
+    const room = Number.POSITIVE_INFINITY;
+    expect(cut('software', 128, 128, 4096, room).count).toBe(1);
+    expect(cut('gpu', 768, 768, 4096, room).count).toBe(1);
+    expect(cut('gpu', 128, 128, 511, room).count).toBe(1);
+    expect(cut('gpu', 128, 128, 4096, 2 * 4 * 129 * 128 - 1).count).toBe(1);
+    expect(cut('gpu', 128, 128, 4096, room)).toEqual({ count: 8, steps: 512, floats: 129 * 128 });
+    for (let K = 1; K < 10_000; K += 37) {
+      const { count, steps } = cut('gpu', 64, 100, K, room);
+      expect((count - 1) * steps).toBeLessThan(K);
+      expect(count * steps).toBeGreaterThanOrEqual(K);
+      expect(count).toBeLessThanOrEqual(16);
+      if (count > 1) expect(steps).toBeGreaterThanOrEqual(256);
     }
   });
 });

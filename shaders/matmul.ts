@@ -17,15 +17,17 @@ import {
   type Product,
   productTensors,
 } from './family/product.ts';
+import { type Slices, sliceRows, slicesOf } from './family/slices.ts';
 import { softwareKey, softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
 import { matrixText, matrixTile } from './family/subgroupMatrix.ts';
-import type { GpuRow, MatrixRow, SoftwareRow } from './family/tiles.ts';
+import type { GpuShape, MatrixRow, SoftwareRow } from './family/tiles.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Variant } from './kernel.ts';
+import { u32 } from './slots.ts';
 
 /** What the tuning tries in place of the table's choice. */
 export interface Tried {
   readonly software?: Pick<SoftwareRow, 'depth'>;
-  readonly gpu?: Pick<GpuRow, 'side' | 'depth'>;
+  readonly gpu?: GpuShape;
   readonly matrix?: Pick<MatrixRow, 'side' | 'depthBytes'>;
 }
 
@@ -35,6 +37,8 @@ export interface MatmulForm {
   readonly tried?: Tried;
   /** Of the adapter; a software adapter has none. */
   readonly unit?: MatrixUnit;
+  /** Of a weight gradient, on GPUs: the sums of each slice of K (family/slices.ts). */
+  readonly slices?: true;
 }
 
 /** gelu_new(x) = ½x(1 + tanh(√(2/π)(x + 0.044715x³))): Hugging Face's name for GPT-2's activation. */
@@ -48,11 +52,7 @@ export function geluSlope(x: number): number {
 
 const geluArgument = (x: number): number => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
 
-interface Shape {
-  readonly M: number;
-  readonly N: number;
-  readonly K: number;
-}
+type Shape = Readonly<Record<'M' | 'N' | 'K', number>>;
 
 function shapeOf(dims: Dims): Shape {
   const { M, N, K } = dims;
@@ -61,37 +61,38 @@ function shapeOf(dims: Dims): Shape {
   return { M, N, K };
 }
 
-function sizes(layout: Layout, epilogue: Epilogue, dims: Dims): Record<string, number> {
+function sizes({ layout, epilogue = {}, slices }: MatmulForm, dims: Dims): Record<string, number> {
   const { M, N, K } = shapeOf(dims);
   const all: Record<string, number> = {
     a: M * K,
     b: K * N,
-    c: M * N,
+    c: slices ? Math.ceil(K / dims.S) * sliceRows(M, epilogue.biasGradient) * N : M * N,
     bias: N,
     residual: M * N,
     pre: M * N,
     biasGradient: N,
   };
-  return Object.fromEntries(productTensors(layout, epilogue).map(({ name }) => [name, all[name] ?? 0]));
+  return Object.fromEntries(productTensors(layout, epilogue, slices).map(({ name }) => [name, all[name] ?? 0]));
 }
 
 /** The product as its text sees it: what varies with the micro-batch is a run-time dim. */
-export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims): Product {
+export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims, slices?: true): Product {
   const { M, N, K } = shapeOf(dims);
   return layout === 'TN'
-    ? { layout, epilogue, m: M, n: N, k: 'runtime' }
+    ? { layout, epilogue, m: M, n: N, k: 'runtime', ...(slices && { slices }) }
     : { layout, epilogue, m: 'runtime', n: N, k: K };
 }
 
 function variantOf(
-  { layout, epilogue = {}, tried = {}, unit }: MatmulForm,
+  { layout, epilogue = {}, tried = {}, unit, slices }: MatmulForm,
   family: AdapterFamily,
   dims: Dims,
 ): Variant {
   const { M, N, K } = shapeOf(dims);
-  const product = productOf(layout, epilogue, dims);
-  const form = ['matmul', family, layout, ...epilogueNames(epilogue)];
+  const product = productOf(layout, epilogue, dims, slices);
+  const form = ['matmul', family, layout, ...epilogueNames(epilogue), ...(slices ? ['slices'] : [])];
   if (family === 'software') {
+    invariant(!slices, 'a software adapter cuts no product');
     const tile = softwareTile(product, K, tried.software);
     return {
       key: [...form, softwareKey(product, tile)].join(' '),
@@ -101,16 +102,40 @@ function variantOf(
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
-  const tile = unit ? matrixTile(product, M, unit, tried.matrix) : gpuTile(product, M, tried.gpu);
+  const plain = gpuTile(product, M, tried.gpu);
+  const tile = unit ? matrixTile(product, M, unit, tried.matrix) : plain;
   const size = [layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`, `${tile.rows}x${tile.columns}x${tile.depth}`];
+  const own = unit ? [] : [`${plain.ownRows}x${plain.ownColumns}`];
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
-    key: [...form, ...size, ...units].join(' '),
-    code: unit ? matrixText(product, tile, unit) : gpuText(product, tile),
+    key: [...form, ...size, ...own, ...units].join(' '),
+    code: unit ? matrixText(product, tile, unit) : gpuText(product, plain),
     entryPoint: 'main',
     subgroups: unit !== undefined,
-    workgroups: (actual) => gpuWorkgroups(tile, shapeOf(actual).M, N),
+    workgroups: (actual) => {
+      const [x, y] = gpuWorkgroups(tile, shapeOf(actual).M, N);
+      return [x, y, slices ? Math.ceil(actual.K / actual.S) : 1];
+    },
   };
+}
+
+export interface WeightGradientSlices extends Slices {
+  /** Of one slice. */
+  readonly floats: number;
+}
+
+/** How a weight gradient is cut on an adapter of this family, where its sums have `roomBytes` to lie in. */
+export function weightGradientSlices(
+  family: AdapterFamily,
+  dims: Dims,
+  { biasGradient, roomBytes }: { readonly biasGradient: boolean; readonly roomBytes: number },
+): WeightGradientSlices {
+  const { M, N, K } = shapeOf(dims);
+  const floats = sliceRows(M, biasGradient) * N;
+  const epilogue = { biasGradient };
+  const [x, y] = gpuWorkgroups(gpuTile(productOf('TN', epilogue, dims), M), M, N);
+  const room = family === 'gpu' ? Math.floor(roomBytes / (4 * floats)) : 0;
+  return { ...slicesOf(x * y, K, room), floats };
 }
 
 function reference(layout: Layout, epilogue: Epilogue, arrays: Arrays, dims: Dims): void {
@@ -141,6 +166,20 @@ function reference(layout: Layout, epilogue: Epilogue, arrays: Arrays, dims: Dim
   }
 }
 
+/** Each slice is the product of its own rows of A and B, and the bias gradient lies behind it. */
+function slicesReference({ epilogue = {} }: MatmulForm, arrays: Arrays, dims: Dims): void {
+  const { M, N, K } = shapeOf(dims);
+  const { a, b, c } = arrays;
+  for (let slice = 0, from = 0; from < K; slice++, from += dims.S) {
+    const end = Math.min(K, from + dims.S);
+    const first = slice * sliceRows(M, epilogue.biasGradient) * N;
+    const sums = c.subarray(first, first + M * N);
+    const biasGradient = c.subarray(first + M * N, first + M * N + N);
+    const [rowsOfA, rowsOfB] = [a.subarray(from * M, end * M), b.subarray(from * N, end * N)];
+    reference('TN', epilogue, { a: rowsOfA, b: rowsOfB, c: sums, biasGradient }, { M, N, K: end - from });
+  }
+}
+
 /** Inputs whose sums are of size 1 whatever K is, and pre-activations from both tails of gelu. */
 function fill(arrays: Arrays, dims: Dims, random: Random): void {
   const { K } = shapeOf(dims);
@@ -159,6 +198,16 @@ const CASES: readonly Shape[] = [
   { M: 64, N: 128, K: 128 },
   { M: 21, N: 64, K: 64 },
   { M: 513, N: 516, K: 20 },
+];
+/** Of the largest tile, for the product's own tests: an admission has no time for its reference. */
+export const LARGE_CASE: Shape = { M: 1025, N: 1028, K: 20 };
+/** One slice, slices of one step, a last slice that is shorter, tiles and steps that divide and that do not. */
+const SLICED_CASES: readonly Dims[] = [
+  { M: 1, N: 1, K: 1, S: 1 },
+  { M: 5, N: 37, K: 3, S: 1 },
+  { M: 37, N: 132, K: 200, S: 67 },
+  { M: 64, N: 64, K: 128, S: 64 },
+  { M: 130, N: 36, K: 257, S: 256 },
 ];
 
 const made = new Map<string, Kernel>();
@@ -180,25 +229,25 @@ export function onMatrixUnit(kernel: Kernel, unit: MatrixUnit): Kernel {
 }
 
 function makeMatmul(form: MatmulForm): Kernel {
-  const { layout, epilogue = {} } = form;
+  const { layout, epilogue = {}, slices } = form;
   checkEpilogue(layout, epilogue);
+  invariant(
+    !slices || (layout === 'TN' && !epilogue.accumulate),
+    'slices are of a weight gradient, and added up later',
+  );
   return {
-    name: ['matmul', layout, ...epilogueNames(epilogue)].join('.'),
-    tensors: productTensors(layout, epilogue),
-    dims: [
-      { name: 'M', type: 'u32' },
-      { name: 'N', type: 'u32' },
-      { name: 'K', type: 'u32' },
-    ],
-    sizes: (dims) => sizes(layout, epilogue, dims),
+    name: ['matmul', layout, ...epilogueNames(epilogue), ...(slices ? ['slices'] : [])].join('.'),
+    tensors: productTensors(layout, epilogue, slices),
+    dims: [u32('M'), u32('N'), u32('K'), ...(slices ? [u32('S')] : [])],
+    sizes: (dims) => sizes(form, dims),
     variant: (family, dims) => variantOf(form, family, dims),
-    cpu: (arrays, dims) => reference(layout, epilogue, arrays, dims),
-    cases: CASES.map((shape) => ({ ...shape })),
+    cpu: (arrays, dims) => (slices ? slicesReference(form, arrays, dims) : reference(layout, epilogue, arrays, dims)),
+    cases: slices ? SLICED_CASES : CASES.map((shape) => ({ ...shape })),
     fill,
     tolerance: { absolute: 1e-5, relative: 1e-5 },
     cost: (dims) => {
       const { M, N, K } = shapeOf(dims);
-      const elements = Object.values(sizes(layout, epilogue, dims)).reduce((sum, count) => sum + count, 0);
+      const elements = Object.values(sizes(form, dims)).reduce((sum, count) => sum + count, 0);
       return { flops: 2 * M * N * K, bytes: 4 * elements };
     },
   };

@@ -40,7 +40,7 @@ export function widths(product: Product): Widths {
 }
 
 export function declarations(product: Product, width: Widths): string {
-  const { layout, m, n, k, epilogue } = product;
+  const { layout, m, n, k, epilogue, slices } = product;
   const row = (length: number, lanes: VectorWidth): string =>
     lanes === 4 ? `array<vec4f, ${length / 4}>` : `array<f32, ${length}>`;
   const matrix = (rows: number | 'runtime', length: number, lanes: VectorWidth): string =>
@@ -48,17 +48,17 @@ export function declarations(product: Product, width: Widths): string {
   const types: Readonly<Record<string, string>> = {
     a: matrix(layout === 'TN' ? k : m, aRow(product), width.a),
     b: matrix(layout === 'NT' ? n : k, bRow(product), width.b),
-    c: matrix(m, n, width.c),
+    c: matrix(slices ? 'runtime' : m, n, width.c),
     residual: matrix(m, n, width.c),
     pre: matrix(m, n, width.c),
     bias: row(n, width.c),
     biasGradient: row(n, width.c),
   };
-  const tensors = productTensors(layout, epilogue).map(({ name, access }, binding) => {
+  const tensors = productTensors(layout, epilogue, slices).map(({ name, access }, binding) => {
     const mode = access === 'read' ? 'read' : 'read_write';
     return `@group(0) @binding(${binding}) var<storage, ${mode}> ${name}: ${types[name]};\n`;
   });
-  return `struct Dims { M: u32, N: u32, K: u32 }
+  return `struct Dims { M: u32, N: u32, K: u32${slices ? ', S: u32' : ''} }
 ${tensors.join('')}@group(1) @binding(0) var<uniform> dims: Dims;
 `;
 }

@@ -1,15 +1,16 @@
 /**
- * The matrix product for GPUs. The one idea: a workgroup makes a square tile of C; 16 steps of K at a time it stages
- * the two strips of A and B that the tile needs in workgroup memory, and each invocation keeps 4×4 elements of C in
- * registers, so that eight reads from workgroup memory feed sixteen multiply-adds. Tint does not unroll loops: the
- * inner one is written out. Reads from workgroup memory are scalar (vec4 ones have been measured slower on several
- * GPUs), reads from storage are vec4 where the rows allow it. No subgroup size is assumed.
+ * The matrix product for GPUs. The one idea: a workgroup makes a tile of C; 16 steps of K at a time it stages the two
+ * strips of A and B that the tile needs in workgroup memory, and each invocation keeps 4×4 elements of C in registers, so
+ * that eight reads from workgroup memory feed sixteen multiply-adds (8×4: twelve feed thirty-two). Tint does not unroll
+ * loops: the inner one is written out. Reads from workgroup memory are scalar (vec4 ones have been measured slower on
+ * several GPUs), reads from storage are vec4 where the rows allow it. No subgroup size is assumed.
  *
- * An invocation's elements are a quarter of the tile apart in both directions, so neighbours read neighbouring words of
- * workgroup memory and store neighbouring words of C.
+ * An invocation's elements are spread over the tile in both directions, as far apart as there are invocations, so
+ * neighbours read neighbouring words of workgroup memory and store neighbouring words of C.
  */
 import { indent, plus, range } from './bindings.ts';
-import type { Product } from './product.ts';
+import { isBare, type Product } from './product.ts';
+import { slicesOfStepsText } from './slices.ts';
 import {
   biasGradientText,
   finishText,
@@ -20,9 +21,7 @@ import {
   stagesText,
   strips,
 } from './strips.ts';
-import { GPU_ROWS, type GpuRow, rowFor } from './tiles.ts';
-
-const PER_INVOCATION = 4;
+import { GPU_ROWS, type GpuShape, rowFor } from './tiles.ts';
 
 /** Two words of padding keep the transposing stores of neighbouring invocations in different banks. */
 const STAGING: Staging = { element: 'f32', padding: 2 };
@@ -30,13 +29,16 @@ const STAGING: Staging = { element: 'f32', padding: 2 };
 /** Tiles of 64×64 elements in C: what the table goes by. */
 export const largeTiles = (m: number, n: number): number => Math.ceil(m / 64) * Math.ceil(n / 64);
 
-/** `m` is the actual M, `side` and `deepest` the table's choice or what is tuned. */
+/** `m` is the actual M, `shape` the table's choice or what is tuned. */
 export function gpuTile(
-  { layout, n, k }: Product,
+  product: Product,
   m: number,
-  { side, depth: deepest }: Pick<GpuRow, 'side' | 'depth'> = rowFor(GPU_ROWS, layout, largeTiles(m, n)),
-): GpuTile {
-  return { rows: side, columns: side, depth: k === 'runtime' ? deepest : Math.min(deepest, Math.ceil(k / 4) * 4) };
+  shape: GpuShape = rowFor(GPU_ROWS, product.layout, largeTiles(m, product.n), isBare(product)),
+): GpuTile & GpuShape {
+  const { rows, columns, depth, ownRows, ownColumns } = shape;
+  const { k } = product;
+  const most = k === 'runtime' ? depth : Math.min(depth, Math.ceil(k / 4) * 4);
+  return { rows, columns, depth: most, ownRows, ownColumns };
 }
 
 export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [number, number, number] => [
@@ -45,43 +47,65 @@ export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [nu
   1,
 ];
 
-/** One step of K, written out: `s2` is the vec4 of this invocation's four columns in its third row. */
-function stepText(k: number, a: Strip, b: Strip, across: number, down: number): string[] {
-  const as = range(PER_INVOCATION).map((i) => `let a${i} = aStrip[${plus('row', k * a.pitch + i * down)}];`);
-  const bs = range(PER_INVOCATION).map((j) => `bStrip[${plus('column', k * b.pitch + j * across)}]`);
-  const sums = range(PER_INVOCATION).map((i) => `s${i} += a${i} * bs;`);
-  return ['{', `  ${as.join(' ')}`, `  let bs = vec4f(${bs.join(', ')});`, `  ${sums.join(' ')}`, '}'];
+/** How the tile is dealt to the invocations: so many across and down, each with rows and vec4s of columns. */
+interface Deal {
+  readonly across: number;
+  readonly down: number;
+  readonly rows: readonly number[];
+  readonly quads: readonly number[];
 }
 
-export function gpuText(product: Product, tile: GpuTile): string {
-  const across = tile.columns / PER_INVOCATION;
-  const down = tile.rows / PER_INVOCATION;
+const deal = ({ rows, columns, ownRows, ownColumns }: GpuShape): Deal => ({
+  across: columns / ownColumns,
+  down: rows / ownRows,
+  rows: range(ownRows),
+  quads: range(ownColumns / 4),
+});
+
+/** One step of K, written out: `s2_0` is the vec4 of this invocation's first four columns in its third row. */
+function stepText(k: number, a: Strip, b: Strip, { across, down, rows, quads }: Deal): string[] {
+  const as = rows.map((i) => `let a${i} = aStrip[${plus('row', k * a.pitch + i * down)}];`);
+  const bs = quads.map((quad) => {
+    const words = range(4).map((j) => `bStrip[${plus('column', k * b.pitch + (4 * quad + j) * across)}]`);
+    return `  let b${quad} = vec4f(${words.join(', ')});`;
+  });
+  const sums = quads.map((quad) => `  ${rows.map((i) => `s${i}_${quad} += a${i} * b${quad};`).join(' ')}`);
+  return ['{', `  ${as.join(' ')}`, ...bs, ...sums, '}'];
+}
+
+export function gpuText(product: Product, tile: GpuTile & GpuShape): string {
+  const dealt = deal(tile);
+  const { across, down, rows, quads } = dealt;
   const invocations = across * down;
   const both = strips(product, tile, STAGING);
   const [a, b] = both;
   const totals = biasGradientText(product, tile, b);
+  const steps = slicesOfStepsText(product);
+  const sums = quads.flatMap((quad) => rows.map((i) => `var s${i}_${quad} = vec4f();`));
   return `${memoryText(product, both)}
-${finishText(product, both)}
+${finishText(product)}
 @compute @workgroup_size(${invocations})
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
   let firstRow = group.y * ${tile.rows}u;
   let firstColumn = group.x * ${tile.columns}u;
   let row = local / ${across}u;
   let column = local % ${across}u;
-${indent([...range(PER_INVOCATION).map((i) => `var s${i} = vec4f();`), ...totals.before], 1)}\
-  for (var k0 = 0u; k0 < ${a.kText}; k0 += ${tile.depth}u) {
+${indent([...steps.before, ...sums, ...totals.before], 1)}\
+  for (var k0 = ${steps.first}; k0 < ${a.kText}; k0 += ${tile.depth}u) {
 ${indent(stagesText(both, invocations), 2)}    workgroupBarrier();
 ${indent(
-  range(tile.depth).flatMap((k) => stepText(k, a, b, across, down)),
+  range(tile.depth).flatMap((k) => stepText(k, a, b, dealt)),
   2,
 )}${indent(totals.loop, 2)}    workgroupBarrier();
   }
-  for (var j = 0u; j < ${PER_INVOCATION}u; j++) {
-    let n = firstColumn + column + j * ${across}u;
 ${indent(
-  range(PER_INVOCATION).map((i) => `finish(${plus('firstRow + row', i * down)}, n, s${i}[j]);`),
-  2,
-)}  }
-${indent(totals.end, 1)}}
+  quads.flatMap((quad) => [
+    'for (var j = 0u; j < 4u; j++) {',
+    `  let n = ${plus('firstColumn + column', 4 * quad * across)} + j * ${across}u;`,
+    ...rows.map((i) => `  finish(${plus('firstRow + row', i * down)}, n, s${i}_${quad}[j]);`),
+    '}',
+  ]),
+  1,
+)}${indent(totals.end, 1)}}
 `;
 }

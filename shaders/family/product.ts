@@ -37,7 +37,13 @@ export interface Product {
   readonly n: number;
   /** Summed dimension: a run-time dim for TN. */
   readonly k: number | 'runtime';
+  /** Of a weight gradient: C holds the sums of each slice of K, one after the other (slices.ts). */
+  readonly slices?: true;
 }
+
+/** Nothing but A, B and C is read or written. */
+export const isBare = ({ epilogue }: Product): boolean =>
+  epilogueNames(epilogue).every((name) => name === 'accumulate');
 
 /** `bias`, `gelu` … of an epilogue, in a fixed order: for names and keys. */
 export function epilogueNames(epilogue: Epilogue): string[] {
@@ -54,7 +60,7 @@ export function checkEpilogue(layout: Layout, epilogue: Epilogue): void {
 }
 
 /** TN sums gradients of weights, which stay whole floats; all else are activations and weights. */
-export function productTensors(layout: Layout, epilogue: Epilogue): TensorSlot[] {
+export function productTensors(layout: Layout, epilogue: Epilogue, slices = false): TensorSlot[] {
   return [
     half(read('a')),
     half(read('b')),
@@ -63,7 +69,7 @@ export function productTensors(layout: Layout, epilogue: Epilogue): TensorSlot[]
     ...(epilogue.residual ? [half(read('residual'))] : []),
     ...(epilogue.gelu ? [half(readWrite('pre'))] : []),
     ...(epilogue.geluBackward ? [half(read('pre'))] : []),
-    ...(epilogue.biasGradient ? [readWrite('biasGradient')] : []),
+    ...(epilogue.biasGradient && !slices ? [readWrite('biasGradient')] : []),
   ];
 }
 

@@ -5,8 +5,9 @@
  */
 import { component, declarations, dimText, indent, plus, range, type VectorWidth, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
+import { LAST_STEP, SLICE_ROW } from './slices.ts';
 
-/** A square tile of C, made so many steps of K at a time. */
+/** A tile of C, made so many steps of K at a time. */
 export interface GpuTile {
   readonly rows: number;
   readonly columns: number;
@@ -39,7 +40,7 @@ export interface Strip {
 
 export function strips(product: Product, tile: GpuTile, { element, padding }: Staging): [Strip, Strip] {
   const width = widths(product);
-  const kText = dimText(product.k, 'K');
+  const kText = product.slices ? LAST_STEP : dimText(product.k, 'K');
   const { depth } = tile;
   const a: Strip = {
     operand: 'a',
@@ -75,6 +76,7 @@ export function memoryText(product: Product, both: readonly Strip[]): string {
   const variables = both.map(
     ({ operand, element, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${element}, ${depth * pitch}>;\n`,
   );
+  if (product.slices) variables.push(`var<private> ${SLICE_ROW}: u32;\n`);
   return `${declarations(product, width)}\n${variables.join('')}`;
 }
 
@@ -124,17 +126,18 @@ function stageText(strip: Strip, turn: number, invocations: number): string[] {
 }
 
 /** `finish(m, n, sum)` is all that happens to an element of C once it is summed. */
-export function finishText(product: Product, [a, b]: readonly [Strip, Strip]): string {
+export function finishText(product: Product): string {
   const { bias, gelu, geluBackward, residual, accumulate } = product.epilogue;
+  const row = product.slices ? `${SLICE_ROW} + m` : 'm';
   const lines = [
     ...(bias ? ['v += bias[n];'] : []),
     ...(gelu ? ['pre[m][n] = v;', 'v = gelu(v);'] : []),
     ...(geluBackward ? ['v *= geluSlope(pre[m][n]);'] : []),
     ...(residual ? ['v += residual[m][n];'] : []),
-    `c[m][n] ${accumulate ? '+=' : '='} v;`,
+    `c[${row}][n] ${accumulate ? '+=' : '='} v;`,
   ];
   return `${gelu || geluBackward ? `${geluText('f32')}\n` : ''}fn finish(m: u32, n: u32, sum: f32) {
-  if (m >= ${a.limit} || n >= ${b.limit}) { return; }
+  if (m >= ${dimText(product.m, 'M')} || n >= ${product.n}u) { return; }
   var v = sum;
 ${indent(lines, 1)}}
 `;
@@ -147,16 +150,18 @@ interface BiasGradient {
 }
 
 /** Column sums of B by the first row of tiles: one invocation a column adds up the strip that is staged anyway. */
-export function biasGradientText({ n, epilogue }: Product, tile: GpuTile, b: Strip): BiasGradient {
+export function biasGradientText({ m, n, epilogue, slices }: Product, tile: GpuTile, b: Strip): BiasGradient {
   if (!epilogue.biasGradient) return { before: [], loop: [], end: [] };
   const value = (text: string): string => (b.element === 'f16' ? `f32(${text})` : text);
+  // A slice's column sums lie behind its rows of C.
+  const target = slices ? `c[${SLICE_ROW} + ${dimText(m, 'M')}]` : 'biasGradient';
   const sum = range(tile.depth).map((k) => value(`bStrip[${plus('local', k * b.pitch)}]`));
   return {
     before: ['var total = 0.0;'],
     loop: [`if (group.y == 0u && local < ${tile.columns}u) { total += ${sum.join(' + ')}; }`],
     end: [
       `if (group.y == 0u && local < ${tile.columns}u && firstColumn + local < ${n}u) {`,
-      `  biasGradient[firstColumn + local] ${epilogue.accumulate ? '+=' : '='} total;`,
+      `  ${target}[firstColumn + local] ${epilogue.accumulate ? '+=' : '='} total;`,
       '}',
     ],
   };

@@ -25,7 +25,8 @@ const FORMS: readonly { readonly layout: Layout; readonly epilogue: Epilogue }[]
 ];
 /** As many of them have no epilogue. */
 const PLAIN = 3;
-const PRODUCTS = FORMS.map((form) => matmul(form));
+const SLICED = matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true });
+const PRODUCTS = [...FORMS.map((form) => matmul(form)), SLICED];
 
 /**
  * Of the product's own: rows of four and single ones, remainders of every tile. A text takes a software adapter a second

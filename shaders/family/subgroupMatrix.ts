@@ -13,6 +13,7 @@ import { indent, plus, range } from './bindings.ts';
 import { largeTiles } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import type { Product } from './product.ts';
+import { slicesOfStepsText } from './slices.ts';
 import { biasGradientText, finishText, type GpuTile, memoryText, type Strip, stagesText, strips } from './strips.ts';
 import { MATRIX_ROWS, type MatrixRow, rowFor } from './tiles.ts';
 
@@ -90,6 +91,7 @@ export function matrixText(product: Product, tile: GpuTile, unit: MatrixUnit): s
   // A column's sum needs an invocation.
   const invocations = Math.max(SUBGROUPS * lanes, tile.columns);
   const totals = biasGradientText(product, tile, b);
+  const steps = slicesOfStepsText(product);
   return `enable subgroups;
 enable chromium_experimental_subgroup_matrix;
 ${component === 'f16' ? 'enable f16;\n' : ''}diagnostic(off, chromium.subgroup_matrix_uniformity);
@@ -100,7 +102,7 @@ alias Result = subgroup_matrix_result<f32, ${n}, ${m}>;
 
 ${memoryText(product, both)}var<workgroup> matrices: array<f32, ${SUBGROUPS * m * n}>;
 
-${finishText(product, both)}
+${finishText(product)}
 fn finishMatrices(firstRow: u32, firstColumn: u32, local: u32) {
   for (var index = local; index < ${SUBGROUPS * m * n}u; index += ${invocations}u) {
     let subgroup = index / ${m * n}u;
@@ -117,8 +119,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lo
   let multiplies = subgroup < ${SUBGROUPS}u;
   let row = subgroup / 2u * ${quarter.side}u;
   let column = subgroup % 2u * ${quarter.side}u;
-${indent([...names(quarter).map(({ name }) => `var ${name} = Result();`), ...totals.before], 1)}\
-  for (var k0 = 0u; k0 < ${a.kText}; k0 += ${tile.depth}u) {
+${indent([...steps.before, ...names(quarter).map(({ name }) => `var ${name} = Result();`), ...totals.before], 1)}\
+  for (var k0 = ${steps.first}; k0 < ${a.kText}; k0 += ${tile.depth}u) {
 ${indent(stagesText(both, invocations), 2)}    workgroupBarrier();
     if (multiplies) {
 ${indent(

@@ -1,6 +1,6 @@
 /** The table of tiles: every row is met by a case of the product, which is compared with its CPU reference. */
 import { describe, expect, test } from 'vitest';
-import { matmul, productOf } from '../matmul.ts';
+import { LARGE_CASE, matmul, productOf } from '../matmul.ts';
 import { gpuTile, largeTiles } from './gpu.ts';
 import type { Layout } from './product.ts';
 import { softwareTile, weights } from './software.ts';
@@ -22,7 +22,7 @@ describe.each(LAYOUTS)('%s', (layout) => {
 
   test('every row that a product of this layout may get is tried by a case', () => {
     const software = new Set(products.map((product) => rowFor(SOFTWARE_ROWS, layout, weights(product))));
-    const gpu = new Set(cases.map(({ M, N }) => rowFor(GPU_ROWS, layout, largeTiles(M, N))));
+    const gpu = new Set([...cases, LARGE_CASE].map(({ M, N }) => rowFor(GPU_ROWS, layout, largeTiles(M, N))));
     expect([...software].length).toBe(SOFTWARE_ROWS.filter(({ layouts }) => layouts.includes(layout)).length);
     expect([...gpu].length).toBe(GPU_ROWS.filter(({ layouts }) => layouts.includes(layout)).length);
   });

@@ -10,6 +10,8 @@ import type { Layout } from './product.ts';
 interface Row {
   readonly layouts: readonly Layout[];
   readonly from: number;
+  /** Only where nothing but A, B and C is read or written: a large tile has no registers for an epilogue. */
+  readonly bare?: boolean;
 }
 
 /** `from`: elements of the matrix that does not vary with the micro-batch. */
@@ -18,11 +20,18 @@ export interface SoftwareRow extends Row {
   readonly depth: number;
 }
 
-/** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */
-export interface GpuRow extends Row {
-  readonly side: number;
+/** What a workgroup makes of C, and what each of its invocations: `depth` steps of K are staged at a time. */
+export interface GpuShape {
+  readonly rows: number;
+  readonly columns: number;
   readonly depth: number;
+  readonly ownRows: number;
+  /** A multiple of four. */
+  readonly ownColumns: number;
 }
+
+/** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */
+export interface GpuRow extends Row, GpuShape {}
 
 /** `from`: as a GpuRow's. */
 export interface MatrixRow extends Row {
@@ -39,10 +48,18 @@ export const SOFTWARE_ROWS: readonly SoftwareRow[] = [
   { layouts: ALL, from: 0, depth: 64 },
 ];
 
-/** No GPU has been measured: what other trainers found best on several (64×64×16, and less where the grid is small). */
+const LARGE: GpuShape = { rows: 64, columns: 128, depth: 16, ownRows: 8, ownColumns: 4 };
+const SQUARE: GpuShape = { rows: 64, columns: 64, depth: 16, ownRows: 4, ownColumns: 4 };
+const SMALL: GpuShape = { rows: 32, columns: 32, depth: 16, ownRows: 4, ownColumns: 4 };
+
+/**
+ * No GPU has been measured: what other trainers found best on several. 64×64×16, twice as wide where no epilogue needs the
+ * registers and the grid stays large, and less where the grid is small.
+ */
 export const GPU_ROWS: readonly GpuRow[] = [
-  { layouts: ALL, from: 64, side: 64, depth: 16 },
-  { layouts: ALL, from: 0, side: 32, depth: 16 },
+  { layouts: ALL, from: 256, bare: true, ...LARGE },
+  { layouts: ALL, from: 64, ...SQUARE },
+  { layouts: ALL, from: 0, ...SMALL },
 ];
 
 /** Where an adapter has matrix units. None has been measured: the sides are the plain family's. */
@@ -57,11 +74,13 @@ export const SOFTWARE_CANDIDATES: readonly Pick<SoftwareRow, 'depth'>[] = [
   { depth: 64 },
   { depth: 128 },
 ];
-export const GPU_CANDIDATES: readonly Pick<GpuRow, 'side' | 'depth'>[] = [
-  { side: 32, depth: 8 },
-  { side: 32, depth: 16 },
-  { side: 64, depth: 8 },
-  { side: 64, depth: 16 },
+export const GPU_CANDIDATES: readonly GpuShape[] = [
+  { ...SMALL, depth: 8 },
+  SMALL,
+  { rows: 32, columns: 64, depth: 16, ownRows: 4, ownColumns: 8 },
+  { ...SQUARE, depth: 8 },
+  SQUARE,
+  LARGE,
 ];
 export const MATRIX_CANDIDATES: readonly Pick<MatrixRow, 'side' | 'depthBytes'>[] = [
   { side: 32, depthBytes: 32 },
@@ -70,8 +89,8 @@ export const MATRIX_CANDIDATES: readonly Pick<MatrixRow, 'side' | 'depthBytes'>[
   { side: 64, depthBytes: 64 },
 ];
 
-export function rowFor<R extends Row>(rows: readonly R[], layout: Layout, size: number): R {
-  const found = rows.find((row) => row.layouts.includes(layout) && size >= row.from);
+export function rowFor<R extends Row>(rows: readonly R[], layout: Layout, size: number, isBare = true): R {
+  const found = rows.find((row) => row.layouts.includes(layout) && size >= row.from && (isBare || row.bare !== true));
   if (!found) throw new Error(`invariant violated: the table has no tile for ${layout} of size ${size}`);
   return found;
 }

@@ -6,7 +6,7 @@
 
 import type { Layout } from '../../../shaders/family/product.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
@@ -15,7 +15,7 @@ import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
-import type { Compute } from '../../../swarm/precision.ts';
+import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
 import type { Dispatch } from '../gpu/operations.ts';
 import { workOf } from '../gpu/work.ts';
@@ -75,7 +75,7 @@ export async function benchStepKernels(
   if (!model.ok) throw new Error(model.reason);
   const pipelines = new PipelineCache(opened.device);
   const apart = await peaks(opened, pipelines, 512);
-  const whole = stepCases(opened.device, model.value, size.batch, size.sequence, compute);
+  const whole = stepCases(opened, model.value, size, compute);
   const cases = whole.map((one) => ({ ...one, kernel: forDevice(opened.units, compute, one.kernel) }));
   const checks: Comparison[] = [];
   for (const { kernel, check } of cases) {
@@ -116,7 +116,12 @@ export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { 
     const size: NamedSize = BENCH_SIZES[name];
     const model = modelFromConfig(benchConfig(size));
     if (!model.ok) throw new Error(model.reason);
-    for (const { kernel, dims } of dispatchesOf(device, model.value, size.batch, size.sequence)) {
+    for (const { kernel, dims } of dispatchesOf(device, model.value, {
+      ...size,
+      samples: size.batch,
+      family: 'software',
+      compute: 'f32',
+    })) {
       const [, layout] = /^matmul\.(NN|NT|TN)/.exec(kernel.name) ?? [];
       if (layout === 'NN' || layout === 'NT' || layout === 'TN') {
         found.set(`${layout} ${JSON.stringify(dims)}`, { layout, dims });
@@ -127,11 +132,14 @@ export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { 
 }
 
 /** What one micro-batch of the whole model and one update dispatch: each shape once, with how often it comes. */
-function stepCases(device: GPUDevice, model: Model, samples: number, sequence: number, compute: Compute): StepCase[] {
-  const large = dispatchesOf(device, model, samples, sequence);
+function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize, compute: Compute): StepCase[] {
+  const { batch: samples, sequence } = size;
+  const large = dispatchesOf(device, model, { samples, sequence, family, compute });
   const positions = Math.min(sequence, CHECKED_POSITIONS);
   const place = ({ kernel, label }: Dispatch): string => `${kernel.name} ${label}`;
-  const small = new Map(dispatchesOf(device, model, 1, positions).map((dispatch) => [place(dispatch), dispatch.dims]));
+  const few = dispatchesOf(device, model, { samples: 1, sequence: positions, family, compute });
+  const small = new Map(few.map((dispatch) => [place(dispatch), dispatch.dims]));
+  const checkOf = (dispatch: Dispatch): Dims => small.get(place(dispatch)) ?? fewSteps(dispatch.dims);
   const found = new Map<string, StepCase>();
   const add = (kernel: Kernel, dims: Dims, check: Dims): void => {
     const key = `${kernel.name} ${JSON.stringify(dims)}`;
@@ -142,7 +150,7 @@ function stepCases(device: GPUDevice, model: Model, samples: number, sequence: n
   // A table's length is no dim of the kernels that read it, but their cases need it.
   const V = model.vocabulary;
   for (const dispatch of large) {
-    add(dispatch.kernel, { ...dispatch.dims, V }, { ...(small.get(place(dispatch)) ?? dispatch.dims), V });
+    add(dispatch.kernel, { ...dispatch.dims, V }, { ...checkOf(dispatch), V });
   }
   for (const block of model.blocks) {
     const { floats } = arena(block, [[0, block.elements]], compute);
@@ -161,7 +169,17 @@ function stepCases(device: GPUDevice, model: Model, samples: number, sequence: n
   return [...found.values()];
 }
 
-function dispatchesOf(device: GPUDevice, model: Model, samples: number, sequence: number): Dispatch[] {
+/** Of what few rows are not cut into: three slices of a weight gradient, the last of one step. */
+const fewSteps = (dims: Dims): Dims => ('S' in dims ? { ...dims, K: CHECKED_POSITIONS + 1, S: 4 } : dims);
+
+interface MicroBatch {
+  readonly samples: number;
+  readonly sequence: number;
+  readonly family: AdapterFamily;
+  readonly compute: Compute;
+}
+
+function dispatchesOf(device: GPUDevice, model: Model, { samples, sequence, family, compute }: MicroBatch): Dispatch[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = () => ({ buffer: none });
   const { forward, backward } = workOf(program(model, [0, model.layers]), {
@@ -170,7 +188,8 @@ function dispatchesOf(device: GPUDevice, model: Model, samples: number, sequence
       sequence,
       rows: samples * sequence,
       width: model.width,
-      elementBytes: 4,
+      elementBytes: ELEMENT_BYTES[compute],
+      family,
       lossScale: 1 / (samples * sequence),
     },
     ...{ buffer: slice, value: slice, gradient: slice },

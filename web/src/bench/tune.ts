@@ -61,7 +61,7 @@ function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidat
   }
   return units.some(({ component }) => component === compute)
     ? { table: 'MATRIX_ROWS', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
-    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map((row) => ({ row, tried: { gpu: row } })) };
+    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map((row) => ({ row: { ...row }, tried: { gpu: row } })) };
 }
 
 export async function tuneProducts(

@@ -8,6 +8,7 @@
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import { weightGradientSlices } from '../../../shaders/matmul.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
@@ -17,7 +18,7 @@ import { program } from '../../../swarm/model/program.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
-import { backward, type Dispatch, forward, type Places } from './operations.ts';
+import { backward, type Dispatch, forward, inSlices, type Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
 
 export interface KernelCase {
@@ -39,7 +40,7 @@ export const CHECK_SECONDS = 3.5;
 
 /** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
 export function kernelCases(
-  { device, units }: Gpu,
+  { device, family, units }: Gpu,
   model: Model,
   sequence: number,
   wire: WireEncoding,
@@ -54,6 +55,7 @@ export function kernelCases(
     width: model.width,
     lossScale: 1 / sequence,
     elementBytes: 4,
+    family,
     buffer: () => ({ buffer: none }),
     value: () => ({ buffer: none }),
     gradient: () => ({ buffer: none }),
@@ -66,6 +68,7 @@ export function kernelCases(
       ...backward(step, places),
     ]),
   );
+  const sliced = family === 'gpu' ? dispatches.flatMap((dispatch) => inTwoSlices(dispatch, positions)) : [];
   const packing = ends.flatMap((end) =>
     encodingsOf(end, wire, compute).flatMap((encoding) =>
       Object.values<readonly Dispatch[]>({ ...packingOf(end, places, encoding) }).flat(),
@@ -75,7 +78,7 @@ export function kernelCases(
   const found = new Map<string, KernelCase>();
   const update = compute === 'f16' ? adamwShadow : adamw;
   const squares = { kernel: sumSquares, dims: { n: SQUARES } };
-  const all = [...dispatches, ...packing, ...[update, addInto].map(ownCase), squares];
+  const all = [...dispatches, ...sliced, ...packing, ...[update, addInto].map(ownCase), squares];
   for (const { kernel: whole, dims: given } of all) {
     const kernel = forDevice(units, compute, whole);
     // A table's length is no dim of the kernels that read it, but their cases need it.
@@ -85,6 +88,18 @@ export function kernelCases(
     found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
   }
   return [...found.values()].toSorted((a, b) => flops(a) - flops(b));
+}
+
+/** A weight gradient that a larger micro-batch may cut: with the few rows of the check, in two slices all the same. */
+function inTwoSlices(dispatch: Dispatch, rows: number): Dispatch[] {
+  if (!dispatch.kernel.name.startsWith('matmul.TN')) return [];
+  const biasGradient = 'biasGradient' in dispatch.buffers;
+  const roomBytes = Number.POSITIVE_INFINITY;
+  const most = { ...dispatch.dims, K: Number.MAX_SAFE_INTEGER };
+  const { count, floats } = weightGradientSlices('gpu', most, { biasGradient, roomBytes });
+  if (count === 1) return [];
+  const steps = Math.ceil(rows / 2);
+  return inSlices(dispatch, { steps, count: Math.ceil(rows / steps), floats }, dispatch.buffers.c);
 }
 
 type Shaped = Pick<KernelCase, 'kernel' | 'dims'>;

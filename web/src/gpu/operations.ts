@@ -16,11 +16,12 @@ import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardP
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+import { sumSlices, sumSlicesBias } from '../../../shaders/family/sumSlices.ts';
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import type { BufferSlice } from '../../../shaders/launch.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
-import { matmul } from '../../../shaders/matmul.ts';
+import { matmul, type WeightGradientSlices, weightGradientSlices } from '../../../shaders/matmul.ts';
 import { layerNormBackward } from '../../../shaders/norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';
@@ -51,6 +52,7 @@ export interface Places {
   readonly lossScale: number;
   /** Of an activation or a weight. */
   readonly elementBytes: number;
+  readonly family: AdapterFamily;
   /** An activation, a gradient or a by-product, by name. */
   readonly buffer: (name: string) => BufferSlice;
   /** A tensor, or the one matrix of several joined ones. */
@@ -276,7 +278,8 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
   const label = `${step.scope} d${row.weights.join(' ')}`;
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
   const biasBeside = inOut && row.bias !== null;
-  const dispatches: Dispatch[] = [
+  const [inner, outer] = inOut ? [row.inWidth, row.outWidth] : [row.outWidth, row.inWidth];
+  const dispatches = weightGradient(
     {
       kernel: matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: biasBeside } }),
       buffers: {
@@ -285,10 +288,12 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
         c: gradient(...row.weights),
         ...(biasBeside && row.bias !== null ? { biasGradient: gradient(row.bias) } : {}),
       },
-      dims: { M: inOut ? row.inWidth : row.outWidth, N: inOut ? row.outWidth : row.inWidth, K: rows },
+      dims: { M: inner, N: outer, K: rows },
       label,
     },
-  ];
+    step.accumulate ? null : { place: buffer(named(step.dx)), bytes: rows * row.inWidth * places.elementBytes },
+    places.family,
+  );
   if (row.bias !== null && !biasBeside) {
     const buffers = { dy, dbias: gradient(row.bias) };
     dispatches.push({ kernel: columnSum, buffers, dims: { N: rows, C: row.outWidth }, label: `${label} bias` });
@@ -309,6 +314,43 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
     label,
   });
   return dispatches;
+}
+
+interface Room {
+  readonly place: BufferSlice;
+  readonly bytes: number;
+}
+
+/** The product as it is; or, where a GPU would have too little to do, in slices for which there is room, and their sum. */
+function weightGradient(whole: Dispatch, room: Room | null, family: AdapterFamily): Dispatch[] {
+  const { buffers, dims } = whole;
+  const biasGradient = 'biasGradient' in buffers;
+  const cut = weightGradientSlices(family, dims, { biasGradient, roomBytes: room?.bytes ?? 0 });
+  return cut.count === 1 || room === null ? [whole] : inSlices(whole, cut, room.place);
+}
+
+/** A weight gradient in slices, whose sums lie in `slices` until they are added up. */
+export function inSlices(
+  { buffers, dims, label }: Dispatch,
+  { steps, count, floats }: WeightGradientSlices,
+  slices: BufferSlice,
+): Dispatch[] {
+  const { a, b, ...gradients } = buffers;
+  const biasGradient = 'biasGradient' in buffers;
+  return [
+    {
+      kernel: matmul({ layout: 'TN', epilogue: { biasGradient }, slices: true }),
+      buffers: { a, b, c: slices },
+      dims: { ...dims, S: steps },
+      label,
+    },
+    {
+      kernel: biasGradient ? sumSlicesBias : sumSlices,
+      buffers: { slices, ...gradients },
+      dims: { count, floats, elements: dims.M * dims.N },
+      label: `${label} slices`,
+    },
+  ];
 }
 
 /** The buffers that a kernel's table names. */

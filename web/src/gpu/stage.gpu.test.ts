@@ -1,6 +1,7 @@
 /** A stage on Dawn whose driver drops work, whose objects cannot be made, and whose launches are cut. */
 import { beforeAll, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../../../shaders/dawn.ts';
+import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
@@ -104,6 +105,50 @@ test('[AD5] a stage whose launches and submits are cut for a slow device makes t
   expect([...forward, ...backward].filter(({ dispatches }) => dispatches.length > 1).length).toBeGreaterThan(3);
   expect(await run(cut)).toEqual(expected);
   learnRates(dawn.value.device, dawn.value.family, 1e6, 1);
+});
+
+test('a weight gradient in slices is the one of a stage that cuts none', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const { device } = dawn.value;
+  // Rows enough for two slices of the few weights.
+  const samples = 16;
+  const size = { layers: [0, 1] as const, samples, sequence: 32, slots: 1 };
+  const tokens = Uint32Array.from({ length: samples * 32 }, (_, index) => (index * 7 + (index >> 4)) % 40);
+  const run = async (family: AdapterFamily) => {
+    const plan = { size, globalBatch: samples, slotOf: new Map([[0, 0]]), sizes: [samples] };
+    const stage = await createStage(gpuOf({ device, family }), model, plan);
+    const random = seededRandom(1);
+    for (const { name, elements } of model.blocks) {
+      const values = Float32Array.from({ length: elements }, () => random() - 0.5);
+      stage.writeValues(name, [0, elements], values);
+    }
+    stage.begin();
+    stage.forward({ ...work, samples, tokens: { ids: tokens, targets: tokens } });
+    const { forward, backward } = stage.launchesOf(0);
+    const slices = [...forward, ...backward].filter(({ kernel }) => kernel.name.startsWith('sumSlices')).length;
+    stage.backward(0, null);
+    const gradients = await Promise.all(
+      model.blocks.map(async ({ name, elements }) =>
+        (await stage.readGradient(name, [0, elements])).take((values: Float32Array) => values.slice()),
+      ),
+    );
+    const { bytes } = stage;
+    stage.close();
+    return { slices, gradients, bytes };
+  };
+  const cut = await run('gpu');
+  // The products without slices are the references' own family where the adapter has it.
+  const whole = dawn.value.family === 'software' ? await run('software') : null;
+  expect(cut.slices).toBe(5);
+  if (!whole) return;
+  expect(whole.slices).toBe(0);
+  expect(cut.bytes).toBe(whole.bytes);
+  cut.gradients.forEach((gradient, index) => {
+    const norm = Math.hypot(...whole.gradients[index]);
+    const off = Math.hypot(...gradient.map((value, i) => value - whole.gradients[index][i]));
+    expect(norm).toBeGreaterThan(0);
+    expect(off / norm).toBeLessThan(1e-5);
+  });
 });
 
 test('what WebGPU refuses to make rejects by name', async () => {

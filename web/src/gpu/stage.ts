@@ -79,7 +79,7 @@ export class GpuStage implements Stage {
   /** Compiles every pipeline in parallel, then makes all bind groups. */
   async compile(): Promise<void> {
     const works = stageWorks({
-      ...{ model: this.#model, plan: this.#plan, compute: this.#compute },
+      ...{ model: this.#model, plan: this.#plan, compute: this.#compute, family: this.#gpu.family },
       ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas },
     });
     const count: Dispatch = {

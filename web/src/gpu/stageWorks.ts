@@ -2,6 +2,7 @@
  * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the dispatches of its work,
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
+import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { invariant } from '../../../swarm/base.ts';
 import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
@@ -36,6 +37,7 @@ export interface StageParts {
   readonly model: Model;
   readonly plan: StagePlan;
   readonly compute: Compute;
+  readonly family: AdapterFamily;
   readonly program: Program;
   readonly buffers: BufferSet;
   readonly arenas: ReadonlyMap<BlockName, Arena>;
@@ -60,7 +62,7 @@ export function stageWorks(parts: StageParts): Map<string, StageWork> {
 }
 
 function placesOf(
-  { model, plan, compute, program, buffers, arenas }: StageParts,
+  { model, plan, compute, family, program, buffers, arenas }: StageParts,
   samples: number,
   slot: number,
 ): Places {
@@ -86,6 +88,7 @@ function placesOf(
     width: model.width,
     lossScale: 1 / (globalBatch * size.sequence),
     elementBytes,
+    family,
     buffer: (name) => ({ buffer: buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
     value: tensor('values'),
     gradient: tensor('gradients'),

@@ -1,0 +1,50 @@
+/**
+ * Weight gradients in slices of K. A weight gradient has few elements and sums over all rows of a micro-batch: its tiles
+ * are fewer than a GPU has room for. So the rows are cut into slices, each slice's sums are made by workgroups of their own,
+ * and a second kernel adds them up in order (sumSlices.ts): the same bits at every run, and no atomics.
+ *
+ * The slices' sums lie where the gradient of the product's input is going to be written next, so they take no memory of
+ * their own; they are as many as find room there. Other products are not cut: where their grid is small their K, a width
+ * of the model, is short too.
+ */
+import { known } from './bindings.ts';
+import type { Product } from './product.ts';
+
+/** With so many workgroups a GPU is busy: where other trainers stop cutting. No GPU has been measured. */
+const BUSY_WORKGROUPS = 128;
+/** Fewer steps of K in a slice are not worth their way through memory. */
+const LEAST_STEPS = 256;
+const MOST_SLICES = 16;
+
+/** Steps of K in a slice, and how many slices there are: one is the product as it is. */
+export interface Slices {
+  readonly steps: number;
+  readonly count: number;
+}
+
+/** `workgroups`: of the product as it is; `room`: how many slices' sums there is room for. */
+export function slicesOf(workgroups: number, k: number, room: number): Slices {
+  const wanted = Math.min(Math.ceil(BUSY_WORKGROUPS / workgroups), Math.floor(k / LEAST_STEPS), MOST_SLICES, room);
+  const steps = Math.ceil(k / Math.max(1, wanted));
+  return { steps, count: Math.ceil(k / steps) };
+}
+
+/** Names in the text: where a slice ends, and its first row in C. */
+export const LAST_STEP = 'lastStep';
+export const SLICE_ROW = 'sliceRow';
+
+/** A slice's rows in C: those of the sums and, behind them, the bias gradient. */
+export const sliceRows = (m: number, biasGradient: boolean | undefined): number => m + (biasGradient ? 1 : 0);
+
+/** At the start of a workgroup: where its steps of K begin and end. */
+export function slicesOfStepsText({ slices, m, epilogue }: Product): { before: string[]; first: string } {
+  if (!slices) return { before: [], first: '0u' };
+  return {
+    before: [
+      'let firstStep = group.z * dims.S;',
+      `let ${LAST_STEP} = min(firstStep + dims.S, dims.K);`,
+      `${SLICE_ROW} = group.z * ${sliceRows(known(m), epilogue.biasGradient)}u;`,
+    ],
+    first: 'firstStep',
+  };
+}

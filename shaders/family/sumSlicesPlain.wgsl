@@ -1,0 +1,3 @@
+fn add(i: u32, sum: f32) {
+  c[i] += sum;
+}
