@@ -1,10 +1,6 @@
 /**
- * The ways of this tab to others: direct links, and the server's socket where a direct one does not open. The ideas:
- *
- * An attempt at a direct link is named by the epoch in which it was begun and its number there, and the newest one wins
- * at both ends. Whoever begins one tells the other: the initiator (the smaller id) by its offer, the other by a call for
- * an offer. So two ends that disagree about whether their link lives agree again at the next attempt, and a signal of an
- * older one is known for what it is.
+ * The ways of this tab to others: direct links, and the server's socket where a direct one does not open. One way by itself
+ * is in way.ts; here is what all of them are for. The ideas:
  *
  * Each end chooses its own way to the other: frames arrive by either. An end that gives up waiting for the direct way
  * tells the other, so that both wait no longer than the first; later it tries again behind what is relayed, and changes
@@ -15,27 +11,16 @@
  *
  * It has no timer of its own, a hidden page's are late: `pulse()` is called about once a second from outside.
  */
-import { doubledMs, type PeerId } from '../../../swarm/base.ts';
+import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
-import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages/profile.ts';
+import type { LinkMeasurement, LinkReport, RelayReason } from '../../../swarm/messages/profile.ts';
 import type { Link, OpenLink } from './link.ts';
 import { Probes } from './probes.ts';
 import { Relay } from './relay.ts';
+import { begun, CALL, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, RELAYED, retryLater, type Way } from './way.ts';
 
-/** A direct link has so long to open before frames go through the server. */
-export const CONNECT_LIMIT_MS = 15_000;
-/** An attempt that has not opened by then is closed; the next one begins after a pause. */
-export const ATTEMPT_LIMIT_MS = 30_000;
-/** The pause while someone waits for the link, and the first one behind what is relayed; that one doubles. */
-export const SOON_MS = 1_000;
-export const RETRY_FIRST_MS = 30_000;
-export const RETRY_MOST_MS = 600_000;
 /** Links at once, those included that others began before the plan came here. */
 const LINKS_LIMIT = 256;
-/** What the end that must not offer sends, in place of a signal of the link itself. */
-const CALL = 'call';
-/** What the end sends that does not wait for the direct way any more. */
-const RELAYED = 'relayed';
 
 export interface MeshOptions {
   readonly me: PeerId;
@@ -64,25 +49,6 @@ export interface MeshRefusals {
   tooManyLinks: number;
 }
 
-interface Slot {
-  readonly peer: PeerId;
-  link: Link;
-  epoch: number;
-  attempt: number;
-  /** Null: not decided yet, or lost. */
-  route: Route | null;
-  /** What kept the direct way from opening. */
-  why: RelayReason | null;
-  /** Until then `connect` waits for the direct way. */
-  deadlineMs: number;
-  attemptEndMs: number;
-  /** When the direct way is tried again; null: not, while the link is not closed. */
-  retryAtMs: number | null;
-  failures: number;
-  /** The plan has nothing to do with it. */
-  isProbe: boolean;
-}
-
 interface Waiting {
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -93,7 +59,7 @@ export class Mesh {
   readonly refusals: MeshRefusals = { oversizedMessages: 0, staleSignals: 0, badSignals: 0, tooManyLinks: 0 };
   readonly #options: MeshOptions;
   readonly #relay: Relay;
-  readonly #slots = new Map<PeerId, Slot>();
+  readonly #ways = new Map<PeerId, Way>();
   #wanted: ReadonlySet<PeerId> = new Set();
   readonly #probes = new Probes();
   #epoch = 0;
@@ -114,24 +80,24 @@ export class Mesh {
     this.#waiting?.reject(new Error(`epoch ${epoch} took the place of epoch ${this.#epoch}`));
     this.#epoch = epoch;
     this.#wanted = new Set(peers);
-    for (const [peer, slot] of this.#slots) {
+    for (const [peer, way] of this.#ways) {
       // A newer attempt belongs to a plan that is still on its way here.
-      if (this.#wanted.has(peer) || slot.epoch > epoch) continue;
-      slot.link.close();
-      this.#slots.delete(peer);
+      if (this.#wanted.has(peer) || way.epoch > epoch) continue;
+      way.link.close();
+      this.#ways.delete(peer);
     }
-    for (const peer of this.#probes.peers) if (this.#wanted.has(peer) || !this.#slots.has(peer)) this.#endProbe(peer);
+    for (const peer of this.#probes.peers) if (this.#wanted.has(peer) || !this.#ways.has(peer)) this.#endProbe(peer);
     this.changeOver();
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       for (const peer of peers) {
-        const slot = this.#slots.get(peer);
-        if (slot) {
-          slot.isProbe = false;
-          slot.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
+        const way = this.#ways.get(peer);
+        if (way) {
+          way.isProbe = false;
+          way.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
         }
-        if (slot?.route === 'relayed') continue;
-        if (!slot || slot.link.state === 'closed') this.#begin(peer);
+        if (way?.route === 'relayed') continue;
+        if (!way || way.link.state === 'closed') this.#begin(peer);
       }
       this.#settle();
     });
@@ -144,55 +110,58 @@ export class Mesh {
   reach(peer: PeerId, epoch: number): Promise<boolean> {
     if (this.#closed || this.#wanted.has(peer) || this.#probes.has(peer)) return Promise.resolve(false);
     const reached = this.#probes.begin(peer, this.#options.now());
-    if (this.#slots.get(peer)?.link.state === 'open') this.#probes.opened(peer);
+    if (this.#ways.get(peer)?.link.state === 'open') this.#probes.opened(peer);
     else if (this.#initiates(peer)) this.#begin(peer, epoch);
     return reached;
   }
 
   /** Over the link that was reached; null where it is gone. */
   async measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
-    const slot = this.#probes.has(peer) ? this.#slots.get(peer) : undefined;
-    return slot?.link.state === 'open' ? slot.link.measure(messages) : null;
+    const way = this.#probes.has(peer) ? this.#ways.get(peer) : undefined;
+    return way?.link.state === 'open' ? way.link.measure(messages) : null;
   }
 
   /** Between two steps: who was relayed and has a direct link by now uses it from here on. */
   changeOver(): void {
-    for (const slot of this.#slots.values()) if (slot.link.state === 'open') slot.route = 'direct';
+    for (const way of this.#ways.values()) if (way.link.state === 'open') way.route = 'direct';
   }
 
   /** A signal from another donor, as the server delivered it. */
   signalled(from: PeerId, epoch: number, attempt: number, data: string): void {
     if (this.#closed) return;
-    const slot = this.#slots.get(from);
-    const order = slot ? epoch - slot.epoch || attempt - slot.attempt : 1;
-    if (slot ? order < 0 : epoch < this.#epoch) {
-      this.refusals.staleSignals += 1;
-      return;
-    }
-    if (data === RELAYED) {
-      if (slot && !slot.isProbe) this.#giveUpWaiting(slot, 'otherEnd');
-      return;
-    }
-    const isNew = order > 0;
-    if (data === CALL) {
-      if (!this.#initiates(from)) this.refusals.badSignals += 1;
-      else if (isNew) this.#beginUnasked(from, epoch, attempt);
-      return;
-    }
-    // Only the initiator begins with a signal of the link; what is left of an ended attempt begins nothing.
-    if (isNew && this.#initiates(from)) this.refusals.staleSignals += 1;
-    else if (!isNew && slot?.link.state === 'closed') this.refusals.staleSignals += 1;
-    else {
-      if (isNew) this.#beginUnasked(from, epoch, attempt);
-      if (this.#slots.get(from)?.link.signal(data) === false) this.refusals.badSignals += 1;
+    const way = this.#ways.get(from);
+    const initiates = this.#initiates(from);
+    const meaning = meaningOf({ epoch, attempt, data }, way, initiates, this.#epoch);
+    switch (meaning) {
+      case 'stale':
+        this.refusals.staleSignals += 1;
+        return;
+      case 'bad':
+        this.refusals.badSignals += 1;
+        return;
+      case 'relayed':
+        if (way && !way.isProbe) this.#giveUpWaiting(way, 'otherEnd');
+        return;
+      case 'call':
+        this.#beginUnasked(from, epoch, attempt);
+        return;
+      case 'offer':
+      case 'more':
+        if (meaning === 'offer') this.#beginUnasked(from, epoch, attempt);
+        if (this.#ways.get(from)?.link.signal(data) === false) this.refusals.badSignals += 1;
+        return;
+      case 'known':
+        return;
+      default:
+        assertNever(meaning);
     }
   }
 
   /** Resolves when the link's channel, or the server's socket, has taken the message. */
   async send(peer: PeerId, message: ArrayBuffer): Promise<void> {
-    const slot = this.#slots.get(peer);
-    if (!slot?.route) throw new Error(`there is no link to ${peer}`);
-    await (slot.route === 'direct' ? slot.link.send(message) : this.#relay.send(peer, message));
+    const way = this.#ways.get(peer);
+    if (!way?.route) throw new Error(`there is no link to ${peer}`);
+    await (way.route === 'direct' ? way.link.send(message) : this.#relay.send(peer, message));
   }
 
   /** A binary message of the server: a frame that was relayed, or a word about one. */
@@ -203,17 +172,16 @@ export class Mesh {
   /** Asks every other end whether it lives, gives up what did not open in time, begins again what is due. */
   pulse(): void {
     const nowMs = this.#options.now();
-    for (const slot of [...this.#slots.values()]) {
-      if (slot.route === 'relayed') this.#relay.ping(slot.peer);
-      if (slot.link.state === 'open') slot.link.ping(nowMs);
-      else if (slot.link.state === 'connecting' && nowMs >= slot.attemptEndMs) {
-        slot.link.close();
-        this.#retryLater(slot);
+    for (const way of [...this.#ways.values()]) {
+      if (way.route === 'relayed') this.#relay.ping(way.peer);
+      if (way.link.state === 'open') way.link.ping(nowMs);
+      else if (way.link.state === 'connecting' && nowMs >= way.attemptEndMs) {
+        way.link.close();
+        this.#retryLater(way);
       }
-      if (!slot.isProbe && slot.route === null && nowMs >= slot.deadlineMs && slot.link.state !== 'open')
-        this.#relayFrom(slot, 'noAnswer');
-      const isDue = slot.link.state === 'closed' && slot.retryAtMs !== null && nowMs >= slot.retryAtMs;
-      if (isDue && this.#wanted.has(slot.peer)) this.#begin(slot.peer);
+      if (!way.isProbe && way.route === null && nowMs >= way.deadlineMs && way.link.state !== 'open')
+        this.#relayFrom(way, 'noAnswer');
+      if (isDue(way, nowMs) && this.#wanted.has(way.peer)) this.#begin(way.peer);
     }
     for (const peer of this.#probes.over(nowMs)) this.#endProbe(peer);
   }
@@ -221,18 +189,18 @@ export class Mesh {
   /** The ways to the peers of the plan. */
   reports(): LinkReport[] {
     return [...this.#wanted].flatMap((peer) => {
-      const slot = this.#slots.get(peer);
-      if (!slot?.route) return [];
-      const { roundTripMs, bytesPerSecond } = slot.route === 'direct' ? slot.link : this.#relay.measured(peer);
-      const why = slot.route === 'relayed' && slot.why !== null ? { why: slot.why } : {};
-      return { peer, route: slot.route, roundTripMs, bytesPerSecond, ...why };
+      const way = this.#ways.get(peer);
+      if (!way?.route) return [];
+      const { roundTripMs, bytesPerSecond } = way.route === 'direct' ? way.link : this.#relay.measured(peer);
+      const why = way.route === 'relayed' && way.why !== null ? { why: way.why } : {};
+      return { peer, route: way.route, roundTripMs, bytesPerSecond, ...why };
     });
   }
 
   close(): void {
     this.#closed = true;
-    for (const { link } of this.#slots.values()) link.close();
-    this.#slots.clear();
+    for (const { link } of this.#ways.values()) link.close();
+    this.#ways.clear();
     for (const peer of this.#probes.peers) this.#endProbe(peer);
     this.#relay.close();
     this.#waiting?.reject(new Error('the mesh is closed'));
@@ -245,61 +213,57 @@ export class Mesh {
 
   /** An attempt that this end decided on: the other end is told. */
   #begin(peer: PeerId, leastEpoch = this.#epoch): void {
-    const slot = this.#slots.get(peer);
-    const epoch = Math.max(this.#epoch, leastEpoch, slot?.epoch ?? 0);
-    const attempt = slot?.epoch === epoch ? slot.attempt + 1 : 0;
+    const way = this.#ways.get(peer);
+    const { epoch, attempt } = nextAttempt(way, Math.max(this.#epoch, leastEpoch));
     this.#place(peer, epoch, attempt);
     if (!this.#initiates(peer)) this.#options.sendSignal(peer, epoch, attempt, CALL);
   }
 
   /** An attempt that the other end decided on. */
   #beginUnasked(peer: PeerId, epoch: number, attempt: number): void {
-    const slot = this.#slots.get(peer);
-    if (!slot && this.#slots.size >= LINKS_LIMIT && !this.#dropClosed()) {
+    const way = this.#ways.get(peer);
+    if (!way && this.#ways.size >= LINKS_LIMIT && !this.#dropClosed()) {
       this.refusals.tooManyLinks += 1;
       return;
     }
-    const wasUsed = slot?.route === 'direct' && slot.link.state === 'open';
-    slot?.link.close();
+    const wasUsed = way?.route === 'direct' && way.link.state === 'open';
+    way?.link.close();
     this.#place(peer, epoch, attempt);
     if (wasUsed) this.#lose(peer, 'the other end began anew');
   }
 
   /** A link that was is kept for its number alone. */
   #dropClosed(): boolean {
-    const closed = [...this.#slots.values()].find(
+    const closed = [...this.#ways.values()].find(
       ({ peer, link }) => link.state === 'closed' && !this.#wanted.has(peer),
     );
-    return closed !== undefined && this.#slots.delete(closed.peer);
+    return closed !== undefined && this.#ways.delete(closed.peer);
   }
 
   /** Whatever came of it: a link that no plan wants by now closes. */
   #endProbe(peer: PeerId): void {
-    const slot = this.#slots.get(peer);
-    if (slot?.isProbe && !this.#wanted.has(peer)) slot.link.close();
+    const way = this.#ways.get(peer);
+    if (way?.isProbe && !this.#wanted.has(peer)) way.link.close();
     this.#probes.end(peer);
   }
 
   #place(peer: PeerId, epoch: number, attempt: number): void {
     const nowMs = this.#options.now();
     const link = this.#openLink(peer, epoch, attempt);
-    const before = this.#slots.get(peer);
-    this.#slots.set(peer, {
-      ...{ peer, link, epoch, attempt, retryAtMs: null, failures: before?.failures ?? 0 },
-      route: before?.route === 'relayed' ? 'relayed' : null,
-      why: before?.why ?? null,
+    const before = this.#ways.get(peer);
+    this.#ways.set(peer, {
+      ...begun(link, { peer, epoch, attempt }, before, nowMs),
       isProbe: this.#probes.has(peer) && !this.#wanted.has(peer),
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
-      attemptEndMs: nowMs + ATTEMPT_LIMIT_MS,
     });
   }
 
   #openLink(peer: PeerId, epoch: number, attempt: number): Link {
     const { openLink, iceServers, relayOnly = false, sendSignal, onFrame } = this.#options;
     /** Undefined: another attempt has taken this one's place. */
-    const current = (): Slot | undefined => {
-      const slot = this.#slots.get(peer);
-      return slot?.link === link ? slot : undefined;
+    const current = (): Way | undefined => {
+      const way = this.#ways.get(peer);
+      return way?.link === link ? way : undefined;
     };
     const link = openLink({
       peer,
@@ -320,60 +284,53 @@ export class Mesh {
     return link;
   }
 
-  #onOpened(slot: Slot | undefined): void {
-    if (!slot) return;
-    slot.route ??= 'direct';
-    slot.why = null;
-    this.#probes.opened(slot.peer);
+  #onOpened(way: Way | undefined): void {
+    if (!way) return;
+    way.route ??= 'direct';
+    way.why = null;
+    this.#probes.opened(way.peer);
     this.#settle();
   }
 
-  #onStranded(slot: Slot | undefined): void {
-    if (!slot) return;
-    slot.link.close();
-    if (slot.isProbe) {
-      this.#endProbe(slot.peer);
+  #onStranded(way: Way | undefined): void {
+    if (!way) return;
+    way.link.close();
+    if (way.isProbe) {
+      this.#endProbe(way.peer);
       return;
     }
-    this.#relayFrom(slot, this.#options.relayOnly ? 'hidden' : 'noAddress');
-    this.#retryLater(slot);
+    this.#relayFrom(way, this.#options.relayOnly ? 'hidden' : 'noAddress');
+    this.#retryLater(way);
   }
 
-  #onClosed(slot: Slot | undefined, reason: string): void {
-    if (!slot) return;
-    if (slot.isProbe) {
-      this.#endProbe(slot.peer);
+  #onClosed(way: Way | undefined, reason: string): void {
+    if (!way) return;
+    if (way.isProbe) {
+      this.#endProbe(way.peer);
       return;
     }
-    this.#retryLater(slot);
-    slot.why = 'failed';
-    if (slot.route !== 'direct') return;
-    slot.route = null;
-    slot.deadlineMs = Math.max(slot.deadlineMs, this.#options.now() + (this.#waiting ? 0 : CONNECT_LIMIT_MS));
-    this.#lose(slot.peer, reason);
+    this.#retryLater(way);
+    way.why = 'failed';
+    if (way.route !== 'direct') return;
+    way.route = null;
+    way.deadlineMs = Math.max(way.deadlineMs, this.#options.now() + (this.#waiting ? 0 : CONNECT_LIMIT_MS));
+    this.#lose(way.peer, reason);
   }
 
   /** Frames to this peer go through the server from here on; the other end need not wait for this one. */
-  #relayFrom(slot: Slot, why: RelayReason): void {
-    if (slot.route === null) this.#options.sendSignal(slot.peer, slot.epoch, slot.attempt, RELAYED);
-    this.#giveUpWaiting(slot, why);
+  #relayFrom(way: Way, why: RelayReason): void {
+    if (way.route === null) this.#options.sendSignal(way.peer, way.epoch, way.attempt, RELAYED);
+    this.#giveUpWaiting(way, why);
   }
 
-  #giveUpWaiting(slot: Slot, why: RelayReason): void {
-    if (slot.route === null) slot.why ??= why;
-    slot.route ??= 'relayed';
+  #giveUpWaiting(way: Way, why: RelayReason): void {
+    if (way.route === null) way.why ??= why;
+    way.route ??= 'relayed';
     this.#settle();
   }
 
-  /** Soon where a connect waits for it, else after a pause that doubles. */
-  #retryLater(slot: Slot): void {
-    const nowMs = this.#options.now();
-    if (this.#waiting && slot.route !== 'relayed') {
-      slot.retryAtMs = nowMs + SOON_MS;
-      return;
-    }
-    slot.retryAtMs = nowMs + doubledMs(RETRY_FIRST_MS, RETRY_MOST_MS, slot.failures);
-    slot.failures += 1;
+  #retryLater(way: Way): void {
+    retryLater(way, this.#waiting !== null, this.#options.now());
   }
 
   #lose(peer: PeerId, reason: string): void {
@@ -382,7 +339,7 @@ export class Mesh {
 
   /** Answers a connect that waits as soon as there is a way to everyone. */
   #settle(): void {
-    const hasWay = (peer: PeerId): boolean => (this.#slots.get(peer)?.route ?? null) !== null;
+    const hasWay = (peer: PeerId): boolean => (this.#ways.get(peer)?.route ?? null) !== null;
     if (!this.#waiting || ![...this.#wanted].every(hasWay)) return;
     this.#waiting.resolve();
     this.#waiting = null;

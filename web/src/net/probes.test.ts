@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from './fakeSwarm.ts';
-import { CONNECT_LIMIT_MS, type Mesh, RETRY_FIRST_MS } from './mesh.ts';
+import type { Mesh } from './mesh.ts';
 import { PROBE_LIMIT_MS } from './probes.ts';
+import { CONNECT_LIMIT_MS, RETRY_FIRST_MS } from './way.ts';
 
 const probe = (mesh: (peer: PeerId) => Mesh, one: PeerId, other: PeerId, epoch: number): Promise<boolean[]> =>
   Promise.all([mesh(one).reach(other, epoch), mesh(other).reach(one, epoch)]);
