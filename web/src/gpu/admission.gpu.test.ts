@@ -4,7 +4,7 @@ import { dawnDevice } from '../../../shaders/dawn.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
-import { admit } from './admission.ts';
+import { admit, layerTimes } from './admission.ts';
 import { gpuOf } from './engine.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
 import type { Memory } from './verdict.ts';
@@ -97,4 +97,19 @@ test('[AD2] a kernel whose results differ from its reference refuses the GPU by 
     const checked = await checkKernels(gpu, table, now);
     expect(checked).toMatchObject({ ok: false, reason: expect.stringContaining(`${broken} is wrong`) });
   }
+});
+
+test('[AD3] a layer whose first run is slow, since its driver compiles, is measured by the next one', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  let calls = 0;
+  let clock = 0;
+  // The layer's own start is the first reading, the first forward is between the second and the third.
+  const virtual = (): number => {
+    calls++;
+    clock += calls === 3 ? 2 : 0.001;
+    return clock;
+  };
+  const model = modelOf('gpt2');
+  const [one] = await layerTimes({ gpu: gpuOf(dawn.value), model, train, memoryBytes: null, now: virtual });
+  expect(one.forwardSeconds).toBeCloseTo(0.001, 6);
 });

@@ -25,7 +25,7 @@ export interface Applicant extends Omit<Examinee, 'sequence' | 'compute'> {
 
 type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire'>;
 
-/** A device that needs longer for one layer is measured once. */
+/** A device that needs longer for one layer is measured twice: a driver may compile at the first run of a text. */
 const PATIENCE_SECONDS = 0.5;
 /** The least of a few runs; of more of them, up to so many, while all together are short: the first ones are slow. */
 const TIMED_RUNS = 3;
@@ -167,7 +167,7 @@ async function timeLayer(
     const input = { microBatch: 0, samples, input: stream, tokens: { ids, targets: ids }, evaluation: false };
     forwardSeconds = Math.min(forwardSeconds, await timed(() => stage.forward(input)));
     backwardSeconds = Math.min(backwardSeconds, await timed(() => stage.backward(0, gradient)));
-    if (forwardSeconds + backwardSeconds > PATIENCE_SECONDS) break;
+    if (run > 0 && forwardSeconds + backwardSeconds > PATIENCE_SECONDS) break;
   }
   return { samples, forwardSeconds, backwardSeconds };
 }
