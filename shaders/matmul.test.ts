@@ -128,7 +128,7 @@ describe('a weight gradient in slices', () => {
     }
   });
 
-  it('is cut where a GPU has too little to do, into slices that have room and are long enough', () => {
+  it('[ST6] is cut where a GPU has too little to do, into slices that have room and are long enough', () => {
     const cut = (family: AdapterFamily, M: number, N: number, K: number, roomBytes: number) =>
       weightGradientSlices(family, { M, N, K }, { biasGradient: true, roomBytes });
     const room = Number.POSITIVE_INFINITY;
