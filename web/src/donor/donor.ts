@@ -1,6 +1,6 @@
 /**
- * The shell around a donor's state: owns the worker, the conversation with the server and the links, and pumps between
- * them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
+ * The shell around a donor's state: owns the worker and the conversation with the server and other donors, and pumps
+ * between them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
@@ -8,13 +8,12 @@ import type { PeerMessage, ServerMessage } from '../../../swarm/messages/message
 import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { DonorBridge } from '../gpu/bridge.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../gpu/protocol.ts';
-import { openSimplePeerLink } from '../net/link.ts';
-import { Mesh } from '../net/mesh.ts';
-import { Signaling, type SignalingState } from '../net/signaling.ts';
-import { openWebSocket } from '../net/socket.ts';
+import type { Mesh } from '../net/mesh.ts';
+import type { SignalingState } from '../net/signaling.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
 import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
+import { Conversation } from './conversation.ts';
 import { due } from './due.ts';
 import type { DonorEvent } from './events.ts';
 import { slept, withoutUnit } from './incidents.ts';
@@ -24,7 +23,6 @@ import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
 import { type DonorState, isBarred } from './state.ts';
 
-const SOCKET_PATH = '/api/donor';
 /** How often links are asked whether they live. */
 const PULSE_MS = 1_000;
 /** How often a snooze looks at the clock on the wall: a machine that slept may wake past its end. */
@@ -34,8 +32,7 @@ export class Donor implements DonorPage {
   readonly #live: Live<DonorState, DonorEvent>;
   readonly #invite: string | null;
   #bridge: DonorBridge | null = null;
-  #signaling: Signaling | null = null;
-  #mesh: Mesh | null = null;
+  #conversation: Conversation | null = null;
   #trouble: Trouble | null = null;
   /** Bearer of this donor's calls, while it is one. */
   #token: string | null = null;
@@ -107,7 +104,7 @@ export class Donor implements DonorPage {
   limit(limits: Limits): void {
     this.#live.dispatch({ type: 'limited', limits });
     this.#tellWorker();
-    this.#signaling?.send({ type: 'limits', limits });
+    this.#conversation?.send({ type: 'limits', limits });
   }
 
   /** Without waiting for the server to take over what this tab keeps. */
@@ -119,12 +116,12 @@ export class Donor implements DonorPage {
   // What the worker asks of its page.
 
   sendServer(message: PeerMessage): void {
-    const sent = this.#signaling?.send(message) ?? false;
+    const sent = this.#conversation?.send(message) ?? false;
     if (!sent || message.type !== 'measured') return;
     this.#live.dispatch({ type: 'admitted' });
     const { wrongUnit } = message.profile;
     if (wrongUnit) this.#live.dispatch({ type: 'befell', incident: withoutUnit(wrongUnit, Date.now()) });
-    if (this.#live.current.pending === 'pause') this.#signaling?.send({ type: 'pause' });
+    if (this.#live.current.pending === 'pause') this.#conversation?.send({ type: 'pause' });
   }
 
   async recall(key: string): Promise<string | null> {
@@ -144,23 +141,21 @@ export class Donor implements DonorPage {
   }
 
   async sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void> {
-    if (!this.#mesh) throw new Error('there is no connection to the swarm');
-    await this.#mesh.send(peer, message);
+    await this.#mesh().send(peer, message);
   }
 
   async connect(peers: readonly PeerId[], epoch: number): Promise<void> {
-    if (!this.#mesh) throw new Error('there is no connection to the swarm');
-    await this.#mesh.connect(peers, epoch);
+    await this.#mesh().connect(peers, epoch);
   }
 
   async reach(peer: PeerId, epoch: number): Promise<boolean> {
-    const isReached = (await this.#mesh?.reach(peer, epoch)) === true;
+    const isReached = (await this.#conversation?.mesh?.reach(peer, epoch)) === true;
     const { preferences, today } = this.#live.current;
     return isReached && !isNearlyUsedUp(preferences, today);
   }
 
   async measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
-    return (await this.#mesh?.measure(peer, messages)) ?? null;
+    return (await this.#conversation?.mesh?.measure(peer, messages)) ?? null;
   }
 
   showStatus(status: DonorStatus): void {
@@ -189,6 +184,12 @@ export class Donor implements DonorPage {
     setTimeout(() => {
       if (this.#live.current.phase.kind === 'reconnecting' && !this.#bridge) void this.#start();
     }, pauseMs);
+  }
+
+  #mesh(): Mesh {
+    const mesh = this.#conversation?.mesh;
+    if (!mesh) throw new Error('there is no connection to the swarm');
+    return mesh;
   }
 
   #ask(event: Extract<DonorEvent, { type: 'asked' }>): void {
@@ -241,18 +242,17 @@ export class Donor implements DonorPage {
 
   #join(bridge: DonorBridge, adapter: AdapterProfile): void {
     this.#live.dispatch({ type: 'gpuOpened', adapter });
-    this.#signaling = new Signaling({
+    this.#conversation = new Conversation({
       adapter,
       invite: this.#invite,
       key: donorKey(),
       limits: () => this.#live.current.limits,
-      open: () => openWebSocket(SOCKET_PATH),
+      relayOnly: () => this.#live.current.preferences.relayOnly,
       wait: (milliseconds) => this.#wait(milliseconds),
-      random: Math.random,
-      now: () => performance.now(),
       onState: (state) => this.#onSignaling(state),
       onMessage: (message) => this.#onMessage(bridge, message),
-      onBytes: (bytes) => this.#mesh?.heard(bytes),
+      onFrame: (from, message) => bridge.peerSent(from, message),
+      onLost: (peer) => bridge.linkLost(peer),
     });
     void this.#pulse(bridge);
   }
@@ -260,7 +260,7 @@ export class Donor implements DonorPage {
   async #pulse(bridge: DonorBridge): Promise<void> {
     let atMs = Date.now();
     while (this.#bridge === bridge) {
-      this.#mesh?.pulse();
+      this.#conversation?.mesh?.pulse();
       await this.#wait(PULSE_MS);
       const incident = slept(atMs, Date.now());
       if (incident) this.#live.dispatch({ type: 'befell', incident });
@@ -279,8 +279,6 @@ export class Donor implements DonorPage {
 
   #onSignaling(state: SignalingState): void {
     if (state.kind === 'closed') {
-      this.#mesh?.close();
-      this.#mesh = null;
       this.#bridge?.disconnected();
       // The server plans without a donor whose connection is gone: that is all that leaving asks for.
       if (this.#live.current.pending === 'leave') {
@@ -293,18 +291,8 @@ export class Donor implements DonorPage {
   }
 
   #onMessage(bridge: DonorBridge, message: ServerMessage): void {
-    if (message.type === 'signal') {
-      this.#mesh?.signalled(message.from, message.epoch, message.attempt ?? 0, message.data);
-      return;
-    }
-    if (message.type === 'start' || message.type === 'evaluate') {
-      this.#mesh?.changeOver();
-      this.#showLinks(bridge);
-    }
-    if (message.type === 'welcome') {
-      this.#token = message.token;
-      this.#openMesh(bridge, message.peer, message.iceServers);
-    }
+    if (message.type === 'start' || message.type === 'evaluate') this.#showLinks(bridge);
+    if (message.type === 'welcome') this.#token = message.token;
     this.#live.dispatch({ type: 'serverSaid', message });
     if (message.type !== 'snapshot') bridge.serverSaid(message);
     this.#obey();
@@ -313,32 +301,15 @@ export class Donor implements DonorPage {
 
   /** The ways that a step begins with: the worker counts by them what it sends, and reports them to the server. */
   #showLinks(bridge: DonorBridge): void {
-    const links = this.#mesh?.reports() ?? [];
+    const links = this.#conversation?.mesh?.reports() ?? [];
     bridge.linksMeasured(links);
     this.#live.dispatch({ type: 'linksMeasured', links });
   }
 
-  #openMesh(bridge: DonorBridge, me: PeerId, iceServers: readonly Readonly<Record<string, unknown>>[]): void {
-    this.#mesh?.close();
-    this.#mesh = new Mesh({
-      me,
-      iceServers,
-      openLink: openSimplePeerLink,
-      relayOnly: this.#live.current.preferences.relayOnly,
-      now: () => performance.now(),
-      sendSignal: (to, epoch, attempt, data) => this.sendServer({ type: 'signal', to, epoch, attempt, data }),
-      sendBytes: (message) => this.#signaling?.sendBytes(message) ?? false,
-      onFrame: (from, message) => bridge.peerSent(from, message),
-      onLost: (peer) => bridge.linkLost(peer),
-    });
-  }
-
   /** Everything that computes or talks ends here, at once. */
   #stop(): void {
-    this.#signaling?.close();
-    this.#signaling = null;
-    this.#mesh?.close();
-    this.#mesh = null;
+    this.#conversation?.close();
+    this.#conversation = null;
     this.#bridge?.close();
     this.#bridge = null;
   }

@@ -1,0 +1,94 @@
+/**
+ * What a donor says and hears: with the server by its socket, with other donors by the mesh. Its one idea: the server
+ * introduces donors to each other, so a mesh begins with a welcome, and ends with the connection that brought it.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import { openSimplePeerLink } from '../net/link.ts';
+import { Mesh } from '../net/mesh.ts';
+import { Signaling, type SignalingOptions, type SignalingState } from '../net/signaling.ts';
+import { openWebSocket } from '../net/socket.ts';
+
+const SOCKET_PATH = '/api/donor';
+
+export interface ConversationOptions
+  extends Pick<SignalingOptions, 'adapter' | 'invite' | 'key' | 'limits' | 'wait' | 'onState'> {
+  /** No other donor may learn this tab's address; as it is when the server welcomes it. */
+  relayOnly(): boolean;
+  /** All that the server says but other donors' signals. */
+  onMessage(message: ServerMessage): void;
+  onFrame(from: PeerId, message: ArrayBuffer): void;
+  onLost(peer: PeerId): void;
+}
+
+/** Owns the socket and the links; `close()` ends them. */
+export class Conversation {
+  readonly #options: ConversationOptions;
+  readonly #signaling: Signaling;
+  #mesh: Mesh | null = null;
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    const { adapter, invite, key, limits, wait } = options;
+    this.#signaling = new Signaling({
+      ...{ adapter, invite, key, limits, wait },
+      open: () => openWebSocket(SOCKET_PATH),
+      random: Math.random,
+      now: () => performance.now(),
+      onState: (state) => this.#onState(state),
+      onMessage: (message) => this.#onMessage(message),
+      onBytes: (bytes) => this.#mesh?.heard(bytes),
+    });
+  }
+
+  /** The ways to other donors; null while the server has not welcomed this one. */
+  get mesh(): Mesh | null {
+    return this.#mesh;
+  }
+
+  /** False where there is no connection now. */
+  send(message: PeerMessage): boolean {
+    return this.#signaling.send(message);
+  }
+
+  close(): void {
+    this.#signaling.close();
+    this.#endMesh();
+  }
+
+  #onState(state: SignalingState): void {
+    if (state.kind === 'closed') this.#endMesh();
+    this.#options.onState(state);
+  }
+
+  #onMessage(message: ServerMessage): void {
+    if (message.type === 'signal') {
+      this.#mesh?.signalled(message.from, message.epoch, message.attempt ?? 0, message.data);
+      return;
+    }
+    if (message.type === 'start' || message.type === 'evaluate') this.#mesh?.changeOver();
+    if (message.type === 'welcome') this.#openMesh(message.peer, message.iceServers);
+    this.#options.onMessage(message);
+  }
+
+  #openMesh(me: PeerId, iceServers: readonly Readonly<Record<string, unknown>>[]): void {
+    this.#endMesh();
+    const { relayOnly, onFrame, onLost } = this.#options;
+    this.#mesh = new Mesh({
+      me,
+      iceServers,
+      openLink: openSimplePeerLink,
+      relayOnly: relayOnly(),
+      now: () => performance.now(),
+      sendSignal: (to, epoch, attempt, data) => void this.send({ type: 'signal', to, epoch, attempt, data }),
+      sendBytes: (message) => this.#signaling.sendBytes(message),
+      onFrame,
+      onLost,
+    });
+  }
+
+  #endMesh(): void {
+    this.#mesh?.close();
+    this.#mesh = null;
+  }
+}
