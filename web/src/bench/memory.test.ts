@@ -26,6 +26,7 @@ function countingDevice(): { readonly device: GPUDevice; readonly live: () => nu
   const device = {
     queue: { writeBuffer: nothing, submit: nothing },
     features: new Set(['shader-f16']),
+    limits: { maxBufferSize: Number.POSITIVE_INFINITY, maxStorageBufferBindingSize: Number.POSITIVE_INFINITY },
     createBuffer: ({ size }: GPUBufferDescriptor) => {
       live += size;
       most = Math.max(most, live);

@@ -11,6 +11,7 @@ import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stream } from '../executor/engine.ts';
+import { NoRoom } from './buffers.ts';
 import { canHalve } from './device.ts';
 import { createStage, type GpuStage } from './stage.ts';
 import { type Examinee, examine } from './verdict.ts';
@@ -132,7 +133,7 @@ async function probeStage({ gpu, model, train, asked, memoryBytes }: Omit<Prober
   try {
     return { stage: await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes }), few, many };
   } catch (error) {
-    if (!(error instanceof Error && error.cause instanceof GPUOutOfMemoryError)) throw error;
+    if (!(error instanceof NoRoom)) throw error;
     return null;
   }
 }

@@ -12,11 +12,26 @@ const READBACK = 0x01 | 0x08; // MAP_READ | COPY_DST
 /** A binding is a whole number of words; an odd number of halves is followed by one that nobody reads. */
 export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
 
+/** There is no room on the device for what was to be made; the message says so to a person. */
+export class NoRoom extends Error {}
+
+/** WebGPU would only say the number of bytes. */
+function refuseOversized({ limits }: GPUDevice, owner: string, specs: readonly BufferSpec[]): void {
+  const { maxBufferSize, maxStorageBufferBindingSize } = limits;
+  for (const { name, bytes, use } of specs) {
+    const most = use === 'storage' ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : maxBufferSize;
+    if (bytes > most) {
+      throw new NoRoom(`${owner}: ${name} needs a buffer of ${bytes} bytes, and this GPU allows at most ${most}`);
+    }
+  }
+}
+
 export class BufferSet {
   readonly #buffers = new Map<string, GPUBuffer>();
   readonly bytes: number;
 
   constructor(device: GPUDevice, owner: string, specs: readonly BufferSpec[]) {
+    refuseOversized(device, owner, specs);
     for (const { name, bytes, use } of specs) {
       const usage = use === 'storage' ? STORAGE : READBACK;
       this.#buffers.set(name, device.createBuffer({ label: `${owner} ${name}`, size: bytes, usage }));
@@ -71,7 +86,7 @@ export async function created<T>(device: GPUDevice, what: string, make: () => T)
     throw cause;
   }
   const [invalid, memory] = await scopes();
-  if (memory) throw new Error(`no GPU memory for ${what}: ${memory.message}`, { cause: memory });
+  if (memory) throw new NoRoom(`no GPU memory for ${what}: ${memory.message}`, { cause: memory });
   if (invalid) throw new Error(`invalid GPU objects for ${what}: ${invalid.message}`, { cause: invalid });
   return made;
 }

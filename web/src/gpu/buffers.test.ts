@@ -1,0 +1,34 @@
+/** Buffers past what a device allows are refused by name, and none is made. */
+import { expect, test } from 'vitest';
+import type { BufferSpec } from '../../../swarm/plan/memory.ts';
+import { BufferSet, NoRoom } from './buffers.ts';
+
+function stub(): { readonly device: GPUDevice; readonly made: number[] } {
+  const made: number[] = [];
+  const device = {
+    limits: { maxBufferSize: 200, maxStorageBufferBindingSize: 100 },
+    createBuffer: ({ size }: GPUBufferDescriptor) => {
+      made.push(size);
+      return {};
+    },
+  };
+  return { device: device as unknown as GPUDevice, made };
+}
+
+const storage = (bytes: number): BufferSpec => ({ name: 'values', bytes, use: 'storage' });
+const readback = (bytes: number): BufferSpec => ({ name: 'readback/0', bytes, use: 'readback' });
+
+test('a storage buffer is a binding too, a readback is none', () => {
+  const { device, made } = stub();
+  expect(new BufferSet(device, 'layers 0-1', [storage(100), readback(200)]).bytes).toBe(300);
+  expect(made).toEqual([100, 200]);
+});
+
+test.each([
+  [storage(104), 'layers 0-1: values needs a buffer of 104 bytes, and this GPU allows at most 100'],
+  [readback(204), 'layers 0-1: readback/0 needs a buffer of 204 bytes, and this GPU allows at most 200'],
+])('%j', (large, sentence) => {
+  const { device, made } = stub();
+  expect(() => new BufferSet(device, 'layers 0-1', [storage(16), large])).toThrow(new NoRoom(sentence));
+  expect(made).toEqual([]);
+});
