@@ -12,3 +12,5 @@ try {
   process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
   process.exit(error instanceof CommandFailure ? error.exitCode : 1);
 }
+// Dawn's threads would keep the process alive.
+process.stdout.write('', () => process.exit(0));

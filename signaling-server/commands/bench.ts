@@ -1,16 +1,24 @@
 /** `shoal bench`: one donor's training step, and every kernel, in a headless browser or in Dawn for Node; the links. */
-import { readFile } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { type Command, Option } from 'commander';
-import { z } from 'zod';
+import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
+import { shown } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import type { BenchPage } from '../../web/src/bench/main.ts';
-import { benchConfig, benchStep, type StepBench, type StepBenchResult } from '../../web/src/bench/step.ts';
+import {
+  benchConfig,
+  benchStep,
+  type ReadWeights,
+  type StepBench,
+  type StepBenchResult,
+} from '../../web/src/bench/step.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { addDashboardBench } from './benchDashboard.ts';
-import { adapterOption, type BenchAdapter, computeOption, driverOf, openDawn } from './benchDawn.ts';
+import { adapterOption, type BenchAdapter, computeOption, inDawn } from './benchDawn.ts';
 import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addMemoryBench } from './benchMemory.ts';
@@ -20,8 +28,6 @@ import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
 import { badInput, failed, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
-
-const tokensSchema = z.array(z.array(z.int().min(0)));
 
 interface StepOptions {
   readonly layers: number;
@@ -86,13 +92,15 @@ export function addBenchCommand(program: Command): void {
 
 function positive(text: string): number {
   const value = Number(text);
-  if (!(value > 0 && Number.isFinite(value))) throw badInput(`--learning-rate must be a number above 0, not "${text}"`);
+  const isFinite32 = Number.isFinite(Math.fround(value));
+  if (!(value > 0 && isFinite32))
+    throw badInput(`--learning-rate must be a number above 0 that float32 can hold, not "${text}"`);
   return value;
 }
 
 async function step(options: StepOptions): Promise<void> {
   const { family, layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip, compute } = options;
-  const model = need(modelFromConfig(benchConfig(options)), badInput);
+  const model = need(modelFromConfig(benchConfig(options)), (reason) => badInput(inOptions(reason)));
   const tokens = options.tokens === undefined ? null : await readTokens(options.tokens, options);
   const weights = options.init === undefined ? null : need(await openWeights(options.init, model), badInput);
   const profile = options.profile === true;
@@ -109,62 +117,79 @@ async function step(options: StepOptions): Promise<void> {
     clip,
     profile,
     compute,
+    memoryBytes: totalmem(),
     tokens,
   };
   try {
-    const result = await (options.adapter === 'browser'
-      ? stepInBrowser(bench, model, weights)
-      : stepInDawn(bench, options.adapter, weights));
+    const read = weights && (await soundReader(weights, model));
+    const measured = await (options.adapter === 'browser'
+      ? stepInBrowser(bench, model, read)
+      : inDawn(options.adapter, compute, (opened) => benchStep(opened, bench, read)));
+    const result = need(measured, failed);
     if (options.json) console.log(JSON.stringify(result));
     else printStep(result);
   } finally {
     await weights?.close();
   }
-  // Dawn's threads would keep the process alive.
-  if (options.adapter !== 'browser') process.exit(0);
 }
 
-async function readTokens(path: string, { batch, sequence, vocabulary }: StepOptions): Promise<number[][]> {
-  let json: unknown;
-  try {
-    json = JSON.parse(await readFile(path, 'utf8'));
-  } catch (error) {
-    throw badInput(
-      `${path}: ${error instanceof Error ? error.message : error}: a JSON list of token lists was expected`,
-    );
-  }
-  const parsed = tokensSchema.safeParse(json);
-  const fits =
-    parsed.success &&
-    parsed.data.length === batch &&
-    parsed.data.every((row) => row.length === sequence + 1 && row.every((id) => id < vocabulary));
-  if (!fits) {
-    throw badInput(`${path} must hold ${batch} lists of ${sequence + 1} token ids below ${vocabulary} each`);
-  }
-  return parsed.data;
+/** The config's fields that come from options. */
+const OPTION_OF: Readonly<Record<string, string>> = {
+  n_layer: '--layers',
+  num_hidden_layers: '--layers',
+  n_embd: '--width',
+  hidden_size: '--width',
+  n_head: '--heads',
+  num_attention_heads: '--heads',
+  n_positions: '--sequence',
+  max_position_embeddings: '--sequence',
+  vocab_size: '--vocabulary',
+};
+
+/** A sentence about a config, about what was typed. */
+const inOptions = (reason: string): string => reason.replaceAll(/\w+/g, (word) => OPTION_OF[word] ?? word);
+
+async function readTokens(path: string, options: StepOptions): Promise<readonly number[][]> {
+  const expected = 'a list of token lists';
+  const tokens = tokensOf(need(await readJsonFile(path, expected), badInput), options);
+  return need(tokens, (reason) => badInput(`${path} ${reason}`));
 }
 
-async function stepInDawn(
-  bench: StepBench,
-  adapter: Exclude<BenchAdapter, 'browser'>,
-  weights: Weights | null,
-): Promise<StepBenchResult> {
-  const opened = need(await openDawn(driverOf(adapter)), failed);
-  return benchStep(opened, bench, weights && ((block, [from, to]) => weights.readBlock(block, from, to)));
+function tokensOf(json: unknown, { batch, sequence, vocabulary }: StepOptions): Result<number[][]> {
+  const wrong = (what: string): Result<number[][]> =>
+    refusal(`must hold ${batch} lists of ${sequence + 1} token ids below ${vocabulary} each, but ${what}`);
+  if (!Array.isArray(json)) return wrong(`it holds ${shown(json)}`);
+  if (json.length !== batch) return wrong(`it holds ${json.length}`);
+  for (const [index, row] of json.entries()) {
+    if (!Array.isArray(row)) return wrong(`list ${index + 1} is ${shown(row)}`);
+    if (row.length !== sequence + 1) return wrong(`list ${index + 1} has ${row.length}`);
+    const at = row.findIndex((id) => !(Number.isInteger(id) && id >= 0 && id < vocabulary));
+    if (at >= 0) return wrong(`list ${index + 1} has ${shown(row[at])} at its place ${at + 1}`);
+  }
+  return success(json);
+}
+
+/** Reads weights in which every element was found to be a number. */
+async function soundReader(weights: Weights, { blocks }: Model): Promise<ReadWeights> {
+  for (const { name, elements } of blocks) {
+    const fault = weights.fault(name, 0, await weights.readBlock(name, 0, elements));
+    if (fault !== null) throw badInput(fault);
+  }
+  return (block, [from, to]) => weights.readBlock(block, from, to);
 }
 
 const WEIGHTS = 'weights';
 
-function stepInBrowser(bench: StepBench, model: Model, weights: Weights | null): Promise<StepBenchResult> {
+function stepInBrowser(bench: StepBench, model: Model, read: ReadWeights | null): Promise<Result<StepBenchResult>> {
   const block = async (path: string): Promise<Buffer | null> => {
     const found = model.blocks.find(({ name }) => path === `${WEIGHTS}/${name}`);
-    if (!found || !weights) return null;
-    return Buffer.from((await weights.readBlock(found.name, 0, found.elements)).buffer);
+    if (!found || !read) return null;
+    return Buffer.from((await read(found.name, [0, found.elements])).buffer);
   };
   return inBrowser(block, (page) =>
     page.evaluate(
       ([asked, folder]) => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.step(asked, folder),
-      [bench, weights ? `/${WEIGHTS}` : null] as const,
+      [bench, read ? `/${WEIGHTS}` : null] as const,
     ),
   );
 }

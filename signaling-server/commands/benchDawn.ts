@@ -1,13 +1,18 @@
-/** The benchmarks' device where no browser is wanted: Dawn for Node. */
+/**
+ * The benchmarks' device where no browser is wanted: Dawn for Node. It is given back with nothing left in its queue: a
+ * process that exits while SwiftShader's threads compute dies of what they then touch.
+ */
 import { Option } from 'commander';
 import { type DawnDriver, dawnDevice } from '../../shaders/dawn.ts';
 import { type Result, success } from '../../swarm/base.ts';
-import { COMPUTE_PRECISIONS } from '../../swarm/precision.ts';
-import { adapterProfile, type OpenDevice } from '../../web/src/gpu/device.ts';
+import { COMPUTE_PRECISIONS, type Compute } from '../../swarm/precision.ts';
+import { adapterProfile, measurable, type OpenDevice } from '../../web/src/gpu/device.ts';
+import { failed } from './failure.ts';
 
 /** `browser`: headless; `dawn`: Dawn for Node on a software adapter; `gpu`: Dawn on what Vulkan, Metal or D3D12 finds. */
 const ADAPTERS = ['browser', 'dawn', 'gpu'] as const;
 export type BenchAdapter = (typeof ADAPTERS)[number];
+export type DawnAdapter = Exclude<BenchAdapter, 'browser'>;
 
 export const adapterOption = (): Option =>
   new Option('--adapter <name>', 'a headless browser, or Dawn for Node: on a software adapter, on the GPU')
@@ -19,10 +24,25 @@ export const computeOption = (): Option =>
     .choices(COMPUTE_PRECISIONS)
     .default('f32');
 
-export const driverOf = (adapter: Exclude<BenchAdapter, 'browser'>): DawnDriver =>
-  adapter === 'gpu' ? 'system' : 'software';
+const driverOf = (adapter: DawnAdapter): DawnDriver => (adapter === 'gpu' ? 'system' : 'software');
 
-export async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {
+export async function inDawn<T>(
+  adapter: DawnAdapter,
+  compute: Compute,
+  work: (opened: OpenDevice) => Promise<T>,
+): Promise<T> {
+  const opened = measurable(await openDawn(driverOf(adapter)), compute);
+  if (!opened.ok) throw failed(opened.reason);
+  const { device } = opened.value;
+  try {
+    return await work(opened.value);
+  } finally {
+    await device.queue.onSubmittedWorkDone().catch(() => {}); // a lost device has no work left
+    device.destroy();
+  }
+}
+
+async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {
   const opened = await dawnDevice(driver);
   if (!opened.ok) return opened;
   const { device, family, units, info } = opened.value;

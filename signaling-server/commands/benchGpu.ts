@@ -2,14 +2,15 @@
  * `shoal bench gpu`: the figures of a real GPU, by Dawn for Node, in one table. It wants no browser, no file and no
  * network: a checkout with `dist/` and, of `node_modules`, commander, zod and webgpu is enough.
  */
+import { totalmem } from 'node:os';
 import { type Command, Option } from 'commander';
 import { benchGpu, type GpuFigures, type StepFigures } from '../../web/src/bench/gpuFigures.ts';
 import { BENCH_SIZES, type BenchSize } from '../../web/src/bench/sizes.ts';
-import { openDawn } from './benchDawn.ts';
+import { inDawn } from './benchDawn.ts';
 import { badInput, failed, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
 
-const isSize = (name: string): name is BenchSize => name in BENCH_SIZES;
+const isSize = (name: string): name is BenchSize => Object.hasOwn(BENCH_SIZES, name);
 
 interface GpuOptions {
   readonly size: readonly BenchSize[];
@@ -45,12 +46,10 @@ function teraflops(text: string): number {
 }
 
 async function gpu({ size, steps, peak, adapter, json }: GpuOptions): Promise<void> {
-  const opened = need(await openDawn(adapter === 'gpu' ? 'system' : 'software'), failed);
-  const figures = await benchGpu(opened, size, steps);
+  const measured = await inDawn(adapter, 'f32', (opened) => benchGpu(opened, size, steps, totalmem()));
+  const figures = need(measured, failed);
   if (json) console.log(JSON.stringify(figures));
   else printFigures(figures, peak);
-  // Dawn's threads would keep the process alive.
-  process.exit(0);
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;

@@ -8,7 +8,7 @@ import { BENCH_SIZES, type BenchSize } from '../../web/src/bench/sizes.ts';
 import { benchStepKernels, type StepKernel, type StepKernels } from '../../web/src/bench/stepKernels.ts';
 import { type Tuned, tuneProducts } from '../../web/src/bench/tune.ts';
 import { inBrowser } from './benchBrowser.ts';
-import { adapterOption, type BenchAdapter, computeOption, driverOf, openDawn } from './benchDawn.ts';
+import { adapterOption, type BenchAdapter, computeOption, type DawnAdapter, inDawn } from './benchDawn.ts';
 import { badInput, failed, need } from './failure.ts';
 
 /** Larger ones take a reference in JavaScript, and a table of this kind, too long. */
@@ -57,8 +57,6 @@ async function kernels({ adapter, step, tune, compute, json }: KernelsOptions): 
   if (wrong.length > 0) {
     throw failed(`wrong against the CPU reference: ${wrong.map(({ kernel }) => kernel).join(', ')}`);
   }
-  // Dawn's threads would keep the process alive.
-  if (adapter !== 'browser') process.exit(0);
 }
 
 async function tuneTiles(
@@ -71,17 +69,18 @@ async function tuneTiles(
     adapter === 'browser'
       ? await inBrowser(
           async () => null,
-          (page) =>
-            page.evaluate(
+          async (page) => {
+            const found = await page.evaluate(
               ([asked, precision]) =>
                 (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.tune(asked, precision),
               [sizes, compute] as const,
-            ),
+            );
+            return need(found, failed);
+          },
         )
-      : await tuneProducts(need(await openDawn(driverOf(adapter)), failed), sizes, compute);
+      : await inDawn(adapter, compute, (opened) => tuneProducts(opened, sizes, compute));
   if (json) console.log(JSON.stringify(tuned));
   else printTuned(tuned);
-  if (adapter !== 'browser') process.exit(0);
 }
 
 function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
@@ -105,16 +104,13 @@ interface Measured {
   readonly steps: readonly StepKernels[];
 }
 
-async function measureInDawn(
-  adapter: Exclude<BenchAdapter, 'browser'>,
-  compute: Compute,
-  sizes?: readonly BenchSize[],
-): Promise<Measured> {
-  const opened = need(await openDawn(driverOf(adapter)), failed);
-  if (!sizes) return { cases: await benchKernels(opened), steps: [] };
-  const steps: StepKernels[] = [];
-  for (const size of sizes) steps.push(await benchStepKernels(opened, size, compute));
-  return { cases: [], steps };
+function measureInDawn(adapter: DawnAdapter, compute: Compute, sizes?: readonly BenchSize[]): Promise<Measured> {
+  return inDawn(adapter, compute, async (opened) => {
+    if (!sizes) return { cases: await benchKernels(opened), steps: [] };
+    const steps: StepKernels[] = [];
+    for (const size of sizes) steps.push(await benchStepKernels(opened, size, compute));
+    return { cases: [], steps };
+  });
 }
 
 function measureInBrowser(compute: Compute, sizes?: readonly BenchSize[]): Promise<Measured> {
@@ -125,17 +121,16 @@ function measureInBrowser(compute: Compute, sizes?: readonly BenchSize[]): Promi
         const cases = await page.evaluate(() =>
           (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.kernels(),
         );
-        return { cases, steps: [] };
+        return { cases: need(cases, failed), steps: [] };
       }
       const steps: StepKernels[] = [];
       for (const size of sizes) {
-        steps.push(
-          await page.evaluate(
-            ([asked, precision]) =>
-              (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.stepKernels(asked, precision),
-            [size, compute] as const,
-          ),
+        const found = await page.evaluate(
+          ([asked, precision]) =>
+            (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.stepKernels(asked, precision),
+          [size, compute] as const,
         );
+        steps.push(need(found, failed));
       }
       return { cases: [], steps };
     },

@@ -10,7 +10,7 @@ import type { Model } from '../../swarm/model/model.ts';
 import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { benchConfig } from '../../web/src/bench/step.ts';
-import { failed, need } from './failure.ts';
+import { badInput } from './failure.ts';
 import { wholeNumber } from './options.ts';
 
 const GIGABYTES = [1, 4] as const;
@@ -70,7 +70,10 @@ function largest(family: Model['family'], memoryBytes: number, recompute: boolea
       best = { family, memoryBytes, recompute, layers: fits, width, ...size };
     }
   }
-  if (!best) throw failed(`no model of ${family} trains in ${memoryBytes} bytes`);
+  if (!best)
+    throw badInput(
+      `--sequence ${sequence} is too long: no model of ${family} trains with it in ${memoryBytes / 1e9} GB`,
+    );
   return best;
 }
 
@@ -78,7 +81,9 @@ function largest(family: Model['family'], memoryBytes: number, recompute: boolea
 function sizeOf({ family, layers, width }: Shape, recompute: boolean, sequence: number) {
   const heads = width / HEAD_WIDTH;
   const vocabulary = VOCABULARY[family];
-  const model = need(modelFromConfig(benchConfig({ family, layers, width, heads, sequence, vocabulary })), failed);
+  const read = modelFromConfig(benchConfig({ family, layers, width, heads, sequence, vocabulary }));
+  if (!read.ok) return { parameters: 0, bytes: Number.POSITIVE_INFINITY }; // past what a model may have
+  const model = read.value;
   const alone = peerId('alone');
   const plan = equalSplit(model, 1, [alone]);
   const again = recompute ? Array.from({ length: layers }, (_, layer) => layer) : [];

@@ -9,11 +9,11 @@ import { attentionForward } from '../../../shaders/attention/attentionForward.ts
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { adamw } from '../../../shaders/update/adamw.ts';
-import { invariant } from '../../../swarm/base.ts';
+import { invariant, type Result, refusal, success } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { OpenDevice } from '../gpu/device.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
-import { benchConfig, benchStep } from './step.ts';
+import { benchConfig, benchStep, type StepBench } from './step.ts';
 import { type Peaks, peaks, timeKernel } from './timing.ts';
 
 export interface StepFigures {
@@ -43,12 +43,22 @@ export interface GpuFigures {
 /** Side of the square product: small ones leave a GPU idle, large ones a software adapter busy for minutes. */
 const SIDE = { software: 256, gpu: 2048 } as const;
 
-export async function benchGpu(opened: OpenDevice, sizes: readonly BenchSize[], steps: number): Promise<GpuFigures> {
+/** `memoryBytes`: of this machine, which a software adapter's are. */
+export async function benchGpu(
+  opened: OpenDevice,
+  sizes: readonly BenchSize[],
+  steps: number,
+  memoryBytes: number,
+): Promise<Result<GpuFigures>> {
   const pipelines = new PipelineCache(opened.device);
   const best = await peaks(opened, pipelines, opened.profile.software ? SIDE.software : SIDE.gpu);
   const found: StepFigures[] = [];
-  for (const name of sizes) found.push(await stepFigures(opened, pipelines, best, name, steps));
-  return { adapter: { ...opened.profile, family: opened.family }, peaks: best, steps: found };
+  for (const name of sizes) {
+    const figures = await stepFigures(opened, pipelines, best, name, { steps, memoryBytes });
+    if (!figures.ok) return refusal(`${name}: ${figures.reason}`);
+    found.push(figures.value);
+  }
+  return success({ adapter: { ...opened.profile, family: opened.family }, peaks: best, steps: found });
 }
 
 async function stepFigures(
@@ -56,18 +66,20 @@ async function stepFigures(
   pipelines: PipelineCache,
   best: Peaks,
   name: BenchSize,
-  steps: number,
-): Promise<StepFigures> {
+  asked: Pick<StepBench, 'steps' | 'memoryBytes'>,
+): Promise<Result<StepFigures>> {
   const size: NamedSize = BENCH_SIZES[name];
   const model = modelFromConfig(benchConfig(size));
   invariant(model.ok, `${name} is a model`);
   const parameters = model.value.blocks.reduce((sum, { elements }) => sum + elements, 0);
   const step = await benchStep(
     opened,
-    { ...size, steps, learningRate: 1e-4, clip: true, profile: false, compute: 'f32', tokens: null },
+    { ...size, ...asked, learningRate: 1e-4, clip: true, profile: false, compute: 'f32', tokens: null },
     null,
   );
-  invariant(step.losses.every(Number.isFinite), `the losses of ${name} are numbers`);
+  if (!step.ok) return step;
+  const { losses, firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes } = step.value;
+  invariant(losses.every(Number.isFinite), `the losses of ${name} are numbers`);
   const tokens = size.batch * size.sequence;
   const flops = 6 * parameters * tokens + 12 * size.layers * size.width * size.sequence * tokens;
   const ms = (kernel: Kernel, dims: Dims) => timeKernel(opened, kernel, dims, pipelines, { zeros: true });
@@ -81,12 +93,11 @@ async function stepFigures(
     return sum / time / 1e6 / best.productGflops;
   };
   const update = { offset: 0, count: size.vocabulary * size.width, decay: 1, gradientOffset: 0, momentOffset: 0 };
-  const { firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes } = step;
-  return {
+  return success({
     ...{ size: name, parameters, firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes },
     teraflops: flops / medianMs / 1e9,
     attentionForward: await share(attentionForward),
     attentionBackward: await share(attentionBackwardQuery, attentionBackwardKeyValue),
     adamw: adamw.cost(update).bytes / (await ms(adamw, update)) / 1e6 / best.copyGigabytesPerSecond,
-  };
+  });
 }

@@ -1,8 +1,9 @@
 /** The benchmark's page: `shoal bench` drives it in a headless browser through `shoalBench`. Nothing links to it. */
 import '../page/noEval.ts';
+import { type Result, success } from '../../../swarm/base.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import { type OpenDevice, openDevice } from '../gpu/device.ts';
+import { measurable, type OpenDevice, openDevice } from '../gpu/device.ts';
 import { benchKernels, type KernelBench } from './kernels.ts';
 import type { BenchSize } from './sizes.ts';
 import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
@@ -12,10 +13,10 @@ import { type Tuned, tuneProducts } from './tune.ts';
 
 export interface BenchPage {
   /** `weights`: folder of the page's server with one file of floats a block; null: drawn from a seed. */
-  step(bench: StepBench, weights: string | null): Promise<StepBenchResult>;
-  kernels(): Promise<KernelBench[]>;
-  stepKernels(size: BenchSize, compute: Compute): Promise<StepKernels>;
-  tune(sizes: readonly BenchSize[], compute: Compute): Promise<Tuned>;
+  step(bench: StepBench, weights: string | null): Promise<Result<StepBenchResult>>;
+  kernels(): Promise<Result<KernelBench[]>>;
+  stepKernels(size: BenchSize, compute: Compute): Promise<Result<StepKernels>>;
+  tune(sizes: readonly BenchSize[], compute: Compute): Promise<Result<Tuned>>;
   /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
   openTransport(initiator: boolean): void;
   transportSignalled(way: 'link' | 'bare', data: string): Promise<void>;
@@ -30,10 +31,10 @@ function openedTransport(): TransportEnd {
   return transport;
 }
 
-async function open(): Promise<OpenDevice> {
-  const opened = await openDevice(navigator.gpu, navigator.userAgent);
-  if (!opened.ok) throw new Error(opened.reason);
-  return opened.value;
+/** What a device that computes so can do, or why there is none. */
+async function onDevice<T>(compute: Compute, work: (opened: OpenDevice) => Promise<Result<T>>): Promise<Result<T>> {
+  const opened = measurable(await openDevice(navigator.gpu, navigator.userAgent), compute);
+  return opened.ok ? work(opened.value) : opened;
 }
 
 async function readBlock(folder: string, block: BlockName): Promise<Float32Array> {
@@ -41,15 +42,18 @@ async function readBlock(folder: string, block: BlockName): Promise<Float32Array
 }
 
 const page: BenchPage = {
-  step: async (bench, weights) =>
-    benchStep(
-      await open(),
-      bench,
-      weights === null ? null : async (block, [from, to]) => (await readBlock(weights, block)).subarray(from, to),
+  step: (bench, weights) =>
+    onDevice(bench.compute, (opened) =>
+      benchStep(
+        opened,
+        bench,
+        weights === null ? null : async (block, [from, to]) => (await readBlock(weights, block)).subarray(from, to),
+      ),
     ),
-  kernels: async () => benchKernels(await open()),
-  stepKernels: async (size, compute) => benchStepKernels(await open(), size, compute),
-  tune: async (sizes, compute) => tuneProducts(await open(), sizes, compute),
+  kernels: () => onDevice('f32', async (opened) => success(await benchKernels(opened))),
+  stepKernels: (size, compute) =>
+    onDevice(compute, async (opened) => success(await benchStepKernels(opened, size, compute))),
+  tune: (sizes, compute) => onDevice(compute, async (opened) => success(await tuneProducts(opened, sizes, compute))),
   openTransport: (initiator) => {
     const { shoalSignal } = globalThis as unknown as { readonly shoalSignal: Signal };
     transport = new TransportEnd(initiator, shoalSignal);

@@ -1,21 +1,21 @@
 /**
- * The benchmark of one training step: one peer, the swarm's own stage and executor (Solo), timed from loss to loss. The
- * profile is a run apart: every launch in a pass of its own, between two timestamps.
+ * The benchmark of one training step: one peer, the swarm's own stage and executor (Solo), timed from loss to loss.
  */
-import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
-import { assertNever, invariant, type Range } from '../../../swarm/base.ts';
+import { assertNever, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import { predictedBytes } from '../../../swarm/plan/memory.ts';
+import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import type { MicroTokens } from '../executor/engine.ts';
 import { Solo } from '../executor/solo.ts';
 import { layerTimes } from '../gpu/admission.ts';
-import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
+import { NoRoom } from '../gpu/buffers.ts';
+import { measurable, type OpenDevice } from '../gpu/device.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
-import { GpuShards } from '../gpu/shards.ts';
-import { GpuStage } from '../gpu/stage.ts';
+import { type KernelTime, profile } from './profile.ts';
 
 export interface StepBench {
   readonly family: Model['family'];
@@ -31,6 +31,8 @@ export interface StepBench {
   readonly profile: boolean;
   /** f16: with halves. */
   readonly compute: Compute;
+  /** Of this machine, which a software adapter's are. */
+  readonly memoryBytes: number;
   /** B lists of T+1 ids, the same at every step; null: seeded ones. */
   readonly tokens: readonly (readonly number[])[] | null;
 }
@@ -39,12 +41,6 @@ export type BenchSizes = Pick<StepBench, 'family' | 'layers' | 'width' | 'heads'
 
 /** Elements `[from, to)` of a block's initial values. */
 export type ReadWeights = (block: BlockName, range: Range) => Promise<Float32Array>;
-
-export interface KernelTime {
-  readonly name: string;
-  readonly calls: number;
-  readonly ms: number;
-}
 
 export interface StepBenchResult {
   readonly medianMs: number;
@@ -95,13 +91,46 @@ export function benchConfig({
 }
 
 export async function benchStep(
+  given: OpenDevice,
+  bench: StepBench,
+  readWeights: ReadWeights | null,
+): Promise<Result<StepBenchResult>> {
+  const device = measurable(success(given), bench.compute);
+  if (!device.ok) return device;
+  const model = modelFromConfig(benchConfig(bench));
+  if (!model.ok) return model;
+  if (bench.profile && !given.device.features.has('timestamp-query'))
+    return refusal('this adapter has no timestamp queries: there is no profile of it');
+  const problem = roomProblem(given, bench, model.value);
+  if (problem !== null) return refusal(problem);
+  try {
+    return success(await timeSteps(given, bench, model.value, readWeights));
+  } catch (error) {
+    if (error instanceof NoRoom) return refusal(error.message);
+    throw error;
+  }
+}
+
+/** Why this model's step has no room on a software adapter, or null: asked for too much, the machine ends the process. */
+function roomProblem({ profile }: OpenDevice, bench: StepBench, model: Model): string | null {
+  if (!profile.software) return null; // a GPU says so itself
+  const alone = peerId('alone');
+  const plan = equalSplit(model, bench.batch, [alone], { microBatches: 1 });
+  const bytes = predictedBytes(model, plan, alone, bench.sequence, 'f32', bench.compute);
+  return bytes <= bench.memoryBytes
+    ? null
+    : `a step of this model takes ${gigabytes(bytes)} of memory, and this machine has ${gigabytes(bench.memoryBytes)}`;
+}
+
+const gigabytes = (bytes: number): string => `${Number((bytes / 1e9).toPrecision(3))} GB`;
+
+async function timeSteps(
   opened: OpenDevice,
   bench: StepBench,
+  model: Model,
   readWeights: ReadWeights | null,
 ): Promise<StepBenchResult> {
   const begun = performance.now();
-  const model = modelFromConfig(benchConfig(bench));
-  if (!model.ok) throw new Error(model.reason);
   const train = trainSchema.parse({
     steps: bench.steps,
     globalBatchSize: bench.batch,
@@ -109,23 +138,23 @@ export async function benchStep(
     optimizer: { type: 'adamw', learningRate: bench.learningRate, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
     gradientClipNorm: bench.clip ? 1 : null,
   });
-  const tokens = microTokens(bench);
+  let tokens: MicroTokens | null = null;
   const gpu = gpuOf(opened);
-  if (bench.compute === 'f16' && !canHalve(opened.device, opened.family)) throw new Error(NO_HALVES);
   // As a donor does before it joins: until then a GPU is taken for a weak one, and its launches are cut accordingly.
   if (!opened.profile.software) {
     const now = () => performance.now() / 1000;
-    await layerTimes({ gpu, model: model.value, train, memoryBytes: null, now });
+    await layerTimes({ gpu, model, train, memoryBytes: null, now });
   }
   const solo = await Solo.open({
-    engine: gpuEngine(gpu, model.value, train, 'f32', bench.compute),
-    model: model.value,
+    engine: gpuEngine(gpu, model, train, 'f32', bench.compute),
+    model,
     train,
     read: async (block, kind, [from, to]) => {
       if (kind !== 'value') return new Float32Array(to - from);
-      return readWeights ? readWeights(block, [from, to]) : initialValues(model.value, block, 1).slice(from, to);
+      return readWeights ? readWeights(block, [from, to]) : initialValues(model, block, 1).slice(from, to);
     },
-    tokens: () => tokens,
+    // Made once the device has room for them.
+    tokens: () => (tokens ??= microTokens(bench)),
   });
   try {
     const counts = countCalls(opened.device);
@@ -159,16 +188,19 @@ export async function benchStep(
 }
 
 function microTokens({ batch, sequence, vocabulary, tokens }: StepBench): MicroTokens {
-  const rows =
-    tokens ??
-    Array.from({ length: batch }, (_, b) =>
-      Array.from({ length: sequence + 1 }, (_, t) => (b * 7919 + t * t * 31 + t) % vocabulary),
-    );
-  invariant(rows.length === batch && rows.every((row) => row.length === sequence + 1), 'tokens are B lists of T+1 ids');
-  return {
-    ids: Uint32Array.from(rows.flatMap((row) => row.slice(0, sequence))),
-    targets: Uint32Array.from(rows.flatMap((row) => row.slice(1))),
-  };
+  invariant(
+    !tokens || (tokens.length === batch && tokens.every((row) => row.length === sequence + 1)),
+    'tokens are B lists of T+1 ids',
+  );
+  const idAt = (b: number, t: number): number => tokens?.[b]?.[t] ?? (b * 7919 + t * t * 31 + t) % vocabulary;
+  const rows = batch * sequence;
+  const [ids, targets] = [new Uint32Array(rows), new Uint32Array(rows)];
+  for (let row = 0; row < rows; row++) {
+    const [b, t] = [Math.floor(row / sequence), row % sequence];
+    ids[row] = idAt(b, t);
+    targets[row] = idAt(b, t + 1);
+  }
+  return { ids, targets };
 }
 
 /** Counts what goes to the device between two resets. */
@@ -206,55 +238,4 @@ function countCalls(device: GPUDevice) {
       return { dispatches, submits };
     },
   };
-}
-
-/** One step's launches, each timed by itself on the GPU; summed by kernel, longest first. */
-async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime[]> {
-  if (!device.features.has('timestamp-query')) throw new Error('this adapter has no timestamp queries');
-  const launches: Launch[] = [];
-  for (const stage of solo.role.stages.values()) {
-    invariant(stage instanceof GpuStage, 'a stage on a GPU');
-    for (const { id } of solo.role.plan.microBatches) {
-      const { forward, recompute, backward } = stage.launchesOf(id);
-      launches.push(...forward, ...recompute, ...backward);
-    }
-  }
-  invariant(solo.role.shards instanceof GpuShards, 'shards on a GPU');
-  const { norms, update } = solo.role.shards.launches();
-  launches.push(...norms, ...update);
-
-  const count = launches.length * 2;
-  const querySet = device.createQuerySet({ type: 'timestamp', count });
-  const resolved = device.createBuffer({
-    label: 'profile',
-    size: count * 8,
-    usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC,
-  });
-  const readback = device.createBuffer({
-    label: 'profile readback',
-    size: count * 8,
-    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
-  });
-  const encoder = device.createCommandEncoder({ label: 'profile' });
-  launches.forEach((launch, index) => {
-    const pass = encoder.beginComputePass({
-      timestampWrites: { querySet, beginningOfPassWriteIndex: index * 2, endOfPassWriteIndex: index * 2 + 1 },
-    });
-    encodeLaunch(pass, launch);
-    pass.end();
-  });
-  encoder.resolveQuerySet(querySet, 0, count, resolved, 0);
-  encoder.copyBufferToBuffer(resolved, 0, readback, 0, count * 8);
-  device.queue.submit([encoder.finish()]);
-  await readback.mapAsync(GPUMapMode.READ);
-  const stamps = new BigUint64Array(readback.getMappedRange().slice(0));
-  const sums = new Map<string, KernelTime>();
-  launches.forEach(({ kernel }, index) => {
-    const ms = Number(stamps[index * 2 + 1] - stamps[index * 2]) / 1e6;
-    const known = sums.get(kernel.name) ?? { name: kernel.name, calls: 0, ms: 0 };
-    sums.set(kernel.name, { name: kernel.name, calls: known.calls + 1, ms: known.ms + ms });
-  });
-  for (const buffer of [resolved, readback]) buffer.destroy();
-  querySet.destroy();
-  return [...sums.values()].sort((a, b) => b.ms - a.ms);
 }

@@ -16,7 +16,7 @@ import { arena } from '../../../swarm/model/layout.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
-import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
+import type { OpenDevice } from '../gpu/device.ts';
 import type { Dispatch } from '../gpu/operations.ts';
 import { workOf } from '../gpu/work.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
@@ -63,13 +63,12 @@ const CHECKED_POSITIONS = 8;
 /** Elements of a tensor or a block at which its reference is. */
 const CHECKED_ELEMENTS = 1000;
 
-/** With `compute` f16: the kernels over halves, where the adapter has them. */
+/** With `compute` f16: the kernels over halves, which the adapter has. */
 export async function benchStepKernels(
   opened: OpenDevice,
   name: BenchSize,
   compute: Compute = 'f32',
 ): Promise<StepKernels> {
-  if (compute === 'f16' && !canHalve(opened.device, opened.family)) throw new Error(NO_HALVES);
   const size = BENCH_SIZES[name];
   const model = modelFromConfig(benchConfig(size));
   if (!model.ok) throw new Error(model.reason);

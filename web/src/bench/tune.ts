@@ -14,7 +14,7 @@ import { PipelineCache } from '../../../shaders/launch.ts';
 import { matmul, productOf, type Tried } from '../../../shaders/matmul.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import { canHalve, NO_HALVES, type OpenDevice } from '../gpu/device.ts';
+import type { OpenDevice } from '../gpu/device.ts';
 import type { BenchSize } from './sizes.ts';
 import { stepProducts } from './stepKernels.ts';
 import { timeKernel } from './timing.ts';
@@ -70,7 +70,6 @@ export async function tuneProducts(
   compute: Compute = 'f32',
 ): Promise<Tuned> {
   const { family, device, units } = opened;
-  if (compute === 'f16' && !canHalve(device, family)) throw new Error(NO_HALVES);
   const { table, all } = candidatesOf(opened, compute);
   const pipelines = new PipelineCache(device);
   const shapes: TunedShape[] = [];

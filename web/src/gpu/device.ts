@@ -7,6 +7,7 @@ import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import type { PipelineCache } from '../../../shaders/launch.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 
 export interface OpenDevice {
   readonly device: GPUDevice;
@@ -56,7 +57,11 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
 export const canHalve = ({ features }: GPUDevice, family: AdapterFamily): boolean =>
   family === 'gpu' && features.has('shader-f16');
 
-export const NO_HALVES = 'this adapter has no shader-f16: only f32 can be measured here';
+/** A device to measure on, where it computes as is asked. */
+export function measurable(opened: Result<OpenDevice>, compute: Compute): Result<OpenDevice> {
+  const lacksHalves = opened.ok && compute === 'f16' && !canHalve(opened.value.device, opened.value.family);
+  return lacksHalves ? refusal('this adapter has no shader-f16: only f32 can be measured here') : opened;
+}
 
 /** What others are told of an adapter. */
 export function adapterProfile(info: GPUAdapterInfo, browser: string): AdapterProfile {
