@@ -2,37 +2,28 @@
  * Real browsers with the real pages in them, each browser a process of its own as donors are. What a test waits for is
  * what the page or the server says, never an amount of time.
  */
-import { existsSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright';
+import {
+  findBrowser,
+  HEADLESS_SWITCHES,
+  noBrowser,
+  WEBGPU_SWITCHES,
+} from '../signaling-server/headless/findBrowser.mjs';
+import { invariant } from '../swarm/base.ts';
 import type { Snapshot } from '../swarm/messages/snapshot.ts';
 import { decodeWatchMessage } from '../swarm/messages/watch.ts';
 import { atTestEnd, type ProductServer } from './product.ts';
 
 /** Four browsers on two busy cores start slowly. */
 const PATIENCE_MS = 120_000;
-const NAMES = ['chromium', 'google-chrome', 'chromium-browser'];
 
-/** WebGPU on the CPU; a lost device does not take it away from this address; no traffic of the browser's own. */
-export const WEBGPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
-const SWITCHES = [
-  '--disable-gpu-watchdog',
-  '--disable-gpu-process-crash-limit',
-  '--disable-domain-blocking-for-3d-apis',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  '--no-first-run',
-  '--disable-quic',
-  ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
-];
-
-/** Which browser, and how it is started; without a path it is Playwright's own. */
-export function launchOptions(switches: readonly string[] = []): { executablePath?: string; args: string[] } {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  const found = folders.flatMap((folder) => NAMES.map((name) => join(folder, name))).find((path) => existsSync(path));
-  const executablePath = process.env.SHOAL_CHROMIUM ?? found;
-  return { ...(executablePath === undefined ? {} : { executablePath }), args: [...SWITCHES, ...switches] };
+/** Which browser, and how it is started. */
+export async function launchOptions(
+  switches: readonly string[] = [],
+): Promise<{ readonly executablePath: string; readonly args: string[] }> {
+  const found = await findBrowser();
+  invariant(found, noBrowser());
+  return { executablePath: found.path, args: [...HEADLESS_SWITCHES, ...switches] };
 }
 
 export interface OpenBrowser {
@@ -48,7 +39,7 @@ export interface BrowserOptions {
 }
 
 export async function openBrowser({ switches = [], webGpu = true }: BrowserOptions = {}): Promise<OpenBrowser> {
-  const server = await chromium.launchServer(launchOptions([...(webGpu ? WEBGPU : []), ...switches]));
+  const server = await chromium.launchServer(await launchOptions([...(webGpu ? WEBGPU_SWITCHES : []), ...switches]));
   let isKilled = false;
   const kill = async (): Promise<void> => {
     isKilled = true;

@@ -6,7 +6,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type Browser, chromium, type Page } from 'playwright';
 import { expect } from 'vitest';
-import { launchOptions, WEBGPU } from './browser.ts';
+import { WEBGPU_SWITCHES } from '../signaling-server/headless/findBrowser.mjs';
+import { launchOptions } from './browser.ts';
 import { atTestEnd, temporaryFolder } from './product.ts';
 
 export interface HidableDonor {
@@ -16,7 +17,7 @@ export interface HidableDonor {
 }
 
 async function launchByHand(): Promise<Browser> {
-  const { executablePath = chromium.executablePath(), args } = launchOptions(WEBGPU);
+  const { executablePath, args } = await launchOptions(WEBGPU_SWITCHES);
   const child = spawn(
     executablePath,
     [...args, '--headless', '--remote-debugging-port=0', `--user-data-dir=${temporaryFolder()}`],

@@ -23,7 +23,7 @@ describe('Link, on data channels', () => {
 
   beforeAll(async () => {
     const code = await bundle();
-    browser = await chromium.launch(launchOptions());
+    browser = await chromium.launch(await launchOptions());
     page = await browser.newPage();
     await page.route(`${ORIGIN}/**`, (route) =>
       route.request().url().endsWith('/page.js')

@@ -1,11 +1,12 @@
 // node e2e/screenshots.mjs: the README's pictures, from a real run: a server, donors' tabs and the operator's page.
-// Needs a built checkout (npm run -s shoal -- doctor) and a browser in SHOAL_CHROMIUM or /usr/bin/chromium.
+// Needs a built checkout and a browser (npm run -s shoal -- doctor).
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright';
+import { findBrowser, HEADLESS_SWITCHES, WEBGPU_SWITCHES } from '../signaling-server/headless/findBrowser.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const OPERATOR_STEPS = 60;
@@ -26,8 +27,8 @@ const { donorUrl, operatorUrl } = await new Promise((resolve) => {
   });
 });
 const browser = await chromium.launch({
-  executablePath: process.env.SHOAL_CHROMIUM ?? '/usr/bin/chromium',
-  args: ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--disable-gpu-watchdog', '--no-sandbox'],
+  executablePath: (await findBrowser())?.path,
+  args: [...WEBGPU_SWITCHES, ...HEADLESS_SWITCHES],
 });
 try {
   const open = async (url, viewport = { width: 700, height: 860 }) => {

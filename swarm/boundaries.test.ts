@@ -67,6 +67,8 @@ const TABLE: readonly Row[] = [
   { files: /^signaling-server\/commands\/(bench|sample)\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
   { files: /\.gpu\.test\.ts$/, may: COMPUTES },
   { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
+  // Which browser there is and what it is started with: as the headless donors' own.
+  { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
   // The one contract of two implementations: here the real one, in a page of its own.
   { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/net\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/] },

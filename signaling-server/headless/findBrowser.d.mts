@@ -1,3 +1,5 @@
+export const WEBGPU_SWITCHES: readonly string[];
+export const HEADLESS_SWITCHES: readonly string[];
 export interface FoundBrowser {
   readonly path: string;
   readonly source: 'SHOAL_CHROMIUM' | 'PATH' | 'installed application' | 'Playwright';

@@ -1,6 +1,7 @@
 /**
- * Where this machine's Chromium is. Plain JavaScript, because the set-up runs it before anything is built: one list of
- * places, in the order in which they win, for the set-up, the headless donors and `shoal doctor`.
+ * Where this machine's Chromium is, and what it is started with. Plain JavaScript, because the set-up runs it before
+ * anything is built: one list of places, in the order in which they win, and one of switches, for the set-up, the headless
+ * donors, `shoal doctor` and the tests with browsers.
  */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -9,6 +10,22 @@ const NAMES = ['chromium', 'google-chrome', 'chromium-browser'];
 const MAC_PATHS = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
+];
+
+/** WebGPU on a machine without a GPU. */
+export const WEBGPU_SWITCHES = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+/** For any headless one: no traffic of the browser's own. */
+export const HEADLESS_SWITCHES = [
+  // Without these two a lost device takes WebGPU away from this address for minutes.
+  '--disable-gpu-watchdog',
+  '--disable-gpu-process-crash-limit',
+  '--disable-domain-blocking-for-3d-apis',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+  '--disable-quic',
+  ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
 ];
 
 function isProgram(path) {

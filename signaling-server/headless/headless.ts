@@ -7,27 +7,12 @@ import { type Browser, type BrowserServer, type CDPSession, chromium, type Page 
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
 import { type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Log } from '../run/run.ts';
-import { findBrowser, noBrowser } from './findBrowser.mjs';
+import { findBrowser, HEADLESS_SWITCHES, noBrowser, WEBGPU_SWITCHES } from './findBrowser.mjs';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
 const ADMISSION_LIMIT_MS = 120_000;
 /** How often a page is asked for its state: one that is asked at each frame draws them all, and four tabs share two cores. */
 const POLL_MS = 100;
-
-/** WebGPU on a machine without a GPU, and no traffic of the browser's own. */
-const BROWSER_SWITCHES = [
-  '--enable-unsafe-webgpu',
-  '--use-webgpu-adapter=swiftshader',
-  // Without these two a lost device takes WebGPU away from this address for minutes.
-  '--disable-gpu-watchdog',
-  '--disable-gpu-process-crash-limit',
-  '--disable-domain-blocking-for-3d-apis',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  '--no-first-run',
-  '--disable-quic',
-];
 
 export interface HeadlessDonor {
   readonly page: Page;
@@ -49,8 +34,6 @@ export interface HeadlessDonor {
 /** States of the donor page, `data-state` of its body. */
 type PageState = 'idle' | 'starting' | 'joined' | 'computing' | 'spare' | 'paused' | 'left' | 'failed' | 'reconnecting';
 
-const runsAsRoot = (): boolean => process.getuid?.() === 0;
-
 /** A headless browser with WebGPU, as the donors use it; also for `shoal doctor`. */
 export async function launchBrowser(): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
   const found = await findBrowser();
@@ -59,7 +42,7 @@ export async function launchBrowser(): Promise<Result<{ readonly server: Browser
     const server = await chromium.launchServer({
       executablePath: found.path,
       headless: true,
-      args: [...BROWSER_SWITCHES, ...(runsAsRoot() ? ['--no-sandbox'] : [])],
+      args: [...WEBGPU_SWITCHES, ...HEADLESS_SWITCHES],
       handleSIGINT: false,
       handleSIGTERM: false,
       handleSIGHUP: false,

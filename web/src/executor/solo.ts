@@ -38,11 +38,6 @@ export interface SoloOptions {
   readonly tokens: (step: number, samples: readonly [number, number]) => MicroTokens;
 }
 
-const withRecompute = (stage: PlanStage, recompute: readonly number[]): PlanStage => ({
-  ...stage,
-  members: stage.members.map((member) => ({ ...member, recompute })),
-});
-
 export class Solo {
   readonly role: Role;
   readonly #options: SoloOptions;
@@ -57,7 +52,11 @@ export class Solo {
   static async open(options: SoloOptions): Promise<Solo> {
     const { engine, model, train, microBatches, recompute = [] } = options;
     const equal = equalSplit(model, train.globalBatchSize, [peerId('solo')], { microBatches: microBatches ?? 1 });
-    const plan = { ...equal, stages: equal.stages.map((stage) => withRecompute(stage, recompute)) };
+    const again = (stage: PlanStage): PlanStage => ({
+      ...stage,
+      members: stage.members.map((member) => ({ ...member, recompute })),
+    });
+    const plan = { ...equal, stages: equal.stages.map(again) };
     const [peer] = peers(plan);
     invariant(peer, 'a plan of one peer');
     const role = await buildRole(engine, model, train, plan, peer, 0);
