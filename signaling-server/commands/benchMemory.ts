@@ -9,6 +9,7 @@ import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
+import { firstLayers, recomputing } from '../../swarm/schedule/recompute.ts';
 import { benchConfig } from '../../web/src/bench/step.ts';
 import { badInput } from './failure.ts';
 import { wholeNumber } from './options.ts';
@@ -85,15 +86,10 @@ function sizeOf({ family, layers, width }: Shape, recompute: boolean, sequence: 
   if (!read.ok) return { parameters: 0, bytes: Number.POSITIVE_INFINITY }; // past what a model may have
   const model = read.value;
   const alone = peerId('alone');
-  const plan = equalSplit(model, 1, [alone]);
-  const again = recompute ? Array.from({ length: layers }, (_, layer) => layer) : [];
-  const stages = plan.stages.map((stage) => ({
-    ...stage,
-    members: stage.members.map((member) => ({ ...member, recompute: again })),
-  }));
+  const plan = recomputing(equalSplit(model, 1, [alone]), recompute ? firstLayers([0, layers]) : []);
   return {
     parameters: model.blocks.reduce((sum, { elements }) => sum + elements, 0),
-    bytes: predictedBytes(model, { ...plan, stages }, alone, sequence),
+    bytes: predictedBytes(model, plan, alone, sequence),
   };
 }
 

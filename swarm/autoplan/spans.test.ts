@@ -3,6 +3,7 @@ import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { outlineModel } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
+import { recomputing } from '../schedule/recompute.ts';
 import { admittedProfile, type PeerProfile } from './peerProfile.ts';
 import { corrected, type Done, SpanWindow, workDone } from './spans.ts';
 
@@ -32,11 +33,8 @@ describe('spans of a report', () => {
   });
 
   it('[ST3] [AP1] of a recompute are none of the backward, which computes all layers but one again', () => {
-    const stages = plan.stages.map((stage) => ({
-      ...stage,
-      members: stage.members.map((member) => ({ ...member, recompute: [stage.layers[0], stage.layers[0] + 1] })),
-    }));
-    const [work] = workDone({ ...plan, stages }, A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
+    const firstTwo = plan.stages.flatMap(({ layers: [from] }) => [from, from + 1]);
+    const [work] = workDone(recomputing(plan, firstTwo), A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
     expect(work).toEqual({ op: 'B', shape: { ...inner, first: true }, recomputed: 1, samples: 2, seconds: 3 });
   });
 

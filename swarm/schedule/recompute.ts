@@ -27,6 +27,16 @@ export function withRecompute(plan: Plan, schedule: Schedule, fits: Fits): Plan 
   };
 }
 
+/** The plan with these layers, and no others, computed again by everyone who has them. */
+export const recomputing = (plan: Plan, layers: readonly number[]): Plan => ({
+  ...plan,
+  stages: plan.stages.map((stage) => {
+    const [from, to] = stage.layers;
+    const recompute = layers.filter((layer) => from <= layer && layer < to);
+    return { ...stage, members: stage.members.map((member) => ({ ...member, recompute })) };
+  }),
+});
+
 /**
  * Of the layers that a member recomputes, so many are R's: the one whose backward comes first. What is computed again has
  * room for one layer, so the backward does the others, each when its turn comes. See SPEC.md, ST3.

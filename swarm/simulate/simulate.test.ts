@@ -17,6 +17,7 @@ import {
 import { slots } from '../schedule/check.ts';
 import { build, forwardOnly, stepSchedule } from '../schedule/lower.ts';
 import { before, wiring } from '../schedule/order.ts';
+import { recomputing } from '../schedule/recompute.ts';
 import { type Costs, simulate } from './simulate.ts';
 
 const FREE: Costs = {
@@ -292,11 +293,7 @@ describe('random plans', () => {
     fc.assert(
       fc.property(fc.integer(), fc.constantFrom(null, 1, 4), (seed, bytesPerSecond) => {
         const { model, plan: drawn } = randomPlan(seededRandom(seed));
-        const stages = drawn.stages.map((stage) => ({
-          ...stage,
-          members: stage.members.map((member) => ({ ...member, recompute: [] })),
-        }));
-        const plan = { ...drawn, stages };
+        const plan = recomputing(drawn, []);
         const costs = unevenCosts(seed, bytesPerSecond);
         const compute = (timeline: Timeline) =>
           print(timeline.filter(({ action: { op } }) => op === 'F' || op === 'B'));

@@ -5,12 +5,13 @@
 import { invariant, peerId } from '../../../swarm/base.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import { type PlanStage, peers } from '../../../swarm/plan/plan.ts';
+import { peers } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE, type LossScale } from '../../../swarm/precision.ts';
 import { learningRate } from '../../../swarm/run/learningRate.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { recomputing } from '../../../swarm/schedule/recompute.ts';
 import { FULL_SPEED } from './dutyCycle.ts';
 import type { MicroTokens } from './engine.ts';
 import { StepRun } from './execute.ts';
@@ -52,11 +53,7 @@ export class Solo {
   static async open(options: SoloOptions): Promise<Solo> {
     const { engine, model, train, microBatches, recompute = [] } = options;
     const equal = equalSplit(model, train.globalBatchSize, [peerId('solo')], { microBatches: microBatches ?? 1 });
-    const again = (stage: PlanStage): PlanStage => ({
-      ...stage,
-      members: stage.members.map((member) => ({ ...member, recompute })),
-    });
-    const plan = { ...equal, stages: equal.stages.map(again) };
+    const plan = recomputing(equal, recompute);
     const [peer] = peers(plan);
     invariant(peer, 'a plan of one peer');
     const role = await buildRole(engine, model, train, plan, peer, 0);
