@@ -5,7 +5,7 @@ import { embedForward } from './embedding/embedForward.ts';
 import { inHalves } from './inHalves.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
-import { caseArrays, compareKernel, runKernel } from './verify.ts';
+import { caseArrays, caseTable, compareKernel, runKernel } from './verify.ts';
 
 const found = await dawnDevice();
 const hasHalves = found.ok && found.value.device.features.has('shader-f16');
@@ -22,17 +22,10 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
     pipelines = new PipelineCache(dawn.device);
   });
 
-  const table = kernels
+  const changed = kernels
     .map((kernel) => inHalves(kernel))
-    .filter((kernel) => kernel.tensors.some(({ type }) => type === 'f16'))
-    .flatMap((kernel) =>
-      kernel.cases.map((dims) => ({
-        kernel,
-        dims,
-        title: `${kernel.name} ${JSON.stringify(dims).replaceAll('"', '')}`,
-      })),
-    );
-  test.each(table)('$title', async ({ kernel, dims }) => {
+    .filter((kernel) => kernel.tensors.some(({ type }) => type === 'f16'));
+  test.each(caseTable(changed))('$title', async ({ kernel, dims }) => {
     const comparison = await compareKernel(dawn.device, 'gpu', kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
   });

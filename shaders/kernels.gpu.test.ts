@@ -8,7 +8,7 @@ import type { AdapterFamily } from './kernel.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
 import { sumSquares } from './update/sumSquares.ts';
-import { caseArrays, compareKernel, runKernel } from './verify.ts';
+import { caseArrays, caseTable, compareKernel, runKernel } from './verify.ts';
 
 // The matrix product has tests of its own, for every layout and epilogue: matmul.gpu.test.ts.
 const others = kernels.filter(({ name }) => !name.startsWith('matmul'));
@@ -26,17 +26,8 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
   });
 
   const families: readonly AdapterFamily[] = ['software', 'gpu'];
-  const table = families.flatMap((family) =>
-    others.flatMap((kernel) =>
-      kernel.cases.map((dims) => ({
-        family,
-        kernel,
-        dims,
-        title: `${kernel.name} ${family} ${JSON.stringify(dims).replaceAll('"', '')}`,
-      })),
-    ),
-  );
-  test.each(table)('$title', async ({ family, kernel, dims }) => {
+  const table = families.flatMap((family) => caseTable(others).map((row) => ({ family, ...row })));
+  test.each(table)('$family, $title', async ({ family, kernel, dims }) => {
     const comparison = await compareKernel(dawn.device, family, kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
   });

@@ -11,6 +11,16 @@ import { inParts } from './parts.ts';
 
 export type MutableArrays = Record<string, Float32Array | Uint32Array>;
 
+/** Every case of these kernels, with what a test calls it. */
+export const caseTable = (kernels: readonly Kernel[]): { kernel: Kernel; dims: Dims; title: string }[] =>
+  kernels.flatMap((kernel) =>
+    kernel.cases.map((dims) => ({
+      kernel,
+      dims,
+      title: `${kernel.name} ${JSON.stringify(dims).replaceAll('"', '')}`,
+    })),
+  );
+
 /** All tensors of a case: the kernel's own rule, or seeded normal values (zeros for u32 tensors). */
 export function caseArrays(kernel: Kernel, dims: Dims, seed = 1): MutableArrays {
   const random = seededRandom(seed);
