@@ -1,6 +1,8 @@
 /** The dashboard as operators use it: every part and control on a real run, readable by everyone, hard to fool. */
+
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
+import { INITIAL_ALERT_LIMITS } from '../swarm/messages/watch.ts';
 import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
 import { walkCrowd } from './crowd.ts';
 import {
@@ -22,7 +24,6 @@ const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 const WINDOW = { width: 1440, height: 900 };
 const POLL = { timeout: 60_000 };
 /** Of the alerts, as they are by default. */
-const LIMITS = { donors: 1, checkpointMinutes: 30, stalledSeconds: 30 };
 const HOSTILE = '<img src=x onerror=alert(1)>';
 
 /** What the page says of itself in its console, beside what is wanted. */
@@ -97,7 +98,7 @@ async function lookAtParts(page: Page): Promise<void> {
       await page.getByRole('button', { name: 'Write samples' }).click();
       await page.getByRole('columnheader', { name: '“Call me ”' }).waitFor();
     }
-    if (part === 'History') await readHistory(page, () => tell(page, 'alerts', LIMITS));
+    if (part === 'History') await readHistory(page, () => tell(page, 'alerts', INITIAL_ALERT_LIMITS));
     await expectAccessible(page, part);
   }
 }

@@ -9,9 +9,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Result, refusal, success } from '../swarm/base.ts';
-import { requiredLimits } from './deviceLimits.ts';
+import { requiredLimits, WANTED_FEATURES } from './deviceLimits.ts';
 import { adapterFamily } from './family/adapterFamily.ts';
-import { MATRIX_FEATURE, type MatrixUnit, matrixUnits } from './family/matrixUnit.ts';
+import { type MatrixUnit, matrixUnits } from './family/matrixUnit.ts';
 import type { AdapterFamily } from './kernel.ts';
 
 export interface DawnDevice {
@@ -26,7 +26,6 @@ export interface DawnDevice {
 /** `software`: SwiftShader, else llvmpipe. `system`: whatever Vulkan finds by itself, a real GPU where there is one. */
 export type DawnDriver = 'software' | 'system';
 
-const OPTIONAL_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16', MATRIX_FEATURE];
 /** Matrix units are offered with it alone. */
 const TOGGLES = 'enable-dawn-features=allow_unsafe_apis';
 
@@ -92,7 +91,7 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
   if (!limits.ok) return limits;
   const device = await adapter.requestDevice({
     label: 'Dawn for Node',
-    requiredFeatures: OPTIONAL_FEATURES.filter((name) => adapter.features.has(name)),
+    requiredFeatures: WANTED_FEATURES.filter((name) => adapter.features.has(name)),
     requiredLimits: limits.value,
   });
   if (driver === 'software') compileAtOnce(device);
@@ -113,6 +112,6 @@ export async function nullDevice(): Promise<Result<GPUDevice>> {
   if (!gpu.ok) return gpu;
   const adapter = await gpu.value.requestAdapter();
   if (!adapter) return refusal('Dawn has no null adapter');
-  const requiredFeatures = OPTIONAL_FEATURES.filter((name) => adapter.features.has(name));
+  const requiredFeatures = WANTED_FEATURES.filter((name) => adapter.features.has(name));
   return success(await adapter.requestDevice({ label: 'Dawn, null', requiredFeatures }));
 }

@@ -1,5 +1,14 @@
-/** What a device is asked for beyond WebGPU's word, or by name though it is the default: each limit with its reason. */
+/** What a device is asked for beyond WebGPU's word, or by name though it is the default: each limit with its reason, and features. */
 import { type Result, refusal, success } from '../swarm/base.ts';
+import { MATRIX_FEATURE } from './family/matrixUnit.ts';
+
+/** Asked for where the adapter has them; no kernel needs one to be right. */
+export const WANTED_FEATURES: readonly GPUFeatureName[] = [
+  'subgroups',
+  'timestamp-query',
+  'shader-f16',
+  MATRIX_FEATURE,
+];
 
 interface LimitRow {
   readonly name: keyof GPUSupportedLimits & string;

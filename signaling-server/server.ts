@@ -2,6 +2,7 @@
  * The server of one run: pages, the donors' sockets, their HTTP calls and the dashboard's. It only wires: what is
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
+
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { isIP, type Socket } from 'node:net';
@@ -11,6 +12,7 @@ import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages/messages.ts';
 import { batchOf, modelOf } from '../swarm/run/runFile.ts';
 import { type Access, isSameOrigin } from './access.ts';
+import { perMinute, problem } from './calls.ts';
 import { AddressLimit } from './donors/addressLimit.ts';
 import { addDonorApi } from './donors/donorApi.ts';
 import type { KeptProfiles } from './donors/donorProfiles.ts';
@@ -50,7 +52,7 @@ const COMINGS_OF_EACH = 3;
 const HEADERS_LIMIT_MS = 10_000;
 const CONNECTION_CHECK_MS = 2_000;
 /** Of the public page, which asks twelve times a minute. */
-const STATUS_CALLS = { config: { rateLimit: { max: 120, timeWindow: 60_000 } } };
+const STATUS_CALLS = perMinute(120);
 
 export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly access?: Access;
@@ -210,7 +212,7 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
   const limit = new AddressLimit(perAddress);
   app.register(async (donors) => {
     donors.addHook('onRequest', async ({ headers }, reply) => {
-      if (!isSameOrigin(headers, access)) return reply.code(403).send({ error: 'only the donor page may do this' });
+      if (!isSameOrigin(headers, access)) return problem(reply, 403, 'only the donor page may do this');
     });
     const comings = { rateLimit: { max: COMINGS_OF_EACH * perAddress, timeWindow: 60_000 } };
     donors.get('/api/donor', { websocket: true, config: comings }, (socket, { ip }) => {

@@ -27,5 +27,3 @@ export function need<T>(result: Result<T>, kind: (sentence: string) => CommandFa
   if (!result.ok) throw kind(result.reason);
   return result.value;
 }
-
-export const COMES_LATER = 'comes with a later version of shoal';

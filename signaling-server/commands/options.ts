@@ -1,9 +1,8 @@
 /** Options that several commands share: how they are read, and what they refuse. */
-import { Option } from 'commander';
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
-import { LATER_SCHEDULES } from '../planning/planFile.ts';
-import { badInput, COMES_LATER, need } from './failure.ts';
+import { COMES_LATER, LATER_SCHEDULES } from '../planning/planFile.ts';
+import { badInput, need } from './failure.ts';
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
 export const wholeNumber =
@@ -27,14 +26,6 @@ export function schedule(text: string): ScheduleWish {
   const names = SCHEDULE_WISHES.join(', ');
   if (LATER_SCHEDULES.includes(text)) throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
-}
-
-/** An option of the contract that nothing does yet: recognised, and refused. */
-export function laterOption(flags: string, description: string): Option {
-  const [name] = flags.split(' ');
-  return new Option(flags, `${description} (${COMES_LATER})`).argParser(() => {
-    throw badInput(`${name} ${COMES_LATER}`);
-  });
 }
 
 /** Each `--donor` adds one. */

@@ -4,9 +4,10 @@
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/messages/fields.ts';
+import { problem } from '../calls.ts';
 import { STATE_KINDS, shardBytes, stateBytes } from '../run/checkpointState.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { BlobStore } from '../store/blobs.ts';
@@ -23,9 +24,6 @@ const stateParameters = z.object({ checkpoint: count, block: z.string().max(40) 
 const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: count, to: count });
 
 const bearer = (request: FastifyRequest): string => (request.headers.authorization ?? '').replace(/^Bearer /, '');
-
-const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
-  reply.code(status).send({ error: sentence });
 
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);

@@ -6,11 +6,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { PeerId } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
-import { type Leaderboard, leaderboard, type NamedCredit } from '../../swarm/messages/leaderboard.ts';
+import { type Leaderboard, leaderboard, memberNameSchema, type NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { type Access, isSameOrigin } from '../access.ts';
+import { perMinute, problem } from '../calls.ts';
 import { addressKey } from '../operator/controls.ts';
-import { perMinute, problem } from '../operator/desk.ts';
 import { sendExport } from '../operator/export.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -29,7 +29,6 @@ const DOWNLOADS_AT_ONCE = 4;
 
 const keySchema = z.string().regex(/^[\w-]{16,64}$/);
 const inviteQuery = z.object({ invite: z.string().max(200).optional() });
-const nameBody = z.object({ name: z.string(), team: z.string() });
 
 /** The hash of the key that the call carries. */
 function memberOf({ headers }: FastifyRequest): string | null {
@@ -85,7 +84,7 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
   });
   app.put('/api/name', { ...perMinute(CHANGES_PER_MINUTE), onRequest: own }, async (request, reply) => {
     const id = memberOf(request) ?? '';
-    const body = nameBody.safeParse(request.body);
+    const body = memberNameSchema.safeParse(request.body);
     if (!body.success) return problem(reply, 400, 'expected a name and a team');
     if (store.isBlocked(addressKey(store, request.ip)))
       return problem(reply, 403, 'whoever runs this server has closed it to your network address');

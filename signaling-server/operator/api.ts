@@ -7,10 +7,11 @@ import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { OPERATOR_COMMANDS } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../access.ts';
+import { perMinute, problem } from '../calls.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { throttled } from '../throttled.ts';
 import { addOperatorControls } from './controls.ts';
-import { type OperatorDesk, perMinute, problem } from './desk.ts';
+import type { OperatorDesk } from './desk.ts';
 import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './source.ts';
 
 const LOGINS_PER_MINUTE = 10;

@@ -1,5 +1,4 @@
-/** What every call of the dashboard works on, and how it answers. */
-import type { FastifyReply } from 'fastify';
+/** What every call of the dashboard works on. */
 import type { Access } from '../access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -13,8 +12,3 @@ export interface OperatorDesk {
   /** Changes to another run; absent where this server is for one run alone. */
   readonly onActivate?: ((run: string) => void) | undefined;
 }
-
-export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
-  reply.code(status).send({ error: sentence });
-
-export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });

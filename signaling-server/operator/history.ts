@@ -2,6 +2,7 @@
  * What happened in a run, for the operator: a shell around the store that turns effects and reports into events and
  * timelines. It only listens. Spans are written in batches, so that a step costs no transaction of its own.
  */
+
 import { z } from 'zod';
 import type { PeerId } from '../../swarm/base.ts';
 import type { Effect } from '../../swarm/coordinator/events.ts';
@@ -18,6 +19,7 @@ import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { bubbleRatio, type Timeline } from '../../swarm/plan/timeline.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
+import { rollBackSchema } from '../run/rollBacks.ts';
 import type { Store } from '../store/store.ts';
 import { type EventRow, OPERATOR_EVENT, type TraceRow } from './store.ts';
 
@@ -200,7 +202,6 @@ const planDetail = z.object({
   microBatches: z.int(),
   schedule: z.string(),
 });
-const rollBackDetail = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
 const operatorDetail = z.object({ what: z.string(), session: z.string() });
 const faultDetail = z.object({ reason: z.string(), about: z.string().optional(), detail: z.string() });
 /** What donors call their faults, for a person. */
@@ -255,7 +256,7 @@ function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: 
       return { peer: null, text: `Plan ${epoch} (${size.join(', ')}): ${reason}` };
     }
     case 'rollBack': {
-      const back = parsed(rollBackDetail, detail);
+      const back = parsed(rollBackSchema, detail);
       return {
         peer: null,
         text: back === null ? '' : `From step ${back.atStep} to step ${back.toStep}: ${back.reason}`,

@@ -14,7 +14,7 @@ import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
-import { planInSlices } from '../planning/planSearch.ts';
+import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../run/runDocument.ts';
 import type { Store } from '../store/store.ts';
@@ -40,8 +40,6 @@ export function predictedSpans(problem: ClusterProblem, plan: Plan): WireSpan[] 
   return isKnown ? wireSpans(predictedTimeline(clusterCosts(problem), plan)) : [];
 }
 
-const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
 export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuestion): Promise<Result<DryRun>> {
   const file = fileOf(run, store, question);
   if (!file.ok) return file;
@@ -53,7 +51,7 @@ export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuest
   if (!edited.ok) return edited;
   if (edited.value.peers.length > MOST_PEERS)
     return refusal(`the dashboard plans for at most ${MOST_PEERS} peers: use shoal plan for more`);
-  const planned = (of: Cluster) => planInSlices(problemOf(file.value, of), () => performance.now(), rest);
+  const planned = (of: Cluster) => searchInSlices(problemOf(file.value, of));
   const answer = await planned(edited.value);
   if (!answer.ok) return answer;
   const before = question.whatIf === null ? null : await planned(cluster.value);

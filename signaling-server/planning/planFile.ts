@@ -5,12 +5,12 @@ import { type Plan, planSchema, problems } from '../../swarm/plan/plan.ts';
 import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 
+/** Of what is known, and recognised, and not done yet. */
+export const COMES_LATER = 'comes with a later version of shoal';
 /** Schedules of the contract that nothing runs yet. */
 export const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'];
 /** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
 const HIGHEST_ID = 65_535;
-
-const LATER = 'comes with a later version of shoal';
 
 export async function readPlanFile(path: string, model: Model, samples: number): Promise<Result<Plan>> {
   const json = await readJsonFile(path, 'a plan');
@@ -20,7 +20,7 @@ export async function readPlanFile(path: string, model: Model, samples: number):
 function parsePlan(json: unknown, path: string, model: Model, samples: number): Result<Plan> {
   const named = json !== null && typeof json === 'object' && 'schedule' in json ? json.schedule : undefined;
   if (typeof named === 'string' && LATER_SCHEDULES.includes(named))
-    return refusal(`${path}: schedule ${named} ${LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);
+    return refusal(`${path}: schedule ${named} ${COMES_LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);
   const parsed = planSchema.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -44,11 +44,11 @@ function parsePlan(json: unknown, path: string, model: Model, samples: number): 
 function unsupported({ stages, state, microBatches }: Plan): string | null {
   const gathering = stages.findIndex(({ gathered }) => gathered);
   if (gathering >= 0)
-    return `stages[${gathering}].gathered ${LATER}: expected stages whose members keep their layers whole`;
+    return `stages[${gathering}].gathered ${COMES_LATER}: expected stages whose members keep their layers whole`;
   const high = microBatches.find(({ id }) => id > HIGHEST_ID);
   if (high) return `micro-batch ${high.id}: expected ids up to ${HIGHEST_ID}`;
   for (const [index, { shards }] of state.entries())
     for (const [at, { replicas }] of shards.entries())
-      if (replicas.length > 0) return `state[${index}].shards[${at}].replicas ${LATER}: expected an empty list`;
+      if (replicas.length > 0) return `state[${index}].shards[${at}].replicas ${COMES_LATER}: expected an empty list`;
   return null;
 }

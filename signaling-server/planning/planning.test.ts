@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { outlineModel } from '../../swarm/plan/randomPlan.ts';
+import { donors, outlineModel } from '../../swarm/plan/randomPlan.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { planTerms } from './planning.ts';
 
-const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
 const model = outlineModel(2, true);
 
 test('the equal split for as many donors as a layer has lanes for, else its refusal', () => {

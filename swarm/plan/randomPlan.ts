@@ -6,6 +6,9 @@ import { below, invariant, type PeerId, peerId, type Random, type Range } from '
 import { type Block, layerBlock, type Model } from '../model/model.ts';
 import type { BlockState, Plan, PlanStage } from './plan.ts';
 
+/** d0, d1 and so on. */
+export const donors = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+
 /** A model without operations: enough for whatever reads blocks, tensors and sizes. */
 export function outlineModel(layers: number, tied: boolean): Model {
   const block = (name: Block['name'], sizes: readonly number[]): Block => {

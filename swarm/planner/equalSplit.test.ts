@@ -1,11 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { peerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
-import { outlineModel } from '../plan/randomPlan.ts';
+import { donors, outlineModel } from '../plan/randomPlan.ts';
 import { defaultMicroBatches, donorCapacity, equalSplit, splitProblem } from './equalSplit.ts';
-
-const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
 
 describe('equalSplit', () => {
   test('[PL14] is valid for every number of peers and micro-batches', () => {

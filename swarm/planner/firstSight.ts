@@ -8,7 +8,7 @@ import type { ClusterCosts } from './clusterCosts.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import { balanced, type Groups } from './grouping.ts';
 import type { Candidate, Search } from './search.ts';
-import { canonicalOrder } from './starts.ts';
+import { byMemory, canonicalOrder } from './starts.ts';
 
 /** Stages that are tried; and as many as there can be, up to the last of these. */
 const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32];
@@ -64,9 +64,6 @@ function stageCounts({ model, peers }: ClusterCosts): number[] {
   const most = Math.min(model.layers, peers.length, MOST_STAGES);
   return [...STAGE_COUNTS.filter((count) => count < most), most];
 }
-
-const byMemory = ({ peers }: ClusterCosts, places: readonly number[]): number[] =>
-  places.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
 
 /** The first two at the ends, where the embedding and the head are. */
 const inARow = ([first = 0, second, ...others]: readonly number[]): Groups =>

@@ -3,6 +3,7 @@ import { type PeerId, peerId } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { predictedBytes } from '../plan/memory.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
+import { donors } from '../plan/randomPlan.ts';
 import { equalSplit, type SplitOptions } from './equalSplit.ts';
 import { fittingSplit } from './fit.ts';
 
@@ -17,8 +18,6 @@ const parsed = modelFromConfig({
 if (!parsed.ok) throw new Error(parsed.reason);
 const model = parsed.value;
 const batch = { samples: 8, sequence: 32 };
-const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
-
 const fitted = (count: number, caps: Readonly<Record<string, number>>, options: SplitOptions = {}) =>
   fittingSplit({
     model,

@@ -3,6 +3,7 @@ import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { outlineModel } from '../plan/randomPlan.ts';
 import { formatAction } from '../schedule/action.ts';
+import { firstLayers, recomputing } from '../schedule/recompute.ts';
 import { clusterCosts } from './clusterCosts.ts';
 import { equalSplit } from './equalSplit.ts';
 import { predictedTimeline } from './forecast.ts';
@@ -24,17 +25,6 @@ const costs = clusterCosts({
   },
 });
 
-const recomputing = (plan: Plan, layers: number): Plan => ({
-  ...plan,
-  stages: plan.stages.map((stage) => ({
-    ...stage,
-    members: stage.members.map((member) => ({
-      ...member,
-      recompute: Array.from({ length: layers }, (_, index) => stage.layers[0] + index),
-    })),
-  })),
-});
-
 test.each([
   [0, 0, 0],
   [1, 1, 0],
@@ -45,7 +35,8 @@ test.each([
     const span = predictedTimeline(costs, plan).find(({ action }) => formatAction(action) === text);
     return span ? span.endSeconds - span.startSeconds : 0;
   };
-  const plan = recomputing(split, layers);
+  const again = split.stages.flatMap((stage) => firstLayers(stage.layers, layers));
+  const plan = recomputing(split, again);
   expect(seconds(plan, '0R0')).toBeCloseTo(ahead * FORWARD, 9);
   expect(seconds(plan, '0B0') - seconds(split, '0B0')).toBeCloseTo(within * FORWARD, 9);
 });

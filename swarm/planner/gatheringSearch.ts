@@ -13,7 +13,7 @@ import { balanced, distances, type Groups, pathOrder, regionsOf, regionTree } fr
 import { microBatchCounts } from './guesses.ts';
 import { groupMoves } from './moves.ts';
 import { type Candidate, isBetter, type Search } from './search.ts';
-import { canonicalOrder } from './starts.ts';
+import { byMemory, canonicalOrder } from './starts.ts';
 
 /** Fast groups are looked for among so many of the fastest peers. */
 const MOST_PEERS = 64;
@@ -180,9 +180,6 @@ function joined(groups: Groups, regions: readonly number[][]): Groups {
   }
   return found;
 }
-
-const byMemory = ({ peers }: ClusterCosts, group: readonly number[]): number[] =>
-  group.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
 
 /** The first two, three, four, six, nine, … and all of them. */
 function beginnings(group: readonly number[]): number[][] {

@@ -41,6 +41,10 @@ export function canonicalOrder({ peers, slowness }: ClusterCosts): number[] {
   );
 }
 
+/** The most memory first. */
+export const byMemory = ({ peers }: ClusterCosts, places: readonly number[]): number[] =>
+  places.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
+
 export function starts(costs: ClusterCosts): Groups[] {
   const order = canonicalOrder(costs);
   const found = new Map<string, Groups>();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { peerId } from '../base.ts';
+import { donors } from '../plan/randomPlan.ts';
 import { parseSchedule } from './action.ts';
 import { memoryProblems } from './checkMemory.ts';
 import { chimera } from './chimera.ts';
@@ -7,7 +7,6 @@ import { gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from './placement.ts';
 
-const peersOf = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
 const roomFor = (microBatches: number) => ({ bytesInFlight: () => 10, bytesFree: () => 10 * microBatches });
 
 test('[SC17] an overrun is shown with the forward that does not fit', () => {
@@ -26,18 +25,18 @@ test('[SC17] an overrun is shown with the forward that does not fit', () => {
 });
 
 test('[SC17] only the neighbourhood of a place in long lists is shown', () => {
-  const [problem] = memoryProblems(gpipe(loopedPlan(peersOf(1), 100, 1)), roomFor(50));
+  const [problem] = memoryProblems(gpipe(loopedPlan(donors(1), 100, 1)), roomFor(50));
   expect(problem?.text.split('\n')[1]).toBe(
     `d0: … ${Array.from({ length: 25 }, (_, index) => (index === 12 ? '[0F50]' : `0F${38 + index}`)).join(' ')} …  needs 510 of 500 bytes`,
   );
 });
 
 test('[SC17] 1f1b fits where gpipe does not, chimera is in between', () => {
-  const plan = loopedPlan(peersOf(4), 8, 1);
+  const plan = loopedPlan(donors(4), 8, 1);
   expect(memoryProblems(oneForwardOneBackward(plan), roomFor(4))).toEqual([]);
   expect(memoryProblems(oneForwardOneBackward(plan), roomFor(3))).toHaveLength(1);
   expect(memoryProblems(gpipe(plan), roomFor(7))).toHaveLength(1);
-  expect(memoryProblems(chimera(bidirectionalPlan(peersOf(4), 8, 1)), roomFor(4))).toEqual([]);
+  expect(memoryProblems(chimera(bidirectionalPlan(donors(4), 8, 1)), roomFor(4))).toEqual([]);
 });
 
 test('[SC17] each stage and peer has its own size', () => {

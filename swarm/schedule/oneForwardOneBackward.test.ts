@@ -2,14 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId, seededRandom } from '../base.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
-import { outlineModel, randomPlan } from '../plan/randomPlan.ts';
+import { donors, outlineModel, randomPlan } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { formatAction, formatSchedule, parseSchedule, type Schedule } from './action.ts';
 import { scheduleProblems, slots } from './check.ts';
 import { gpipe } from './gpipe.ts';
 import { build, stepSchedule } from './lower.ts';
-
-const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
 
 /** One row a stage, one list of micro-batches a lane: `[[[0, 1]], [[0], [1]]]`. Peers d0, d1, … */
 function lanes(rows: readonly (readonly (readonly number[])[])[]): Plan {

@@ -2,8 +2,10 @@
  * Figures that papers on schedules state, or that follow from their formulas, where no rule's own test has them: SEEDS.md
  * sets them beside ours. A forward takes 1 s, a backward 2 s.
  */
+
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
+import { donors } from '../plan/randomPlan.ts';
 import { makespanSeconds } from '../plan/timeline.ts';
 import type { Schedule, SimulatedSchedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
@@ -21,7 +23,6 @@ import { costsOf } from './outcome.ts';
 import type { SimulateProblem } from './problem.ts';
 import { simulate } from './simulate.ts';
 
-const donors = (count: number) => upTo(count).map((index) => peerId(`d${index}`));
 const unequal = (...forwards: number[]) => ({
   stages: forwards.map((forwardSeconds) => ({ forwardSeconds, backwardSeconds: 2 * forwardSeconds })),
 });

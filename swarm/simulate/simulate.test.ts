@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import { outlineModel, randomPlan } from '../plan/randomPlan.ts';
+import { donors, outlineModel, randomPlan } from '../plan/randomPlan.ts';
 import { bubbleRatio, busySeconds, makespanSeconds, peakInFlight, type Timeline } from '../plan/timeline.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import {
@@ -27,7 +27,6 @@ const FREE: Costs = {
   activationBytes: () => 0,
   gradientBytes: () => 0,
 };
-const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
 const pipeline = (
   stages: number,
   microBatches: number,

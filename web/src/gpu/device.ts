@@ -1,8 +1,8 @@
 /** Opens the GPU: the adapter, the device with the limits and features that the kernels want, and what to call it. */
 
-import { requiredLimits } from '../../../shaders/deviceLimits.ts';
+import { requiredLimits, WANTED_FEATURES } from '../../../shaders/deviceLimits.ts';
 import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
-import { MATRIX_FEATURE, type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
+import { type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import type { PipelineCache } from '../../../shaders/launch.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
@@ -27,8 +27,6 @@ export interface Gpu {
   readonly pipelines: PipelineCache;
 }
 
-/** Asked for where the adapter has them; no kernel needs one to be right. */
-const WANTED_FEATURES: readonly GPUFeatureName[] = ['subgroups', 'timestamp-query', 'shader-f16', MATRIX_FEATURE];
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i;
 
 export async function openDevice(gpu: GPU | undefined, browser: string): Promise<Result<OpenDevice>> {

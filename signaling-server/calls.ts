@@ -1,0 +1,7 @@
+/** How HTTP calls answer: what is wrong in one sentence of JSON, and no more often than is said. */
+import type { FastifyReply } from 'fastify';
+
+export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
+  reply.code(status).send({ error: sentence });
+
+export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
