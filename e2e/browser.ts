@@ -33,7 +33,7 @@ export interface OpenBrowser {
   kill(): Promise<void>;
 }
 
-export interface BrowserOptions {
+interface BrowserOptions {
   readonly switches?: readonly string[];
   readonly webGpu?: boolean;
 }
@@ -76,7 +76,7 @@ export interface Donor extends OpenBrowser {
   untilShows(label: string, text: RegExp): Promise<void>;
 }
 
-export interface DonorOptions extends BrowserOptions {
+interface DonorOptions extends BrowserOptions {
   /** Called before the page loads anything. */
   readonly prepare?: (page: Page) => void;
 }

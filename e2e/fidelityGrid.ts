@@ -11,7 +11,7 @@ import { randomPlanFor } from '../swarm/plan/randomPlan.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { goldenFile } from './product.ts';
 
-export const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;
+const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;
 const DONORS = [1, 2, 3, 4, 6];
 const STAGES = [1, 2, 4];
 const SCHEDULES = ['gpipe', '1f1b'] as const;

@@ -10,7 +10,7 @@ import { WEBGPU_SWITCHES } from '../signaling-server/headless/findBrowser.mjs';
 import { launchOptions } from './browser.ts';
 import { atTestEnd, temporaryFolder } from './product.ts';
 
-export interface HidableDonor {
+interface HidableDonor {
   readonly page: Page;
   /** Opens another tab, in front. */
   hide(): Promise<void>;

@@ -40,7 +40,7 @@ export function temporaryFolder(): string {
   return folder;
 }
 
-export interface Ended {
+interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;

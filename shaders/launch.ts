@@ -137,7 +137,7 @@ export class PipelineCache {
   }
 }
 
-export interface LaunchRequest {
+interface LaunchRequest {
   readonly device: GPUDevice;
   readonly pipeline: GPUComputePipeline;
   readonly kernel: Kernel;

@@ -9,7 +9,7 @@ import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.t
 import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
 import { inParts } from './parts.ts';
 
-export type MutableArrays = Record<string, Float32Array | Uint32Array>;
+type MutableArrays = Record<string, Float32Array | Uint32Array>;
 
 /** Every case of these kernels, with what a test calls it. */
 export const caseTable = (kernels: readonly Kernel[]): { kernel: Kernel; dims: Dims; title: string }[] =>

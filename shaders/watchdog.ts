@@ -14,7 +14,7 @@ const SLACK = 3;
 /** Attention's share of the products' rate: 0.2 to 0.3 on SwiftShader, more on a GPU. */
 const ATTENTION_SHARE = 1 / 4;
 
-export interface DispatchRates {
+interface DispatchRates {
   readonly flopsPerSecond: number;
   readonly bytesPerSecond: number;
 }
@@ -47,7 +47,7 @@ export function predictedSeconds(kernel: Kernel, dims: Dims, rates: DispatchRate
 }
 
 /** How a launch is compiled and cut on this device. */
-export interface LaunchChoice {
+interface LaunchChoice {
   readonly variant: Variant;
   /** Dispatches, at least; more where the grid is larger than WebGPU allows. */
   readonly parts: number;

@@ -8,7 +8,7 @@ import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { type Result, refusal, success } from '../swarm/base.ts';
 
-export interface Tls {
+interface Tls {
   readonly cert: string;
   readonly key: string;
 }

@@ -1,7 +1,7 @@
 /** Words every other file is written in: branded ids, invariants, ranges, numbers for people, and the one seeded random generator. Pure. */
 
 declare const brand: unique symbol;
-export type Branded<T, Name extends string> = T & { readonly [brand]: Name };
+type Branded<T, Name extends string> = T & { readonly [brand]: Name };
 
 /** A donor's tab, as the server names it for as long as its connection lives. */
 export type PeerId = Branded<string, 'PeerId'>;

@@ -7,7 +7,7 @@
 /** Elements of `segments` for N rows: the number of segments, then (id, from, to) for each. */
 export const segmentsLength = (N: number): number => 1 + 3 * N;
 
-export interface SortedTokens {
+interface SortedTokens {
   /** Row numbers, sorted by their id; rows of one id stay in ascending order. */
   readonly order: Uint32Array<ArrayBuffer>;
   /** `segments[0]` segments; segment s is at 1 + 3s: id, from, to (a range of `order`). The rest is zero. */

@@ -11,7 +11,7 @@ const BENCH_ORIGIN = 'http://localhost:9';
 const CONTENT_TYPES: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css' };
 
 /** What the page may fetch besides its own files; null: no such thing. */
-export type BenchFile = (path: string) => Promise<Buffer | null>;
+type BenchFile = (path: string) => Promise<Buffer | null>;
 
 export async function openBenchPage(context: BrowserContext, file: BenchFile): Promise<Page> {
   const page = await context.newPage();

@@ -32,7 +32,7 @@ const WINDOW = { width: 1440, height: 900 };
 const watchedSchema = z.object({ redraws: z.number(), shift: z.number(), shifted: z.array(z.string()) });
 type Watched = z.infer<typeof watchedSchema>;
 
-export interface DashboardBench {
+interface DashboardBench {
   readonly donors: number;
   readonly seconds: number;
   readonly messages: number;

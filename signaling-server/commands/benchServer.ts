@@ -14,7 +14,7 @@ const DONORS = 1_000;
 const WAVE = 20;
 const SIGNALS_EACH = 50;
 
-export interface ServerBench {
+interface ServerBench {
   /** Held at once, of so many who knocked. */
   readonly donorsHeld: number;
   readonly donors: number;

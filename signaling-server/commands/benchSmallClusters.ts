@@ -11,7 +11,7 @@ const LEAST_PEERS = 2;
 /** What is slower by less is as fast: sums in another order differ. */
 const ROUNDING = 1e-9;
 
-export interface SmallClusters {
+interface SmallClusters {
   readonly clusters: number;
   readonly mostPeers: number;
   /** The search's step over that of the best plan there is. */

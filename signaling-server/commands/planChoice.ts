@@ -20,7 +20,7 @@ export interface PlanOptions {
   readonly plan?: string;
 }
 
-export interface PlanChoice {
+interface PlanChoice {
   readonly donors: number;
   readonly wishes: PlanWishes;
 }

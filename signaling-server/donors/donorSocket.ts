@@ -17,7 +17,7 @@ import { REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refu
 import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
-export const HELLO_LIMIT_MS = 10_000;
+const HELLO_LIMIT_MS = 10_000;
 /** Time from its `hello` to what it measured: a place is for who means to compute. */
 const ADMISSION_LIMIT_MS = 600_000;
 /** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */

@@ -43,7 +43,7 @@ export interface ReceptionHost {
   countRefusal(reason: RefusalReason): void;
 }
 
-export interface ReceptionOptions {
+interface ReceptionOptions {
   readonly network: Network;
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */

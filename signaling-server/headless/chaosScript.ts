@@ -4,7 +4,7 @@
  */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
-export type ChaosFault =
+type ChaosFault =
   | { readonly kind: 'kill' | 'gpu-lost'; readonly donor: number }
   | { readonly kind: 'join' | 'server-kill' };
 

@@ -7,7 +7,7 @@ const LINE_INTERVAL_MS = 5_000;
 /** A file that is read in less is not worth a line. */
 const FILE_INTERVAL_MS = 2_000;
 
-export interface TrainingProgress {
+interface TrainingProgress {
   /** A sentence above the bar. */
   note(text: string): void;
   show(snapshot: Snapshot): void;

@@ -44,7 +44,7 @@ const orderSchema = z.discriminatedUnion('type', [
 ]);
 type Order = z.infer<typeof orderSchema>;
 type OpenOrder = Extract<Order, { type: 'open' }>;
-export type ServerProcessOptions = Omit<OpenOrder, 'type' | 'gatherLimitMs'>;
+type ServerProcessOptions = Omit<OpenOrder, 'type' | 'gatherLimitMs'>;
 
 const wordSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('serving'), url: z.string(), operatorToken: z.string(), status: runStatusSchema }),
@@ -53,7 +53,7 @@ const wordSchema = z.discriminatedUnion('type', [
 ]);
 type Word = z.infer<typeof wordSchema>;
 
-export interface ServerProcess extends TrainingServer {
+interface ServerProcess extends TrainingServer {
   /** SIGKILL; then started again from its store, for so many donors who should come back. */
   killAndRestart(donors: number): Promise<Result<null>>;
 }

@@ -49,7 +49,7 @@ export interface TrainingOptions extends PlanWishes {
   readonly port: number;
 }
 
-export function statusOf(run: ActiveRun): RunStatus {
+function statusOf(run: ActiveRun): RunStatus {
   const { phase } = run;
   return {
     snapshot: run.snapshot(),

@@ -30,7 +30,7 @@ export const samplesBody = z.object({
   prompts: z.array(z.string().min(1).max(200)).min(1).max(5),
   tokens: z.int().min(1).max(400),
 });
-export type SamplesQuestion = z.infer<typeof samplesBody>;
+type SamplesQuestion = z.infer<typeof samplesBody>;
 
 const taskSchema = z.object({
   blobs: z.string(),

@@ -5,7 +5,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
 
-export const SESSION_COOKIE = 'shoal_operator';
+const SESSION_COOKIE = 'shoal_operator';
 const SESSION_DAYS = 7;
 const ISSUER = 'shoal';
 

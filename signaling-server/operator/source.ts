@@ -22,7 +22,7 @@ import { eventOf } from './history.ts';
 import { clusterOf, predictedSpans } from './plan.ts';
 
 /** Steps and events that a new dashboard is told of. */
-export const RECENT_STEPS = 1_000;
+const RECENT_STEPS = 1_000;
 const RECENT_EVENTS = 500;
 const MOST_EVALUATIONS = 2_000;
 /** Of many donors the ways between them are most of a picture, and all of them change with every step. */

@@ -41,20 +41,20 @@ export interface TraceRow {
   readonly spans: string;
 }
 
-export interface CheckpointRow {
+interface CheckpointRow {
   readonly committedSteps: number;
   /** Not superseded by newer ones. */
   readonly kept: boolean;
 }
 
-export interface BlockRow {
+interface BlockRow {
   /** A keyed hash: no address is kept. */
   readonly address: string;
   readonly atMs: number;
   readonly note: string;
 }
 
-export interface SampleRow {
+interface SampleRow {
   readonly committedSteps: number;
   readonly prompt: string;
   readonly text: string;

@@ -66,7 +66,7 @@ interface Cause {
   readonly by: PeerId | null;
 }
 
-export type Planning = NonNullable<Snapshot['planning']>;
+type Planning = NonNullable<Snapshot['planning']>;
 
 export class AutoPlanner {
   readonly #options: AutoPlannerOptions;

@@ -27,7 +27,7 @@ const LEAST_WORK = 60_000;
 const FRUITLESS = 5;
 
 /** Milliseconds that only go forward. */
-export type Stopwatch = () => number;
+type Stopwatch = () => number;
 
 const NOTHING_YET: Result<ClusterPlan> = refusal('there is no plan yet');
 

@@ -33,7 +33,7 @@ export type PlanTerms = Pick<RunTerms, 'makePlan' | 'capacity' | 'awaitsProposal
 const AUTO_CAPACITY = 1_000;
 
 /** What planning by measurement takes beside the run itself. */
-export type AutoParts = Pick<AutoPlannerOptions, 'search' | 'release' | 'kept'>;
+type AutoParts = Pick<AutoPlannerOptions, 'search' | 'release' | 'kept'>;
 
 function autoTerms(model: Model, batch: Batch, parts: Partial<AutoParts>): PlanTerms {
   const planner = new AutoPlanner({ model, batch, now: () => performance.now(), search: searchInSlices, ...parts });

@@ -13,7 +13,7 @@ import type { Weights } from '../weights/weights.ts';
 
 type ReadsBlobs = Pick<BlobStore, 'readRange'>;
 
-export interface ManifestShard extends StoredShard {
+interface ManifestShard extends StoredShard {
   /** False: values alone. */
   readonly moments: boolean;
 }

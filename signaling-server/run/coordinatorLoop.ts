@@ -10,7 +10,7 @@ import { step } from '../../swarm/coordinator/step.ts';
 /** setTimeout takes no longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-export interface LoopHost {
+interface LoopHost {
   perform(effect: Effect): void;
   /** An event is handled, with those that came of it. */
   handled(): void;

@@ -9,7 +9,7 @@ import { makeFolder } from '../store/makeFolder.ts';
 import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */
-export interface MetricsSource {
+interface MetricsSource {
   /** Committed steps from `from` on, in order. */
   steps(from: number): readonly CommitRecord[];
   /** Held-out loss by committed steps: that of 3 belongs to the line of step 2. */

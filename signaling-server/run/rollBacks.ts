@@ -9,7 +9,7 @@ const ROLL_BACK_EVENT = 'rollBack';
 
 /** `atStep` was given up, `toStep` is the first one done again. */
 export const rollBackSchema = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
-export type RollBack = z.infer<typeof rollBackSchema>;
+type RollBack = z.infer<typeof rollBackSchema>;
 
 export function addRollBack(store: Store, run: string, { atStep, toStep, reason }: RollBack, nowMs: number): void {
   store.addEvent(run, ROLL_BACK_EVENT, JSON.stringify({ atStep, toStep, reason }), nowMs, toStep);

@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
 import type { MetricsFile } from './metricsFile.ts';
 import { addRollBack } from './rollBacks.ts';
 
-export interface Records {
+interface Records {
   readonly store: Store;
   readonly blobs: BlobStore;
   readonly run: { readonly name: string; readonly counts: RunCounts; readonly trafficOf: TrafficOf };

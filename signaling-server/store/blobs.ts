@@ -36,7 +36,7 @@ export interface BlobStore {
 
 const UNFINISHED = 'unfinished';
 
-export const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 export const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
 
 /** For another process than the one that writes them. */

@@ -55,7 +55,7 @@ export async function openDataDirectory(path: string): Promise<Result<DataDirect
   }
 }
 
-export interface AddOptions {
+interface AddOptions {
   /** In place of `init.seed` and `data.seed`. */
   readonly seed?: number;
   /** In place of the file's name: the same file trained anew beside an earlier run of it. */

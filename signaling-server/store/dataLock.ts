@@ -7,7 +7,7 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { makeFolder } from './makeFolder.ts';
 
-export interface DataLock {
+interface DataLock {
   release(): void;
 }
 

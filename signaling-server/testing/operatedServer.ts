@@ -7,7 +7,7 @@ import { TinyServers } from './tinyServers.ts';
 
 export const OPERATED_STEPS = 40;
 
-export interface OperatorSessionCalls {
+interface OperatorSessionCalls {
   get(path: string): Promise<Response>;
   post(path: string, body: unknown): Promise<Response>;
   postBytes(path: string, body: Uint8Array<ArrayBuffer>): Promise<Response>;

@@ -31,7 +31,7 @@ type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: T
 export const scriptedLoss = (step: number): number => 5 - step / 10;
 export const scriptedEvaluation = (committedSteps: number): number => 4 - committedSteps / 10;
 
-export interface ScriptedOptions {
+interface ScriptedOptions {
   /** It says hello by itself. */
   readonly greets?: boolean;
   readonly invite?: string | undefined;

@@ -12,7 +12,7 @@ import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDire
 const TEXT = 'Call me Ishmael. Some years ago, never mind how long. '.repeat(9);
 const HELD_OUT = 'It is not down in any map; true places never are. '.repeat(2);
 
-export interface TinyRun {
+interface TinyRun {
   readonly steps: number;
   readonly name?: string;
   readonly layers?: number;

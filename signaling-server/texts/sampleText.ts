@@ -6,7 +6,7 @@ import { referenceTensors } from '../../swarm/reference/reference.ts';
 import type { Weights } from '../weights/weights.ts';
 import type { TextTokenizer } from './tokenizer.ts';
 
-export interface SampleRequest {
+interface SampleRequest {
   readonly prompt: string;
   readonly tokens: number;
   readonly temperature: number;

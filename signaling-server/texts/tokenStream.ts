@@ -19,7 +19,7 @@ export interface TokenStreamSizes {
 
 const SIZES: TokenStreamSizes = { piece: 65_536, context: 1_024, longest: 4_194_304 };
 
-export interface TokenStream {
+interface TokenStream {
   /** The ids that are certain by now. */
   add(text: string): number[];
   /** The rest. */

@@ -30,7 +30,7 @@ export interface StoredFile {
   readonly hash: BlobHash;
 }
 
-export interface RunTokens {
+interface RunTokens {
   readonly data: TokenList;
   readonly evaluation: TokenList | null;
   /** The tokenizer's files, for the export; none where a token is a byte. */

@@ -12,7 +12,7 @@ import { hasTimes, measuredTimes, type PeerProfile } from './peerProfile.ts';
 /** Of a link that was never measured: a good line at home. */
 const UNMEASURED_LINK = { latencySeconds: 0.01, bytesPerSecond: 5e6 };
 
-export interface DonorAtHand {
+interface DonorAtHand {
   readonly peer: PeerId;
   readonly profile: PeerProfile;
   readonly limits: Limits;

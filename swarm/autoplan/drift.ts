@@ -5,7 +5,7 @@
 import type { PeerId } from '../base.ts';
 
 const DRIFT = 0.2;
-export const DRIFT_STEPS = 10;
+const DRIFT_STEPS = 10;
 
 export const isOff = (measured: number, expected: number): boolean =>
   expected > 0 && (measured > (1 + DRIFT) * expected || measured < (1 - DRIFT) * expected);

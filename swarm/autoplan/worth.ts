@@ -9,7 +9,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 
 const ELEMENT_BYTES = 4;
-export const GAIN_STEPS = 100;
+const GAIN_STEPS = 100;
 /** Predictions are no better than that. */
 const LEAST_GAIN = 0.05;
 

@@ -54,7 +54,7 @@ interface Chaos {
   readonly crowd: number;
 }
 
-export interface ChaosResult {
+interface ChaosResult {
   readonly events: number;
   readonly epochs: number;
   readonly rollBacks: number;

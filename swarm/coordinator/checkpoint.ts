@@ -43,7 +43,7 @@ export function awaitedCheckpoint(turn: Turn): PendingCheckpoint | undefined {
 }
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. whole: it was the last shard. */
-export type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';
+type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';
 
 export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): UploadOutcome {
   const { state } = turn;

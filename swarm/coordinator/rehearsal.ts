@@ -30,7 +30,7 @@ const ELEMENTS_OF_LANES = 200;
 export const LEAST_BYTES = 4;
 export const MICRO_BATCHES = 3;
 
-export interface RehearsalPart extends Partial<CoordinatorConfig> {
+interface RehearsalPart extends Partial<CoordinatorConfig> {
   readonly layers?: number;
   /** Donors a layer, at most. With more than micro-batches not all can compute. */
   readonly lanes?: number;

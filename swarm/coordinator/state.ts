@@ -90,7 +90,7 @@ export type Holding =
   | { readonly name: 'holding'; readonly course: Course; readonly awaits: 'checkpoint'; readonly deadline: number };
 
 /** A phase holds only what it needs. */
-export type Phase =
+type Phase =
   | Holding
   | { readonly name: 'waiting'; readonly sentence: string }
   | Preparing
@@ -114,7 +114,7 @@ export interface PendingCheckpoint {
 }
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
-export interface Attempts {
+interface Attempts {
   readonly faults: number;
   readonly notFinite: number;
   /** Deadlines that everybody missed: each doubles the next one. */
@@ -128,7 +128,7 @@ export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late:
  * The expected donors. open: they are waited for. whole: they came, and every one has to compute. over: one of them is
  * gone, or none was expected: a plan uses whom it can.
  */
-export type Gathering = 'open' | 'whole' | 'over';
+type Gathering = 'open' | 'whole' | 'over';
 
 export interface CoordinatorState {
   readonly config: CoordinatorConfig;

@@ -47,7 +47,7 @@ export const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
   donors.flatMap(({ peer, wish }) => (wish === 'compute' ? peer : [])).slice(0, config.capacity);
 
 /** Why the plan in force should end at the next boundary. */
-export interface Interruption {
+interface Interruption {
   readonly reason: string;
   /** The plan that takes over, the state going from peer to peer; null: the state is saved first. */
   readonly successor: Plan | null;

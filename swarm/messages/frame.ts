@@ -9,17 +9,17 @@
 import { type Range, type Result, refusal, success } from '../base.ts';
 import { packedBytes, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 
-export const FRAME_VERSION = 1;
+const FRAME_VERSION = 1;
 /** A whole message: 64 KiB is what every browser's data channel carries unasked. */
 export const FRAME_BYTES = 65_536;
 export const HEADER_BYTES = 32;
 export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
-export const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
+const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
 /** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. */
 export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'probe'] as const;
-export type FrameKind = (typeof FRAME_KINDS)[number];
+type FrameKind = (typeof FRAME_KINDS)[number];
 /** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */
 const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut'];
 

@@ -33,7 +33,7 @@ const shardReport = z.object({
 });
 
 /** Why a donor has no part: every place is taken, no step would be shorter with it, or its address has to wait. */
-export const SPARE_REASONS = ['full', 'noGain', 'mustWait'] as const;
+const SPARE_REASONS = ['full', 'noGain', 'mustWait'] as const;
 export type SpareReason = (typeof SPARE_REASONS)[number];
 
 /** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */

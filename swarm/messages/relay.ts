@@ -18,7 +18,7 @@ export const ENVELOPE_BYTES_LIMIT = FIXED_BYTES + NAME_BYTES_LIMIT + FRAME_BYTES
 export const RELAY_WINDOW_BYTES = 4 * FRAME_BYTES;
 
 export const ENVELOPE_KINDS = ['frame', 'credit', 'ping', 'pong'] as const;
-export type EnvelopeKind = (typeof ENVELOPE_KINDS)[number];
+type EnvelopeKind = (typeof ENVELOPE_KINDS)[number];
 
 export interface Envelope {
   readonly kind: EnvelopeKind;

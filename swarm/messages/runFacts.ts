@@ -10,7 +10,7 @@ import { WIRE_ENCODINGS } from '../wire.ts';
 import { hash } from './fields.ts';
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
-export const tokenListSchema: z.ZodType<TokenList> = z.object({
+const tokenListSchema: z.ZodType<TokenList> = z.object({
   tokens: z.number(),
   shardTokens: z.int(),
   bytesPerToken: z.literal([1, 2, 4]),

@@ -147,7 +147,7 @@ export function decodeWatchMessage(text: string): Result<WatchMessage> {
   return decodeAs(watchSchema, text);
 }
 
-export function decodeAs<T>(schema: z.ZodType<T>, text: string): Result<T> {
+function decodeAs<T>(schema: z.ZodType<T>, text: string): Result<T> {
   let json: unknown;
   try {
     json = JSON.parse(text);

@@ -8,7 +8,7 @@ import { invariant, overlap, type Range } from '../base.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { type Block, type BlockUse, block, type Model, type TensorSpec } from './model.ts';
 
-export const ALIGNMENT_FLOATS = 64;
+const ALIGNMENT_FLOATS = 64;
 const BINDING_BYTES = 4 * ALIGNMENT_FLOATS;
 /** Elements between places where a binding may begin, in a buffer of floats or of halves. */
 export const alignmentOf = (compute: Compute = 'f32'): number => BINDING_BYTES / ELEMENT_BYTES[compute];

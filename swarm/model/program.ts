@@ -159,7 +159,7 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string, is
   return steps.reverse();
 }
 
-export interface ProgramOptions {
+interface ProgramOptions {
   /** Layers whose activations are not kept: the backward has only their input, and computes them again. */
   readonly recompute?: readonly number[];
   readonly logitsBytes?: number;

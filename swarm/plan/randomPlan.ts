@@ -44,7 +44,7 @@ export function outlineModel(layers: number, tied: boolean): Model {
   };
 }
 
-export interface RandomCase {
+interface RandomCase {
   readonly model: Model;
   readonly samples: number;
   readonly plan: Plan;
@@ -57,7 +57,7 @@ export function randomPlan(random: Random): RandomCase {
   return { model, samples, plan: randomPlanFor(random, model, samples, peers, { recompute: 0.3, replicas: 0.3 }) };
 }
 
-export interface Frequency {
+interface Frequency {
   /** How often a member recomputes a layer, and a peer is a replica of a shard that it is not primary of. */
   readonly recompute: number;
   readonly replicas: number;

@@ -9,7 +9,7 @@ import { packedBytes, type WireEncoding } from '../wire.ts';
 import type { Plan } from './plan.ts';
 
 export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as const;
-export type StepTensor = (typeof STEP_TENSORS)[number];
+type StepTensor = (typeof STEP_TENSORS)[number];
 export type StepTraffic = Readonly<Record<StepTensor, number>>;
 
 const ELEMENT_BYTES = 4;

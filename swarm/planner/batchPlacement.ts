@@ -21,7 +21,7 @@ export interface Placement {
   readonly room: number;
 }
 
-export interface PlacementSearch {
+interface PlacementSearch {
   readonly placement: Placement | null;
   /** No placement has more room; where there is no placement, none has enough. */
   readonly isProven: boolean;

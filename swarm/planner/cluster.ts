@@ -19,7 +19,7 @@ import {
 import { linkRate } from '../simulate/links.ts';
 
 /** Connections side by side between two peers: more of them never make a link slower. */
-export const MOST_STREAMS = 8;
+const MOST_STREAMS = 8;
 const MOST_PEERS = 10_000;
 
 /** Any unit: past it, or nearer to 0, a number is a slip, and times worked out from it are none any more. */

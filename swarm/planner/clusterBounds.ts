@@ -8,7 +8,7 @@ import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 const ELEMENT_BYTES = 4;
 
 /** Seconds. */
-export interface StageBound {
+interface StageBound {
   /** A micro-batch at the fastest member. */
   readonly forward: number;
   readonly backward: number;
@@ -20,7 +20,7 @@ export interface StageBound {
   readonly values: number;
 }
 
-export interface HopBound {
+interface HopBound {
   readonly forward: number;
   readonly backward: number;
 }

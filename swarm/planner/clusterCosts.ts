@@ -65,7 +65,7 @@ export interface StageShape {
 export type ClusterCosts = ReturnType<typeof clusterCosts>;
 
 /** Multiply-adds counted twice, of one row of a micro-batch. Attention sees half of the sequence on average. */
-export function rowFlops(operation: Operation, sequence: number): number {
+function rowFlops(operation: Operation, sequence: number): number {
   switch (operation.op) {
     case 'linear':
       return 2 * operation.inWidth * operation.outWidth;

@@ -47,7 +47,7 @@ export interface Draft {
 }
 
 /** The plan, and how many bytes its peers lack for it; null where the draft is none. */
-export interface Drafted {
+interface Drafted {
   readonly plan: Plan;
   /** As its builder writes it. */
   readonly schedule: Schedule;

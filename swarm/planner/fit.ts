@@ -18,7 +18,7 @@ import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitPr
 /** Bytes that each peer gives; a peer that is not in it gives what is needed. */
 export type MemoryCaps = ReadonlyMap<PeerId, number>;
 
-export interface FitProblem {
+interface FitProblem {
   readonly model: Model;
   /** B samples of T positions. */
   readonly batch: {
@@ -33,7 +33,7 @@ export interface FitProblem {
 }
 
 /** What a plan lacks: bytes over all peers, and the peer that lacks most. */
-export interface Shortage {
+interface Shortage {
   readonly bytes: number;
   readonly worst: { readonly peer: PeerId; readonly needs: number; readonly has: number } | null;
 }

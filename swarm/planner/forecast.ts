@@ -23,7 +23,7 @@ import { type Gathers, gathersOf } from './gatherTimes.ts';
 
 const ELEMENT_BYTES = 4;
 
-export interface PeerForecast {
+interface PeerForecast {
   readonly busySeconds: number;
   readonly sentBytes: number;
 }

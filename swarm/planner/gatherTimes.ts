@@ -26,7 +26,7 @@ interface Units {
   readonly head: Unit | null;
 }
 
-export interface StageGathers {
+interface StageGathers {
   readonly forwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
   readonly backwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
   /** Of a layer, before what is computed again ahead of its backward. */

@@ -19,7 +19,7 @@ import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import { exchangeSeconds } from './linkGuess.ts';
 
 /** Of an element of a shard: value, moments, sum of gradients. */
-export const SHARD_ELEMENT_BYTES = 16;
+const SHARD_ELEMENT_BYTES = 16;
 /** Values of a block on their way to those who gather, or gradients: as float32. */
 export const SENT_BYTES = 4;
 

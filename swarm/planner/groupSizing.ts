@@ -13,7 +13,7 @@ import { type Rooms, roomiestPlacement } from './batchPlacement.ts';
 import { BYTE_GIB, type GroupCosts, microBatchesWithin, type PeerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
 
 /** What the peers of a group share. */
-export interface Group extends GroupCosts {
+interface Group extends GroupCosts {
   readonly globalBatch: number;
   readonly stateGiB: number;
 }
@@ -34,7 +34,7 @@ export interface Cut {
   readonly count: number;
 }
 
-export interface SizedGroup {
+interface SizedGroup {
   /** In the order of the peers. */
   readonly sizing: Sizing;
   /** No sizing is faster than this; equal to the objective up to a billionth where the search was exhaustive. */

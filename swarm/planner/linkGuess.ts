@@ -9,7 +9,7 @@ const MOST_LOOKED_AT = 6;
 /** Lanes whose shares differ by less hand on along one lane. */
 const ALIKE = 0.05;
 
-export interface Hop {
+interface Hop {
   /** One micro-batch there, and its gradient back. */
   readonly through: number;
   /** All activations. */

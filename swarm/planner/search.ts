@@ -67,7 +67,7 @@ export interface Progress {
 }
 
 /** The nearest to a plan that fits, where none does. */
-export interface Nearest {
+interface Nearest {
   readonly missingBytes: number;
   readonly draft: Draft | null;
 }

@@ -22,7 +22,7 @@ import {
 
 export type Slots = ReturnType<typeof slots>;
 
-export interface Fitted {
+interface Fitted {
   readonly members: Member[];
   /** Of the stage's state. */
   readonly shares: Shares;

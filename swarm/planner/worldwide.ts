@@ -56,7 +56,7 @@ const BETWEEN: readonly (readonly (readonly [number, number])[])[] = [
 const GBIT_BYTES = 1.25e8;
 const INSIDE = { latencySeconds: 0.005, bytesPerSecond: 2 * GBIT_BYTES };
 
-export function worldwideCluster(): Cluster {
+function worldwideCluster(): Cluster {
   const peers = REGIONS.flatMap((region) =>
     Array.from({ length: PEERS_A_REGION }, (_, index) => ({
       id: `${region}-${index}`,

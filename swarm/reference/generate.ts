@@ -8,7 +8,7 @@ import { attendRow } from './attention.ts';
 import { forward, type Matrices, matrix, type Pass } from './operations.ts';
 import { outputOf } from './reference.ts';
 
-export interface Sampling {
+interface Sampling {
   /** Tokens to add. */
   readonly count: number;
   /** 0: always the likeliest token. */

@@ -11,7 +11,7 @@ import { backward, forward, type Gradients, type Matrices, matrix, type Pass } f
 /** One window: T inputs and T targets, as T+1 tokens. */
 export type Window = ArrayLike<number>;
 
-export interface ReferenceStep {
+interface ReferenceStep {
   readonly loss: number;
   /** Before clipping. */
   readonly gradientNorm: number;

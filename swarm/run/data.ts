@@ -34,7 +34,7 @@ export function windowOfSample(order: Order, sample: number, windows: number): n
 }
 
 /** Tokens of a window, its last target included: T+1 of them. */
-export const tokensOfWindow = (window: number, sequenceLength: number): Range => [
+const tokensOfWindow = (window: number, sequenceLength: number): Range => [
   window * sequenceLength,
   (window + 1) * sequenceLength + 1,
 ];

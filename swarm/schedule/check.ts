@@ -14,7 +14,7 @@ import { forwardOnly, lower } from './lower.ts';
 import { before, wiring } from './order.ts';
 
 /** A step has backwards and an update; an evaluation forwards alone. */
-export type ScheduleKind = 'step' | 'evaluation';
+type ScheduleKind = 'step' | 'evaluation';
 
 export function scheduleProblems(
   model: Pick<Model, 'tied'>,

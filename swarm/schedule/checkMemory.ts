@@ -7,7 +7,7 @@ import type { Problem } from '../plan/plan.ts';
 import type { Action, Schedule } from './action.ts';
 import { grid, type Mark } from './grid.ts';
 
-export interface MemoryUse {
+interface MemoryUse {
   /** What one micro-batch keeps there from forward to backward. */
   readonly bytesInFlight: (stage: number, microBatch: number, peer: PeerId) => number;
   /** What a peer has for all that it keeps in flight. */

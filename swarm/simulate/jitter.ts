@@ -5,7 +5,7 @@
 import { normal, seededRandom } from '../base.ts';
 import { type Action, MICRO_OPS } from '../schedule/action.ts';
 
-export type Delayed = 'computing' | 'travelling';
+type Delayed = 'computing' | 'travelling';
 
 /** Zero for work of no micro-batch. */
 export function jitterSeconds(seed: number, what: Delayed, action: Action, seconds: number): number {

@@ -11,7 +11,7 @@ export interface LinkCost {
 }
 
 /** A link as problem and cluster files say it. */
-export interface LinkLimits extends LinkCost {
+interface LinkLimits extends LinkCost {
   /** What one stream has on its way at most. Null: unlimited. */
   readonly windowBytes: number | null;
   /** Connections side by side, each with a window of its own. */

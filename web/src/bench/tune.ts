@@ -23,7 +23,7 @@ const ROUNDS = 3;
 /** Rows of the comparison with the CPU reference. */
 const CHECKED_ROWS = 33;
 
-export interface TunedShape {
+interface TunedShape {
   readonly layout: Layout;
   readonly dims: Dims;
   /** What the table goes by: weights, or large tiles. */
@@ -43,7 +43,7 @@ export interface Tuned {
   readonly rows: readonly TunedRow[];
 }
 
-export interface TunedRow {
+interface TunedRow {
   readonly layouts: readonly Layout[];
   readonly from: number;
   readonly candidate: number;

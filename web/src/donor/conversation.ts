@@ -11,7 +11,7 @@ import { openWebSocket } from '../net/socket.ts';
 
 const SOCKET_PATH = '/api/donor';
 
-export interface ConversationOptions
+interface ConversationOptions
   extends Pick<SignalingOptions, 'adapter' | 'invite' | 'key' | 'limits' | 'wait' | 'onState'> {
   /** No other donor may learn this tab's address; as it is when the server welcomes it. */
   relayOnly(): boolean;

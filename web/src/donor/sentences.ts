@@ -9,7 +9,7 @@ import type { FailureReason } from './phase.ts';
 import { type DonorState, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
-export interface Failure {
+interface Failure {
   readonly what: string;
   readonly advice: string;
 }
@@ -65,7 +65,7 @@ const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
 export type Tone = 'calm' | 'good' | 'wait' | 'bad';
 
 /** The state as one word with a glyph, so that colour is never the only sign, and one sentence. */
-export interface Headline {
+interface Headline {
   readonly glyph: string;
   readonly word: string;
   readonly sentence: string;

@@ -36,7 +36,7 @@ function placeText({ snapshot }: Pick<DonorState, 'snapshot'>, peer: PeerId): st
 }
 
 /** `donor 3f2a1c (stage 2)`. */
-export function peerText(state: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
+function peerText(state: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
   const place = placeText(state, peer);
   return `donor ${shortId(peer)}${place && ` (${place})`}`;
 }

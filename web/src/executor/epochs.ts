@@ -14,8 +14,8 @@ export interface Epoch {
   before: Epoch | null;
 }
 
-export type FaultReason = 'linkLost' | 'internal';
-export type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
+type FaultReason = 'linkLost' | 'internal';
+type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
 
 export class Epochs {
   readonly #tellFault: TellFault;

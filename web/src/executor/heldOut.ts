@@ -10,7 +10,7 @@ import type { Surroundings } from './surroundings.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, samplesRead } from './tokensAhead.ts';
 
-export interface LossSum {
+interface LossSum {
   readonly microBatch: number;
   /** Null: not a finite number. */
   readonly lossSum: number | null;

@@ -15,9 +15,9 @@ import {
 } from '../../../swarm/messages/frame.ts';
 
 /** Bytes of one peer's tensors that may wait here. One that sends more than this ahead of its plan is at fault. */
-export const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
+const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
 
-export type DropReason = 'malformed' | 'old' | 'repeated' | 'unasked' | 'tooMuch';
+type DropReason = 'malformed' | 'old' | 'repeated' | 'unasked' | 'tooMuch';
 
 interface Tensor {
   readonly from: PeerId;

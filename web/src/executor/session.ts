@@ -31,7 +31,7 @@ import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
 
-export interface SessionParts {
+interface SessionParts {
   readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'reach' | 'measure' | 'showStatus'>;
   readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;

@@ -20,12 +20,12 @@ import { buildRole, closeRole, type Engine, loadRole, type ReadState, type Role,
 /** Why an attempt at a step ends before its update. */
 const OVERFLOW = new Error('the scaled gradient overflowed');
 
-export interface SoloStep {
+interface SoloStep {
   readonly loss: number;
   readonly gradientNorm: number;
 }
 
-export interface SoloOptions {
+interface SoloOptions {
   readonly engine: Engine;
   readonly model: Model;
   readonly train: Train;

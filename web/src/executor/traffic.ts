@@ -12,7 +12,7 @@ import { type Clock, Schedule } from './spacing.ts';
 
 const SLACK_SECONDS = 0.1;
 
-export type TrafficLimits = Pick<Limits, 'uploadBytesPerSecond' | 'downloadBytesPerSecond'>;
+type TrafficLimits = Pick<Limits, 'uploadBytesPerSecond' | 'downloadBytesPerSecond'>;
 
 export class Traffic {
   readonly #clock: Clock;

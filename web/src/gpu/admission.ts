@@ -16,7 +16,7 @@ import { canHalve } from './device.ts';
 import { createStage, type GpuStage } from './stage.ts';
 import { type Examinee, examine } from './verdict.ts';
 
-export interface Applicant extends Omit<Examinee, 'sequence' | 'compute'> {
+interface Applicant extends Omit<Examinee, 'sequence' | 'compute'> {
   readonly train: Train;
   /** The precision that the run asks for; absent: f32. */
   readonly asked?: Compute | undefined;

@@ -65,7 +65,7 @@ export const PONG_LIMIT_MS = 15_000;
 const HEARTBEAT_CHANNEL_ID = 100;
 const QUICK_CHANNEL_ID = 101;
 /** Messages of at most so many bytes go by the quick channel. */
-export const QUICK_BYTES = 8_192;
+const QUICK_BYTES = 8_192;
 /** Pings and pongs are 9 bytes: a peer that has this much of them unread does not read. */
 const HEARTBEAT_BUFFER_LIMIT_BYTES = 4_096;
 /** A stretch of sending is measured when it has so many bytes; what had queued before it counts. */

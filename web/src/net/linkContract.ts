@@ -93,7 +93,7 @@ async function rejects(promise: Promise<unknown>): Promise<boolean> {
   );
 }
 
-export interface LinkCase {
+interface LinkCase {
   readonly title: string;
   run(openLink: OpenLink): Promise<void>;
 }

@@ -22,7 +22,7 @@ import { begun, CALL, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, RELAYED, 
 /** Links at once, those included that others began before the plan came here. */
 const LINKS_LIMIT = 256;
 
-export interface MeshOptions {
+interface MeshOptions {
   readonly me: PeerId;
   readonly iceServers: readonly Readonly<Record<string, unknown>>[];
   readonly openLink: OpenLink;
@@ -42,7 +42,7 @@ export interface MeshOptions {
 }
 
 /** What was not accepted from others, since the mesh began. */
-export interface MeshRefusals {
+interface MeshRefusals {
   oversizedMessages: number;
   staleSignals: number;
   badSignals: number;

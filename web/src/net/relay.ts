@@ -19,7 +19,7 @@ const WAITING_LIMIT = 1_024;
 /** A stretch of sending is measured at least so often. */
 const SAMPLE_BYTES = 1_048_576;
 
-export interface RelayOptions {
+interface RelayOptions {
   /** To the server's socket; false where there is none. */
   sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
   readonly now: () => number;

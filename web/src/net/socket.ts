@@ -26,7 +26,7 @@ export function retryMs(failures: number, random: Random): number {
   return doubledMs(RETRY_FIRST_MS, RETRY_MOST_MS, failures) * (0.5 + 0.5 * random());
 }
 
-export interface RetrySocketOptions {
+interface RetrySocketOptions {
   open(): DonorWebSocket;
   /** Not a timer of the page where that can be avoided: a hidden page's are late. */
   wait(milliseconds: number): Promise<void>;

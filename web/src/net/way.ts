@@ -53,7 +53,7 @@ export interface Signal {
  * offer: the first signal of an attempt that is new here. more: a signal of the attempt in progress. call: an offer is
  * asked for, and known: it was made already. relayed: the other end does not wait for the direct way any more.
  */
-export type Meaning = 'offer' | 'more' | 'call' | 'known' | 'relayed' | 'stale' | 'bad';
+type Meaning = 'offer' | 'more' | 'call' | 'known' | 'relayed' | 'stale' | 'bad';
 
 /** What a signal is to the end that hears it in this epoch, and that is the initiator or not. */
 export function meaningOf(signal: Signal, way: Way | undefined, initiates: boolean, epoch: number): Meaning {

@@ -3,7 +3,7 @@ import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { OperatorCommand } from '../../../swarm/messages/watch.ts';
 import type { OperatorState } from './state.ts';
 
-export interface OperatorActions {
+interface OperatorActions {
   login(token: string): void;
   command(command: OperatorCommand): void;
 }

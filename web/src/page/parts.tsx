@@ -70,7 +70,7 @@ export function Shoal() {
   );
 }
 
-export interface ChipProps {
+interface ChipProps {
   readonly tone: string;
   readonly glyph: string;
   readonly word: string;
@@ -112,7 +112,7 @@ export function Press({ isOff = false, why, class: name, onPress, onRefused, chi
   );
 }
 
-export interface StatProps {
+interface StatProps {
   readonly label: string;
   readonly value: string;
   readonly note?: string | undefined;
