@@ -1,7 +1,6 @@
 /** Every kernel in the browser that donors use, beside its CPU reference. */
 import { expect, test } from 'vitest';
-import type { Json } from './product.ts';
-import { shoal } from './product.ts';
+import { type Json, shoal } from './product.ts';
 
 test('bench kernels: every kernel is right in headless Chromium', async () => {
   const { code, stdout, stderr } = await shoal('bench', 'kernels', '--json');

@@ -1,4 +1,7 @@
-/** What a device is asked for beyond WebGPU's word, or by name though it is the default: each limit with its reason, and features. */
+/**
+ * What a device is asked for: limits beyond WebGPU's word, or by name though they are the default, each with its reason; and
+ * features that kernels are faster with.
+ */
 import { type Result, refusal, success } from '../swarm/base.ts';
 import { MATRIX_FEATURE } from './family/matrixUnit.ts';
 

@@ -12,14 +12,13 @@ import { z } from 'zod';
 import { median } from '../../swarm/base.ts';
 import { launchBrowser } from '../headless/headless.ts';
 import { PAGES_FOLDER } from '../headless/projectRoot.ts';
+import { WATCH_INTERVAL_MS } from '../operator/api.ts';
 import { addPages } from '../pages.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 import { failed, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
 import { longestTasksMs, pageTasks, type Task } from './pageTasks.ts';
 
-/** As often as a server tells a dashboard (operatorApi.ts). */
-const MESSAGE_MS = 250;
 const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 /** Every part is looked at this often. */
 const LEAST_ROUNDS = 4;
@@ -125,7 +124,7 @@ async function feedServer(feed: DashboardFeed): Promise<{ app: FastifyInstance; 
   let timer: NodeJS.Timeout | undefined;
   new WebSocketServer({ server: app.server, path: '/api/watch' }).on('connection', (socket) => {
     socket.send(JSON.stringify(first));
-    timer = setInterval(() => socket.send(JSON.stringify(feed.next())), MESSAGE_MS);
+    timer = setInterval(() => socket.send(JSON.stringify(feed.next())), WATCH_INTERVAL_MS);
     socket.on('close', () => clearInterval(timer));
   });
   return { app, quiet: () => clearInterval(timer) };
@@ -235,7 +234,7 @@ async function drive(
   const after = await watchedBy(page);
   const quarter = Math.ceil(rounds / 4);
   return {
-    ...{ seconds: took, messages: Math.round((took * 1_000) / MESSAGE_MS) },
+    ...{ seconds: took, messages: Math.round((took * 1_000) / WATCH_INTERVAL_MS) },
     redrawsPerSecond: (after.redraws - before.redraws) / took,
     ...lengths(tasks.flat(), looking),
     busyShare: ((await metric(session, 'TaskDuration')) - busy) / took,

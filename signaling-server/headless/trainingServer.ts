@@ -3,8 +3,7 @@
  * this process or, because it is to be killed, in one of its own (serverProcess.ts).
  */
 import { z } from 'zod';
-import type { Result } from '../../swarm/base.ts';
-import { success } from '../../swarm/base.ts';
+import { type Result, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
 import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
 import type { PlanWishes } from '../planning/planning.ts';

@@ -19,7 +19,7 @@ const LOGINS_PER_MINUTE = 10;
 const SPREAD_STEPS = 4_000;
 const CALLS_PER_MINUTE = 240;
 /** At most four pictures a second. */
-const WATCH_INTERVAL_MS = 250;
+export const WATCH_INTERVAL_MS = 250;
 /** A dashboard that has so much unread gets no new picture until it has read. */
 const UNREAD_BYTES_LIMIT = 1024 * 1024;
 

@@ -123,7 +123,7 @@ export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 /**
  * Where the state of `step` committed steps is when a plan begins. checkpoint: at the server. kept: the same plan again,
  * primaries keep what they have and send its values to the holders once more. peers: with the members of this plan of
- * an earlier epoch, who send each other and the newcomers what `swarm/handover` lists; a member that the new plan has
+ * an earlier epoch, who send each other and the newcomers what `swarm/plan/handover.ts` lists; a member that the new plan has
  * no place for hands over too, and is let go by `standby`.
  */
 export type StateSource = z.infer<typeof sourceSchema>;
