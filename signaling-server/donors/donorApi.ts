@@ -27,7 +27,7 @@ const bearer = (request: FastifyRequest): string => (request.headers.authorizati
 
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
-  const largestShard = Math.max(...run.model.blocks.map(({ elements }) => shardBytes([0, elements], true)));
+  const largestShard = Math.max(...run.model.blocks.map(({ elements }) => shardBytes([0, elements])));
   const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator: bearer };
 
   app.register(async (api) => {

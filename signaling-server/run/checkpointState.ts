@@ -48,17 +48,16 @@ export async function stateProblem(blobs: BlobStore, manifest: Manifest): Promis
   return null;
 }
 
-/** Bytes of a shard's blob. */
-export const shardBytes = ([from, to]: Range, moments: boolean): number =>
-  (to - from) * FLOAT_BYTES * (moments ? STATE_KINDS.length : 1);
+/** Bytes of a shard's blob, with its moments. */
+export const shardBytes = ([from, to]: Range): number => (to - from) * FLOAT_BYTES * STATE_KINDS.length;
 
 /** Bytes of a whole state with its moments. */
 export const stateSize = ({ blocks }: Model): number =>
-  blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements], true), 0);
+  blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements]), 0);
 
 /** Whether a shard that a donor says it uploaded is here, whole. */
 export const isStored = (blobs: BlobStore, { hash, range }: Pick<StoredShard, 'hash' | 'range'>): boolean =>
-  statSync(blobs.path(hash), { throwIfNoEntry: false })?.size === shardBytes(range, true);
+  statSync(blobs.path(hash), { throwIfNoEntry: false })?.size === shardBytes(range);
 
 /** Puts the values that a run begins with into blobs, as checkpoint 0; one that is no number is refused by name. */
 export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Result<Manifest>> {

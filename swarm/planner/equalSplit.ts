@@ -75,12 +75,7 @@ export function equalSplit(
 }
 
 /** Its stages alone, without state. */
-export function equalWork(
-  model: SplitModel,
-  samples: number,
-  peers: readonly PeerId[],
-  options: SplitOptions = {},
-): Plan {
+export function equalWork(model: SplitModel, samples: number, peers: readonly PeerId[], options: SplitOptions): Plan {
   const problem = splitProblem(model, samples, peers.length, options);
   invariant(problem === null && peers.length > 0, problem ?? 'a plan needs a peer');
   return seat(peers, shapeOf(model, samples, peers.length, options), options.schedule);

@@ -10,31 +10,28 @@ import { formatAction, isTransfer, type Schedule, workKey } from './action.ts';
 import { grid, type Mark } from './grid.ts';
 import { before, wiring } from './order.ts';
 
-/** `slackSeconds`: how far clocks may be apart. */
-export function timelineProblems(
-  model: Pick<Model, 'tied'>,
-  plan: Plan,
-  timeline: Timeline,
-  slackSeconds = 1e-9,
-): Problem[] {
+/** What begins earlier by less is on time: sums in another order differ. */
+const SLACK_SECONDS = 1e-9;
+
+export function timelineProblems(model: Pick<Model, 'tied'>, plan: Plan, timeline: Timeline): Problem[] {
   const own = new Map<PeerId, Span[]>();
   for (const span of timeline) own.set(span.peer, [...(own.get(span.peer) ?? []), span]);
   for (const spans of own.values()) spans.sort((a, b) => a.startSeconds - b.startSeconds);
   const schedule: Schedule = new Map([...own].map(([peer, spans]) => [peer, spans.map(({ action }) => action)]));
-  const early = tooEarly(model, plan, timeline, schedule, slackSeconds);
+  const early = tooEarly(model, plan, timeline, schedule);
   const marks = [...own].flatMap(([peer, spans]): [PeerId, Mark][] => {
-    const mark = conflict(spans, slackSeconds) ?? firstOf(spans, early);
+    const mark = conflict(spans) ?? firstOf(spans, early);
     return mark ? [[peer, mark]] : [];
   });
   return marks.length === 0 ? [] : [{ rule: 'SC18', text: `this cannot be:\n${grid(schedule, new Map(marks))}` }];
 }
 
 /** The first of a peer's spans, by start, that begins while another is going on. */
-function conflict(spans: readonly Span[], slackSeconds: number): Mark | null {
+function conflict(spans: readonly Span[]): Mark | null {
   let last: Span | null = null;
   for (const [index, span] of spans.entries()) {
     if (isTransfer(span.action)) continue;
-    if (last && span.startSeconds < last.endSeconds - slackSeconds)
+    if (last && span.startSeconds < last.endSeconds - SLACK_SECONDS)
       return {
         index,
         note: `starts at ${span.startSeconds} s, but ${formatAction(last.action)} ends at ${last.endSeconds} s`,
@@ -45,13 +42,7 @@ function conflict(spans: readonly Span[], slackSeconds: number): Mark | null {
 }
 
 /** Work that starts before its needs have ended, and why that is too early. */
-function tooEarly(
-  model: Pick<Model, 'tied'>,
-  plan: Plan,
-  timeline: Timeline,
-  schedule: Schedule,
-  slackSeconds: number,
-): Map<string, string> {
+function tooEarly(model: Pick<Model, 'tied'>, plan: Plan, timeline: Timeline, schedule: Schedule): Map<string, string> {
   const wires = wiring(model, plan, schedule);
   const ends = new Map(timeline.map((span) => [workKey(span), span.endSeconds]));
   const found = new Map<string, string>();
@@ -62,7 +53,7 @@ function tooEarly(
       const end = ends.get(workKey(need));
       const name = `${formatAction(need.action)} of ${need.peer}`;
       if (end === undefined) found.set(workKey(span), `needs ${name}, which is nowhere`);
-      else if (since < end - slackSeconds)
+      else if (since < end - SLACK_SECONDS)
         found.set(workKey(span), `starts at ${since} s, but ${name} ends at ${end} s`);
     }
   }
