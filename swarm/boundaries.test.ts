@@ -64,7 +64,7 @@ const TABLE: readonly Row[] = [
   { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//, /^web\/src\/net\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
   { files: /^signaling-server\/cli\.ts$/, may: [/^package\.json$/] },
-  { files: /^signaling-server\/commands\/(bench|sample)\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
+  { files: /^signaling-server\/commands\/bench\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
   { files: /\.gpu\.test\.ts$/, may: COMPUTES },
   { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
   // Which browser there is and what it is started with: as the headless donors' own.
