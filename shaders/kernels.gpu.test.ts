@@ -26,8 +26,10 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
   });
 
   const families: readonly AdapterFamily[] = ['software', 'gpu'];
-  const table = families.flatMap((family) => caseTable(others).map((row) => ({ family, ...row })));
-  test.each(table)('$family, $title', async ({ family, kernel, dims }) => {
+  const table = families.flatMap((family) =>
+    caseTable(others).map((row) => ({ ...row, family, title: `${family} ${row.title}` })),
+  );
+  test.each(table)('$title', async ({ family, kernel, dims }) => {
     const comparison = await compareKernel(dawn.device, family, kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
   });
