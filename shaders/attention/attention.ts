@@ -8,17 +8,22 @@
  * delta are [B, H, T]. K divides H: H/K heads of queries in a row read the same keys and values (grouped queries), whose
  * gradients one invocation sums over these heads in order.
  *
- * How the work is cut: one invocation takes four rows of one head and accumulates a slice of the head's width, in lanes
- * of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each four rows and
- * compute every score once; wider ones compute the scores again for each slice. There is a text for each family: on
- * SwiftShader, holding the invocation's own rows in private memory halves its time. (They come and go by a loop over lanes,
- * not over tiles: every load and store in a text is a dozen branches, and the JIT takes 2 ms for each.)
+ * How the work is cut on a GPU: a workgroup takes 32 rows of one head and walks over 32 others at a time, whose width it
+ * stages in workgroup memory in strips of 32 elements (attentionTiles.wgsl). Each score is computed once, as long as the
+ * sums of a head's width fit the registers: up to 128 elements, 64 where there are two sums.
+ *
+ * How it is cut on a software adapter: one invocation takes four rows of one head and accumulates a slice of the head's
+ * width, in lanes of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each
+ * four rows and compute every score once; wider ones compute the scores again for each slice. On SwiftShader, holding the
+ * invocation's own rows in private memory halves its time. (They come and go by a loop over lanes, not over tiles: every
+ * load and store in a text is a dozen branches, and the JIT takes 2 ms for each.)
  */
 
 import type { AdapterFamily, Arrays, Dims, Variant } from '../kernel.ts';
 import { lanesOf } from '../lanes.ts';
 import { u32 } from '../slots.ts';
 import code from './attention.wgsl?raw';
+import tiles from './attentionTiles.wgsl?raw';
 
 export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D')] as const;
 
@@ -42,40 +47,48 @@ export const ATTENTION_CASES: readonly Dims[] = [
   { B: 3, T: 13, H: 6, K: 2, D: 20 },
   { B: 2, T: 38, H: 4, K: 1, D: 6 },
   { B: 1, T: 18, H: 6, K: 2, D: 64 },
+  { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
 
 interface AttentionRequest {
   readonly name: string;
   readonly code: Readonly<Record<AdapterFamily, string>>;
-  /** Widest slice that leaves a GPU's invocation enough registers. */
-  readonly gpuSlice: 4 | 8;
+  /** Most strips of the head's width whose sums leave a GPU's invocation enough registers. */
+  readonly gpuStrips: number;
   /** Whose rows an invocation takes: heads of queries, or of keys and values. */
   readonly heads: 'H' | 'K';
 }
 
-/** Lanes in a head's width, and how many of them an invocation accumulates. */
-export function cutOfHead(D: number, widest: 4 | 8): { readonly chunks: number; readonly slice: 4 | 8 } {
+/** Rows of a GPU's tile, and lanes of a strip: as in attentionTiles.wgsl. */
+const TILE = 32;
+const STRIP = 8;
+/** On a software adapter four heads in step fill its four lanes, and each invocation takes four rows. */
+const HEADS = 4;
+const ROWS = 4;
+
+/** Lanes in a head's width, and how many of them an invocation accumulates on a software adapter. */
+export function cutOfHead(D: number): { readonly chunks: number; readonly slice: 4 | 8 } {
   const chunks = D / lanesOf(D).width;
-  return { chunks, slice: chunks <= 4 ? 4 : widest };
+  return { chunks, slice: chunks <= 4 ? 4 : 8 };
 }
 
 export function attentionVariant(request: AttentionRequest, family: AdapterFamily, D: number): Variant {
   const lanes = lanesOf(D);
-  const { chunks, slice } = cutOfHead(D, family === 'gpu' ? request.gpuSlice : 8);
-  // Four heads in step fill a software adapter's four lanes; on a GPU neighbours are tiles of one head, which read the
-  // same keys.
-  const [heads, tiles] = family === 'gpu' ? [1, 32] : [4, 1];
+  const { chunks, slice: softwareSlice } = cutOfHead(D);
+  const isGpu = family === 'gpu';
+  const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), request.gpuStrips) : softwareSlice;
+  const [heads, rows] = isGpu ? [1, TILE] : [HEADS, ROWS];
   // In the text, since they are lengths of arrays too.
-  const constants = Object.entries({ HEADS: heads, TILES: tiles, CHUNKS: chunks, SLICE: slice });
+  const constants = Object.entries({ HEADS: heads, TILES: 1, CHUNKS: chunks, SLICE: slice });
   const cut = constants.map(([name, value]) => `const ${name} = ${value}u;\n`).join('');
   return {
     key: `${request.name}.${lanes.name}.${family}.${D}`,
-    code: lanes.prelude + cut + code + request.code[family],
+    code: lanes.prelude + cut + code + (isGpu ? tiles : '') + request.code[family],
     entryPoint: 'main',
     subgroups: false,
     workgroups: ({ B, T, ...dims }) => [
       Math.ceil((B * dims[request.heads]) / heads),
-      Math.ceil(Math.ceil(T / 4) / tiles),
+      Math.ceil(T / rows),
       Math.ceil(chunks / slice),
     ],
   };

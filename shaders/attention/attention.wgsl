@@ -1,6 +1,7 @@
 // What the three attention kernels share: how the work is cut (see attention.ts), queries, keys and values, sums.
-// HEADS: invocations of a workgroup, heads side by side … TILES: … times tiles of four rows. CHUNKS: lanes in a head's
-// width D. SLICE: lanes of it that one invocation accumulates, 4 or 8.
+// CHUNKS: lanes in a head's width D. SLICE: lanes of it whose sums one invocation (of a software adapter) or one workgroup
+// (of a GPU) accumulates. On a software adapter HEADS: invocations of a workgroup, heads side by side … TILES: … times tiles
+// of four rows, and SLICE is 4 or 8.
 
 struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
 @group(0) @binding(0) var<storage, read> qkv: array<Lane>;

@@ -28,7 +28,7 @@ export const attentionBackwardKeyValue: Kernel = {
       {
         name: 'attention.backwardKeyValue',
         code: { gpu: shared + gpu, software: shared + software },
-        gpuSlice: 4,
+        gpuStrips: 2,
         heads: 'K',
       },
       family,

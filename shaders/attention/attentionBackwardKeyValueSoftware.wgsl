@@ -1,6 +1,6 @@
 // For software adapters, where loads are what costs: an invocation keeps its four rows' slices of k and v in private
 // memory and walks over the queries one at a time, loading each once for the score and the sums. A vec4f of scores has
-// an entry for each key. (attentionBackwardKeyValue.wgsl is for GPUs, whose registers could not hold that much.)
+// an entry for each key.
 var<private> k: array<Tile, SLICE>; // and dk at the end
 var<private> v: array<Tile, SLICE>; // and dv at the end
 

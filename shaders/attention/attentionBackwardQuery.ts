@@ -35,8 +35,8 @@ export const attentionBackwardQuery: Kernel = {
     attentionVariant(
       {
         name: 'attention.backwardQuery',
-        code: { gpu: shared + queries + gpu, software: shared + queries + software },
-        gpuSlice: 8,
+        code: { gpu: shared + gpu, software: shared + queries + software },
+        gpuStrips: 4,
         heads: 'H',
       },
       family,

@@ -1,71 +1,86 @@
-// Cut as in attentionForward.wgsl: four queries and a slice of the head's width an invocation, walking over the keys.
-// Matrices of scores have a column for each query and a row for each key.
+// For GPUs: own rows are queries, other ones keys and values (attentionTiles.wgsl). The strips of dy are staged as those of
+// q are, and the keys once more for the sums.
 
-// The column of ds (times scale) of one query: its scores, dy·v, lse and δ.
-fn score_gradients(s: vec4f, dp: vec4f, lse_i: f32, delta_i: f32, scale: f32, keys: vec4u, query: u32) -> vec4f {
-  let p = select(vec4f(0), exp(s * scale - lse_i), keys <= vec4u(query));
-  return p * (dp - delta_i) * scale;
+fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
+  if (chunk >= CHUNKS) { return; }
+  if (rows.x < dims.T) { dqkv[at.x + chunk] = tile[0]; }
+  if (rows.y < dims.T) { dqkv[at.y + chunk] = tile[1]; }
+  if (rows.z < dims.T) { dqkv[at.z + chunk] = tile[2]; }
+  if (rows.w < dims.T) { dqkv[at.w + chunk] = tile[3]; }
+}
+fn add_keys(before: Tile, at: Place, k_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at.staged, qkv_tile(k_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(before, at.r, at.c);
+  workgroupBarrier();
+  return sum;
 }
 
-fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  dqkv[at.x + chunk] = tile[0];
-  if (query + 1u < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (query + 2u < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (query + 3u < dims.T) { dqkv[at.w + chunk] = tile[3]; }
-}
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+  let h = group.x % dims.H; // group.x is b·H + h
+  let sample_row = group.x / dims.H * dims.T;
+  let first = TILE * ((dims.T - 1u) / TILE - group.y); // the longest walks start first
+  let slice = first_chunk(group.z);
+  let at = place_of(local);
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
+  let k_lane = width + h / (dims.H / dims.K) * CHUNKS;
+  let v_lane = k_lane + dims.K * CHUNKS;
+  let queries = rows_of(first + at.r);
+  let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
+  let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
+  let scale = 1.0 / sqrt(f32(dims.D));
 
-@compute @workgroup_size(HEADS, TILES)
-fn main(@builtin(global_invocation_id) id: vec3u) {
-  if (!has_queries(id)) { return; }
-  let at = queries_of(id);
-  let slice = first_chunk(id.z);
-  let steps = min(at.first + STEPS, vec4u(at.last));
-  let q_at = (at.sample_row + steps) * at.row_lanes + at.head_lane;
-  let y_at = (at.sample_row + steps) * at.width + at.head_lane;
-
+  var part = vec4f(0);
+  for (var c = at.c; c < CHUNKS; c += SIDE) { part += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
+  across[local] = part;
+  workgroupBarrier();
   var d = vec4f(0);
-  for (var c = 0u; c < CHUNKS; c++) { d += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
-  let rows = at.head * dims.T + steps;
+  for (var c = 0u; c < SIDE; c++) { d += across[at.r * SIDE + c]; }
+  let rows = group.x * dims.T + inside(queries);
   let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
-  if (slice == 0u) {
-    delta[rows.x] = d.x;
-    delta[rows.y] = d.y;
-    delta[rows.z] = d.z;
-    delta[rows.w] = d.w; // rows past the end are the last row again, with the same value
+  if (group.z == 0u && at.c == 0u) {
+    if (queries.x < dims.T) { delta[rows.x] = d.x; }
+    if (queries.y < dims.T) { delta[rows.y] = d.y; }
+    if (queries.z < dims.T) { delta[rows.z] = d.z; }
+    if (queries.w < dims.T) { delta[rows.w] = d.w; }
   }
 
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
-  var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
-
-  for (var key = 0u; key <= at.first; key += 4u) {
-    let keys = key + STEPS;
-    let k_at = (at.sample_row + min(keys, vec4u(at.last))) * at.row_lanes + at.k_lane;
-    let v_at = k_at + dims.K * CHUNKS;
+  for (var key = 0u; key <= first; key += TILE) {
+    let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     var s = mat4x4f();
     var dp = mat4x4f();
-    for (var c = 0u; c < CHUNKS; c++) {
-      s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
-      dp += scores(qkv_tile(v_at, c), dy_tile(y_at, c));
+    for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
+      stage_own(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
+      stage_other(at.staged, qkv_tile(staged + k_lane, in_strip(strip + at.c)));
+      workgroupBarrier();
+      s = strip_scores(s, at.r, at.c, lanes_of(strip));
+      workgroupBarrier();
+      stage_own(at.staged, dy_tile(y_at, in_strip(strip + at.c)));
+      stage_other(at.staged, qkv_tile(staged + v_lane, in_strip(strip + at.c)));
+      workgroupBarrier();
+      dp = strip_scores(dp, at.r, at.c, lanes_of(strip));
+      workgroupBarrier();
     }
-    let ds = mat4x4f(
-      score_gradients(s[0], dp[0], l.x, d.x, at.scale, keys, at.first),
-      score_gradients(s[1], dp[1], l.y, d.y, at.scale, keys, at.first + 1u),
-      score_gradients(s[2], dp[2], l.z, d.z, at.scale, keys, at.first + 2u),
-      score_gradients(s[3], dp[3], l.w, d.w, at.scale, keys, at.first + 3u),
-    );
-    var ds_rows = transpose(ds);
-    for (var j = 0u; j < 4u; j++) {
-      let row = (at.sample_row + min(key + j, at.last)) * at.row_lanes + at.k_lane;
-      let ds_j = ds_rows[j];
-      dq0 += outer(qkv_lane(row, slice), ds_j); dq1 += outer(qkv_lane(row, slice + 1u), ds_j);
-      dq2 += outer(qkv_lane(row, slice + 2u), ds_j); dq3 += outer(qkv_lane(row, slice + 3u), ds_j);
-      if (SLICE > 4u) {
-        dq4 += outer(qkv_lane(row, slice + 4u), ds_j); dq5 += outer(qkv_lane(row, slice + 5u), ds_j);
-        dq6 += outer(qkv_lane(row, slice + 6u), ds_j); dq7 += outer(qkv_lane(row, slice + 7u), ds_j);
-      }
-    }
+    let keys = rows_of(key + at.c);
+    let p0 = select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries);
+    let p1 = select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries);
+    let p2 = select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries);
+    let p3 = select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries);
+    keep_weights(at.r, at.c, mat4x4f(
+      p0 * (dp[0] - d) * scale, p1 * (dp[1] - d) * scale, p2 * (dp[2] - d) * scale, p3 * (dp[3] - d) * scale,
+    ));
+    let k_at = staged + k_lane;
+    dq0 = add_keys(dq0, at, k_at, slice);
+    if (SLICE > STRIP) { dq1 = add_keys(dq1, at, k_at, slice + STRIP); }
+    if (SLICE > 2u * STRIP) { dq2 = add_keys(dq2, at, k_at, slice + 2u * STRIP); }
+    if (SLICE > 3u * STRIP) { dq3 = add_keys(dq3, at, k_at, slice + 3u * STRIP); }
   }
 
-  var dq = array(dq0, dq1, dq2, dq3, dq4, dq5, dq6, dq7);
-  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) { store(q_at, at.first, slice + c, dq[c]); }
+  store(queries, slice + at.c, dq0, q_at);
+  if (SLICE > STRIP) { store(queries, slice + STRIP + at.c, dq1, q_at); }
+  if (SLICE > 2u * STRIP) { store(queries, slice + 2u * STRIP + at.c, dq2, q_at); }
+  if (SLICE > 3u * STRIP) { store(queries, slice + 3u * STRIP + at.c, dq3, q_at); }
 }

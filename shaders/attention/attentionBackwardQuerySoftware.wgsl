@@ -1,6 +1,6 @@
 // For software adapters, where loads are what costs: an invocation keeps its four queries' slices of q and dy in private
 // memory and walks over the keys one at a time, loading each once for the score and the sum. A vec4f of scores has an
-// entry for each query. (attentionBackwardQuery.wgsl is for GPUs, whose registers could not hold that much.)
+// entry for each query.
 var<private> q: array<Tile, SLICE>; // and dq at the end
 var<private> g: array<Tile, SLICE>; // dy
 

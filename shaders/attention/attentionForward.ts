@@ -12,6 +12,7 @@ import {
 } from './attention.ts';
 import gpu from './attentionForward.wgsl?raw';
 import shared from './attentionForwardShared.wgsl?raw';
+import slices from './attentionForwardSlices.wgsl?raw';
 import software from './attentionForwardSoftware.wgsl?raw';
 import queries from './attentionQueries.wgsl?raw';
 
@@ -21,9 +22,9 @@ export const attentionForward: Kernel = {
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
   variant: (family, { D }) => {
-    const { chunks, slice } = cutOfHead(D, 8);
-    const code = { gpu: shared + queries + gpu, software: shared + queries + (chunks <= slice ? software : gpu) };
-    return attentionVariant({ name: 'attention.forward', code, gpuSlice: 8, heads: 'H' }, family, D);
+    const { chunks, slice } = cutOfHead(D);
+    const code = { gpu: shared + gpu, software: shared + queries + (chunks <= slice ? software : slices) };
+    return attentionVariant({ name: 'attention.forward', code, gpuStrips: 4, heads: 'H' }, family, D);
   },
   cpu: attentionForwardCpu,
   cases: ATTENTION_CASES,

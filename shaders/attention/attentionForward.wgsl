@@ -1,77 +1,88 @@
-// One invocation takes four queries of one head and one slice of the head's width, and walks over the keys four at a
-// time. Everything is a product of 4×4 tiles: a Tile is one lane (four elements, or one) of four rows, side by side.
-// Matrices of scores have a column for each query and a row for each key.
+// For GPUs: own rows are queries, other ones keys and values (attentionTiles.wgsl).
 
-fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  y[at.x + chunk] = tile[0];
-  if (query + 1u < dims.T) { y[at.y + chunk] = tile[1]; }
-  if (query + 2u < dims.T) { y[at.z + chunk] = tile[2]; }
-  if (query + 3u < dims.T) { y[at.w + chunk] = tile[3]; }
+fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
+  if (chunk >= CHUNKS) { return; }
+  if (rows.x < dims.T) { y[at.x + chunk] = tile[0]; }
+  if (rows.y < dims.T) { y[at.y + chunk] = tile[1]; }
+  if (rows.z < dims.T) { y[at.z + chunk] = tile[2]; }
+  if (rows.w < dims.T) { y[at.w + chunk] = tile[3]; }
 }
-// A query's scores with four keys; those it may not see get a value whose exp is 0.
-fn visible(s: vec4f, keys: vec4u, query: u32) -> vec4f { return select(vec4f(HIDDEN), s, keys <= vec4u(query)); }
+// A strip of the values, summed by weight onto what the keys before have left.
+fn add_values(before: Tile, shrink: vec4f, at: Place, v_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at.staged, qkv_tile(v_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(scale_columns(before, shrink), at.r, at.c);
+  workgroupBarrier();
+  return sum;
+}
 
-@compute @workgroup_size(HEADS, TILES)
-fn main(@builtin(global_invocation_id) id: vec3u) {
-  if (!has_queries(id)) { return; }
-  let at = queries_of(id);
-  let slice = first_chunk(id.z);
-  let v_lane = at.k_lane + dims.K * CHUNKS;
-  let query_rows = at.sample_row + min(at.first + STEPS, vec4u(at.last));
-  let q_at = query_rows * at.row_lanes + at.head_lane;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+  let h = group.x % dims.H; // group.x is b·H + h
+  let sample_row = group.x / dims.H * dims.T;
+  let first = TILE * ((dims.T - 1u) / TILE - group.y); // the longest walks start first
+  let slice = first_chunk(group.z);
+  let at = place_of(local);
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
+  let k_lane = width + h / (dims.H / dims.K) * CHUNKS;
+  let v_lane = k_lane + dims.K * CHUNKS;
+  let queries = rows_of(first + at.r);
+  let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
+  let scale = 1.0 / sqrt(f32(dims.D));
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
-  var y4 = Tile(); var y5 = Tile(); var y6 = Tile(); var y7 = Tile();
-  var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
-  var sum = vec4f(0);
+  var most = vec4f(HIDDEN); // of each own query: largest score so far,
+  var sum = vec4f(0); // and this invocation's part of the sum of exp(score − largest)
 
-  for (var key = 0u; key <= at.first; key += 4u) {
-    let keys = key + STEPS;
-    let k_at = (at.sample_row + min(keys, vec4u(at.last))) * at.row_lanes + at.k_lane;
+  for (var key = 0u; key <= first; key += TILE) {
+    let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     var s = mat4x4f();
-    for (var c = 0u; c < CHUNKS; c++) {
-      s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
+    for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
+      stage_own(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
+      stage_other(at.staged, qkv_tile(staged + k_lane, in_strip(strip + at.c)));
+      workgroupBarrier();
+      s = strip_scores(s, at.r, at.c, lanes_of(strip));
+      workgroupBarrier();
     }
-    let s0 = visible(s[0] * at.scale, keys, at.first);
-    let s1 = visible(s[1] * at.scale, keys, at.first + 1u);
-    let s2 = visible(s[2] * at.scale, keys, at.first + 2u);
-    let s3 = visible(s[3] * at.scale, keys, at.first + 3u);
-    let most_new = max(most, vec4f(largest4(s0), largest4(s1), largest4(s2), largest4(s3)));
-    let p = mat4x4f(exp(s0 - most_new.x), exp(s1 - most_new.y), exp(s2 - most_new.z), exp(s3 - most_new.w));
+    // Those keys that a query may not see get a score whose exp is 0.
+    let keys = rows_of(key + at.c);
+    let s0 = select(vec4f(HIDDEN), s[0] * scale, vec4u(keys.x) <= queries);
+    let s1 = select(vec4f(HIDDEN), s[1] * scale, vec4u(keys.y) <= queries);
+    let s2 = select(vec4f(HIDDEN), s[2] * scale, vec4u(keys.z) <= queries);
+    let s3 = select(vec4f(HIDDEN), s[3] * scale, vec4u(keys.w) <= queries);
+    across[local] = max(max(s0, s1), max(s2, s3));
+    workgroupBarrier();
+    var most_new = most;
+    for (var c = 0u; c < SIDE; c++) { most_new = max(most_new, across[at.r * SIDE + c]); }
+    let p = mat4x4f(exp(s0 - most_new), exp(s1 - most_new), exp(s2 - most_new), exp(s3 - most_new));
     let shrink = exp(most - most_new);
     most = most_new;
-    sum = sum * shrink + vec4f(total4(p[0]), total4(p[1]), total4(p[2]), total4(p[3]));
-    y0 = scale_columns(y0, shrink); y1 = scale_columns(y1, shrink);
-    y2 = scale_columns(y2, shrink); y3 = scale_columns(y3, shrink);
-    if (SLICE > 4u) {
-      y4 = scale_columns(y4, shrink); y5 = scale_columns(y5, shrink);
-      y6 = scale_columns(y6, shrink); y7 = scale_columns(y7, shrink);
-    }
-    var p_rows = transpose(p);
-    for (var j = 0u; j < 4u; j++) {
-      let v_at = (at.sample_row + min(key + j, at.last)) * at.row_lanes + v_lane;
-      let p_j = p_rows[j];
-      y0 += outer(qkv_lane(v_at, slice), p_j); y1 += outer(qkv_lane(v_at, slice + 1u), p_j);
-      y2 += outer(qkv_lane(v_at, slice + 2u), p_j); y3 += outer(qkv_lane(v_at, slice + 3u), p_j);
-      if (SLICE > 4u) {
-        y4 += outer(qkv_lane(v_at, slice + 4u), p_j); y5 += outer(qkv_lane(v_at, slice + 5u), p_j);
-        y6 += outer(qkv_lane(v_at, slice + 6u), p_j); y7 += outer(qkv_lane(v_at, slice + 7u), p_j);
-      }
-    }
+    sum = sum * shrink + ((p[0] + p[1]) + (p[2] + p[3]));
+    keep_weights(at.r, at.c, p);
+    let v_at = staged + v_lane;
+    y0 = add_values(y0, shrink, at, v_at, slice);
+    if (SLICE > STRIP) { y1 = add_values(y1, shrink, at, v_at, slice + STRIP); }
+    if (SLICE > 2u * STRIP) { y2 = add_values(y2, shrink, at, v_at, slice + 2u * STRIP); }
+    if (SLICE > 3u * STRIP) { y3 = add_values(y3, shrink, at, v_at, slice + 3u * STRIP); }
   }
 
-  let y_at = query_rows * at.width + at.head_lane;
-  let share = 1.0 / sum;
-  var parts = array(y0, y1, y2, y3, y4, y5, y6, y7);
-  for (var c = 0u; c < min(SLICE, CHUNKS - slice); c++) {
-    store(y_at, at.first, slice + c, scale_columns(parts[c], share));
-  }
-  if (slice == 0u) {
-    let rows = at.head * dims.T + at.first;
-    let value = most + log(sum);
-    lse[rows] = value.x;
-    if (at.first + 1u < dims.T) { lse[rows + 1u] = value.y; }
-    if (at.first + 2u < dims.T) { lse[rows + 2u] = value.z; }
-    if (at.first + 3u < dims.T) { lse[rows + 3u] = value.w; }
+  across[local] = sum;
+  workgroupBarrier();
+  var whole = vec4f(0);
+  for (var c = 0u; c < SIDE; c++) { whole += across[at.r * SIDE + c]; }
+  let share = 1.0 / whole;
+  let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
+  store(queries, slice + at.c, scale_columns(y0, share), y_at);
+  if (SLICE > STRIP) { store(queries, slice + STRIP + at.c, scale_columns(y1, share), y_at); }
+  if (SLICE > 2u * STRIP) { store(queries, slice + 2u * STRIP + at.c, scale_columns(y2, share), y_at); }
+  if (SLICE > 3u * STRIP) { store(queries, slice + 3u * STRIP + at.c, scale_columns(y3, share), y_at); }
+  if (group.z == 0u && at.c == 0u) {
+    let value = most + log(whole);
+    let row = group.x * dims.T;
+    if (queries.x < dims.T) { lse[row + queries.x] = value.x; }
+    if (queries.y < dims.T) { lse[row + queries.y] = value.y; }
+    if (queries.z < dims.T) { lse[row + queries.z] = value.z; }
+    if (queries.w < dims.T) { lse[row + queries.w] = value.w; }
   }
 }

@@ -1,6 +1,6 @@
 // For software adapters, where loads are what costs, and heads of one slice: an invocation keeps its four queries in private
 // memory and walks over the keys one at a time, loading each once for the score and the sum. A vec4f of scores has an entry
-// for each query. (attentionForward.wgsl is for GPUs, whose registers could not hold that much, and for wider heads.)
+// for each query. (Wider heads: attentionForwardSlices.wgsl.)
 var<private> kept: array<Tile, SLICE>; // q, and y at the end
 
 @compute @workgroup_size(HEADS, TILES)
