@@ -42,6 +42,8 @@ interface VariantRequest {
   readonly code: string;
   readonly lanes: Lanes;
   readonly constants?: Readonly<Record<string, number>>;
+  /** Invocations of a GPU's workgroup that share a row; default TEAM. */
+  readonly team?: number;
 }
 
 /** One invocation of entry `main` for each of `count` lanes. */
@@ -56,13 +58,18 @@ export function laneVariant({ name, code, lanes, constants }: VariantRequest, co
   };
 }
 
+/** Invocations that share a row on a GPU: few lanes each of a row of the stream, so that many rows are under way. */
+const TEAM = 64;
+/** The same where rows are few and long (logits, a whole gradient): those few must keep a GPU's memory busy. */
+export const WIDE_TEAM = 256;
+
 /** A row each for one invocation (entry `rows`) on a software adapter, for one workgroup (`workgroups`) on a GPU. */
 export function rowVariant(request: VariantRequest, family: AdapterFamily, rows: (dims: Dims) => number): Variant {
   const shared = family === 'gpu';
   const entryPoint = shared ? 'workgroups' : 'rows';
   return {
     key: `${request.name}.${request.lanes.name}.${entryPoint}`,
-    code: request.lanes.prelude + workgroup + request.code,
+    code: `${request.lanes.prelude}const TEAM = ${request.team ?? TEAM}u;\n${workgroup}${request.code}`,
     entryPoint,
     ...(request.constants ? { constants: request.constants } : {}),
     subgroups: false,

@@ -5,17 +5,23 @@
  */
 
 import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, rowVariant } from '../lanes.ts';
+import { lanesOf, rowVariant, WIDE_TEAM } from '../lanes.ts';
 import { f32, half, read, readWrite, u32 } from '../slots.ts';
 import code from './crossEntropy.wgsl?raw';
 import { fillLogits, softmaxRow } from './crossEntropyLoss.ts';
+import softmaxTeam from './softmaxTeam.wgsl?raw';
 
 export const crossEntropy: Kernel = {
   name: 'crossEntropy',
   tensors: [half(readWrite('logits')), read('targets', 'u32'), readWrite('loss')],
   dims: [u32('N'), u32('V'), f32('scale')],
   sizes: ({ N, V }) => ({ logits: N * V, targets: N, loss: N }),
-  variant: (family, { V }) => rowVariant({ name: 'crossEntropy', code, lanes: lanesOf(V) }, family, ({ N }) => N),
+  variant: (family, { V }) =>
+    rowVariant(
+      { name: 'crossEntropy', code: softmaxTeam + code, lanes: lanesOf(V), team: WIDE_TEAM },
+      family,
+      ({ N }) => N,
+    ),
   cpu: crossEntropyCpu,
   cases: [
     { N: 1, V: 1, scale: 1 },
@@ -23,6 +29,7 @@ export const crossEntropy: Kernel = {
     { N: 37, V: 300, scale: 1 },
     { N: 256, V: 256, scale: 1 / 256 },
     { N: 3, V: 5001, scale: 1 },
+    { N: 2, V: 6012, scale: 1 },
   ],
   fill: fillLogits,
   tolerance: { absolute: 1e-6, relative: 1e-6 },

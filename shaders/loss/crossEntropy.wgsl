@@ -33,6 +33,27 @@ fn write_gradients(n: u32, most: f32, sum: f32, first: u32, step: u32) {
     logits[i] = (exp(logits[i] - most) / sum - one_hot(v * WIDTH, targets[n])) * dims.scale;
   }
 }
+fn gradient_of(logit: Lane, v: u32, target_id: u32, softmax: Softmax) -> Lane {
+  return (exp(logit - softmax.most) / softmax.sum - one_hot(v * WIDTH, target_id)) * dims.scale;
+}
+// The same by a workgroup, four loads at a time.
+fn write_team_gradients(n: u32, softmax: Softmax, lane: u32) {
+  let chunks = dims.V / WIDTH;
+  let row = n * chunks;
+  let target_id = targets[n];
+  var v = lane;
+  for (; v + 3u * TEAM < chunks; v += 4u * TEAM) {
+    let a = logits[row + v];
+    let b = logits[row + v + TEAM];
+    let c = logits[row + v + 2u * TEAM];
+    let d = logits[row + v + 3u * TEAM];
+    logits[row + v] = gradient_of(a, v, target_id, softmax);
+    logits[row + v + TEAM] = gradient_of(b, v + TEAM, target_id, softmax);
+    logits[row + v + 2u * TEAM] = gradient_of(c, v + 2u * TEAM, target_id, softmax);
+    logits[row + v + 3u * TEAM] = gradient_of(d, v + 3u * TEAM, target_id, softmax);
+  }
+  for (; v < chunks; v += TEAM) { logits[row + v] = gradient_of(logits[row + v], v, target_id, softmax); }
+}
 
 // One invocation a row.
 @compute @workgroup_size(ROWS)
@@ -46,15 +67,14 @@ fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 }
 
 // One workgroup a row.
-@compute @workgroup_size(GROUP)
+@compute @workgroup_size(TEAM)
 fn workgroups(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) lane: u32,
 ) {
   let n = group.y * groups.x + group.x;
   if (n >= dims.N) { return; }
-  let most = workgroup_largest(lane, largest_of(n, lane, GROUP));
-  let sum = workgroup_total(lane, exponentials_of(n, most, lane, GROUP));
-  let correct = workgroup_total(lane, correct_of(n, lane, GROUP));
-  if (lane == 0u) { loss[n] = log(sum) + (most - correct); }
-  write_gradients(n, most, sum, lane, GROUP);
+  let softmax = team_softmax(n, lane);
+  let correct = workgroup_total(lane, correct_of(n, lane, TEAM));
+  if (lane == 0u) { loss[n] = log(softmax.sum) + (softmax.most - correct); }
+  write_team_gradients(n, softmax, lane);
 }

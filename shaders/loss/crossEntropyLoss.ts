@@ -2,16 +2,22 @@
 
 import { fillBelow } from '../fill.ts';
 import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, rowVariant } from '../lanes.ts';
+import { lanesOf, rowVariant, WIDE_TEAM } from '../lanes.ts';
 import { half, read, readWrite, u32 } from '../slots.ts';
 import code from './crossEntropyLoss.wgsl?raw';
+import softmaxTeam from './softmaxTeam.wgsl?raw';
 
 export const crossEntropyLoss: Kernel = {
   name: 'crossEntropy.loss',
   tensors: [half(read('logits')), read('targets', 'u32'), readWrite('loss')],
   dims: [u32('N'), u32('V')],
   sizes: ({ N, V }) => ({ logits: N * V, targets: N, loss: N }),
-  variant: (family, { V }) => rowVariant({ name: 'crossEntropy.loss', code, lanes: lanesOf(V) }, family, ({ N }) => N),
+  variant: (family, { V }) =>
+    rowVariant(
+      { name: 'crossEntropy.loss', code: softmaxTeam + code, lanes: lanesOf(V), team: WIDE_TEAM },
+      family,
+      ({ N }) => N,
+    ),
   cpu: crossEntropyLossCpu,
   cases: [
     { N: 1, V: 1 },
@@ -19,6 +25,7 @@ export const crossEntropyLoss: Kernel = {
     { N: 37, V: 300 },
     { N: 256, V: 256 },
     { N: 3, V: 5001 },
+    { N: 2, V: 6012 },
   ],
   fill: fillLogits,
   tolerance: { absolute: 1e-6, relative: 1e-6 },

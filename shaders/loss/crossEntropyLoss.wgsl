@@ -35,13 +35,12 @@ fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 }
 
 // One workgroup a row.
-@compute @workgroup_size(GROUP)
+@compute @workgroup_size(TEAM)
 fn workgroups(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) lane: u32,
 ) {
   let n = group.y * groups.x + group.x;
   if (n >= dims.N) { return; }
-  let most = workgroup_largest(lane, largest_of(n, lane, GROUP));
-  let sum = workgroup_total(lane, exponentials_of(n, most, lane, GROUP));
-  if (lane == 0u) { write_loss(n, most, sum); }
+  let softmax = team_softmax(n, lane);
+  if (lane == 0u) { write_loss(n, softmax.most, softmax.sum); }
 }

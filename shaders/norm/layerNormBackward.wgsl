@@ -41,13 +41,13 @@ fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 }
 
 // One workgroup a row.
-@compute @workgroup_size(GROUP)
+@compute @workgroup_size(TEAM)
 fn workgroups(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) lane: u32,
 ) {
   let n = group.y * groups.x + group.x;
   if (n >= dims.N) { return; }
-  let sums = sums_of(n, lane, GROUP);
+  let sums = sums_of(n, lane, TEAM);
   let means = vec2f(workgroup_total(lane, sums.x), workgroup_total(lane, sums.y)) / f32(dims.C);
-  write_row(n, means, lane, GROUP);
+  write_row(n, means, lane, TEAM);
 }

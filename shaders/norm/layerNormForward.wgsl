@@ -43,12 +43,12 @@ fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 }
 
 // One workgroup a row.
-@compute @workgroup_size(GROUP)
+@compute @workgroup_size(TEAM)
 fn workgroups(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) lane: u32,
 ) {
   let n = group.y * groups.x + group.x;
   if (n >= dims.N) { return; }
-  let mean = workgroup_total(lane, sum_of(n, lane, GROUP)) / f32(dims.C);
-  write_row(n, mean, workgroup_total(lane, squares_of(n, mean, lane, GROUP)) / f32(dims.C), lane, GROUP);
+  let mean = workgroup_total(lane, sum_of(n, lane, TEAM)) / f32(dims.C);
+  write_row(n, mean, workgroup_total(lane, squares_of(n, mean, lane, TEAM)) / f32(dims.C), lane, TEAM);
 }

@@ -4,7 +4,7 @@
  */
 import { PARTIALS } from '../../swarm/plan/memory.ts';
 import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, rowVariant } from '../lanes.ts';
+import { lanesOf, rowVariant, WIDE_TEAM } from '../lanes.ts';
 import { read, readWrite, u32 } from '../slots.ts';
 import code from './sumSquares.wgsl?raw';
 
@@ -17,7 +17,11 @@ export const sumSquares: Kernel = {
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, partials: PARTIALS }),
   variant: (family, { n }) =>
-    rowVariant({ name: 'sumSquares', code, lanes: lanesOf(n), constants: { PARTIALS, BLOCK } }, family, () => PARTIALS),
+    rowVariant(
+      { name: 'sumSquares', code, lanes: lanesOf(n), constants: { PARTIALS, BLOCK }, team: WIDE_TEAM },
+      family,
+      () => PARTIALS,
+    ),
   cpu: sumSquaresCpu,
   cases: [{ n: 1 }, { n: 259 }, { n: 200_003 }, { n: 437_760 }],
   tolerance: { absolute: 0, relative: 3e-6 },

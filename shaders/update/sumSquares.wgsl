@@ -32,9 +32,31 @@ fn rows(@builtin(global_invocation_id) id: vec3u) {
   if (id.x < PARTIALS) { partials[id.x] = squares_of(id.x, 0u, 1u); }
 }
 
+// Sums of one lane of each of partial p's blocks, by the TEAM invocations of a workgroup: as many blocks at a time as they
+// have lanes for, four such rounds in flight.
+fn square_at(block: u32, lane: u32) -> Lane {
+  let i = block * (BLOCK / WIDTH) + lane;
+  if (i >= dims.n / WIDTH) { return Lane(); }
+  return x[i] * x[i];
+}
+fn team_squares_of(p: u32, lane: u32) -> f32 {
+  let block_chunks = BLOCK / WIDTH;
+  let blocks = (dims.n / WIDTH + block_chunks - 1u) / block_chunks;
+  let i = lane % block_chunks;
+  let stride = TEAM / block_chunks * PARTIALS;
+  var sum0 = Lane(); var sum1 = Lane(); var sum2 = Lane(); var sum3 = Lane();
+  for (var block = p + lane / block_chunks * PARTIALS; block < blocks; block += 4u * stride) {
+    sum0 += square_at(block, i);
+    sum1 += square_at(block + stride, i);
+    sum2 += square_at(block + 2u * stride, i);
+    sum3 += square_at(block + 3u * stride, i);
+  }
+  return total((sum0 + sum1) + (sum2 + sum3));
+}
+
 // One workgroup a partial.
-@compute @workgroup_size(GROUP)
+@compute @workgroup_size(TEAM)
 fn workgroups(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
-  let sum = workgroup_total(lane, squares_of(group.x, lane, GROUP));
+  let sum = workgroup_total(lane, team_squares_of(group.x, lane));
   if (lane == 0u) { partials[group.x] = sum; }
 }
