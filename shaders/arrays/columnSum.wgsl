@@ -11,5 +11,6 @@ fn sum_of(c: u32, first: u32, step: u32) -> Sum {
   for (var n = first; n < dims.N; n += step) { sum += dy[n * chunks + c]; }
   return sum;
 }
+fn term_of(c: u32, n: u32) -> Sum { return dy[n * (dims.C / WIDTH) + c]; }
 fn plus(a: Sum, b: Sum) -> Sum { return a + b; }
 fn add_to(c: u32, sum: Sum) { dbias[c] += sum; }

@@ -19,6 +19,12 @@ fn sum_of(c: u32, first: u32, step: u32) -> Sum {
   }
   return sum;
 }
+fn term_of(c: u32, n: u32) -> Sum {
+  let i = n * (dims.C / WIDTH) + c;
+  let s = stat[n];
+  let g = dy[i];
+  return Sum(g * ((x[i] - s.x) * s.y), g);
+}
 fn plus(a: Sum, b: Sum) -> Sum { return Sum(a.weight + b.weight, a.bias + b.bias); }
 fn add_to(c: u32, sum: Sum) {
   dweight[c] += sum.weight;

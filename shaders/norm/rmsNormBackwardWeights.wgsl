@@ -13,5 +13,9 @@ fn sum_of(c: u32, first: u32, step: u32) -> Sum {
   for (var n = first; n < dims.N; n += step) { sum += dy[n * chunks + c] * (x[n * chunks + c] * stat[n]); }
   return sum;
 }
+fn term_of(c: u32, n: u32) -> Sum {
+  let i = n * (dims.C / WIDTH) + c;
+  return dy[i] * (x[i] * stat[n]);
+}
 fn plus(a: Sum, b: Sum) -> Sum { return a + b; }
 fn add_to(c: u32, sum: Sum) { dweight[c] += sum; }
