@@ -1,8 +1,10 @@
 /** The limits that are asked for, against what the kernels use. */
 import { expect, test } from 'vitest';
 import { requiredLimits } from './deviceLimits.ts';
+import { GPU_CANDIDATES } from './family/tiles.ts';
 import { dimsBytes } from './kernel.ts';
 import { kernels } from './kernels.ts';
+import { LARGE_CASE, matmul } from './matmul.ts';
 
 /** WebGPU's guaranteed limits (the standard's table), but for a large adapter's two sizes. */
 const ADAPTER = {
@@ -33,4 +35,15 @@ test('no kernel has more tensors, or longer dims, than is asked for', () => {
     expect(kernel.tensors.length, kernel.name).toBeLessThanOrEqual(8);
     expect(dimsBytes(kernel), kernel.name).toBeLessThanOrEqual(256);
   }
+});
+
+test('no tile of the product stages more in workgroup memory than is asked for', () => {
+  const staged = GPU_CANDIDATES.map((gpu) => {
+    const { code } = matmul({ layout: 'NN', tried: { gpu } }).variant('gpu', { ...LARGE_CASE, K: 64 });
+    const arrays = Array.from(code.matchAll(/var<workgroup> \w+: array<f32, (\d+)>/g), ([, length]) => Number(length));
+    expect(arrays).toHaveLength(2);
+    return 4 * arrays.reduce((sum, length) => sum + length, 0);
+  });
+  expect(Math.max(...staged)).toBe(4 * 16 * (66 + 130));
+  expect(Math.max(...staged)).toBeLessThanOrEqual(ADAPTER.maxComputeWorkgroupStorageSize);
 });

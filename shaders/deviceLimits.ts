@@ -28,7 +28,11 @@ const LIMITS: readonly LimitRow[] = [
   { name: 'maxComputeWorkgroupsPerDimension', want: 65_535, why: 'larger grids are cut (parts.ts)' },
   { name: 'maxComputeInvocationsPerWorkgroup', want: 256, why: 'a product’s 64×64 tile, 16 elements each' },
   { name: 'maxComputeWorkgroupSizeX', want: 256, why: 'the same tile' },
-  { name: 'maxComputeWorkgroupStorageSize', want: 16_384, why: 'a product’s strips of A and B: 2·16·66 floats' },
+  {
+    name: 'maxComputeWorkgroupStorageSize',
+    want: 16_384,
+    why: 'a product’s strips of A and B: 16·(66 + 130) floats of a 64×128 tile',
+  },
 ];
 
 /** What `requestDevice` is given; a refusal where the adapter has less. */
