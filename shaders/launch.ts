@@ -218,11 +218,18 @@ export function updateDims(device: GPUDevice, launch: Launch, dims: Dims): void 
   device.queue.writeBuffer(launch.dimsBuffer, 0, packDims(launch.kernel, dims));
 }
 
-export function encodeLaunch(pass: GPUComputePassEncoder, launch: Launch): void {
+/** All dispatches of a launch, or those from `from` up to `to`. */
+export function encodeLaunch(
+  pass: GPUComputePassEncoder,
+  launch: Launch,
+  from = 0,
+  to: number = launch.dispatches.length,
+): void {
   pass.setPipeline(launch.pipeline);
   pass.setBindGroup(0, launch.tensors);
   pass.setBindGroup(1, launch.dimsGroup);
-  for (const { size, part } of launch.dispatches) {
+  for (let index = from; index < to; index++) {
+    const { size, part } = launch.dispatches[index];
     if (part) pass.setBindGroup(2, part);
     pass.dispatchWorkgroups(...size);
   }

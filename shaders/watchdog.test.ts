@@ -49,10 +49,34 @@ test.each([2e9, 1e10, 3e11, 1e13])(
 );
 
 test('[AD5] a pass is cut into submits of 200 ms, in order; a short one is one submit', () => {
-  const launches = (...milliseconds: number[]) => milliseconds.map((ms, id) => ({ id, seconds: ms / 1000 }));
+  const launches = (...milliseconds: number[]) =>
+    milliseconds.map((ms, id) => ({ id, seconds: ms / 1000, dispatches: [0] }));
   const ids = (...milliseconds: number[]) =>
-    submitsOf(launches(...milliseconds)).map((submit) => submit.map(({ id }) => id));
+    submitsOf(launches(...milliseconds)).map((submit) => submit.map(({ launch }) => launch.id));
   expect(ids(10, 20, 30)).toEqual([[0, 1, 2]]);
   expect(ids(150, 60, 60, 60, 500, 1)).toEqual([[0], [1, 2, 3], [4], [5]]);
+  expect(ids()).toEqual([[]]);
   expect(LONGEST_SUBMIT_SECONDS).toBe(0.2);
+});
+
+test('[AD5] a launch in parts is cut between them: each runs once, in order', () => {
+  const launch = (id: string, seconds: number, parts: number) => ({
+    id,
+    seconds,
+    dispatches: Array.from({ length: parts }, (_, index) => index),
+  });
+  const all = [launch('a', 0.15, 1), launch('b', 0.9, 15), launch('c', 0.01, 2), launch('d', 0.7, 2)];
+  const submits = submitsOf(all);
+  const done = submits.flatMap((pieces) =>
+    pieces.flatMap(({ launch: { id, dispatches }, from, to }) => dispatches.slice(from, to).map((part) => id + part)),
+  );
+  expect(done).toEqual(all.flatMap(({ id, dispatches }) => dispatches.map((part) => id + part)));
+  for (const pieces of submits) {
+    const times = pieces.flatMap(({ launch: { seconds, dispatches }, from, to }) =>
+      dispatches.slice(from, to).map(() => seconds / dispatches.length),
+    );
+    const total = times.reduce((sum, time) => sum + time, 0);
+    expect(times.length === 1 || total <= LONGEST_SUBMIT_SECONDS + 1e-9).toBe(true);
+    expect(times.length).toBeGreaterThan(0);
+  }
 });

@@ -73,19 +73,39 @@ export function chooseLaunch(device: GPUDevice, family: AdapterFamily, kernel: K
   return { variant: inParts(variantOf(kernel, family, dims), dims, parts), parts, seconds };
 }
 
-/** Launches, in order, for each submit of a pass. */
-export function submitsOf<T extends { readonly seconds: number }>(launches: readonly T[]): readonly (readonly T[])[] {
-  const submits: T[][] = [[]];
+interface Cut {
+  /** Predicted time of all dispatches. */
+  readonly seconds: number;
+  readonly dispatches: readonly unknown[];
+}
+
+/** The dispatches of a launch from `from` up to `to`. */
+export interface Piece<T> {
+  readonly launch: T;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What each submit of a pass does, in order: no submit is predicted to take longer, but for one dispatch that is. */
+export function submitsOf<T extends Cut>(launches: readonly T[]): readonly (readonly Piece<T>[])[] {
+  const submits: Piece<T>[][] = [[]];
   let seconds = 0;
   for (const launch of launches) {
-    const last = submits[submits.length - 1];
-    if (last.length > 0 && seconds + launch.seconds > LONGEST_SUBMIT_SECONDS) {
-      submits.push([launch]);
-      seconds = launch.seconds;
-    } else {
-      last.push(launch);
-      seconds += launch.seconds;
+    const { length } = launch.dispatches;
+    const each = launch.seconds / length;
+    let from = 0;
+    for (let next = 0; next < length; next++) {
+      const isFull = seconds + each > LONGEST_SUBMIT_SECONDS;
+      const isEmpty = submits[submits.length - 1].length === 0 && from === next;
+      if (isFull && !isEmpty) {
+        if (next > from) submits[submits.length - 1].push({ launch, from, to: next });
+        submits.push([]);
+        from = next;
+        seconds = 0;
+      }
+      seconds += each;
     }
+    submits[submits.length - 1].push({ launch, from, to: length });
   }
   return submits;
 }

@@ -23,7 +23,9 @@ export interface BufferSpec {
 export const PARTIALS = 256;
 /** Learning rate, clip scale and what else AdamW reads, as floats. */
 export const SCALARS = 8;
-/** Name of the counter of a stage's passes, which is read back behind the values that they made. */
+/** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
+export const COUNTERS = 7;
+/** Name of the counter of a stage's or the shards' passes, which is read back behind the values that they made. */
 export const PASSES = 'passes';
 /** Mapped buffers per stage for activations and gradients on their way out. */
 const READBACKS = 3;
@@ -228,11 +230,14 @@ export function shardBuffers(
     return own;
   });
   const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
+  const stages = plan.stages.filter(({ members }) => members.some((member) => member.peer === peer)).length;
   return [
     ...specs,
     storage('scalars', SCALARS),
-    readback('partialsReadback', PARTIALS * work.length),
-    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length),
+    storage(PASSES, 1),
+    // Behind the values the counters: of the shards, and of the stages whose gradients the norm is of.
+    readback('partialsReadback', PARTIALS * work.length + 1 + stages),
+    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length + 1),
   ];
 }
 

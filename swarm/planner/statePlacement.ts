@@ -7,7 +7,7 @@ import type { Range } from '../base.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import type { Block, BlockName, Model } from '../model/model.ts';
 import { STATE_KINDS } from '../plan/handover.ts';
-import { PARTIALS, SCALARS } from '../plan/memory.ts';
+import { COUNTERS, PARTIALS, SCALARS } from '../plan/memory.ts';
 import { homeStage, type Plan } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
@@ -64,7 +64,7 @@ export function besideBytes(
   const atCuts = isCut ? 2 * alignmentOf(batch.compute) : 0;
   const floats = blocks.reduce(
     (sum, { name }) => sum + 2 * PARTIALS + MOST_ARRAYS * ((gaps.get(name) ?? 0) + atCuts),
-    SCALARS,
+    SCALARS + COUNTERS,
   );
   return 4 * floats;
 }

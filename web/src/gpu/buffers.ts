@@ -64,7 +64,7 @@ export interface Run {
   readonly length: number;
 }
 
-/** One word behind the values of a reading, which must be what it is expected to be when the copy is submitted. */
+/** A word behind the values of a reading, which must be what it is expected to be when the copy is submitted. */
 export interface Proof {
   readonly source: GPUBuffer;
   readonly expected: () => number;
@@ -103,7 +103,7 @@ export class ReadbackPool {
   }
 
   /** Resolves when the copy stands in the queue: what is submitted later may overwrite the sources. */
-  async read(runs: readonly Run[], proof?: Proof): Promise<Reading> {
+  async read(runs: readonly Run[], ...proofs: readonly Proof[]): Promise<Reading> {
     const buffer = this.#free.pop() ?? (await new Promise<GPUBuffer>((resolve) => this.#waiting.push(resolve)));
     const encoder = this.#device.createCommandEncoder({ label: 'readback' });
     let floats = 0;
@@ -111,10 +111,12 @@ export class ReadbackPool {
       encoder.copyBufferToBuffer(source, at * 4, buffer, floats * 4, length * 4);
       floats += length;
     }
-    if (proof) encoder.copyBufferToBuffer(proof.source, 0, buffer, floats * 4, 4);
-    const expected = proof?.expected();
+    proofs.forEach(({ source }, index) => {
+      encoder.copyBufferToBuffer(source, 0, buffer, (floats + index) * 4, 4);
+    });
+    const expected = proofs.map((proof) => proof.expected());
     this.#device.queue.submit([encoder.finish()]);
-    const sizeBytes = (floats + (proof ? 1 : 0)) * 4;
+    const sizeBytes = (floats + proofs.length) * 4;
     const mapped = buffer.mapAsync(GPUMapMode.READ, 0, sizeBytes);
     mapped.catch(() => undefined); // seen by whoever takes the values; a closed stage takes none
     return {
@@ -122,11 +124,10 @@ export class ReadbackPool {
         try {
           await mapped;
           const bytes = buffer.getMappedRange(0, sizeBytes);
-          if (expected !== undefined) {
-            const [found] = new Uint32Array(bytes, floats * 4, 1);
-            if (found !== expected)
-              throw new Error(`the GPU did ${found} of ${expected} passes: it drops work silently`);
-          }
+          new Uint32Array(bytes, floats * 4, expected.length).forEach((found, index) => {
+            if (found !== expected[index])
+              throw new Error(`the GPU did ${found} of ${expected[index]} passes: it drops work silently`);
+          });
           return use(new Float32Array(bytes, 0, floats));
         } finally {
           if (buffer.mapState === 'mapped') buffer.unmap();

@@ -28,7 +28,6 @@ export interface Launches extends Launched<Work> {
 export interface Compiled {
   /** By the key of the work. */
   readonly launches: ReadonlyMap<string, Launches>;
-  readonly count: Launch;
   /** Where the loss scale enters the gradients, with the dims of a scale of 1. */
   readonly losses: readonly { readonly launch: Launch; readonly dims: Dims }[];
 }
@@ -37,9 +36,8 @@ export async function compileWork(
   { device, family, units, pipelines }: Gpu,
   compute: Compute,
   works: ReadonlyMap<string, StageWork>,
-  count: Dispatch,
 ): Promise<Compiled> {
-  const all = new Set([count]);
+  const all = new Set<Dispatch>();
   for (const { work, packing } of works.values()) {
     for (const parts of [work, ...packing.values()]) for (const dispatch of dispatchesOf(parts)) all.add(dispatch);
   }
@@ -75,7 +73,7 @@ export async function compileWork(
   const losses = [...made]
     .filter(([{ kernel }]) => kernel === crossEntropy)
     .map(([{ dims }, launch]) => ({ launch, dims }));
-  return { launches, count: launchOf(count), losses };
+  return { launches, losses };
 }
 
 const dispatchesOf = (parts: Work | Packing): Dispatch[] => Object.values<readonly Dispatch[]>({ ...parts }).flat();
@@ -88,11 +86,10 @@ const packingLaunches = (parts: Packing, launchOf: (dispatch: Dispatch) => Launc
 });
 
 /** Frees what only the launches own. */
-export function closeCompiled({ launches, count }: Compiled): void {
+export function closeCompiled({ launches }: Compiled): void {
   for (const { packing, ...work } of launches.values()) {
     for (const parts of [work, ...packing.values()]) {
       for (const launch of Object.values<readonly Launch[]>({ ...parts }).flat()) launch.dimsBuffer.destroy();
     }
   }
-  count.dimsBuffer.destroy();
 }

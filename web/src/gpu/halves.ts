@@ -11,7 +11,7 @@ import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../sh
 import type { Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';
-import type { ReadbackPool, Run } from './buffers.ts';
+import { created, type ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
 
 const kernel = inHalves(copyIn);
@@ -35,7 +35,8 @@ export class HalfWriter {
     const variant = kernel.variant(family, ANY);
     const pipeline = await pipelines.get(kernel, variant);
     const buffers = { x: { buffer: staging }, y: { buffer: target } };
-    const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label });
+    const request = { device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label };
+    const launch = await created(device, 'the writer of halves', () => createLaunch(request));
     return new HalfWriter(device, staging, variant, launch);
   }
 

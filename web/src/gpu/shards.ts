@@ -8,7 +8,7 @@
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import { type BufferSlice, createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
+import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/launch.ts';
 import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
@@ -16,13 +16,14 @@ import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../swarm/plan/handover.ts';
-import { PARTIALS, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/plan/memory.ts';
+import { PARTIALS, PASSES, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/plan/memory.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
-import { BufferSet, created, ReadbackPool, type Run } from './buffers.ts';
+import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
+import { Passes } from './passes.ts';
 import { GpuStage, writeRange } from './stage.ts';
 
 interface Shard {
@@ -46,15 +47,27 @@ export async function createShards(
 ): Promise<GpuShards> {
   const specs = shardBuffers(model, plan, peer, undefined, compute);
   const buffers = await created(gpu.device, 'shards', () => new BufferSet(gpu.device, 'shards', specs));
+  const shards: Shard[] = [];
   try {
-    const shards: Shard[] = [];
     for (const work of shardsOf(model, plan, peer, undefined, compute))
       shards.push(await createShard(gpu, model, compute, buffers, work, stages));
-    return new GpuShards(gpu, buffers, shards, optimizer);
+    const passes = shards.length === 0 ? null : await Passes.create(gpu, buffers.get(PASSES));
+    const computed = [...stages.values()].map((stage) => onThisDevice(stage).proof);
+    return new GpuShards(gpu, { buffers, shards, passes, optimizer, computed });
   } catch (cause) {
+    for (const shard of shards) closeLaunches(shard);
     buffers.close();
     throw cause;
   }
+}
+
+function onThisDevice(stage: Stage | undefined): GpuStage {
+  invariant(stage instanceof GpuStage, 'a stage of another device');
+  return stage;
+}
+
+function closeLaunches({ launches: { add, norm, update } }: Shard): void {
+  for (const launch of [add, norm, ...update]) launch?.dimsBuffer.destroy();
 }
 
 async function createShard(
@@ -67,11 +80,7 @@ async function createShard(
 ): Promise<Shard> {
   const key = shardKey(work.block, work.range);
   const own = arena(block(model, work.block), [work.range], compute);
-  const inStage = (index: number): GpuStage => {
-    const stage = stages.get(index);
-    invariant(stage instanceof GpuStage, `stage ${index} is not on this device`);
-    return stage;
-  };
+  const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
   const home = work.valuesStage === null ? null : inStage(work.valuesStage);
   const values =
     home && work.master === 'stage'
@@ -84,7 +93,8 @@ async function createShard(
   const launch = async (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims): Promise<Launch> => {
     const choice = chooseLaunch(gpu.device, gpu.family, kernel, dims);
     const pipeline = await gpu.pipelines.get(kernel, choice.variant);
-    return createLaunch({ device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key });
+    const request = { device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key };
+    return created(gpu.device, `shard ${key}`, () => createLaunch(request));
   };
   // In place the shard is a whole arena of its stage, so the sum is laid out as the shard's own buffers are.
   const sumFloats = own.floats;
@@ -141,6 +151,14 @@ async function createShard(
   };
 }
 
+interface ShardParts {
+  readonly buffers: BufferSet;
+  readonly shards: readonly Shard[];
+  readonly passes: Passes | null;
+  readonly optimizer: Train['optimizer'];
+  readonly computed: readonly Proof[];
+}
+
 export class GpuShards implements Shards {
   readonly bytes: number;
   readonly #gpu: Gpu;
@@ -149,14 +167,20 @@ export class GpuShards implements Shards {
   readonly #optimizer: Train['optimizer'];
   readonly #partials: ReadbackPool | null;
   readonly #state: ReadbackPool | null;
+  /** Null: there are no shards. */
+  readonly #passes: Passes | null;
+  /** Of the stages whose gradients are added up here. */
+  readonly #computed: readonly Proof[];
   /** Shards whose sum holds something of this step already. */
   readonly #begun = new Set<string>();
 
-  constructor(gpu: Gpu, buffers: BufferSet, shards: readonly Shard[], optimizer: Train['optimizer']) {
+  constructor(gpu: Gpu, { buffers, shards, passes, optimizer, computed }: ShardParts) {
     this.#gpu = gpu;
     this.#buffers = buffers;
     this.#shards = shards;
+    this.#passes = passes;
     this.#optimizer = optimizer;
+    this.#computed = computed;
     this.bytes = buffers.bytes;
     const pool = (name: string) => new ReadbackPool(gpu.device, [buffers.get(name)]);
     this.#partials = shards.length > 0 ? pool('partialsReadback') : null;
@@ -171,14 +195,14 @@ export class GpuShards implements Shards {
     const shard = this.#shard(name, range);
     const first = this.#isFirst(shard);
     if (first && shard.work.sumInPlace) return;
-    invariant(stage instanceof GpuStage, 'a stage of another device');
+    const holder = onThisDevice(stage);
     const target = first ? shard.sum : { buffer: this.#buffers.get(`incoming/${shard.key}`), arena: shard.arena };
     const encoder = this.#gpu.device.createCommandEncoder({ label: `add ${shard.key}` });
     encoder.clearBuffer(target.buffer);
-    for (const { at, from, length } of segmentsIn(stage.arena(name), range)) {
+    for (const { at, from, length } of segmentsIn(holder.arena(name), range)) {
       const [to] = segmentsIn(target.arena, [from, from + length]);
       invariant(to, `${shard.key} has no place for its own gradient`);
-      const source = stage.gradientsBuffer(name);
+      const source = holder.gradientsBuffer(name);
       encoder.copyBufferToBuffer(source, at * 4, target.buffer, to.at * 4, length * 4);
     }
     this.#gpu.device.queue.submit([encoder.finish()]);
@@ -201,7 +225,7 @@ export class GpuShards implements Shards {
   }
 
   async sumSquares(): Promise<readonly ShardNorm[]> {
-    if (!this.#partials) return [];
+    if (!this.#partials || !this.#passes) return [];
     this.#pass(
       'norms',
       this.#shards.map(({ launches }) => launches.norm),
@@ -209,7 +233,7 @@ export class GpuShards implements Shards {
     const runs = this.#shards.map(
       ({ key }): Run => ({ source: this.#buffers.get(`partials/${key}`), at: 0, length: PARTIALS }),
     );
-    const reading = await this.#partials.read(runs);
+    const reading = await this.#partials.read(runs, this.#passes.proof, ...this.#computed);
     return reading.take((partials) =>
       this.#shards.map(({ work }, index) => {
         let sum = 0;
@@ -243,19 +267,20 @@ export class GpuShards implements Shards {
     const shard = this.#shards.find(
       ({ work }) => work.block === name && work.range[0] <= range[0] && range[1] <= work.range[1],
     );
-    invariant(shard && this.#state, `no shard of ${name} here`);
-    return this.#state.read(runsOf(shard.values.buffer, shard.values.arena, range));
+    invariant(shard && this.#state && this.#passes, `no shard of ${name} here`);
+    return this.#state.read(runsOf(shard.values.buffer, shard.values.arena, range), this.#passes.proof);
   }
 
   async readState(name: BlockName, range: Range): Promise<Float32Array<ArrayBuffer>> {
     const shard = this.#shard(name, range);
-    invariant(this.#state, 'no shards here');
+    invariant(this.#state && this.#passes, 'no shards here');
     const length = range[1] - range[0];
     const places = STATE_KINDS.map((kind) => this.#place(shard, kind));
     const state = new Float32Array(places.length * length);
     for (const piece of pieces(range)) {
       const size = piece[1] - piece[0];
-      const reading = await this.#state.read(places.flatMap((place) => runsOf(place.buffer, place.arena, piece)));
+      const runs = places.flatMap((place) => runsOf(place.buffer, place.arena, piece));
+      const reading = await this.#state.read(runs, this.#passes.proof);
       await reading.take((values) => {
         for (let kind = 0; kind < places.length; kind++)
           state.set(values.subarray(kind * size, (kind + 1) * size), kind * length + piece[0] - range[0]);
@@ -284,9 +309,8 @@ export class GpuShards implements Shards {
   }
 
   close(): void {
-    for (const { launches } of this.#shards) {
-      for (const launch of [launches.add, launches.norm, ...launches.update]) launch?.dimsBuffer.destroy();
-    }
+    for (const shard of this.#shards) closeLaunches(shard);
+    this.#passes?.close();
     this.#buffers.close();
   }
 
@@ -296,11 +320,8 @@ export class GpuShards implements Shards {
   }
 
   #pass(label: string, launches: readonly Launch[]): void {
-    const encoder = this.#gpu.device.createCommandEncoder({ label });
-    const pass = encoder.beginComputePass({ label });
-    for (const launch of launches) encodeLaunch(pass, launch);
-    pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    invariant(this.#passes, 'no shards here');
+    this.#passes.submit(label, launches);
   }
 
   #isFirst({ key }: Shard): boolean {

@@ -2,11 +2,9 @@
  * One pipeline stage on a GPU: buffers, bind groups and pipelines are made once for a plan; a micro-batch is one compute
  * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
  */
-import { countPass } from '../../../shaders/arrays/countPass.ts';
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
-import { encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
-import { submitsOf } from '../../../shaders/watchdog.ts';
+import { type Launch, updateDims } from '../../../shaders/launch.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
@@ -19,8 +17,8 @@ import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffer
 import { type Compiled, closeCompiled, compileWork, type Launches } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
-import type { Dispatch } from './operations.ts';
 import type { Packing } from './packing.ts';
+import { Passes } from './passes.ts';
 import { type StagePlan, stageWorks, workKey } from './stageWorks.ts';
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
@@ -45,9 +43,7 @@ export class GpuStage implements Stage {
   readonly #readbacks: ReadbackPool;
   readonly #lossReadbacks: ReadbackPool;
   #compiled: Compiled | null = null;
-  /** Passes submitted, and the launch that ends each of them. */
-  #passes = 0;
-  readonly #proof: Proof;
+  #passes: Passes | null = null;
   readonly #compute: Compute;
   /** Where values come in as floats and are kept as halves. */
   readonly #writers = new Map<BlockName, HalfWriter>();
@@ -71,7 +67,6 @@ export class GpuStage implements Stage {
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
     this.#writeRotary();
-    this.#proof = { source: this.#buffers.get(PASSES), expected: () => this.#passes };
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
   }
@@ -82,13 +77,8 @@ export class GpuStage implements Stage {
       ...{ model: this.#model, plan: this.#plan, compute: this.#compute, family: this.#gpu.family },
       ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas },
     });
-    const count: Dispatch = {
-      kernel: countPass,
-      buffers: { passes: { buffer: this.#buffers.get(PASSES) } },
-      dims: {},
-      label: 'pass',
-    };
-    this.#compiled = await compileWork(this.#gpu, this.#compute, works, count);
+    this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
+    this.#compiled = await compileWork(this.#gpu, this.#compute, works);
     if (this.#compute === 'f32') return;
     for (const block of this.#arenas.keys()) {
       const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.valuesBuffer(block));
@@ -171,11 +161,11 @@ export class GpuStage implements Stage {
   readLoss(microBatch: number): Promise<Reading> {
     const rows = this.#rows(microBatch);
     const source = this.#buffers.get(`${this.#slot(microBatch)}/loss`);
-    return this.#lossReadbacks.read([{ source, at: 0, length: rows }], this.#proof);
+    return this.#lossReadbacks.read([{ source, at: 0, length: rows }], this.proof);
   }
 
   readGradient(block: BlockName, range: Range): Promise<Reading> {
-    return this.#readbacks.read(this.gradientRuns(block, range));
+    return this.#readbacks.read(this.gradientRuns(block, range), this.proof);
   }
 
   readValues(block: BlockName, range: Range): Promise<Reading> {
@@ -194,6 +184,12 @@ export class GpuStage implements Stage {
 
   settled(): Promise<void> {
     return this.#gpu.device.queue.onSubmittedWorkDone();
+  }
+
+  /** That all of its work was done. */
+  get proof(): Proof {
+    invariant(this.#passes, 'a stage is compiled before it works');
+    return this.#passes.proof;
   }
 
   /** For the shards of the same device, which update and add in place. */
@@ -218,6 +214,7 @@ export class GpuStage implements Stage {
   close(): void {
     if (this.#compiled) closeCompiled(this.#compiled);
     this.#compiled = null;
+    this.#passes?.close();
     for (const writer of this.#writers.values()) writer.close();
     this.#buffers.close();
   }
@@ -232,20 +229,12 @@ export class GpuStage implements Stage {
     invariant(made?.what === what && made.microBatch === microBatch, `the newest work made no ${what} to be read`);
     const isPacked = this.#launched(microBatch).packing.has(made.encoding);
     const run = isPacked ? this.#packed(microBatch, made.encoding) : this.#streamOf(microBatch, name, made.encoding);
-    return this.#readbacks.read([run], this.#proof);
+    return this.#readbacks.read([run], this.proof);
   }
 
-  /** One submit, or as few as a watchdog allows. */
   #submit(label: string, launches: readonly Launch[]): void {
-    invariant(this.#compiled, 'a stage is compiled before it works');
-    this.#passes++;
-    for (const part of submitsOf([...launches, this.#compiled.count])) {
-      const encoder = this.#gpu.device.createCommandEncoder({ label });
-      const pass = encoder.beginComputePass({ label });
-      for (const launch of part) encodeLaunch(pass, launch);
-      pass.end();
-      this.#gpu.device.queue.submit([encoder.finish()]);
-    }
+    invariant(this.#passes, 'a stage is compiled before it works');
+    this.#passes.submit(label, launches);
   }
 
   /** The table of the rotary positions never changes. */
