@@ -26,8 +26,8 @@ export interface DawnDevice {
 /** `software`: SwiftShader, else llvmpipe. `system`: whatever Vulkan finds by itself, a real GPU where there is one. */
 export type DawnDriver = 'software' | 'system';
 
-/** Matrix units are offered with it alone. */
-const TOGGLES = 'enable-dawn-features=allow_unsafe_apis';
+/** Matrix units are offered only with the first; without the second, timestamps are multiples of 65,536 ns. */
+const TOGGLES = ['enable-dawn-features=allow_unsafe_apis', 'disable-dawn-features=timestamp_quantization'];
 
 function chromiumFolders(): string[] {
   const named = process.env.SHOAL_CHROMIUM;
@@ -54,14 +54,14 @@ async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
     if (file === undefined) return refusal('there is no SwiftShader (Debian package chromium) and no llvmpipe');
     process.env.VK_ICD_FILENAMES = file;
   }
-  return createDawn(driver === 'software' ? ['backend=vulkan', TOGGLES] : [TOGGLES]);
+  return createDawn(driver === 'software' ? ['backend=vulkan', ...TOGGLES] : TOGGLES);
 }
 
-async function createDawn(options: string[]): Promise<Result<GPU>> {
+async function createDawn(options: readonly string[]): Promise<Result<GPU>> {
   try {
     const { create, globals } = await import('webgpu');
     Object.assign(globalThis, globals); // GPUBufferUsage and its like
-    return success(create(options));
+    return success(create([...options]));
   } catch (error) {
     return refusal(`Dawn for Node does not load: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -107,7 +107,7 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
 
 /** A device that takes what WGSL and WebGPU allow, with every feature, and runs nothing. */
 export async function nullDevice(): Promise<Result<GPUDevice>> {
-  nullInstance ??= createDawn(['backend=null', TOGGLES]);
+  nullInstance ??= createDawn(['backend=null', ...TOGGLES]);
   const gpu = await nullInstance;
   if (!gpu.ok) return gpu;
   const adapter = await gpu.value.requestAdapter();

@@ -6,8 +6,9 @@ import { Option } from 'commander';
 import { type DawnDriver, dawnDevice } from '../../shaders/dawn.ts';
 import { type Result, success } from '../../swarm/base.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../../swarm/precision.ts';
+import { unlessLost } from '../../web/src/bench/unlessLost.ts';
 import { adapterProfile, measurable, type OpenDevice } from '../../web/src/gpu/device.ts';
-import { failed } from './failure.ts';
+import { failed, need } from './failure.ts';
 
 /** `browser`: headless; `dawn`: Dawn for Node on a software adapter; `gpu`: Dawn on what Vulkan, Metal or D3D12 finds. */
 const ADAPTERS = ['browser', 'dawn', 'gpu'] as const;
@@ -35,7 +36,7 @@ export async function inDawn<T>(
   if (!opened.ok) throw failed(opened.reason);
   const { device } = opened.value;
   try {
-    return await work(opened.value);
+    return need(await unlessLost(device, () => work(opened.value)), failed);
   } finally {
     await device.queue.onSubmittedWorkDone().catch(() => {}); // a lost device has no work left
     device.destroy();

@@ -1,11 +1,11 @@
-/** The benchmark of the kernels: each over its cases, its time between two timestamps and its error against the CPU. */
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
+/** The benchmark of the kernels: each in its largest case, how long a launch takes and its error against the CPU. */
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import { kernels } from '../../../shaders/kernels.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { matmul } from '../../../shaders/matmul.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
 import type { OpenDevice } from '../gpu/device.ts';
-import { timeKernel } from './timing.ts';
+import { learnFromProduct, timeKernel } from './timing.ts';
 
 export interface KernelBench {
   readonly kernel: string;
@@ -29,11 +29,21 @@ const PRODUCTS: readonly (readonly [Kernel, Dims])[] = [
   [matmul({ layout: 'NT' }), { M: 512, N: 512, K: 512 }],
 ];
 
+/** Weight gradients in slices of a micro-batch's rows, which only GPUs make. */
+const SLICED: readonly Kernel[] = [{}, { biasGradient: true }].map((epilogue) =>
+  matmul({ layout: 'TN', epilogue, slices: true }),
+);
+
+export function benchCases(family: AdapterFamily): readonly (readonly [Kernel, Dims])[] {
+  const all = family === 'gpu' ? [...kernels, ...SLICED] : kernels;
+  return [...PRODUCTS, ...all.map((kernel): readonly [Kernel, Dims] => [kernel, largestCase(kernel)])];
+}
+
 export async function benchKernels(opened: OpenDevice): Promise<KernelBench[]> {
   const pipelines = new PipelineCache(opened.device);
+  await learnFromProduct(opened, pipelines);
   const results: KernelBench[] = [];
-  const largest = kernels.map((kernel): readonly [Kernel, Dims] => [kernel, largestCase(kernel)]);
-  for (const [kernel, dims] of [...PRODUCTS, ...largest]) {
+  for (const [kernel, dims] of benchCases(opened.family)) {
     const { error, excess } = await compareKernel(opened.device, opened.family, kernel, dims, { pipelines });
     const ms = await timeKernel(opened, kernel, dims, pipelines);
     const { flops, bytes } = kernel.cost(dims);

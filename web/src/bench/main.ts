@@ -10,6 +10,7 @@ import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
 import { benchStepKernels, type StepKernels } from './stepKernels.ts';
 import { type TransportBenchResult, TransportEnd } from './transport.ts';
 import { type Tuned, tuneProducts } from './tune.ts';
+import { unlessLost } from './unlessLost.ts';
 
 export interface BenchPage {
   /** `weights`: folder of the page's server with one file of floats a block; null: drawn from a seed. */
@@ -34,7 +35,9 @@ function openedTransport(): TransportEnd {
 /** What a device that computes so can do, or why there is none. */
 async function onDevice<T>(compute: Compute, work: (opened: OpenDevice) => Promise<Result<T>>): Promise<Result<T>> {
   const opened = measurable(await openDevice(navigator.gpu, navigator.userAgent), compute);
-  return opened.ok ? work(opened.value) : opened;
+  if (!opened.ok) return opened;
+  const result = await unlessLost(opened.value.device, () => work(opened.value));
+  return result.ok ? result.value : result;
 }
 
 async function readBlock(folder: string, block: BlockName): Promise<Float32Array> {

@@ -41,7 +41,7 @@ export async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime
 }
 
 /** Milliseconds of each launch, in a pass of its own. */
-async function timesOf(device: GPUDevice, launches: readonly Launch[]): Promise<number[]> {
+export async function timesOf(device: GPUDevice, launches: readonly Launch[]): Promise<number[]> {
   const count = launches.length * 2;
   const querySet = device.createQuerySet({ type: 'timestamp', count });
   const resolved = device.createBuffer({

@@ -17,7 +17,7 @@ import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../gpu/device.ts';
 import type { BenchSize } from './sizes.ts';
 import { stepProducts } from './stepKernels.ts';
-import { timeKernel } from './timing.ts';
+import { learnFromProduct, timeKernel } from './timing.ts';
 
 const ROUNDS = 3;
 /** Rows of the comparison with the CPU reference. */
@@ -72,6 +72,7 @@ export async function tuneProducts(
   const { family, device, units } = opened;
   const { table, all } = candidatesOf(opened, compute);
   const pipelines = new PipelineCache(device);
+  await learnFromProduct(opened, pipelines);
   const shapes: TunedShape[] = [];
   for (const { layout, dims } of stepProducts(device, sizes)) {
     const kernels: readonly Kernel[] = [...all.map(({ tried }) => matmul({ layout, tried })), matmul({ layout })].map(
