@@ -10,7 +10,7 @@ import type { Layout } from './product.ts';
 interface Row {
   readonly layouts: readonly Layout[];
   readonly from: number;
-  /** Only where nothing but A, B and C is read or written: a large tile has no registers for an epilogue. */
+  /** Only where nothing but A, B and C is read or written: as `hasRoomForEpilogue` wants it of a large tile. */
   readonly bare?: boolean;
 }
 
@@ -39,6 +39,11 @@ export interface MatrixRow extends Row {
   /** Of a staged row along K: half as many floats as halves, so that the strips take the same workgroup memory. */
   readonly depthBytes: number;
 }
+
+/** With more elements an invocation has no registers for what an epilogue reads and writes. */
+const MOST_WITH_EPILOGUE = 16;
+export const hasRoomForEpilogue = ({ ownRows, ownColumns }: GpuShape): boolean =>
+  ownRows * ownColumns <= MOST_WITH_EPILOGUE;
 
 const ALL: readonly Layout[] = ['NN', 'NT', 'TN'];
 

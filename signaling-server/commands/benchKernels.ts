@@ -93,9 +93,11 @@ function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
     );
   }
   console.log(`\n// shaders/family/tiles.ts, ${table}`);
-  for (const { layouts, from, candidate } of rows) {
+  for (const { layouts, from, bare, candidate } of rows) {
     const choice = Object.entries(candidates[candidate]).map(([name, value]) => `${name}: ${value}`);
-    console.log(`{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${choice.join(', ')} },`);
+    console.log(
+      `{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${bare ? 'bare: true, ' : ''}${choice.join(', ')} },`,
+    );
   }
 }
 

@@ -7,7 +7,13 @@
 import { largeTiles } from '../../../shaders/family/gpu.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
 import { weights } from '../../../shaders/family/software.ts';
-import { GPU_CANDIDATES, MATRIX_CANDIDATES, SOFTWARE_CANDIDATES } from '../../../shaders/family/tiles.ts';
+import {
+  GPU_CANDIDATES,
+  type GpuShape,
+  hasRoomForEpilogue,
+  MATRIX_CANDIDATES,
+  SOFTWARE_CANDIDATES,
+} from '../../../shaders/family/tiles.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
@@ -19,11 +25,12 @@ import type { BenchSize } from './sizes.ts';
 import { stepProducts } from './stepKernels.ts';
 import { learnFromProduct, timeKernel } from './timing.ts';
 
+const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
 const ROUNDS = 3;
 /** Rows of the comparison with the CPU reference. */
 const CHECKED_ROWS = 33;
 
-interface TunedShape {
+export interface TunedShape {
   readonly layout: Layout;
   readonly dims: Dims;
   /** What the table goes by: weights, or large tiles. */
@@ -46,13 +53,27 @@ export interface Tuned {
 interface TunedRow {
   readonly layouts: readonly Layout[];
   readonly from: number;
+  /** Only for products without an epilogue. */
+  readonly bare?: true;
   readonly candidate: number;
+}
+
+interface Candidate {
+  readonly row: Readonly<Record<string, number>>;
+  readonly tried: Tried;
+  readonly isBare?: boolean;
 }
 
 interface Candidates {
   readonly table: 'SOFTWARE_ROWS' | 'GPU_ROWS' | 'MATRIX_ROWS';
-  readonly all: readonly { readonly row: Readonly<Record<string, number>>; readonly tried: Tried }[];
+  readonly all: readonly Candidate[];
 }
+
+const gpuCandidate = (shape: GpuShape): Candidate => ({
+  row: { ...shape },
+  tried: { gpu: shape },
+  isBare: !hasRoomForEpilogue(shape),
+});
 
 /** Those of the family that makes this precision's products here. */
 function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidates {
@@ -61,7 +82,7 @@ function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidat
   }
   return units.some(({ component }) => component === compute)
     ? { table: 'MATRIX_ROWS', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
-    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map((row) => ({ row: { ...row }, tried: { gpu: row } })) };
+    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map(gpuCandidate) };
 }
 
 export async function tuneProducts(
@@ -89,33 +110,53 @@ export async function tuneProducts(
     const size = family === 'software' ? weights(productOf(layout, {}, dims)) : largeTiles(dims.M, dims.N);
     shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: least.at(-1) ?? Number.NaN });
   }
-  const layouts: readonly Layout[] = ['NN', 'NT', 'TN'];
-  const rows = layouts.flatMap((layout) =>
+  const isBare = all.map((candidate) => candidate.isBare === true);
+  const rows = LAYOUTS.flatMap((layout) =>
     rowsOf(
       layout,
       shapes.filter((shape) => shape.layout === layout),
+      isBare,
     ),
   );
   return { family, table, candidates: all.map(({ row }) => row), shapes, rows };
 }
 
-/** One candidate from some size on and one below it, which lose the least to each shape's own best. */
-function rowsOf(layout: Layout, shapes: readonly TunedShape[]): TunedRow[] {
-  const [first] = shapes;
-  if (!first) return [];
-  const loss = (some: readonly TunedShape[], candidate: number): number =>
-    some.reduce((sum, { ms }) => sum + ms[candidate] / Math.min(...ms), 0);
-  const best = (some: readonly TunedShape[]): number =>
-    first.ms.reduce((least, _, index) => (loss(some, index) < loss(some, least) ? index : least), 0);
-  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as TunedRow[] };
+/**
+ * A layout's rows, which lose the least. Where that takes a tile that is only for bare products, they are these products'
+ * rows, and behind them come those of all others: of a table's rows the first that fits counts.
+ */
+export function rowsOf(
+  layout: Layout,
+  shapes: readonly Pick<TunedShape, 'size' | 'ms'>[],
+  isBare: readonly boolean[],
+): TunedRow[] {
+  const rowsAmong = (candidates: readonly number[]): TunedRow[] =>
+    bestSplit(shapes, candidates).map((row) => ({ layouts: [layout], ...row }));
+  const every = [...isBare.keys()];
+  const rows = rowsAmong(every);
+  if (!rows.some(({ candidate }) => isBare[candidate])) return rows;
+  const others = rowsAmong(every.filter((index) => !isBare[index]));
+  return [...rows.map((row): TunedRow => ({ ...row, bare: true })), ...others];
+}
+
+/** One candidate from some size on and one below it, which lose the least to each shape's own best of these. */
+function bestSplit(
+  shapes: readonly Pick<TunedShape, 'size' | 'ms'>[],
+  candidates: readonly number[],
+): Pick<TunedRow, 'from' | 'candidate'>[] {
+  const loss = (some: typeof shapes, candidate: number): number =>
+    some.reduce((sum, { ms }) => sum + ms[candidate] / Math.min(...candidates.map((index) => ms[index])), 0);
+  const best = (some: typeof shapes): number =>
+    candidates.reduce((least, index) => (loss(some, index) < loss(some, least) ? index : least));
+  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as Pick<TunedRow, 'from' | 'candidate'>[] };
   for (const from of [0, ...new Set(shapes.map(({ size }) => size))]) {
     const above = shapes.filter(({ size }) => size >= from);
     const below = shapes.filter(({ size }) => size < from);
     const [upper, lower] = [best(above), best(below)];
     const total = loss(above, upper) + loss(below, lower);
     if (total >= found.loss) continue;
-    const rows = [{ layouts: [layout], from: 0, candidate: from === 0 ? upper : lower }];
-    if (from > 0) rows.unshift({ layouts: [layout], from, candidate: upper });
+    const rows = [{ from: 0, candidate: from === 0 ? upper : lower }];
+    if (from > 0) rows.unshift({ from, candidate: upper });
     found = { loss: total, rows };
   }
   return found.rows;
