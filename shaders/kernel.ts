@@ -65,6 +65,12 @@ export interface Kernel {
   cost(dims: Dims): { readonly flops: number; readonly bytes: number };
 }
 
+/** The kernel with the text that it has for `dims`, whatever it runs: a check of few rows tries the text of many. */
+export const inTextFor = (kernel: Kernel, dims: Dims): Kernel => ({
+  ...kernel,
+  variant: (family) => kernel.variant(family, dims),
+});
+
 /** Bytes of the dims uniform: four a field, rounded up to 16. */
 export const dimsBytes = (kernel: Kernel): number => Math.max(16, Math.ceil(kernel.dims.length / 4) * 16);
 

@@ -3,11 +3,14 @@ import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/dawn.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { program } from '../../../swarm/model/program.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { admit, layerTimes } from './admission.ts';
 import { gpuOf } from './engine.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
+import type { Dispatch } from './operations.ts';
 import type { Memory } from './verdict.ts';
+import { workOf } from './work.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: '', software: true, browser: 'dawn' };
 const now = (): number => performance.now() / 1000;
@@ -77,7 +80,7 @@ test.each(['gpt2', 'llama'] as const)(
 test('[AD2] a kernel whose results differ from its reference refuses the GPU by name', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
-  const cases = kernelCases(gpu, modelOf('gpt2'), train.sequenceLength, 'int8');
+  const cases = kernelCases(gpu, modelOf('gpt2'), { sequence: train.sequenceLength, samples: 4 }, 'int8');
   for (const broken of ['attention.forward', 'adamw', 'layerNorm.backward', 'packInt8.feedback']) {
     expect(
       cases.some(({ kernel }) => kernel.name === broken),
@@ -113,3 +116,32 @@ test('[AD3] a layer whose first run is slow, since its driver compiles, is measu
   const [one] = await layerTimes({ gpu: gpuOf(dawn.value), model, train, memoryBytes: null, now: virtual });
   expect(one.forwardSeconds).toBeCloseTo(0.001, 6);
 });
+
+test.each(['software', 'gpu'] as const)(
+  '[AD2] %s: every text that a micro-batch of any size runs is one that is compared',
+  (family) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const { device } = dawn.value;
+    const wide = { ...FAMILIES.gpt2, n_embd: 256, n_positions: 128, vocab_size: 300 };
+    const parsed = modelFromConfig(wide);
+    if (!parsed.ok) throw new Error(parsed.reason);
+    const samples = 40;
+    const step = { sequence: 128, samples };
+    const cases = kernelCases({ device, family, units: [] }, parsed.value, step, 'f32');
+    const checked = new Set(cases.map(({ kernel, dims }) => kernel.variant(family, dims).key));
+    const none = { buffer: device.createBuffer({ size: 16, usage: GPUBufferUsage.STORAGE }) };
+    const run = new Set<string>();
+    for (let batch = 1; batch <= samples; batch++) {
+      const work = workOf(program(parsed.value, [0, 3]), {
+        ...{ samples: batch, sequence: 128, rows: batch * 128, width: 256, lossScale: 1, elementBytes: 4, family },
+        ...{ buffer: () => none, value: () => none, gradient: () => none },
+      });
+      for (const { kernel, dims } of Object.values<readonly Dispatch[]>({ ...work }).flat())
+        run.add(kernel.variant(family, dims).key);
+    }
+    none.buffer.destroy();
+    expect(run.size).toBeGreaterThan(15);
+    expect([...run].filter((key) => !checked.has(key))).toEqual([]);
+    if (family === 'gpu') expect([...run].filter((key) => key.includes('64x128')).length).toBeGreaterThan(0);
+  },
+);

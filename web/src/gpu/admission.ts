@@ -16,7 +16,7 @@ import { canHalve } from './device.ts';
 import { createStage, type GpuStage } from './stage.ts';
 import { type Examinee, examine } from './verdict.ts';
 
-interface Applicant extends Omit<Examinee, 'sequence' | 'compute'> {
+interface Applicant extends Omit<Examinee, 'step' | 'compute'> {
   readonly train: Train;
   /** The precision that the run asks for; absent: f32. */
   readonly asked?: Compute | undefined;
@@ -41,8 +41,8 @@ const MOST_PROBED_BYTES = 8 * 2 ** 30;
 
 /** The measured profile, or the sentence that says what is wrong with this GPU. */
 export async function admit(applicant: Applicant): Promise<Result<Profile>> {
-  const { sequenceLength: sequence } = applicant.train;
-  const verdict = await examine({ ...applicant, sequence, compute: computeHere(applicant) });
+  const { sequenceLength: sequence, globalBatchSize: samples } = applicant.train;
+  const verdict = await examine({ ...applicant, step: { sequence, samples }, compute: computeHere(applicant) });
   if (!verdict.ok) return verdict;
   const layers = await layerTimes(applicant);
   const memoryBytes = await allocatable(applicant);

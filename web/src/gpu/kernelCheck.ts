@@ -1,25 +1,25 @@
 /**
  * Whether this GPU computes right: each kernel of the run's model once, in this model's widths, against its CPU
  * reference. Only the number of rows is small, so that the references are cheap; the pipelines are those that the
- * stages will use, out of the same cache, so that nothing is compiled twice. A shape whose arrays are too large for a
+ * stages will use, of whatever micro-batch size, out of the same cache, so that nothing is compiled twice. A shape whose arrays are too large for a
  * reference in JavaScript is replaced by the kernel's own largest case.
  */
 
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import { weightGradientSlices } from '../../../shaders/matmul.ts';
+import { type Dims, inTextFor, type Kernel } from '../../../shaders/kernel.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
-import type { Compute } from '../../../swarm/precision.ts';
+import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
-import { backward, type Dispatch, forward, inSlices, type Places } from './operations.ts';
+import type { Dispatch, Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
+import { workOf } from './work.ts';
 
 export interface KernelCase {
   readonly kernel: Kernel;
@@ -38,69 +38,73 @@ const LARGEST_FLOPS = 60_000_000;
 /** No check takes longer, where it may end early; the cheapest kernels come first. */
 export const CHECK_SECONDS = 3.5;
 
-/** Each kernel that a stage or a shard of this model runs, in each of the model's widths, cheapest first. */
+/** A step of the run: T positions a sample, and as many samples as a micro-batch may have at most. */
+export interface StepShape {
+  readonly sequence: number;
+  readonly samples: number;
+}
+
+/**
+ * Each kernel that a stage or a shard of this model runs, in each of the model's widths and each text that it has for a
+ * micro-batch of one sample or more, cheapest first.
+ */
 export function kernelCases(
-  { device, family, units }: Gpu,
+  { device, family, units }: Pick<Gpu, 'device' | 'family' | 'units'>,
   model: Model,
-  sequence: number,
+  { sequence, samples }: StepShape,
   wire: WireEncoding,
   compute: Compute = 'f32',
 ): KernelCase[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
-  const positions = Math.min(sequence, POSITIONS);
-  const places: Places = {
-    samples: 1,
-    sequence: positions,
-    rows: positions,
-    width: model.width,
-    lossScale: 1 / sequence,
-    elementBytes: 4,
-    family,
-    buffer: () => ({ buffer: none }),
-    value: () => ({ buffer: none }),
-    gradient: () => ({ buffer: none }),
-  };
+  const slice = { buffer: none };
+  const placesOf = (batch: number, positions: number): Places => ({
+    ...{ samples: batch, sequence: positions, rows: batch * positions },
+    ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family },
+    ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
+  });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
-  const dispatches = ends.flatMap(({ body, head, loss }) =>
-    [...body, ...head, ...loss].flatMap((step): Dispatch[] => [
-      ...forward(step, places, false),
-      ...forward(step, places, true),
-      ...backward(step, places),
-    ]),
-  );
-  const sliced = family === 'gpu' ? dispatches.flatMap((dispatch) => inTwoSlices(dispatch, positions)) : [];
-  const packing = ends.flatMap((end) =>
-    encodingsOf(end, wire, compute).flatMap((encoding) =>
-      Object.values<readonly Dispatch[]>({ ...packingOf(end, places, encoding) }).flat(),
-    ),
-  );
-  none.destroy();
+  const dispatchesOf = (places: Places): Dispatch[] =>
+    ends.flatMap((end) => [
+      ...Object.values<readonly Dispatch[]>({ ...workOf(end, places) }).flat(),
+      ...encodingsOf(end, wire, compute).flatMap((encoding) =>
+        Object.values<readonly Dispatch[]>({ ...packingOf(end, places, encoding) }).flat(),
+      ),
+    ]);
+  const positions = Math.min(sequence, POSITIONS);
+  const place = ({ kernel, label }: Dispatch): string => `${kernel.name} ${label}`;
+  const few = new Map(dispatchesOf(placesOf(1, positions)).map((dispatch) => [place(dispatch), dispatch.dims]));
   const found = new Map<string, KernelCase>();
-  const update = compute === 'f16' ? adamwShadow : adamw;
-  const squares = { kernel: sumSquares, dims: { n: SQUARES } };
-  const all = [...dispatches, ...sliced, ...packing, ...[update, addInto].map(ownCase), squares];
-  for (const { kernel: whole, dims: given } of all) {
-    const kernel = forDevice(units, compute, whole);
+  const add = (whole: Kernel, given: Dims, real: Dims = given): void => {
+    const kernel = inTextFor(forDevice(units, compute, whole), real);
     // A table's length is no dim of the kernels that read it, but their cases need it.
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
-    const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(kernel);
-    const isOnUnit = kernel !== forDevice([], compute, whole);
-    found.set(`${kernel.name} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
+    const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(forDevice(units, compute, whole));
+    const isOnUnit = forDevice(units, compute, whole) !== forDevice([], compute, whole);
+    const { key } = fitting.kernel.variant(family, fitting.dims);
+    found.set(`${key} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
+  };
+  for (const batch of batchesUpTo(samples)) {
+    for (const dispatch of dispatchesOf(placesOf(batch, sequence))) {
+      const { kernel, dims } = dispatch;
+      add(kernel, few.get(place(dispatch)) ?? inFewSteps(dims, positions), dims);
+    }
   }
+  none.destroy();
+  for (const one of [compute === 'f16' ? adamwShadow : adamw, addInto].map(ownCase)) add(one.kernel, one.dims);
+  add(sumSquares, { n: SQUARES });
   return [...found.values()].toSorted((a, b) => flops(a) - flops(b));
 }
 
-/** A weight gradient that a larger micro-batch may cut: with the few rows of the check, in two slices all the same. */
-function inTwoSlices(dispatch: Dispatch, rows: number): Dispatch[] {
-  if (!dispatch.kernel.name.startsWith('matmul.TN')) return [];
-  const biasGradient = 'biasGradient' in dispatch.buffers;
-  const roomBytes = Number.POSITIVE_INFINITY;
-  const most = { ...dispatch.dims, K: Number.MAX_SAFE_INTEGER };
-  const { count, floats } = weightGradientSlices('gpu', most, { biasGradient, roomBytes });
-  if (count === 1) return [];
-  const steps = Math.ceil(rows / 2);
-  return inSlices(dispatch, { steps, count: Math.ceil(rows / steps), floats }, dispatch.buffers.c);
+/** A text goes by ranges of rows which are longer than from one of these sizes to the next. */
+function batchesUpTo(samples: number): number[] {
+  const sizes = [samples];
+  for (let size = 1; size < samples; size *= 4) sizes.push(size);
+  return sizes;
 }
+
+/** Slices of a weight gradient, which a few rows are not cut into: of two steps. */
+const inFewSteps = (dims: Dims, rows: number): Dims =>
+  'S' in dims ? { ...dims, K: rows, S: Math.min(2, rows) } : { ...dims, count: Math.ceil(rows / 2) };
 
 type Shaped = Pick<KernelCase, 'kernel' | 'dims'>;
 

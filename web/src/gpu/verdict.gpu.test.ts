@@ -25,7 +25,7 @@ const CONFIG = {
   vocab_size: 8,
 };
 
-const SEQUENCE = 8;
+const STEP = { sequence: 8, samples: 1 };
 
 let products: 'right' | 'wrong on the unit' | 'wrong everywhere';
 
@@ -60,7 +60,7 @@ beforeAll(() => {
   const offeredUnits = [UNIT, HALVES];
   gpu = { device, family: 'gpu', offeredUnits, units: offeredUnits, pipelines: new Driver(device) };
   const variants = (units: readonly MatrixUnit[]) =>
-    kernelCases({ ...gpu, units }, modelOf(), SEQUENCE, 'f32').map(({ kernel, dims }) => kernel.variant('gpu', dims));
+    kernelCases({ ...gpu, units }, modelOf(), STEP, 'f32').map(({ kernel, dims }) => kernel.variant('gpu', dims));
   const plain = variants([]);
   for (const [index, { key }] of variants(offeredUnits).entries()) {
     const standIn = plain[index];
@@ -73,7 +73,7 @@ function examined(kept: Map<string, string>) {
     gpu,
     adapter: { vendor: 'v', architecture: 'a', description: '', software: false, browser: 'dawn' },
     model: modelOf(),
-    sequence: SEQUENCE,
+    step: STEP,
     wire: 'f32',
     compute: 'f32',
     memory: { recall: async (key) => kept.get(key) ?? null, remember: async (key, value) => void kept.set(key, value) },

@@ -14,7 +14,7 @@ import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
-import { CHECK_SECONDS, checkKernels, type KernelCase, kernelCases } from './kernelCheck.ts';
+import { CHECK_SECONDS, checkKernels, type KernelCase, kernelCases, type StepShape } from './kernelCheck.ts';
 
 /** What outlives the tab. */
 export interface Memory {
@@ -26,7 +26,7 @@ export interface Examinee {
   readonly gpu: Gpu;
   readonly adapter: AdapterProfile;
   readonly model: Model;
-  readonly sequence: number;
+  readonly step: StepShape;
   readonly wire: WireEncoding;
   readonly compute: Compute;
   readonly memory: Memory;
@@ -59,8 +59,8 @@ async function checked(
   concerns: (one: KernelCase) => boolean,
   forSeconds: number,
 ): Promise<Result<number>> {
-  const { gpu, model, sequence, wire, compute, memory, now } = examinee;
-  const cases = kernelCases({ ...gpu, units }, model, sequence, wire, compute).filter(concerns);
+  const { gpu, model, step, wire, compute, memory, now } = examinee;
+  const cases = kernelCases({ ...gpu, units }, model, step, wire, compute).filter(concerns);
   if (cases.length === 0) return success(0);
   const key = `checked ${await fingerprint(examinee, cases)}`;
   if ((await memory.recall(key)) !== null) return success(0);
