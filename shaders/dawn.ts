@@ -85,7 +85,9 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
   if (!gpu.ok) return gpu;
   const adapter = await gpu.value.requestAdapter({ powerPreference: 'high-performance' });
   if (!adapter) {
-    return refusal('Vulkan finds no adapter: install libvulkan1, or set LD_LIBRARY_PATH to Chromium’s own folder');
+    return refusal(
+      'Vulkan finds no adapter: it takes the GPU’s driver, whose file lies in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d, and the loader libvulkan.so.1, from Debian’s libvulkan1 or, with LD_LIBRARY_PATH, Chromium’s own folder',
+    );
   }
   const limits = requiredLimits(adapter.limits);
   if (!limits.ok) return limits;

@@ -1,12 +1,10 @@
 /** `shoal bench gpu` by itself: what dist/gpu/gpuFigures.mjs runs on a machine that has a GPU and no network. */
 import { Command, CommanderError } from 'commander';
-import { addGpuBench } from './commands/benchGpu.ts';
+import { gpuBench } from './commands/benchGpu.ts';
 import { CommandFailure } from './commands/failure.ts';
 
-const shoal = new Command('gpuFigures').exitOverride();
-addGpuBench(shoal);
 try {
-  await shoal.parseAsync(['gpu', ...process.argv.slice(2)], { from: 'user' });
+  await gpuBench(new Command('gpuFigures')).exitOverride().parseAsync();
 } catch (error) {
   if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2);
   process.stderr.write(`${error instanceof Error ? error.message : error}\n`);

@@ -1,9 +1,12 @@
 /** What a person can get wrong with a benchmark: one sentence before any device is opened, exit code 2. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Command } from 'commander';
+import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
+import { softwareProblem } from './benchDawn.ts';
+import { gpuBench } from './benchGpu.ts';
 import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 
@@ -81,4 +84,19 @@ it.each([
   ],
 ])('bench %j', async (words, sentence) => {
   await refuses(['bench', ...words], sentence);
+});
+
+test('the GPU’s figures by themselves: options of a command without a name of its own, defaults as they are typed', () => {
+  const help = gpuBench(new Command('gpuFigures')).helpInformation();
+  expect(help).toMatch(/^Usage: gpuFigures \[options\]\n/);
+  expect(help.replaceAll(/\s+/g, ' ')).toContain('(default: distilgpt2,gpt2-small)');
+});
+
+test('a software adapter where the GPU was asked for', () => {
+  const profile = { vendor: 'mesa', architecture: '', description: 'llvmpipe', software: true, browser: 'Node' };
+  expect(softwareProblem('gpu', profile)).toBe(
+    'there is no GPU here, only a software adapter (llvmpipe): --adapter dawn measures it',
+  );
+  expect(softwareProblem('dawn', profile)).toBeNull();
+  expect(softwareProblem('gpu', { ...profile, software: false })).toBeNull();
 });

@@ -5,6 +5,7 @@
 import { Option } from 'commander';
 import { type DawnDriver, dawnDevice } from '../../shaders/dawn.ts';
 import { type Result, success } from '../../swarm/base.ts';
+import type { AdapterProfile } from '../../swarm/messages/profile.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../../swarm/precision.ts';
 import { unlessLost } from '../../web/src/bench/unlessLost.ts';
 import { adapterProfile, measurable, type OpenDevice } from '../../web/src/gpu/device.ts';
@@ -34,13 +35,22 @@ export async function inDawn<T>(
 ): Promise<T> {
   const opened = measurable(await openDawn(driverOf(adapter)), compute);
   if (!opened.ok) throw failed(opened.reason);
-  const { device } = opened.value;
+  const { device, profile } = opened.value;
   try {
+    const problem = softwareProblem(adapter, profile);
+    if (problem !== null) throw failed(problem);
     return need(await unlessLost(device, () => work(opened.value)), failed);
   } finally {
     await device.queue.onSubmittedWorkDone().catch(() => {}); // a lost device has no work left
     device.destroy();
   }
+}
+
+/** Why this is not what was asked for, or null: what a GPU does in a second takes a CPU hours. */
+export function softwareProblem(adapter: DawnAdapter, { software, description }: AdapterProfile): string | null {
+  return adapter === 'gpu' && software
+    ? `there is no GPU here, only a software adapter (${description}): --adapter dawn measures it`
+    : null;
 }
 
 async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {

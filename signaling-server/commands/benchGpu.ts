@@ -20,11 +20,18 @@ interface GpuOptions {
   readonly json?: boolean;
 }
 
+const PUBLISHED: readonly BenchSize[] = ['distilgpt2', 'gpt2-small'];
+
 export function addGpuBench(bench: Command): void {
-  bench
-    .command('gpu')
+  gpuBench(bench.command('gpu'));
+}
+
+/** As a command of `shoal bench`, and by itself. */
+export function gpuBench(command: Command): Command {
+  const size = new Option('--size <names>', Object.keys(BENCH_SIZES).join(','));
+  return command
     .description('steps of published models on this machine’s GPU, and how near its kernels come to its best')
-    .option('--size <names>', Object.keys(BENCH_SIZES).join(','), sizesOf, ['distilgpt2', 'gpt2-small'] as const)
+    .addOption(size.argParser(sizesOf).default(PUBLISHED, PUBLISHED.join(',')))
     .option('--steps <n>', 'steps to time', wholeNumber('--steps', 2), 6)
     .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker, for the share of it', teraflops)
     .addOption(new Option('--adapter <name>', 'the GPU, or a software adapter').choices(['gpu', 'dawn']).default('gpu'))
