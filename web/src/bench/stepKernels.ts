@@ -6,7 +6,7 @@
 
 import type { Layout } from '../../../shaders/family/product.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
-import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
+import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
@@ -77,8 +77,8 @@ export async function benchStepKernels(
   const whole = stepCases(opened, model.value, size, compute);
   const cases = whole.map((one) => ({ ...one, kernel: forDevice(opened.units, compute, one.kernel) }));
   const checks: Comparison[] = [];
-  for (const { kernel, check } of cases) {
-    checks.push(await compareKernel(opened.device, opened.family, kernel, check, { pipelines }));
+  for (const { kernel, dims, check } of cases) {
+    checks.push(await compareKernel(opened.device, opened.family, inTextFor(kernel, dims), check, { pipelines }));
   }
   const least = cases.map(() => Number.POSITIVE_INFINITY);
   for (let round = 0; round < ROUNDS; round++) {

@@ -1,6 +1,7 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/dawn.ts';
+import { learnRates, ratesOf } from '../../../shaders/watchdog.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { program } from '../../../swarm/model/program.ts';
@@ -115,6 +116,33 @@ test('[AD3] a layer whose first run is slow, since its driver compiles, is measu
   const model = modelOf('gpt2');
   const [one] = await layerTimes({ gpu: gpuOf(dawn.value), model, train, memoryBytes: null, now: virtual });
   expect(one.forwardSeconds).toBeCloseTo(0.001, 6);
+});
+
+test('[AD5] a fast device is measured as it will run, not in the parts of a slow one', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const gpu = gpuOf(dawn.value);
+  const { device, family } = gpu;
+  const before = ratesOf(device, family);
+  // Assumed so slow that all launches of a layer are cut; it is, by its own clock, a million times as fast.
+  learnRates(device, family, 1, 1e6);
+  let clock = 0;
+  let settled = 0;
+  const now = (): number => {
+    clock += 1e-4;
+    return clock;
+  };
+  const work = device.queue.onSubmittedWorkDone.bind(device.queue);
+  device.queue.onSubmittedWorkDone = () => {
+    settled++;
+    return work();
+  };
+  await layerTimes({ gpu, model: modelOf('gpt2'), train, memoryBytes: null, now });
+  const twice = settled;
+  settled = 0;
+  await layerTimes({ gpu, model: modelOf('gpt2'), train, memoryBytes: null, now });
+  device.queue.onSubmittedWorkDone = work;
+  expect(twice).toBe(2 * settled);
+  learnRates(device, family, ratesOf(device, family).flopsPerSecond, before.flopsPerSecond);
 });
 
 test.each(['software', 'gpu'] as const)(

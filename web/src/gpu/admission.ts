@@ -56,7 +56,7 @@ const computeHere = ({ gpu: { device, family }, asked = 'f32' }: Pick<Applicant,
  * Forward and backward of one layer for micro-batches of one sample and of more, as far as the run has them. From then on
  * launches are cut by what was measured.
  */
-export async function layerTimes(prober: Prober): Promise<Profile['layers']> {
+export async function layerTimes(prober: Prober, isFirst = true): Promise<Profile['layers']> {
   const probe = await probeStage(prober);
   if (probe === null) return []; // not even one layer fits: the plan's own memory check says the rest
   const { stage, few, many } = probe;
@@ -69,6 +69,9 @@ export async function layerTimes(prober: Prober): Promise<Profile['layers']> {
   const predicted = [...forward, ...backward].reduce((sum, launch) => sum + launch.seconds, 0);
   learnRates(gpu.device, gpu.family, predicted, seconds(largest));
   stage.close();
+  // What was cut for the slowest device, which this one is not, is measured as it will run.
+  const wasCut = [...forward, ...backward].some(({ dispatches }) => dispatches.length > 1);
+  if (isFirst && wasCut && seconds(largest) < predicted / 2) return layerTimes(prober, false);
   return largest === one ? [one] : [one, largest];
 }
 
