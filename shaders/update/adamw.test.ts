@@ -1,17 +1,22 @@
 /** AdamW's reference against what can be worked out by hand, and the rounding that its scalars must survive. */
 import { expect, test } from 'vitest';
 import { type AdamwSettings, adamw, adamwScalars } from './adamw.ts';
+import { type Decays, decayDims } from './updateRuns.ts';
 
 const settings = { learningRate: 0.1, clipScale: 1, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0 };
 
 const float64 = (...values: number[]) => Float64Array.from(values) as unknown as Float32Array;
 
 function run(updates: readonly (Partial<AdamwSettings> & { readonly grad: number })[], start: number, decay: 0 | 1) {
+  const decays: Decays = decay ? [[0, 1]] : [];
   const arrays = { values: float64(start), grads: float64(0), m: float64(0), v: float64(0), scalars: float64() };
   const path = updates.map(({ grad, ...changes }, index) => {
     arrays.grads[0] = grad;
     const scalars = adamwScalars({ ...settings, update: index + 1, ...changes });
-    adamw.cpu({ ...arrays, scalars }, { offset: 0, count: 1, decay, gradientOffset: 0, momentOffset: 0 });
+    adamw.cpu(
+      { ...arrays, scalars },
+      { offset: 0, count: 1, gradientOffset: 0, momentOffset: 0, ...decayDims(decays) },
+    );
     return arrays.values[0];
   });
   return { path, ...arrays };
@@ -69,7 +74,7 @@ test('only the range is touched, and moments have an offset of their own', () =>
     v: float64(0, 0, 0),
     scalars: adamwScalars({ ...settings, update: 1 }),
   };
-  adamw.cpu(arrays, { offset: 1, count: 2, decay: 0, gradientOffset: 1, momentOffset: 0 });
+  adamw.cpu(arrays, { offset: 1, count: 2, gradientOffset: 1, momentOffset: 0, ...decayDims([]) });
   expect(Array.from(arrays.values, (value) => value === 1)).toEqual([true, false, false, true]);
   expect(Array.from(arrays.m, (value) => value === 0)).toEqual([false, false, true]);
 });

@@ -1,7 +1,7 @@
 /**
  * AdamW as torch.optim.AdamW does it (Loshchilov & Hutter 2019): decay decoupled from the gradient, moments corrected
  * for their start at zero. What changes from step to step is one small buffer, `scalars`, so a step's launches stay as
- * they are; a tensor's place and whether it decays are dims.
+ * they are; where tensors lie and which of them decay are dims (updateRuns.ts).
  */
 
 import type { Arrays, Dims, Kernel } from '../kernel.ts';
@@ -10,6 +10,7 @@ import { half, read, readWrite, u32 } from '../slots.ts';
 import code from './adamw.wgsl?raw';
 import plain from './adamwPlain.wgsl?raw';
 import shadow from './adamwShadow.wgsl?raw';
+import { DECAY_DIMS, type Decays, decayDims } from './updateRuns.ts';
 
 /** Fields of the `scalars` tensor, in order. */
 export const ADAMW_SCALARS = [
@@ -46,10 +47,28 @@ export function adamwScalars(settings: AdamwSettings): Float32Array<ArrayBuffer>
   return Float32Array.from(ADAMW_SCALARS, (name) => values[name]);
 }
 
+/** All ranges of a launch, the last of them to its end. */
+const RANGES: Decays = [
+  [0, 4],
+  [8, 64],
+  [128, 512],
+  [900, 1024],
+];
+
+/** Everything that has to divide by four. */
+const placesIn = ({ offset, count, gradientOffset, momentOffset, shadowOffset = 0, ...decays }: Dims): number[] => [
+  offset,
+  count,
+  gradientOffset,
+  momentOffset,
+  shadowOffset,
+  ...DECAY_DIMS.map((name) => decays[name]),
+];
+
 export const adamw: Kernel = {
   name: 'adamw',
   tensors: [readWrite('values'), read('grads'), readWrite('m'), readWrite('v'), read('scalars')],
-  dims: [u32('offset'), u32('count'), u32('decay'), u32('gradientOffset'), u32('momentOffset')],
+  dims: [u32('offset'), u32('count'), u32('gradientOffset'), u32('momentOffset'), ...DECAY_DIMS.map(u32)],
   sizes: ({ offset, count, gradientOffset, momentOffset }) => ({
     values: offset + count,
     grads: gradientOffset + count,
@@ -57,16 +76,23 @@ export const adamw: Kernel = {
     v: momentOffset + count,
     scalars: ADAMW_SCALARS.length,
   }),
-  variant: (_family, { offset, count, gradientOffset, momentOffset }) =>
-    laneVariant(
-      { name: 'adamw', code: plain + code, lanes: lanesOf(offset, count, gradientOffset, momentOffset) },
-      (dims) => dims.count,
-    ),
+  variant: (_family, dims) =>
+    laneVariant({ name: 'adamw', code: plain + code, lanes: lanesOf(...placesIn(dims)) }, ({ count }) => count),
   cpu: adamwCpu,
   cases: [
-    { offset: 0, count: 1, decay: 1, gradientOffset: 0, momentOffset: 0 },
-    { offset: 3, count: 259, decay: 0, gradientOffset: 2, momentOffset: 5 },
-    { offset: 64, count: 1024, decay: 1, gradientOffset: 128, momentOffset: 0 },
+    { offset: 0, count: 1, gradientOffset: 0, momentOffset: 0, ...decayDims([[0, 1]]) },
+    { offset: 3, count: 259, gradientOffset: 2, momentOffset: 5, ...decayDims([]) },
+    { offset: 64, count: 1024, gradientOffset: 128, momentOffset: 0, ...decayDims(RANGES) },
+    {
+      offset: 0,
+      count: 131,
+      gradientOffset: 0,
+      momentOffset: 0,
+      ...decayDims([
+        [2, 3],
+        [64, 131],
+      ]),
+    },
   ],
   fill({ v, scalars }) {
     for (let i = 0; i < v.length; i++) v[i] = v[i] ** 2;
@@ -94,15 +120,8 @@ export const adamwShadow: Kernel = {
   tensors: [...adamw.tensors, half(readWrite('shadow'))],
   dims: [...adamw.dims, u32('shadowOffset')],
   sizes: (dims) => ({ ...adamw.sizes(dims), shadow: dims.shadowOffset + dims.count }),
-  variant: (_family, { offset, count, gradientOffset, momentOffset, shadowOffset }) =>
-    laneVariant(
-      {
-        name: 'adamw.shadow',
-        code: shadow + code,
-        lanes: lanesOf(offset, count, gradientOffset, momentOffset, shadowOffset),
-      },
-      (dims) => dims.count,
-    ),
+  variant: (_family, dims) =>
+    laneVariant({ name: 'adamw.shadow', code: shadow + code, lanes: lanesOf(...placesIn(dims)) }, ({ count }) => count),
   cpu: (arrays, dims) => {
     adamwCpu(arrays, dims);
     const { values, shadow: copy } = arrays;
@@ -112,10 +131,11 @@ export const adamwShadow: Kernel = {
   cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 8 * count }),
 };
 
-function adamwCpu(
-  { values, grads, m, v, scalars }: Arrays,
-  { offset, count, decay, gradientOffset, momentOffset }: Dims,
-): void {
+function adamwCpu({ values, grads, m, v, scalars }: Arrays, dims: Dims): void {
+  const { offset, count, gradientOffset, momentOffset } = dims;
+  const ranges = DECAY_DIMS.flatMap((name, index) =>
+    index % 2 === 0 ? [[dims[name], dims[DECAY_DIMS[index + 1]]]] : [],
+  );
   const [learningRate, clipScale, beta1, beta2, epsilon, correction1, correction2, weightDecay] = scalars;
   for (let i = 0; i < count; i++) {
     const at = offset + i;
@@ -123,6 +143,7 @@ function adamwCpu(
     const g = grads[gradientOffset + i] * clipScale;
     const mNew = beta1 * m[momentAt] + (1 - beta1) * g;
     const vNew = beta2 * v[momentAt] + (1 - beta2) * g * g;
+    const decay = ranges.some(([from, to]) => from <= i && i < to) ? 1 : 0;
     const decayed = values[at] * (1 - learningRate * weightDecay * decay);
     values[at] = decayed - (learningRate * (mNew / correction1)) / (Math.sqrt(vNew / correction2) + epsilon);
     m[momentAt] = mNew;

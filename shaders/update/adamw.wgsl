@@ -1,5 +1,6 @@
 // AdamW with decoupled decay, as torch.optim.AdamW (Loshchilov & Hutter 2019, algorithm 2). For elements
-// [offset, offset + count) of values, as many of grads from gradientOffset on, and of m and v from momentOffset on:
+// [offset, offset + count) of values, as many of grads from gradientOffset on, and of m and v from momentOffset on
+// (decay: 1 in the ranges from0 to to0 … of the elements, else 0):
 //   g = grad·clipScale,   p ← p·(1 − lr·weightDecay·decay)
 //   m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   p ← p − lr·(m/c₁)/(√(v/c₂) + ε)
 struct Scalars {
@@ -14,6 +15,13 @@ struct Scalars {
 @group(1) @binding(0) var<uniform> dims: Dims;
 // `struct Dims` and `fn leave` stand in adamwPlain.wgsl or adamwShadow.wgsl.
 
+// A lane is in a range or it is not.
+fn decays(index: u32) -> bool {
+  let i = index * WIDTH;
+  return (dims.from0 <= i && i < dims.to0) || (dims.from1 <= i && i < dims.to1)
+    || (dims.from2 <= i && i < dims.to2) || (dims.from3 <= i && i < dims.to3);
+}
+
 // One invocation a lane.
 @compute @workgroup_size(GROUP)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -24,7 +32,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let s = scalars;
   let step = s.learning_rate / s.correction1;
   let g = grads[dims.gradient_offset / WIDTH + index] * s.clip_scale;
-  let decayed = values[at] * (1.0 - s.learning_rate * s.weight_decay * f32(dims.decay));
+  let decayed = values[at] * (1.0 - s.learning_rate * s.weight_decay * select(0.0, 1.0, decays(index)));
   let m_new = s.beta1 * m[moment_at] + (1.0 - s.beta1) * g;
   let v_new = s.beta2 * v[moment_at] + (1.0 - s.beta2) * (g * g);
   m[moment_at] = m_new;

@@ -9,6 +9,7 @@ import { attentionForward } from '../../../shaders/attention/attentionForward.ts
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { adamw } from '../../../shaders/update/adamw.ts';
+import { decayDims } from '../../../shaders/update/updateRuns.ts';
 import { invariant, type Result, refusal, success } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { OpenDevice } from '../gpu/device.ts';
@@ -92,7 +93,13 @@ async function stepFigures(
     }
     return sum / time / 1e6 / best.productGflops;
   };
-  const update = { offset: 0, count: size.vocabulary * size.width, decay: 1, gradientOffset: 0, momentOffset: 0 };
+  const update = {
+    offset: 0,
+    count: size.vocabulary * size.width,
+    gradientOffset: 0,
+    momentOffset: 0,
+    ...decayDims([]),
+  };
   return success({
     ...{ size: name, parameters, firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes },
     teraflops: flops / medianMs / 1e9,

@@ -10,6 +10,7 @@ import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
+import { type UpdatedTensor, updateDims, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { type Comparison, compareKernel } from '../../../shaders/verify.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';
@@ -152,17 +153,15 @@ function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize
     add(dispatch.kernel, { ...dispatch.dims, V }, { ...checkOf(dispatch), V });
   }
   for (const block of model.blocks) {
-    const { floats } = arena(block, [[0, block.elements]], compute);
+    const { floats, segments } = arena(block, [[0, block.elements]], compute);
     add(sumSquares, { n: floats }, { n: Math.min(floats, CHECKED_ELEMENTS) });
-    for (const { shape } of block.tensors) {
-      const count = shape.reduce((product, side) => product * side, 1);
-      const decay = shape.length >= 2 ? 1 : 0;
-      const dims = { offset: 0, decay, gradientOffset: 0, momentOffset: 0, shadowOffset: 0 };
-      add(
-        compute === 'f16' ? adamwShadow : adamw,
-        { ...dims, count },
-        { ...dims, count: Math.min(count, CHECKED_ELEMENTS) },
-      );
+    const tensors = segments.map(({ at, length, tensor }): UpdatedTensor => {
+      const isHalf = compute === 'f16';
+      return { at, length, decays: tensor.shape.length >= 2, valuesAt: at, ...(isHalf ? { shadowAt: at } : {}) };
+    });
+    for (const dims of updateRuns(tensors).map(updateDims)) {
+      const check = { ...dims, count: Math.min(dims.count, CHECKED_ELEMENTS) };
+      add(compute === 'f16' ? adamwShadow : adamw, dims, check);
     }
   }
   return [...found.values()];

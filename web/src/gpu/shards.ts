@@ -11,6 +11,7 @@ import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/launch.ts';
 import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
+import { type UpdatedTensor, updateDims, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
@@ -115,17 +116,15 @@ async function createShard(
     invariant(place?.length === length, `${tensor.name} has no place among the values`);
     return place.at;
   };
-  for (const segment of own.segments) {
-    const { at, length, tensor } = segment;
-    const decay = tensor.shape.length >= 2 ? 1 : 0;
-    const offset = placed(values.arena, segment);
-    const dims = { offset, count: length, decay, gradientOffset: at, momentOffset: at };
-    if (!shadow) update.push(await launch(adamw, bound, dims));
-    else {
-      const shadowOffset = placed(shadow.arena(work.block), segment);
-      update.push(await launch(inHalves(adamwShadow), bound, { ...dims, shadowOffset }));
-    }
-  }
+  const tensors = own.segments.map(
+    (segment): UpdatedTensor => ({
+      ...{ at: segment.at, length: segment.length, decays: segment.tensor.shape.length >= 2 },
+      valuesAt: placed(values.arena, segment),
+      ...(shadow ? { shadowAt: placed(shadow.arena(work.block), segment) } : {}),
+    }),
+  );
+  for (const run of updateRuns(tensors))
+    update.push(await launch(shadow ? inHalves(adamwShadow) : adamw, bound, updateDims(run)));
   return {
     work,
     key,

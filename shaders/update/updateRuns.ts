@@ -1,0 +1,73 @@
+/**
+ * A shard's tensors in as few updates as can be. The one idea: an arena's gaps are zero and stay zero under AdamW, so one
+ * launch goes over all tensors that lie alike wherever it reads and writes; which of them decay it is told as ranges.
+ */
+import type { Dims } from '../kernel.ts';
+
+/** Ranges that one launch takes: a GPT-2 layer has four matrices. */
+export const MOST_DECAYS = 4;
+
+/** A tensor, or the part of one that a shard has. */
+export interface UpdatedTensor {
+  /** Floats from the start of the shard's moments and gradients. */
+  readonly at: number;
+  readonly length: number;
+  readonly decays: boolean;
+  /** Where it lies among the values, and in the halves that are made of them. */
+  readonly valuesAt: number;
+  readonly shadowAt?: number;
+}
+
+/** Floats of a launch, relative to its first. */
+export type Decays = readonly (readonly [number, number])[];
+
+export interface UpdateRun {
+  readonly first: UpdatedTensor;
+  readonly count: number;
+  readonly decays: Decays;
+}
+
+/** In order, each tensor in one run. */
+export function updateRuns(tensors: readonly UpdatedTensor[]): UpdateRun[] {
+  const runs: UpdateRun[] = [];
+  for (const tensor of tensors) {
+    const last = runs.at(-1);
+    const run = last && joined(last, tensor);
+    if (run) runs[runs.length - 1] = run;
+    else runs.push({ first: tensor, count: tensor.length, decays: tensor.decays ? [[0, tensor.length]] : [] });
+  }
+  return runs;
+}
+
+/** Null where the tensor lies otherwise, would be a range too many, or would make the launch go by single floats. */
+function joined({ first, count, decays }: UpdateRun, tensor: UpdatedTensor): UpdateRun | null {
+  const start = tensor.at - first.at;
+  const end = start + tensor.length;
+  const liesAlike =
+    tensor.valuesAt - first.valuesAt === start && (tensor.shadowAt ?? 0) === (first.shadowAt ?? -start) + start;
+  if (!liesAlike || [count, start, end].some((floats) => floats % 4 !== 0)) return null;
+  if (!tensor.decays) return { first, count: end, decays };
+  const last = decays.at(-1);
+  // What lies between two tensors that decay is zero.
+  const more: Decays = last?.[1] === count ? [...decays.slice(0, -1), [last[0], end]] : [...decays, [start, end]];
+  return more.length > MOST_DECAYS ? null : { first, count: end, decays: more };
+}
+
+/** Fields of the dims that say the ranges, `from0` and `to0` first. */
+export const DECAY_DIMS: readonly string[] = Array.from({ length: MOST_DECAYS }, (_, i) => [
+  `from${i}`,
+  `to${i}`,
+]).flat();
+
+export const decayDims = (decays: Decays): Dims =>
+  Object.fromEntries(DECAY_DIMS.map((name, index) => [name, decays[index >> 1]?.[index % 2] ?? 0]));
+
+/** The dims of a run's launch. */
+export const updateDims = ({ first, count, decays }: UpdateRun): Dims => ({
+  offset: first.valuesAt,
+  count,
+  gradientOffset: first.at,
+  momentOffset: first.at,
+  ...decayDims(decays),
+  ...(first.shadowAt === undefined ? {} : { shadowOffset: first.shadowAt }),
+});
