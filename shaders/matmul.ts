@@ -119,7 +119,7 @@ function variantOf(
   };
 }
 
-export interface WeightGradientSlices extends Slices {
+interface WeightGradientSlices extends Slices {
   /** Of one slice. */
   readonly floats: number;
 }

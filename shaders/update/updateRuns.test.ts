@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { arena } from '../../swarm/model/layout.ts';
-import { MOST_DECAYS, type UpdatedTensor, updateDims, updateRuns } from './updateRuns.ts';
+import { dimsOfRun, MOST_DECAYS, type UpdatedTensor, updateRuns } from './updateRuns.ts';
 
 /** What each float of the shard's moments is updated with: its place among the values, and whether it decays. */
 function elements(tensors: readonly UpdatedTensor[]): Map<number, string> {
   const found = new Map<number, string>();
   for (const run of updateRuns(tensors)) {
-    const dims = updateDims(run);
+    const dims = dimsOfRun(run);
     for (let i = 0; i < run.count; i++) {
       const decays = Array.from({ length: MOST_DECAYS }, (_, k) => dims[`from${k}`] <= i && i < dims[`to${k}`]);
       const at = dims.momentOffset + i;

@@ -63,7 +63,7 @@ export const decayDims = (decays: Decays): Dims =>
   Object.fromEntries(DECAY_DIMS.map((name, index) => [name, decays[index >> 1]?.[index % 2] ?? 0]));
 
 /** The dims of a run's launch. */
-export const updateDims = ({ first, count, decays }: UpdateRun): Dims => ({
+export const dimsOfRun = ({ first, count, decays }: UpdateRun): Dims => ({
   offset: first.valuesAt,
   count,
   gradientOffset: first.at,

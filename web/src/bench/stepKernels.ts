@@ -10,7 +10,7 @@ import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
-import { type UpdatedTensor, updateDims, updateRuns } from '../../../shaders/update/updateRuns.ts';
+import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { type Comparison, compareKernel } from '../../../shaders/verify.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';
@@ -18,7 +18,8 @@ import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../gpu/device.ts';
-import type { Dispatch } from '../gpu/operations.ts';
+import type { Dispatch } from '../gpu/dispatch.ts';
+import { atFewRows } from '../gpu/fewRows.ts';
 import { workOf } from '../gpu/work.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
 import { benchConfig } from './step.ts';
@@ -136,10 +137,8 @@ function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize
   const { batch: samples, sequence } = size;
   const large = dispatchesOf(device, model, { samples, sequence, family, compute });
   const positions = Math.min(sequence, CHECKED_POSITIONS);
-  const place = ({ kernel, label }: Dispatch): string => `${kernel.name} ${label}`;
   const few = dispatchesOf(device, model, { samples: 1, sequence: positions, family, compute });
-  const small = new Map(few.map((dispatch) => [place(dispatch), dispatch.dims]));
-  const checkOf = (dispatch: Dispatch): Dims => small.get(place(dispatch)) ?? fewSteps(dispatch.dims);
+  const checkOf = atFewRows(few, positions);
   const found = new Map<string, StepCase>();
   const add = (kernel: Kernel, dims: Dims, check: Dims): void => {
     const key = `${kernel.name} ${JSON.stringify(dims)}`;
@@ -159,16 +158,13 @@ function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize
       const isHalf = compute === 'f16';
       return { at, length, decays: tensor.shape.length >= 2, valuesAt: at, ...(isHalf ? { shadowAt: at } : {}) };
     });
-    for (const dims of updateRuns(tensors).map(updateDims)) {
+    for (const dims of updateRuns(tensors).map(dimsOfRun)) {
       const check = { ...dims, count: Math.min(dims.count, CHECKED_ELEMENTS) };
       add(compute === 'f16' ? adamwShadow : adamw, dims, check);
     }
   }
   return [...found.values()];
 }
-
-/** Of what few rows are not cut into: three slices of a weight gradient, the last of one step. */
-const fewSteps = (dims: Dims): Dims => ('S' in dims ? { ...dims, K: CHECKED_POSITIONS + 1, S: 4 } : dims);
 
 interface MicroBatch {
   readonly samples: number;

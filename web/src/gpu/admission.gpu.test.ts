@@ -7,9 +7,9 @@ import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { admit, layerTimes } from './admission.ts';
+import type { Dispatch } from './dispatch.ts';
 import { gpuOf } from './engine.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
-import type { Dispatch } from './operations.ts';
 import type { Memory } from './verdict.ts';
 import { workOf } from './work.ts';
 

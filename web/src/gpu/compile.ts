@@ -13,7 +13,7 @@ import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { created } from './buffers.ts';
 import type { Gpu } from './device.ts';
-import type { Dispatch } from './operations.ts';
+import type { Dispatch } from './dispatch.ts';
 import type { Packing } from './packing.ts';
 import type { StageWork } from './stageWorks.ts';
 import type { Work } from './work.ts';

@@ -17,7 +17,9 @@ import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
-import type { Dispatch, Places } from './operations.ts';
+import type { Dispatch } from './dispatch.ts';
+import { atFewRows } from './fewRows.ts';
+import type { Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
 import { workOf } from './work.ts';
 
@@ -71,22 +73,21 @@ export function kernelCases(
       ),
     ]);
   const positions = Math.min(sequence, POSITIONS);
-  const place = ({ kernel, label }: Dispatch): string => `${kernel.name} ${label}`;
-  const few = new Map(dispatchesOf(placesOf(1, positions)).map((dispatch) => [place(dispatch), dispatch.dims]));
+  const checked = atFewRows(dispatchesOf(placesOf(1, positions)), positions);
   const found = new Map<string, KernelCase>();
   const add = (whole: Kernel, given: Dims, real: Dims = given): void => {
-    const kernel = inTextFor(forDevice(units, compute, whole), real);
+    const own = forDevice(units, compute, whole);
+    const kernel = inTextFor(own, real);
     // A table's length is no dim of the kernels that read it, but their cases need it.
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
-    const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(forDevice(units, compute, whole));
-    const isOnUnit = forDevice(units, compute, whole) !== forDevice([], compute, whole);
+    const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(own);
+    const isOnUnit = own !== forDevice([], compute, whole);
     const { key } = fitting.kernel.variant(family, fitting.dims);
     found.set(`${key} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
   };
   for (const batch of batchesUpTo(samples)) {
     for (const dispatch of dispatchesOf(placesOf(batch, sequence))) {
-      const { kernel, dims } = dispatch;
-      add(kernel, few.get(place(dispatch)) ?? inFewSteps(dims, positions), dims);
+      add(dispatch.kernel, checked(dispatch), dispatch.dims);
     }
   }
   none.destroy();
@@ -101,10 +102,6 @@ function batchesUpTo(samples: number): number[] {
   for (let size = 1; size < samples; size *= 4) sizes.push(size);
   return sizes;
 }
-
-/** Slices of a weight gradient, which a few rows are not cut into: of two steps. */
-const inFewSteps = (dims: Dims, rows: number): Dims =>
-  'S' in dims ? { ...dims, K: rows, S: Math.min(2, rows) } : { ...dims, count: Math.ceil(rows / 2) };
 
 type Shaped = Pick<KernelCase, 'kernel' | 'dims'>;
 

@@ -16,12 +16,11 @@ import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardP
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
-import { sumSlices, sumSlicesBias } from '../../../shaders/family/sumSlices.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import type { BufferSlice } from '../../../shaders/launch.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
-import { matmul, type WeightGradientSlices, weightGradientSlices } from '../../../shaders/matmul.ts';
+import { matmul } from '../../../shaders/matmul.ts';
 import { layerNormBackward } from '../../../shaders/norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';
@@ -32,14 +31,8 @@ import { assertNever, invariant } from '../../../swarm/base.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { ROTARY } from '../../../swarm/plan/memory.ts';
-
-/** One dispatch to be made, before its pipeline is compiled. */
-export interface Dispatch {
-  readonly kernel: Kernel;
-  readonly buffers: Readonly<Record<string, BufferSlice>>;
-  readonly dims: Dims;
-  readonly label: string;
-}
+import type { Dispatch } from './dispatch.ts';
+import { weightGradient } from './weightGradient.ts';
 
 /** Where the names of a program lie for one micro-batch size in one slot. */
 export interface Places {
@@ -314,43 +307,6 @@ function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatc
     label,
   });
   return dispatches;
-}
-
-interface Room {
-  readonly place: BufferSlice;
-  readonly bytes: number;
-}
-
-/** The product as it is; or, where a GPU would have too little to do, in slices for which there is room, and their sum. */
-function weightGradient(whole: Dispatch, room: Room | null, family: AdapterFamily): Dispatch[] {
-  const { buffers, dims } = whole;
-  const biasGradient = 'biasGradient' in buffers;
-  const cut = weightGradientSlices(family, dims, { biasGradient, roomBytes: room?.bytes ?? 0 });
-  return cut.count === 1 || room === null ? [whole] : inSlices(whole, cut, room.place);
-}
-
-/** A weight gradient in slices, whose sums lie in `slices` until they are added up. */
-export function inSlices(
-  { buffers, dims, label }: Dispatch,
-  { steps, count, floats }: WeightGradientSlices,
-  slices: BufferSlice,
-): Dispatch[] {
-  const { a, b, ...gradients } = buffers;
-  const biasGradient = 'biasGradient' in buffers;
-  return [
-    {
-      kernel: matmul({ layout: 'TN', epilogue: { biasGradient }, slices: true }),
-      buffers: { a, b, c: slices },
-      dims: { ...dims, S: steps },
-      label,
-    },
-    {
-      kernel: biasGradient ? sumSlicesBias : sumSlices,
-      buffers: { slices, ...gradients },
-      dims: { count, floats, elements: dims.M * dims.N },
-      label: `${label} slices`,
-    },
-  ];
 }
 
 /** The buffers that a kernel's table names. */

@@ -13,7 +13,8 @@ import { INPUT, type Program, STREAM } from '../../../swarm/model/program.ts';
 import { WIRE, WIRE_RESIDUAL } from '../../../swarm/plan/memory.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
-import type { Dispatch, Places } from './operations.ts';
+import type { Dispatch } from './dispatch.ts';
+import type { Places } from './operations.ts';
 
 /** For one micro-batch size in one slot; none where there is no neighbour. */
 export interface Packing {

@@ -11,7 +11,7 @@ import type { Dims, Kernel } from '../../../shaders/kernel.ts';
 import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/launch.ts';
 import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
-import { type UpdatedTensor, updateDims, updateRuns } from '../../../shaders/update/updateRuns.ts';
+import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
@@ -124,7 +124,7 @@ async function createShard(
     }),
   );
   for (const run of updateRuns(tensors))
-    update.push(await launch(shadow ? inHalves(adamwShadow) : adamw, bound, updateDims(run)));
+    update.push(await launch(shadow ? inHalves(adamwShadow) : adamw, bound, dimsOfRun(run)));
   return {
     work,
     key,

@@ -4,7 +4,8 @@
  */
 import type { Program, Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
-import { backward, type Dispatch, forward, type Places } from './operations.ts';
+import type { Dispatch } from './dispatch.ts';
+import { backward, forward, type Places } from './operations.ts';
 
 export interface Work {
   readonly forward: readonly Dispatch[];
