@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { peerId, seededRandom } from '../swarm/base.ts';
 import { type Plan, peers } from '../swarm/plan/plan.ts';
-import { randomPlanFor } from '../swarm/plan/randomPlan.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { randomPlanFor } from '../swarm/testing/randomPlan.ts';
 import { goldenFile } from './product.ts';
 
 const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;

@@ -2,10 +2,10 @@
 import { type Browser, chromium, type Page } from 'playwright';
 import { build, type Rolldown } from 'vite';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { LINK_CONTRACT } from '../web/src/net/linkContract.ts';
+import { LINK_CONTRACT } from '../web/src/testing/linkContract.ts';
 import { launchOptions } from './browser.ts';
 
-const ENTRY = 'web/src/net/linkContractPage.ts';
+const ENTRY = 'web/src/testing/linkContractPage.ts';
 const ORIGIN = 'http://localhost';
 
 async function bundle(): Promise<string> {

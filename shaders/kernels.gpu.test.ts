@@ -3,10 +3,10 @@
  * Neither family's variants of these kernels use subgroups, so any adapter runs both.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type DawnDevice, dawnDevice } from './dawn.ts';
 import type { AdapterFamily } from './kernel.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
+import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { sumSquares } from './update/sumSquares.ts';
 import { caseArrays, caseTable, compareKernel, runKernel } from './verify.ts';
 

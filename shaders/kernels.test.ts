@@ -13,7 +13,6 @@ import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
 import { embedForward } from './embedding/embedForward.ts';
 import { embedTokens } from './embedding/embedTokens.ts';
 import { sortTokens } from './embedding/sortTokens.ts';
-import { float64Arrays, gradientError, numericalGradient, weightedOutput } from './finiteDifferences.ts';
 import { kernels } from './kernels.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
@@ -23,6 +22,7 @@ import { layerNormForward } from './norm/layerNormForward.ts';
 import { rmsNormBackward } from './norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from './norm/rmsNormForward.ts';
+import { float64Arrays, gradientError, numericalGradient, weightedOutput } from './testing/finiteDifferences.ts';
 
 // A central difference with step 1e-5 is good to about 1e-9 here; a wrong formula is off by 1e-2 and more.
 const TOLERANCE = 1e-7;

@@ -1,8 +1,8 @@
 /** Launching and comparing kernels, with one that doubles its input. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { dawnDevice } from './dawn.ts';
 import type { Kernel } from './kernel.ts';
 import { compileVariant, createLaunch, encodeLaunch, PipelineCache, updateDims } from './launch.ts';
+import { dawnDevice } from './testing/dawn.ts';
 import { compareKernel, compareOutputs } from './verify.ts';
 
 const code = (body: string): string => `struct Dims { count: u32, factor: f32 }

@@ -1,11 +1,11 @@
 /** Every layout, epilogue, family and case of the matrix product against its CPU reference, on Dawn's software adapter. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { dawnDevice } from './dawn.ts';
 import type { Epilogue, Layout } from './family/product.ts';
 import { GPU_CANDIDATES } from './family/tiles.ts';
 import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
 import { PipelineCache } from './launch.ts';
 import { LARGE_CASE, matmul } from './matmul.ts';
+import { dawnDevice } from './testing/dawn.ts';
 import { compareKernel } from './verify.ts';
 
 const EPILOGUES: readonly Epilogue[] = [

@@ -1,11 +1,11 @@
 /** Launches in parts on Dawn: the same bits as in one dispatch, and a grid that one dispatch may not have. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { invariant } from '../swarm/base.ts';
-import { type DawnDevice, dawnDevice } from './dawn.ts';
 import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
 import { inParts } from './parts.ts';
+import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { caseArrays, runKernel } from './verify.ts';
 
 const found = await dawnDevice();

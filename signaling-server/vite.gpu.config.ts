@@ -21,7 +21,7 @@ export default defineConfig({
   plugins: [withDawn()],
   ssr: { noExternal: true, external: ['webgpu'] },
   build: {
-    ssr: here('gpuFigures.ts'),
+    ssr: here('bench/gpuFigures.ts'),
     outDir: here('../dist/gpu'),
     emptyOutDir: true,
     target: 'node20',

@@ -35,13 +35,16 @@ interface Row {
 const SERVER_LIBRARIES =
   /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|jose|commander|cli-progress|playwright|@huggingface\/tokenizers|@petamoriken\/float16)$/;
 const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
-const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor|bench)\//];
+const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor)\//];
+/** Rooms of what tests and benchmarks use alone: nothing that runs for people imports from there. */
+const TESTING = /(^|\/)testing\//;
+const MAY_IMPORT_TESTING = /\.(test|spec)\.tsx?$|\/testing\/|^signaling-server\/bench\/|^e2e\//;
 
 /** A file may import what any row that fits it allows. */
 const TABLE: readonly Row[] = [
   { files: /^swarm\//, may: [/^swarm\//, /^zod$/] },
   { files: /^shaders\//, may: [/^shaders\//, /^swarm\//] },
-  { files: /^shaders\/dawn\.ts$/, may: [/^node:/, /^webgpu$/] },
+  { files: /^shaders\/testing\/dawn\.ts$/, may: [/^node:/, /^webgpu$/] },
   {
     files: /^web\/src\/gpu\//,
     may: [/^web\/src\/gpu\//, /^shaders\//, /^swarm\//],
@@ -50,7 +53,7 @@ const TABLE: readonly Row[] = [
   { files: /^web\/src\/gpu\/(bridge|worker)\.ts$/, may: [/^comlink$/] },
   { files: /^web\/src\/gpu\/worker\.ts$/, may: [/^web\/src\/executor\//] },
   // First thing on every page and in every worker.
-  { files: /^web\/src\/(gpu\/worker|bench\/main)\.ts$/, may: [/^web\/src\/page\/noEval\.ts$/] },
+  { files: /^(web\/src\/gpu\/worker|signaling-server\/bench\/page\/main)\.ts$/, may: [/^web\/src\/page\/noEval\.ts$/] },
   {
     files: /^web\/src\/executor\//,
     may: [/^web\/src\/executor\//, /^swarm\//],
@@ -61,17 +64,19 @@ const TABLE: readonly Row[] = [
   { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/donor\/(conditions|credit|preferences)\.ts$/, may: [/^zod$/] }, // what a browser kept
   { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
-  { files: /^web\/src\/bench\//, may: [...COMPUTES, /^swarm\//, /^web\/src\/net\//] },
+  { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
   { files: /^signaling-server\/cli\.ts$/, may: [/^package\.json$/] },
-  { files: /^signaling-server\/commands\/bench\w*\.ts$/, may: [...COMPUTES, /^webgpu$/] },
+  { files: /^signaling-server\/bench\//, may: [...COMPUTES, /^webgpu$/, TESTING] },
+  // Its page's half is built with the pages and runs where they do.
+  { files: /^signaling-server\/bench\/page\//, may: [/^web\/src\/net\//] },
   { files: /\.gpu\.test\.ts$/, may: COMPUTES },
   { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
   // Which browser there is and what it is started with: as the headless donors' own.
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
   // The one contract of two implementations: here the real one, in a page of its own.
-  { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/net\/linkContract\.ts$/] },
-  { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/] },
+  { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/testing\/linkContract\.ts$/] },
+  { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/, TESTING] },
   { files: /\/vite(\.gpu)?\.config\.ts$/, may: [/^vite$/, /^node:/] },
   { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
 ];
@@ -91,8 +96,8 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
     'signaling-server/testing/scriptedDonor.ts',
     'signaling-server/donors/network.test.ts',
     'signaling-server/donors/floods.test.ts',
-    'signaling-server/commands/benchServer.ts',
-    'signaling-server/commands/benchDashboard.ts',
+    'signaling-server/bench/benchServer.ts',
+    'signaling-server/bench/benchDashboard.ts',
   ],
 };
 
@@ -170,6 +175,12 @@ function importBreaches({ path, imports }: Source): string[] {
     .map(({ of, typesOnly }) => `${path} may not import ${typesOnly ? 'the types of ' : ''}${of}`);
 }
 
+/** Only tests, benchmarks and the like may import what is made for them. */
+const testingBreaches = ({ path, imports }: Source): string[] =>
+  MAY_IMPORT_TESTING.test(path)
+    ? []
+    : imports.filter(({ of }) => TESTING.test(of)).map(({ of }) => `${path} may not import ${of}: it is for tests`);
+
 const isTest = (path: string): boolean => /\.(test|spec)\.tsx?$/.test(path);
 
 function purityBreaches({ path, names }: Source): string[] {
@@ -209,6 +220,10 @@ describe('boundaries', () => {
 
   test('every folder imports only what the table allows', () => {
     expect(all.flatMap(importBreaches)).toEqual([]);
+  });
+
+  test('only tests and benchmarks import from testing rooms', () => {
+    expect(all.flatMap(testingBreaches)).toEqual([]);
   });
 
   test('swarm/ knows no clock, no chance and no outside world', () => {
@@ -255,6 +270,10 @@ describe('boundaries', () => {
       'swarm/bad.ts names setTimeout',
     ]);
     expect(bad.breaches).toEqual(['exports what another file makes', 'names the type any', 'exports a default']);
+    const product = parseSource('swarm/plan/bad.ts', "import { donors } from '../testing/randomPlan.ts';");
+    expect(testingBreaches(product)).toEqual([
+      'swarm/plan/bad.ts may not import swarm/testing/randomPlan.ts: it is for tests',
+    ]);
     const second = parseSource('web/src/donor/bad.ts', "import Peer from 'simple-peer';");
     expect(importBreaches(second)).toEqual(['web/src/donor/bad.ts may not import simple-peer']);
     const pure = parseSource('swarm/good.ts', 'export const at = (x: { Date: number }) => ({ document: x.Date });');

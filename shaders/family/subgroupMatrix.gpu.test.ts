@@ -4,11 +4,11 @@
  * written out in plain WGSL; and as it stands where the adapter has a unit.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type DawnDevice, dawnDevice, nullDevice } from '../dawn.ts';
 import { forDevice } from '../forDevice.ts';
 import type { Dims, Kernel } from '../kernel.ts';
 import { PipelineCache } from '../launch.ts';
 import { matmul, onMatrixUnit } from '../matmul.ts';
+import { type DawnDevice, dawnDevice, nullDevice } from '../testing/dawn.ts';
 import { compareKernel } from '../verify.ts';
 import { type MatrixTraits, type MatrixUnit, matrixUnits } from './matrixUnit.ts';
 import type { Epilogue, Layout } from './product.ts';

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Captured } from './captured.ts';
+import { Captured } from '../testing/captured.ts';
 import { runCommand } from './program.ts';
 
 const command = new Captured();

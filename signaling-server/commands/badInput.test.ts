@@ -2,8 +2,8 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Captured } from '../testing/captured.ts';
 import { goldenFolder } from '../testing/goldenCase.ts';
-import { Captured } from './captured.ts';
 import { runCommand } from './program.ts';
 
 type Json = Record<string, unknown>;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { readPlanFile } from '../planning/planFile.ts';
-import { Captured } from './captured.ts';
+import { Captured } from '../testing/captured.ts';
 import { runCommand } from './program.ts';
 
 const RUN = fileURLToPath(new URL('../../e2e/golden/gpt2-tiny/run.json', import.meta.url));

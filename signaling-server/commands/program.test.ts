@@ -2,8 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
 import { openDataDirectory } from '../store/dataDirectory.ts';
+import { Captured } from '../testing/captured.ts';
 import { tinyRunFile } from '../testing/tinyServers.ts';
-import { Captured } from './captured.ts';
 import { exitCodeOf, runCommand } from './program.ts';
 
 const captured = new Captured();

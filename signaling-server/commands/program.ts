@@ -13,7 +13,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   export: async () => (await import('./export.ts')).addExportCommand,
   sample: async () => (await import('./sample.ts')).addSampleCommand,
   doctor: async () => (await import('./doctor.ts')).addDoctorCommand,
-  bench: async () => (await import('./bench.ts')).addBenchCommand,
+  bench: async () => (await import('../bench/bench.ts')).addBenchCommand,
   assign: async () => (await import('./assign.ts')).addAssignCommand,
   simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
   plan: async () => (await import('./plan.ts')).addPlanCommand,

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Captured } from './captured.ts';
+import { Captured } from '../testing/captured.ts';
 import { runCommand } from './program.ts';
 
 const command = new Captured();

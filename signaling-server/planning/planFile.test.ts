@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { seededRandom } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { randomPlanFor } from '../../swarm/plan/randomPlan.ts';
 import { scheduleProblems } from '../../swarm/schedule/check.ts';
 import { stepSchedule } from '../../swarm/schedule/lower.ts';
+import { randomPlanFor } from '../../swarm/testing/randomPlan.ts';
 import { readPlanFile } from './planFile.ts';
 import { planTerms } from './planning.ts';
 

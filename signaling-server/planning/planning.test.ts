@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { donors, outlineModel } from '../../swarm/plan/randomPlan.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
+import { donors, outlineModel } from '../../swarm/testing/randomPlan.ts';
 import { planTerms } from './planning.ts';
 
 const model = outlineModel(2, true);

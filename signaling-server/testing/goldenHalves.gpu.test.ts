@@ -4,11 +4,11 @@
  * leaves no trace.
  */
 import { expect, test } from 'vitest';
-import { dawnDevice } from '../../shaders/dawn.ts';
+import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { predictedBytes } from '../../swarm/plan/memory.ts';
-import { Solo } from '../../web/src/executor/solo.ts';
 import { canHalve } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
+import { Solo } from '../../web/src/testing/solo.ts';
 import { openGoldenCase } from './goldenCase.ts';
 
 const dawn = await dawnDevice();

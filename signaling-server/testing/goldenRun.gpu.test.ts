@@ -1,12 +1,12 @@
 /** The whole stage, on Dawn, against the float64 trainer: loss and gradient norm of every step, then every weight. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type DawnDevice, dawnDevice } from '../../shaders/dawn.ts';
+import { type DawnDevice, dawnDevice } from '../../shaders/testing/dawn.ts';
 import { invariant, type Range } from '../../swarm/base.ts';
 import { block } from '../../swarm/model/model.ts';
 import { LOGITS_BYTES } from '../../swarm/model/program.ts';
-import { Solo } from '../../web/src/executor/solo.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { GpuStage } from '../../web/src/gpu/stage.ts';
+import { Solo } from '../../web/src/testing/solo.ts';
 import { openWeights } from '../weights/weights.ts';
 import { goldenFolder, openGoldenCase } from './goldenCase.ts';
 

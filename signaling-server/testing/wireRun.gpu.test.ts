@@ -3,7 +3,7 @@
  * What a packed wire leaves of the golden curve, and what it saves.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { dawnDevice } from '../../shaders/dawn.ts';
+import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { invariant, normal, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
 import { encodeTensor } from '../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../swarm/messages/messages.ts';

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { LinkReport } from '../messages/profile.ts';
-import { outlineModel } from '../plan/randomPlan.ts';
 import { parseCluster } from '../planner/cluster.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
 import { clusterAtHand } from './atHand.ts';
 import { admittedProfile, measuredTimes, type PeerProfile, withRatio, workSeconds } from './peerProfile.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { outlineModel } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { recomputing } from '../schedule/recompute.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
 import { admittedProfile, type PeerProfile } from './peerProfile.ts';
 import { corrected, type Done, SpanWindow, workDone } from './spans.ts';
 

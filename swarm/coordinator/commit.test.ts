@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { peerId, success } from '../base.ts';
 import type { ReportMessage } from '../messages/messages.ts';
+import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { script } from '../testing/script.ts';
 import type { DonorMessage } from './events.ts';
-import { rehearsalConfig } from './rehearsal.ts';
-import { script } from './script.ts';
 import { clipScale, dutiesOf, tally } from './tally.ts';
 
 /** Two donors at step 0, neither has reported. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../base.ts';
-import { rehearsalConfig } from './rehearsal.ts';
-import { script } from './script.ts';
+import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { script } from '../testing/script.ts';
 import { snapshot } from './snapshot.ts';
 
 describe('a course of donors', () => {

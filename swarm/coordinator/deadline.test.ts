@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { script } from './script.ts';
+import { script } from '../testing/script.ts';
 import { nextDeadline } from './state.ts';
 
 /** Two donors at step 0, neither has reported. */

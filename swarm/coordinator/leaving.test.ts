@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { script } from './script.ts';
+import { script } from '../testing/script.ts';
 
 describe('a donor that goes', () => {
   it('[CO14] passes over an upload that a roll-back overtook, also where no plan follows', () => {

@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ReportMessage, ServerMessage } from '../messages/messages.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE } from '../precision.ts';
+import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { type Script, script } from '../testing/script.ts';
 import type { CoordinatorEvent, Effect } from './events.ts';
-import { rehearsalConfig } from './rehearsal.ts';
-import { type Script, script } from './script.ts';
 import type { CoordinatorState } from './state.ts';
 import { step } from './step.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { script } from './script.ts';
+import { script } from '../testing/script.ts';
 
 describe('an operator who steers', () => {
   it('[CO17] pauses after the commit and its checkpoint, and resumes without a roll-back', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { invariant, peerId } from '../base.ts';
-import { rehearsalConfig } from './rehearsal.ts';
-import { script } from './script.ts';
+import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { script } from '../testing/script.ts';
 import { snapshot } from './snapshot.ts';
 
 const OPTIONS = { layers: 3, steps: 6, awaitsProposals: true };

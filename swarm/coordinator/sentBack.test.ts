@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { script } from './script.ts';
+import { script } from '../testing/script.ts';
 import { snapshot } from './snapshot.ts';
 
 const tokensOf = (swarm: ReturnType<typeof script>) => snapshot(swarm.run.state, 0).donors.map(({ tokens }) => tokens);

@@ -1,8 +1,8 @@
 /** [WP] Whatever bytes come in place of a message or a frame: an answer with a reason, never an exception. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { PEER_EXAMPLES, SERVER_EXAMPLES } from '../testing/messageExamples.ts';
 import { decodeFrame, encodeTensor, FRAME_BYTES, FRAME_KINDS } from './frame.ts';
-import { PEER_EXAMPLES, SERVER_EXAMPLES } from './messageExamples.ts';
 import { decodePeerMessage, decodeServerMessage, peerMessageSchema, serverMessageSchema } from './messages.ts';
 
 const SEED = 20_260_101;

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import { overlap, type PeerId, peerId, seededRandom } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import type { Compute } from '../precision.ts';
+import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { holdings, STATE_KINDS, transfers } from './handover.ts';
 import { type Plan, peers } from './plan.ts';
-import { outlineModel, randomPlan } from './randomPlan.ts';
 
 const names = (count: number): PeerId[] => Array.from({ length: count }, (_, i) => peerId(`p${i}`));
 

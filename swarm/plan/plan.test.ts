@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
+import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { holders, homeStage, owner, type Plan, peers, planSchema, problems } from './plan.ts';
-import { outlineModel, randomPlan } from './randomPlan.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
 const SEED = 3;

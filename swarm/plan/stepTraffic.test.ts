@@ -5,7 +5,7 @@ import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { forecast } from '../planner/forecast.ts';
-import { outlineModel } from './randomPlan.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
 import { stepTraffic } from './stepTraffic.ts';
 
 const peers = (count: number) => Array.from({ length: count }, (_, place) => peerId(`p${place}`));

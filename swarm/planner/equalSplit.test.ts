@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
-import { donors, outlineModel } from '../plan/randomPlan.ts';
+import { donors, outlineModel } from '../testing/randomPlan.ts';
 import { defaultMicroBatches, donorCapacity, equalSplit, splitProblem } from './equalSplit.ts';
 
 describe('equalSplit', () => {

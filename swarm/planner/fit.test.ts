@@ -3,7 +3,7 @@ import { type PeerId, peerId } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { predictedBytes } from '../plan/memory.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
-import { donors } from '../plan/randomPlan.ts';
+import { donors } from '../testing/randomPlan.ts';
 import { equalSplit, type SplitOptions } from './equalSplit.ts';
 import { fittingSplit } from './fit.ts';
 

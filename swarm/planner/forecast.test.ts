@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { outlineModel } from '../plan/randomPlan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { firstLayers, recomputing } from '../schedule/recompute.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
 import { clusterCosts } from './clusterCosts.ts';
 import { equalSplit } from './equalSplit.ts';
 import { predictedTimeline } from './forecast.ts';

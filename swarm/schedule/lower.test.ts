@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { holders, owner, type Plan, peers } from '../plan/plan.ts';
-import { outlineModel, randomPlan } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
+import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { type Action, formatSchedule, parseSchedule } from './action.ts';
 import { addRecompute, addReduce, addTransfers, addUpdate, build, forwardOnly, lower, stepSchedule } from './lower.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
-import { outlineModel } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
 import { formatAction, parseAction, parseSchedule } from './action.ts';
 import { build, stepSchedule } from './lower.ts';
 import { before, receiver, wiring } from './order.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chain, makespan, run, upTo } from './chain.ts';
+import { chain, makespan, run, upTo } from '../testing/chain.ts';
 
 const inFlight = (...of: Parameters<typeof chain>): number[] =>
   run(chain(...of)).peers.map(({ peakInFlight }) => peakInFlight);

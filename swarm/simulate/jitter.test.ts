@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chain, makespan, run } from './chain.ts';
+import { chain, makespan, run } from '../testing/chain.ts';
 import { barsOf } from './outcome.ts';
 
 describe('jitter', () => {

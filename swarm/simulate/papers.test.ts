@@ -5,7 +5,6 @@
 
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
-import { donors } from '../plan/randomPlan.ts';
 import { makespanSeconds } from '../plan/timeline.ts';
 import type { Schedule, SimulatedSchedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
@@ -17,7 +16,8 @@ import { inFlightBounds, microBatchQueue } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { withRecompute } from '../schedule/recompute.ts';
-import { chain, makespan, run, upTo } from './chain.ts';
+import { chain, makespan, run, upTo } from '../testing/chain.ts';
+import { donors } from '../testing/randomPlan.ts';
 import { linkRate } from './links.ts';
 import { costsOf } from './outcome.ts';
 import type { SimulateProblem } from './problem.ts';

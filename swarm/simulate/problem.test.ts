@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ONE_TWO, upTo } from './chain.ts';
+import { ONE_TWO, upTo } from '../testing/chain.ts';
 import { parseSimulateProblem } from './problem.ts';
 
 describe('refusals', () => {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { peerId } from '../base.ts';
-import { outlineModel } from '../plan/randomPlan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { formatAction } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
 import { type Costs, simulate } from './simulate.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import { donors, outlineModel, randomPlan } from '../plan/randomPlan.ts';
 import { bubbleRatio, busySeconds, makespanSeconds, peakInFlight, type Timeline } from '../plan/timeline.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import {
@@ -18,6 +17,7 @@ import { slots } from '../schedule/check.ts';
 import { build, forwardOnly, stepSchedule } from '../schedule/lower.ts';
 import { before, wiring } from '../schedule/order.ts';
 import { recomputing } from '../schedule/recompute.ts';
+import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { type Costs, simulate } from './simulate.ts';
 
 const FREE: Costs = {

@@ -7,8 +7,8 @@ import { type ClusterCosts, clusterCosts } from '../../../swarm/planner/clusterC
 import { type Draft, planOf } from '../../../swarm/planner/draft.ts';
 import { forecast, shapeOf } from '../../../swarm/planner/forecast.ts';
 import { build } from '../../../swarm/schedule/lower.ts';
+import { VirtualTime } from '../testing/virtualTime.ts';
 import { DutyCycle } from './dutyCycle.ts';
-import { VirtualTime } from './virtualTime.ts';
 
 const SPEEDS = [0.32, 0.19, 0.13, 0.08];
 /** Of one sample through one layer, alone. */

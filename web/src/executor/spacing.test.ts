@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { peerId, seededRandom } from '../../../swarm/base.ts';
 import { SLACK_SECONDS } from '../../../swarm/limits.ts';
+import { VirtualTime } from '../testing/virtualTime.ts';
 import { DutyCycle, type Work } from './dutyCycle.ts';
 import { Traffic } from './traffic.ts';
-import { VirtualTime } from './virtualTime.ts';
 
 /** Seconds. */
 const ALONE = { F: 0.07, R: 0.07, B: 0.17, evaluation: 0.07 };

@@ -1,6 +1,6 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
-import { dawnDevice } from '../../../shaders/dawn.ts';
+import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { learnRates, ratesOf } from '../../../shaders/watchdog.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';

@@ -1,7 +1,7 @@
 /** Weights that are kept as halves, in and out at any element, on an adapter with shader-f16. */
 import { expect, test } from 'vitest';
-import { dawnDevice } from '../../../shaders/dawn.ts';
 import { halfBits, halfValue } from '../../../shaders/half.ts';
+import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { normal, seededRandom } from '../../../swarm/base.ts';
 import { arena, segmentsIn } from '../../../swarm/model/layout.ts';
 import type { Block } from '../../../swarm/model/model.ts';

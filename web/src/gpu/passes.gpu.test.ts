@@ -1,10 +1,10 @@
 /** A whole step on Dawn whose driver drops one submit without a word: no value that was not made is ever believed. */
 import { expect, test } from 'vitest';
-import { dawnDevice } from '../../../shaders/dawn.ts';
+import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
-import { Solo } from '../executor/solo.ts';
+import { Solo } from '../testing/solo.ts';
 import { gpuEngine, gpuOf } from './engine.ts';
 
 const parsed = modelFromConfig({

@@ -1,6 +1,6 @@
 /** Shards on Dawn: what goes in comes out, also where it is longer than one piece that is read back. */
 import { expect, test } from 'vitest';
-import { dawnDevice } from '../../../shaders/dawn.ts';
+import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { invariant, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { SLICE_ELEMENTS } from '../../../swarm/model/layout.ts';

@@ -1,7 +1,7 @@
 /** A stage on Dawn whose driver drops work, whose objects cannot be made, and whose launches are cut. */
 import { beforeAll, expect, test } from 'vitest';
-import { type DawnDevice, dawnDevice } from '../../../shaders/dawn.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import { type DawnDevice, dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { learnRates } from '../../../shaders/watchdog.ts';
 import { invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';

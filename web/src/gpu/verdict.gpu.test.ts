@@ -3,10 +3,10 @@
  * a whole product in either form, so a plain product's text stands in for the unit's, as it is or a thousandth too large.
  */
 import { beforeAll, expect, test } from 'vitest';
-import { dawnDevice } from '../../../shaders/dawn.ts';
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import type { Kernel, Variant } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
+import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Gpu } from './device.ts';
 import { kernelCases } from './kernelCheck.ts';

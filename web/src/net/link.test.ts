@@ -1,6 +1,6 @@
 import { describe, test } from 'vitest';
-import { fakeNetwork } from './fakeLink.ts';
-import { LINK_CONTRACT } from './linkContract.ts';
+import { fakeNetwork } from '../testing/fakeLink.ts';
+import { LINK_CONTRACT } from '../testing/linkContract.ts';
 
 // The same cases run on simple-peer in a browser: e2e/link.spec.ts.
 describe('Link, in memory', () => {

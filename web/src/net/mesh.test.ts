@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
-import type { FakeLink } from './fakeLink.ts';
-import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from './fakeSwarm.ts';
+import type { FakeLink } from '../testing/fakeLink.ts';
+import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from '../testing/fakeSwarm.ts';
 import { ATTEMPT_LIMIT_MS, CONNECT_LIMIT_MS, RETRY_FIRST_MS, SOON_MS } from './way.ts';
 
 describe('Mesh', () => {

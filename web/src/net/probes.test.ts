@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
-import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from './fakeSwarm.ts';
+import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from '../testing/fakeSwarm.ts';
 import type { Mesh } from './mesh.ts';
 import { PROBE_LIMIT_MS } from './probes.ts';
 import { CONNECT_LIMIT_MS, RETRY_FIRST_MS } from './way.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { FakeLink } from './fakeLink.ts';
+import { FakeLink } from '../testing/fakeLink.ts';
 import {
   begun,
   CALL,

@@ -1,0 +1,119 @@
+/**
+ * A GPUDevice in Node, from Dawn (`webgpu` on npm), for kernel tests and benchmarks without a browser.
+ *
+ * The rule: the Vulkan loader reads VK_ICD_FILENAMES once, when the first adapter is asked for, so the driver is chosen
+ * here before that and stays for the life of the process. In vitest call `dawnDevice` in `beforeAll` under
+ * `pool: 'forks'` (requestAdapter inside a test of a worker thread crashes: dawn-gpu/node-webgpu#13). A script of its
+ * own ends with `process.exit`, since Dawn's threads keep Node alive (crbug.com/387965810).
+ */
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { requiredLimits, WANTED_FEATURES } from '../deviceLimits.ts';
+import { adapterFamily } from '../family/adapterFamily.ts';
+import { type MatrixUnit, matrixUnits } from '../family/matrixUnit.ts';
+import type { AdapterFamily } from '../kernel.ts';
+
+export interface DawnDevice {
+  readonly device: GPUDevice;
+  readonly family: AdapterFamily;
+  readonly units: readonly MatrixUnit[];
+  readonly info: GPUAdapterInfo;
+  /** For tables and titles: `swiftshader (SwiftShader driver 5.0.0)`. */
+  readonly description: string;
+}
+
+/** `software`: SwiftShader, else llvmpipe. `system`: whatever Vulkan finds by itself, a real GPU where there is one. */
+export type DawnDriver = 'software' | 'system';
+
+/** Matrix units are offered only with the first; without the second, timestamps are multiples of 65,536 ns. */
+const TOGGLES = ['enable-dawn-features=allow_unsafe_apis', 'disable-dawn-features=timestamp_quantization'];
+
+function chromiumFolders(): string[] {
+  const named = process.env.SHOAL_CHROMIUM;
+  const folders = ['/usr/lib/chromium', '/usr/lib/chromium-browser', '/opt/google/chrome'];
+  return named && existsSync(named) ? [dirname(realpathSync(named)), ...folders] : folders;
+}
+
+function softwareDriverFile(): string | undefined {
+  const swiftshader = chromiumFolders().map((folder) => join(folder, 'vk_swiftshader_icd.json'));
+  const llvmpipe = ['lvp_icd.x86_64.json', 'lvp_icd.aarch64.json', 'lvp_icd.json'].map((file) =>
+    join('/usr/share/vulkan/icd.d', file),
+  );
+  return [...swiftshader, ...llvmpipe].find((file) => existsSync(file));
+}
+
+// Dawn's instance dies with its JavaScript object, taking every adapter and device along: keep it for good.
+let instance: Promise<Result<GPU>> | undefined;
+let nullInstance: Promise<Result<GPU>> | undefined;
+
+async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
+  const chosenByCaller = process.env.VK_ICD_FILENAMES ?? process.env.VK_DRIVER_FILES;
+  if (driver === 'software' && chosenByCaller === undefined) {
+    const file = softwareDriverFile();
+    if (file === undefined) return refusal('there is no SwiftShader (Debian package chromium) and no llvmpipe');
+    process.env.VK_ICD_FILENAMES = file;
+  }
+  return createDawn(driver === 'software' ? ['backend=vulkan', ...TOGGLES] : TOGGLES);
+}
+
+async function createDawn(options: readonly string[]): Promise<Result<GPU>> {
+  try {
+    const { create, globals } = await import('webgpu');
+    Object.assign(globalThis, globals); // GPUBufferUsage and its like
+    return success(create([...options]));
+  } catch (error) {
+    return refusal(`Dawn for Node does not load: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** Dawn for Node waits for a pipeline by asking again and again, which takes as much of the CPU as the compiler does. */
+function compileAtOnce(device: GPUDevice): void {
+  device.createComputePipelineAsync = async (descriptor) => {
+    device.pushErrorScope('validation');
+    const pipeline = device.createComputePipeline(descriptor);
+    const error = await device.popErrorScope();
+    if (error) throw new Error(error.message);
+    return pipeline;
+  };
+}
+
+/** A new device of the process's adapter, with subgroups, timestamps, f16 and matrix units where there are any. */
+export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Result<DawnDevice>> {
+  instance ??= loadDawn(driver);
+  const gpu = await instance;
+  if (!gpu.ok) return gpu;
+  const adapter = await gpu.value.requestAdapter({ powerPreference: 'high-performance' });
+  if (!adapter) {
+    return refusal(
+      'Vulkan finds no adapter: it takes the GPU’s driver, whose file lies in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d, and the loader libvulkan.so.1, from Debian’s libvulkan1 or, with LD_LIBRARY_PATH, Chromium’s own folder',
+    );
+  }
+  const limits = requiredLimits(adapter.limits);
+  if (!limits.ok) return limits;
+  const device = await adapter.requestDevice({
+    label: 'Dawn for Node',
+    requiredFeatures: WANTED_FEATURES.filter((name) => adapter.features.has(name)),
+    requiredLimits: limits.value,
+  });
+  if (driver === 'software') compileAtOnce(device);
+  const { info } = adapter;
+  return success({
+    device,
+    info,
+    family: adapterFamily(info, device.features),
+    units: matrixUnits(info, device.features),
+    description: `${info.architecture || info.vendor || 'unnamed adapter'} (${info.description})`,
+  });
+}
+
+/** A device that takes what WGSL and WebGPU allow, with every feature, and runs nothing. */
+export async function nullDevice(): Promise<Result<GPUDevice>> {
+  nullInstance ??= createDawn(['backend=null', ...TOGGLES]);
+  const gpu = await nullInstance;
+  if (!gpu.ok) return gpu;
+  const adapter = await gpu.value.requestAdapter();
+  if (!adapter) return refusal('Dawn has no null adapter');
+  const requiredFeatures = WANTED_FEATURES.filter((name) => adapter.features.has(name));
+  return success(await adapter.requestDevice({ label: 'Dawn, null', requiredFeatures }));
+}

@@ -1,0 +1,268 @@
+/**
+ * `shoal bench plan`: how well the planner predicts, and what its plan gains. Four throttled headless donors, opened and
+ * measured once, train one run under one plan after the other, the first one for practice; each plan's step is predicted
+ * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product
+ * is timed: where this machine has become another, the plan is done again.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
+import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import { failed, need } from '../commands/failure.ts';
+import { donorSpec, wholeNumber } from '../commands/options.ts';
+import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
+import { PAGES_FOLDER } from '../headless/projectRoot.ts';
+import { terminalLog } from '../log.ts';
+import { AutoPlanner } from '../planning/autoPlanner.ts';
+import type { PlanTerms } from '../planning/planning.ts';
+import { searchInSlices } from '../planning/planThread.ts';
+import { createServer, type Server } from '../server.ts';
+import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { alonePlan, type NamedPlan, namedPlans, PRACTICE, planText } from './benchPlanCases.ts';
+
+/** Their sum is what two cores carry when one tab keeps both busy. */
+const SPEEDS = [0.32, 0.19, 0.13, 0.08];
+/** Kernels and buffers warm up, and the donors learn what each kind of work takes. */
+const WARM_UP_STEPS = 2;
+/** Past it the machine is another one than the one that was measured. */
+const STEADY = 0.1;
+const ATTEMPTS = 3;
+const PRODUCT_SIZE = 320;
+const PRODUCTS = 5;
+
+const RUN = {
+  name: 'bench-plan',
+  // Few weights and many tokens: four tabs of one machine share what carries their links.
+  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 32, n_positions: 256, vocab_size: 256 },
+  data: { files: ['text.txt'], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: {
+    ...{ steps: 10_000, globalBatchSize: 16, sequenceLength: 256 },
+    optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+  },
+  checkpoint: { everySteps: 1_000 },
+};
+const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
+
+interface BenchPlanOptions {
+  readonly steps: number;
+  readonly donor?: readonly DonorSpec[];
+  readonly plans?: string;
+  readonly alone?: boolean;
+  readonly once?: boolean;
+  readonly json?: boolean;
+}
+
+interface Measured {
+  readonly name: string;
+  readonly plan: string;
+  readonly predictedSeconds: number;
+  readonly medianSeconds: number;
+  /** Predicted over measured. */
+  readonly ratio: number;
+  readonly tokensPerSecond: number;
+  /** Of the matrix product, before and after, over the time when the donors were measured. */
+  readonly machine: readonly [number, number];
+  readonly steady: boolean;
+  readonly attempts: number;
+}
+
+export function addPlanBench(bench: Command): void {
+  bench
+    .command('plan')
+    .description('four throttled donors under several plans: the predicted step beside the measured one, and the gain')
+    .option('--steps <n>', 'timed steps of each plan', wholeNumber('--steps', 1), 12)
+    .option('--donor <spec>', `a donor in place of speeds ${SPEEDS.join(', ')}; repeatable`, donorSpec)
+    .option('--plans <names>', 'only these plans, by name, separated by commas')
+    .option('--once', 'repeat no plan where this machine became faster or slower')
+    .option('--alone', 'each donor alone too: what their speeds add up to')
+    .option('--json', 'one JSON document on standard output')
+    .action(planBench);
+}
+
+async function planBench(options: BenchPlanOptions): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-plan-'));
+  const data = need(await openDataDirectory(join(folder, 'data')), failed);
+  try {
+    const results = await inFolder(folder, data, options);
+    if (options.json) console.log(JSON.stringify(summary(results)));
+    else print(results);
+  } finally {
+    data.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function inFolder(folder: string, data: DataDirectory, options: BenchPlanOptions): Promise<Measured[]> {
+  writeFileSync(
+    join(folder, 'text.txt'),
+    'Call me Ishmael. Some years ago, never mind how long precisely. '.repeat(400),
+  );
+  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+  const runName = need(await addRun(data, join(folder, 'run.json')), failed);
+  const limits = options.donor?.map((spec) => spec.limits) ?? SPEEDS.map((speed): Limits => ({ ...NO_LIMITS, speed }));
+  const bench = new PlanBench(limits.length);
+  const log = terminalLog('warn');
+  const server = need(
+    await createServer({
+      data,
+      runName,
+      port: 0,
+      pages: PAGES_FOLDER,
+      log,
+      terms: bench.terms,
+      expectedDonors: limits.length,
+    }),
+    failed,
+  );
+  const donors: HeadlessDonor[] = [];
+  try {
+    server.run.command('pause');
+    for (const [number, limit] of limits.entries())
+      donors.push(need(await openHeadlessDonor(server.url, number, log, limit), failed));
+    return await bench.all(server, data, options);
+  } finally {
+    await server.close();
+    await closeAll(donors);
+  }
+}
+
+/** Makes the plan that is to be measured next, and predicts it. */
+class PlanBench {
+  readonly terms: PlanTerms;
+  readonly #planner: AutoPlanner;
+  #current: Plan | null = null;
+
+  constructor(donors: number) {
+    const model = need(modelFromConfig(RUN.model), failed);
+    const batch = { samples: SAMPLES, sequence: SEQUENCE };
+    const options = { model, batch, now: () => performance.now(), search: searchInSlices };
+    const planner = new AutoPlanner({ ...options, onlyPredicts: true });
+    this.#planner = planner;
+    const makePlan = () => (this.#current === null ? refusal('no plan is measured now') : success(this.#current));
+    this.terms = { planner, makePlan, capacity: donors, awaitsProposals: true };
+  }
+
+  async all(server: Server, data: DataDirectory, { steps, plans, alone, once }: BenchPlanOptions): Promise<Measured[]> {
+    const donors = peersOf(server);
+    const wanted = plans?.split(',');
+    const asAdmitted = productMs();
+    const results: Measured[] = [];
+    const named = namedPlans(this.#planner.costs(donors), donors).map(({ name }) => name);
+    const names = [...named.filter((name) => name !== PRACTICE), 'auto'];
+    await this.#measured(server, data, { name: PRACTICE, steps, asAdmitted, attempts: 1 });
+    if (alone) names.push(...donors.map((_, index) => `alone ${index}`));
+    for (const name of names) {
+      if (wanted && !wanted.includes(name)) continue;
+      results.push(await this.#measured(server, data, { name, steps, asAdmitted, attempts: once ? 1 : ATTEMPTS }));
+      process.stderr.write(`${line(results.at(-1))}\n`);
+    }
+    return results;
+  }
+
+  /** With what is known before it runs. */
+  #plan(name: string, donors: readonly PeerId[]): Plan {
+    const costs = this.#planner.costs(donors);
+    if (name === 'auto') return need(this.#planner.makePlan(donors, new Map()), failed);
+    const [, number] = /^alone (\d+)$/.exec(name) ?? [];
+    const donor = number === undefined ? undefined : donors[Number(number)];
+    const plan = donor === undefined ? planNamed(namedPlans(costs, donors), name) : alonePlan(costs, donor);
+    if (plan === null) throw failed(`no plan ${name} can be made for these donors`);
+    return plan;
+  }
+
+  async #measured(server: Server, { store }: DataDirectory, trial: Trial): Promise<Measured> {
+    const { name, steps, asAdmitted, attempts: most } = trial;
+    const { run } = server;
+    const donors = peersOf(server);
+    for (let attempts = 1; ; attempts++) {
+      const plan = this.#plan(name, donors);
+      const predictedSeconds = this.#planner.predicted(plan) ?? Number.NaN;
+      const before = productMs() / asAdmitted;
+      this.#current = plan;
+      const from = run.committedSteps + WARM_UP_STEPS;
+      run.command('resume');
+      await run.until(({ committedSteps, phase }) => committedSteps >= from + steps || phase === 'failed');
+      if (run.phase === 'failed') throw failed(run.snapshot().sentence);
+      run.command('pause');
+      await run.until(({ phase }) => phase === 'paused' || phase === 'failed');
+      const after = productMs() / asAdmitted;
+      const timed = store.steps(run.name, from).slice(0, steps);
+      const medianSeconds = median(timed.map(({ seconds }) => seconds)) ?? Number.NaN;
+      const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
+      if (!steady && attempts < most) continue;
+      return {
+        ...{ name, plan: planText(plan, donors), predictedSeconds, medianSeconds },
+        ...{ ratio: predictedSeconds / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
+        ...{ machine: [before, after], steady, attempts },
+      };
+    }
+  }
+}
+
+interface Trial {
+  readonly name: string;
+  readonly steps: number;
+  readonly asAdmitted: number;
+  /** At most so often. */
+  readonly attempts: number;
+}
+
+/** In the order in which they were opened. */
+const peersOf = ({ run }: Server): PeerId[] => run.donors().map(({ peer }) => peer);
+
+const planNamed = (plans: readonly NamedPlan[], name: string): Plan | null =>
+  plans.find((known) => known.name === name)?.plan ?? null;
+
+/** A fixed matrix product on one core, of the float32 kind: the least of a few. */
+function productMs(): number {
+  const filled = (value: number) => new Float32Array(PRODUCT_SIZE ** 2).fill(value);
+  const [a, b, c] = [filled(0.5), filled(0.25), filled(0)];
+  const times = Array.from({ length: PRODUCTS }, () => {
+    const begun = performance.now();
+    addProduct(a, b, c);
+    return performance.now() - begun;
+  });
+  return Math.min(...times);
+}
+
+/** No closure: an engine compiles the first of many closures to faster code than the others, and the machine would seem slower. */
+function addProduct(a: Float32Array, b: Float32Array, c: Float32Array): void {
+  const n = PRODUCT_SIZE;
+  for (let i = 0; i < n; i++)
+    for (let k = 0; k < n; k++) {
+      const left = a[i * n + k] ?? 0;
+      for (let j = 0; j < n; j++) c[i * n + j] = (c[i * n + j] ?? 0) + left * (b[k * n + j] ?? 0);
+    }
+}
+
+function summary(results: readonly Measured[]) {
+  const rate = (name: string): number | null => results.find((one) => one.name === name)?.tokensPerSecond ?? null;
+  const alone = results.filter(({ name }) => name.startsWith('alone'));
+  const [auto, equal] = [rate('auto'), rate('equal')];
+  const sum = alone.reduce((total, { tokensPerSecond }) => total + tokensPerSecond, 0);
+  return {
+    plans: results,
+    autoOverEqual: auto !== null && equal !== null ? auto / equal : null,
+    autoOverSumAlone: auto !== null && alone.length > 0 ? auto / sum : null,
+  };
+}
+
+function line(result: Measured | undefined): string {
+  if (!result) return '';
+  const { name, plan, predictedSeconds, medianSeconds, ratio, tokensPerSecond, machine, steady, attempts } = result;
+  const seconds = `predicted ${predictedSeconds.toFixed(3)} s, measured ${medianSeconds.toFixed(3)} s, ratio ${ratio.toFixed(3)}`;
+  const product = `product ${machine.map((factor) => factor.toFixed(2)).join(' ')}${steady ? '' : ' NOT STEADY'}`;
+  return `${name.padEnd(8)} ${seconds}, ${tokensPerSecond.toFixed(0)} tokens/s, ${product}, ${attempts}x  ${plan}`;
+}
+
+function print(results: readonly Measured[]): void {
+  for (const result of results) console.log(line(result));
+  const { autoOverEqual, autoOverSumAlone } = summary(results);
+  if (autoOverEqual !== null) console.log(`auto over the equal split: ${autoOverEqual.toFixed(2)}`);
+  if (autoOverSumAlone !== null) console.log(`auto over the sum of each alone: ${autoOverSumAlone.toFixed(2)}`);
+}

@@ -1,0 +1,158 @@
+/**
+ * `shoal bench planner`: how long `shoal plan` takes for many peers, the whole command, and how near its plan comes to the
+ * best that a long search finds; with --small, to the best that there is. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
+ * times in upload, in regions with links of their own. And the simulator's rate.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
+import { outcomeOf } from '../../swarm/simulate/outcome.ts';
+import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
+import { wholeNumber } from '../commands/options.ts';
+import { COMMAND_FILE } from '../headless/projectRoot.ts';
+import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
+
+/** Peers, regions. */
+const CLUSTERS: readonly (readonly [number, number])[] = [
+  [64, 4],
+  [256, 16],
+  [1000, 20],
+];
+const MODELS = { small: { layers: 12, width: 768, samples: 64 }, large: { layers: 24, width: 1200, samples: 256 } };
+const SIMULATED = { peers: 16, microBatches: 31_250 };
+const OUTPUT_BYTES = 1e9;
+/** Of these all plans can be tried, in about half a minute. */
+const MOST_SMALL_PEERS = 8;
+
+interface Planned {
+  readonly model: string;
+  readonly peers: number;
+  readonly regions: number;
+  readonly seconds: number;
+  readonly stepSeconds: number;
+  /** Of the longer search. */
+  readonly longStepSeconds: number | null;
+}
+
+interface Options {
+  readonly long: number;
+  readonly small?: number;
+  readonly peers: number;
+  readonly json?: boolean;
+}
+
+export function addPlannerBench(bench: Command): void {
+  bench
+    .command('planner')
+    .description(
+      'plans for 64, 256 and 1,000 unequal peers: seconds of the command, and its plan beside a long search’s',
+    )
+    .option('--long <s>', 'seconds of the long search; 0: none', wholeNumber('--long', 0), 120)
+    .option(
+      '--small <n>',
+      'in place of all that: so many small clusters, beside the best plan there is',
+      wholeNumber('--small', 1),
+    )
+    .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
+    .option('--json', 'one JSON document on standard output')
+    .action(({ long, small, peers, json }: Options) => {
+      if (small !== undefined) {
+        const found = smallClusters(small, peers);
+        return console.log(json ? JSON.stringify(found) : smallClustersWords(found));
+      }
+      const result = { plans: plans(long), simulate: simulated() };
+      if (json) return console.log(JSON.stringify(result));
+      for (const { model, peers, regions, seconds, stepSeconds, longStepSeconds } of result.plans) {
+        const beside =
+          longStepSeconds === null ? '' : `, ${(stepSeconds / longStepSeconds).toFixed(2)} × the long search's`;
+        console.log(
+          `${model}, ${peers} peers in ${regions} regions: ${seconds.toFixed(2)} s, a step of ${stepSeconds.toPrecision(3)} s${beside}`,
+        );
+      }
+      console.log(`simulator: ${(result.simulate.actionsPerSecond / 1e6).toFixed(2)} million actions a second`);
+    });
+}
+
+function plans(longSeconds: number): Planned[] {
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-planner-'));
+  try {
+    return Object.entries(MODELS).flatMap(([model, sizes]) =>
+      CLUSTERS.map(([peers, regions]) => {
+        const [run, cluster] = [join(folder, 'run.json'), join(folder, 'cluster.json')];
+        writeFileSync(join(folder, 'text.txt'), 'text');
+        writeFileSync(run, JSON.stringify(runOf(sizes)));
+        writeFileSync(cluster, JSON.stringify(clusterOf(peers, regions, seededRandom(1))));
+        const begun = performance.now();
+        const stepSeconds = stepOf(run, cluster, []);
+        const seconds = (performance.now() - begun) / 1000;
+        const longStepSeconds = longSeconds === 0 ? null : stepOf(run, cluster, ['--seconds', String(longSeconds)]);
+        return { model, peers, regions, seconds, stepSeconds, longStepSeconds };
+      }),
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function stepOf(run: string, cluster: string, more: readonly string[]): number {
+  const words = [COMMAND_FILE, 'plan', run, '--cluster', cluster, '--json', ...more];
+  const answer = execFileSync(process.execPath, words, { encoding: 'utf8', maxBuffer: OUTPUT_BYTES });
+  return z.object({ predicted: z.object({ stepSeconds: z.number() }) }).parse(JSON.parse(answer)).predicted.stepSeconds;
+}
+
+function runOf({ layers, width, samples }: (typeof MODELS)['small']) {
+  const optimizer = { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 };
+  return {
+    name: 'bench-planner',
+    model: { model_type: 'gpt2', n_layer: layers, n_head: 12, n_embd: width, n_positions: 1024, vocab_size: 50_257 },
+    data: { files: ['text.txt'], tokenizer: 'bytes' },
+    init: { seed: 1 },
+    train: { steps: 1, globalBatchSize: samples, sequenceLength: 1024, optimizer },
+  };
+}
+
+function clusterOf(count: number, regions: number, random: Random) {
+  const spread = (least: number, most: number): number => least * (most / least) ** random();
+  const peers = Array.from({ length: count }, (_, index) => ({
+    id: `p${index}`,
+    memoryBytes: Math.round(spread(4e8, 8e9)),
+    flopsPerSecond: spread(1e11, 5e12),
+    uploadBytesPerSecond: spread(5e5, 5e7),
+    downloadBytesPerSecond: spread(2e6, 1e8),
+    region: `r${index % regions}`,
+  }));
+  const between = Array.from({ length: regions }, (_, a) =>
+    Array.from({ length: regions - a }, (_, more) => {
+      const inside = { latencySeconds: 0.005, bytesPerSecond: 2.5e7 };
+      const across = { latencySeconds: spread(0.01, 0.15), bytesPerSecond: spread(2e6, 1e7) };
+      return { between: [`r${a}`, `r${a + more}`], ...(more === 0 ? inside : across) };
+    }),
+  ).flat();
+  const fallback = { latencySeconds: 0.04, bytesPerSecond: 2.5e6, windowBytes: 1.5e6 };
+  return { peers, links: { default: fallback, regions: between } };
+}
+
+/** A schedule of a million actions, built, simulated and summed up; the second time, when the code is warm. */
+function simulated() {
+  const { peers, microBatches } = SIMULATED;
+  const stages = Array.from({ length: peers }, (_, stage) => ({
+    forwardSeconds: 1 + (stage % 3) / 10,
+    backwardSeconds: 2,
+  }));
+  const link = { latencySeconds: 0.1, bytesPerSecond: 1e6 };
+  const json = { schedule: '1f1b', microBatches, stages, link, activationBytes: 1e4, gradientBytes: 1e4 };
+  const problem = parseSimulateProblem(json);
+  invariant(problem.ok, 'a problem');
+  let seconds = 0;
+  for (let round = 0; round < 2; round++) {
+    const begun = performance.now();
+    invariant(outcomeOf(problem.value).ok, 'an outcome');
+    seconds = (performance.now() - begun) / 1000;
+  }
+  const actions = 2 * peers * microBatches;
+  return { actions, seconds, actionsPerSecond: actions / seconds };
+}

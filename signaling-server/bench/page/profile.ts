@@ -1,0 +1,74 @@
+/** The profile of a step: each of its launches in a pass of its own, between two timestamps. */
+import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
+import { invariant } from '../../../swarm/base.ts';
+import { GpuShards } from '../../../web/src/gpu/shards.ts';
+import { GpuStage } from '../../../web/src/gpu/stage.ts';
+import type { Solo } from '../../../web/src/testing/solo.ts';
+
+/** Of one query set, by the standard. */
+const QUERIES_LIMIT = 4096;
+
+export interface KernelTime {
+  readonly name: string;
+  readonly calls: number;
+  readonly ms: number;
+}
+
+/** One step's launches, each timed by itself on the GPU; summed by kernel, longest first. */
+export async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime[]> {
+  const launches: Launch[] = [];
+  for (const stage of solo.role.stages.values()) {
+    invariant(stage instanceof GpuStage, 'a stage on a GPU');
+    for (const { id } of solo.role.plan.microBatches) {
+      const { forward, recompute, backward } = stage.launchesOf(id);
+      launches.push(...forward, ...recompute, ...backward);
+    }
+  }
+  invariant(solo.role.shards instanceof GpuShards, 'shards on a GPU');
+  const { norms, update } = solo.role.shards.launches();
+  launches.push(...norms, ...update);
+
+  const sums = new Map<string, KernelTime>();
+  for (let from = 0; from < launches.length; from += QUERIES_LIMIT / 2) {
+    const part = launches.slice(from, from + QUERIES_LIMIT / 2);
+    const times = await timesOf(device, part);
+    part.forEach(({ kernel: { name } }, index) => {
+      const known = sums.get(name) ?? { name, calls: 0, ms: 0 };
+      sums.set(name, { name, calls: known.calls + 1, ms: known.ms + (times[index] ?? 0) });
+    });
+  }
+  return [...sums.values()].sort((a, b) => b.ms - a.ms);
+}
+
+/** Milliseconds of each launch, in a pass of its own. */
+export async function timesOf(device: GPUDevice, launches: readonly Launch[]): Promise<number[]> {
+  const count = launches.length * 2;
+  const querySet = device.createQuerySet({ type: 'timestamp', count });
+  const resolved = device.createBuffer({
+    label: 'profile',
+    size: count * 8,
+    usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC,
+  });
+  const readback = device.createBuffer({
+    label: 'profile readback',
+    size: count * 8,
+    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+  });
+  const encoder = device.createCommandEncoder({ label: 'profile' });
+  launches.forEach((launch, index) => {
+    const pass = encoder.beginComputePass({
+      timestampWrites: { querySet, beginningOfPassWriteIndex: index * 2, endOfPassWriteIndex: index * 2 + 1 },
+    });
+    encodeLaunch(pass, launch);
+    pass.end();
+  });
+  encoder.resolveQuerySet(querySet, 0, count, resolved, 0);
+  encoder.copyBufferToBuffer(resolved, 0, readback, 0, count * 8);
+  device.queue.submit([encoder.finish()]);
+  await readback.mapAsync(GPUMapMode.READ);
+  const stamps = new BigUint64Array(readback.getMappedRange().slice(0));
+  const times = launches.map((_, index) => Number(stamps[index * 2 + 1] - stamps[index * 2]) / 1e6);
+  for (const buffer of [resolved, readback]) buffer.destroy();
+  querySet.destroy();
+  return times;
+}

@@ -1,0 +1,318 @@
+/**
+ * What a link carries between two tabs, beside a bare data channel of the same two tabs in the same run, turn by turn:
+ * machines have fast and slow phases. The bare connection is a plain RTCPeerConnection with two channels and the
+ * simplest gate there is; the link is the product's, its tensors cut into frames as the executor cuts them.
+ */
+import { invariant, peerId } from '../../../swarm/base.ts';
+import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/messages/frame.ts';
+import { type Link, openSimplePeerLink } from '../../../web/src/net/link.ts';
+
+const SIZES = [1_024, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
+const ROUNDS = 5;
+const TURN_MS = 1_000;
+const ROUND_TRIPS = 8;
+const LOAD_BYTES = 262_144;
+const SMALL_BYTES = 1_024;
+const LOAD_MS = 5_000;
+const HEARTBEAT_BYTES = 100_000_000;
+const HEARTBEAT_INTERVAL_MS = 250;
+/** The bare channel's gate, as wide as the link's. */
+const HIGH_BYTES = 1_048_576;
+
+interface Rate {
+  readonly bytesPerSecond: number;
+  readonly roundTripMs: number;
+}
+interface Spread {
+  readonly medianMs: number;
+  readonly p95Ms: number;
+}
+export interface TransportBenchResult {
+  /** `share`: the median over the rounds of the link's rate over the bare channel's. */
+  readonly frames: readonly {
+    readonly bytes: number;
+    readonly link: Rate;
+    readonly bare: Rate;
+    readonly share: number;
+  }[];
+  /** Round trips of 1 KiB while 256 KiB tensors flow. */
+  readonly underLoad: { readonly link: Spread; readonly bareSecondChannel: Spread; readonly ratio: number };
+  readonly heartbeats: { readonly megabytes: number; readonly seconds: number; readonly answered: number } & Spread & {
+      readonly mostMs: number;
+    };
+}
+
+/** Carries a signal to the other tab. */
+type Carry = (way: 'link' | 'bare', data: string) => void;
+
+/** One way to send so many bytes and to hear that they have arrived. */
+interface Way {
+  send(bytes: number): Promise<void>;
+  /** Resolves when the answer to one more `bytes` sent is there. */
+  roundTrip(bytes: number): Promise<number>;
+  /** Resolves when everything sent so far has arrived. */
+  settled(): Promise<void>;
+  readonly sentBytes: number;
+}
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const quantile = (ascending: readonly number[], at: number): number =>
+  ascending[Math.min(ascending.length - 1, Math.floor(at * ascending.length))] ?? 0;
+const sorted = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
+const median = (values: readonly number[]): number => quantile(sorted(values), 0.5);
+const spread = (times: readonly number[]): Spread => ({
+  medianMs: median(times),
+  p95Ms: quantile(sorted(times), 0.95),
+});
+
+/** Who waits for an answer, by its number. */
+class Answers {
+  readonly #waiting = new Map<number, () => void>();
+  #next = 0;
+
+  ask(): { readonly id: number; readonly answered: Promise<void> } {
+    this.#next += 1;
+    const id = this.#next;
+    return { id, answered: new Promise((resolve) => this.#waiting.set(id, resolve)) };
+  }
+
+  heard(id: number): void {
+    this.#waiting.get(id)?.();
+    this.#waiting.delete(id);
+  }
+}
+
+/** Both ends: tensors out, and an answer to each tensor that asks for one (step: the question, 0: none; epoch 1: the answer). */
+class LinkWay implements Way {
+  readonly opened: Promise<void>;
+  readonly link: Link;
+  readonly #answers = new Answers();
+  readonly #values = new Float32Array(4_194_304 / 4);
+  readonly #missing = new Map<number, number>();
+  sentBytes = 0;
+
+  constructor(initiator: boolean, carry: Carry) {
+    let open: () => void = () => {};
+    this.opened = new Promise((resolve) => {
+      open = resolve;
+    });
+    this.link = openSimplePeerLink({
+      peer: peerId('other'),
+      initiator,
+      iceServers: [],
+      events: {
+        signal: (data) => carry('link', data),
+        opened: () => open(),
+        message: (message) => this.#heard(message),
+        stranded: () => {},
+        closed: () => {},
+      },
+    });
+  }
+
+  async #sendTensor(bytes: number, epoch: number, step: number): Promise<void> {
+    const range = [0, bytes / 4] as const;
+    const key = { kind: 'activation', epoch, step, stage: 0, index: 0, range } as const;
+    this.sentBytes += bytes;
+    for (const message of encodeTensor(key, this.#values.subarray(0, bytes / 4))) await this.link.send(message);
+  }
+
+  send = (bytes: number): Promise<void> => this.#sendTensor(bytes, 0, 0);
+
+  async roundTrip(bytes: number): Promise<number> {
+    const start = performance.now();
+    const { id, answered } = this.#answers.ask();
+    await this.#sendTensor(bytes, 0, id);
+    await answered;
+    return performance.now() - start;
+  }
+
+  /** By the large frames' own channel, behind all of them. */
+  async settled(): Promise<void> {
+    await this.roundTrip(FRAME_BYTES);
+  }
+
+  #heard(message: ArrayBuffer): void {
+    const frame = decodeFrame(message);
+    invariant(frame.ok, 'a frame arrived that is none');
+    const { epoch, step, range, payload } = frame.value;
+    if (epoch === 1) this.#answers.heard(step);
+    else if (step > 0) {
+      const missing = (this.#missing.get(step) ?? (range[1] - range[0]) * 4) - payload.length;
+      this.#missing.set(step, missing);
+      if (missing > 0) return;
+      this.#missing.delete(step);
+      void this.#sendTensor(4, 1, step);
+    }
+  }
+}
+
+/** A channel as it comes: 64 KiB messages, the last of what asks for an answer followed by its number. */
+class BareWay implements Way {
+  readonly #channel: RTCDataChannel;
+  readonly #answers = new Answers();
+  readonly #message = new ArrayBuffer(FRAME_BYTES);
+  sentBytes = 0;
+
+  constructor(channel: RTCDataChannel) {
+    this.#channel = channel;
+    channel.bufferedAmountLowThreshold = HIGH_BYTES / 4;
+    channel.binaryType = 'arraybuffer';
+    channel.onmessage = ({ data }) => {
+      if (typeof data !== 'string') return;
+      if (data.startsWith('?')) channel.send(`!${data.slice(1)}`);
+      else this.#answers.heard(Number(data.slice(1)));
+    };
+  }
+
+  async send(bytes: number): Promise<void> {
+    this.sentBytes += bytes;
+    for (let left = bytes; left > 0; left -= FRAME_BYTES) {
+      this.#channel.send(left >= FRAME_BYTES ? this.#message : this.#message.slice(0, left));
+      if (this.#channel.bufferedAmount < HIGH_BYTES) continue;
+      await new Promise((resolve) => this.#channel.addEventListener('bufferedamountlow', resolve, { once: true }));
+    }
+  }
+
+  async roundTrip(bytes: number): Promise<number> {
+    const start = performance.now();
+    const { id, answered } = this.#answers.ask();
+    await this.send(bytes);
+    this.#channel.send(`?${id}`);
+    await answered;
+    return performance.now() - start;
+  }
+
+  async settled(): Promise<void> {
+    await this.roundTrip(1);
+  }
+}
+
+/** One tab's end of both connections. */
+export class TransportEnd {
+  readonly #link: LinkWay;
+  readonly #bare = new RTCPeerConnection();
+  readonly #bulk: BareWay;
+  readonly #second: BareWay;
+  readonly #carry: Carry;
+  readonly #channels: RTCDataChannel[];
+
+  constructor(initiator: boolean, carry: Carry) {
+    this.#carry = carry;
+    this.#link = new LinkWay(initiator, carry);
+    this.#channels = [0, 1].map((id) => this.#bare.createDataChannel(`bare ${id}`, { negotiated: true, id }));
+    const [bulk, second] = this.#channels;
+    invariant(bulk && second, 'two channels');
+    this.#bulk = new BareWay(bulk);
+    this.#second = new BareWay(second);
+    this.#bare.onicecandidate = ({ candidate }) => carry('bare', JSON.stringify({ candidate }));
+    if (initiator) void this.#bare.setLocalDescription().then(() => this.#describe());
+  }
+
+  async signalled(way: 'link' | 'bare', data: string): Promise<void> {
+    if (way === 'link') {
+      this.#link.link.signal(data);
+      return;
+    }
+    const { candidate, description } = JSON.parse(data);
+    if (!description) await this.#bare.addIceCandidate(candidate);
+    else {
+      await this.#bare.setRemoteDescription(description);
+      if (description.type !== 'offer') return;
+      await this.#bare.setLocalDescription();
+      this.#describe();
+    }
+  }
+
+  async measure(): Promise<TransportBenchResult> {
+    await this.#link.opened;
+    for (const channel of this.#channels) {
+      if (channel.readyState !== 'open') await new Promise((resolve) => channel.addEventListener('open', resolve));
+    }
+    const frames = [];
+    for (const bytes of SIZES) frames.push(await this.#frames(bytes));
+    return { frames, underLoad: await this.#underLoad(), heartbeats: await this.#heartbeats() };
+  }
+
+  #describe(): void {
+    this.#carry('bare', JSON.stringify({ description: this.#bare.localDescription }));
+  }
+
+  async #frames(bytes: number) {
+    const rates = { link: [] as number[], bare: [] as number[] };
+    const trips = { link: [] as number[], bare: [] as number[] };
+    const ways = { link: this.#link, bare: this.#bulk };
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const name of round % 2 === 0 ? (['link', 'bare'] as const) : (['bare', 'link'] as const)) {
+        rates[name].push(await rateOf(ways[name], bytes));
+        for (let i = 0; i < ROUND_TRIPS; i++) trips[name].push(await ways[name].roundTrip(bytes));
+      }
+    }
+    const of = (name: 'link' | 'bare'): Rate => ({
+      bytesPerSecond: median(rates[name]),
+      roundTripMs: median(trips[name]),
+    });
+    const [link, bare] = [of('link'), of('bare')];
+    // Of each round by itself: what slows the machine down for a while slows both ways of a round.
+    const shares = rates.link.map((rate, round) => rate / (rates.bare[round] ?? Number.NaN));
+    return { bytes, link, bare, share: median(shares) };
+  }
+
+  async #underLoad(): Promise<TransportBenchResult['underLoad']> {
+    const times = { link: [] as number[], bare: [] as number[] };
+    for (let round = 0; round < 2; round++) {
+      times.link.push(...(await tripsUnderLoad(this.#link, this.#link)));
+      times.bare.push(...(await tripsUnderLoad(this.#bulk, this.#second)));
+    }
+    const [link, bareSecondChannel] = [spread(times.link), spread(times.bare)];
+    return { link, bareSecondChannel, ratio: link.medianMs / bareSecondChannel.medianMs };
+  }
+
+  async #heartbeats(): Promise<TransportBenchResult['heartbeats']> {
+    const { link } = this.#link;
+    const start = performance.now();
+    let isOver = false;
+    const flow = (async () => {
+      for (let sent = 0; sent < HEARTBEAT_BYTES; sent += LOAD_BYTES) await this.#link.send(LOAD_BYTES);
+      await this.#link.settled();
+      isOver = true;
+    })();
+    const times: number[] = [];
+    while (!isOver) {
+      link.ping(performance.now());
+      await wait(HEARTBEAT_INTERVAL_MS);
+      if (link.roundTripMs !== null) times.push(link.roundTripMs);
+    }
+    await flow;
+    const seconds = (performance.now() - start) / 1_000;
+    const counted = { megabytes: HEARTBEAT_BYTES / 1e6, seconds, answered: times.length };
+    return { ...counted, ...spread(times), mostMs: Math.max(0, ...times) };
+  }
+}
+
+async function rateOf(way: Way, bytes: number): Promise<number> {
+  await way.settled();
+  const start = performance.now();
+  const before = way.sentBytes;
+  while (performance.now() - start < TURN_MS) await way.send(bytes);
+  const sent = way.sentBytes - before;
+  await way.settled();
+  return sent / ((performance.now() - start) / 1_000);
+}
+
+async function tripsUnderLoad(load: Way, small: Way): Promise<number[]> {
+  const start = performance.now();
+  const isOver = (): boolean => performance.now() - start > LOAD_MS;
+  const flow = (async () => {
+    while (!isOver()) await load.send(LOAD_BYTES);
+  })();
+  await wait(TURN_MS / 2); // until the load's queues are full
+  const times: number[] = [];
+  while (!isOver()) {
+    times.push(await small.roundTrip(SMALL_BYTES));
+    await wait(20);
+  }
+  await flow;
+  await load.settled();
+  return times;
+}

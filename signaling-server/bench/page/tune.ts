@@ -1,0 +1,163 @@
+/**
+ * Tuning of the product's tiles: every candidate at every product of the named steps, on this adapter, and the rows of
+ * shaders/family/tiles.ts that would do best. Rounds go through the candidates in turn, so that a slow phase of the machine
+ * meets them all; nothing in a tab ever chooses by such a timing. What a text takes to compile it leaves out: whoever writes
+ * the rows weighs it (a deep panel takes SwiftShader twice as long as a shallow one).
+ */
+import { largeTiles } from '../../../shaders/family/gpu.ts';
+import type { Layout } from '../../../shaders/family/product.ts';
+import { weights } from '../../../shaders/family/software.ts';
+import {
+  GPU_CANDIDATES,
+  type GpuShape,
+  hasRoomForEpilogue,
+  MATRIX_CANDIDATES,
+  SOFTWARE_CANDIDATES,
+} from '../../../shaders/family/tiles.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
+import { PipelineCache } from '../../../shaders/launch.ts';
+import { matmul, productOf, type Tried } from '../../../shaders/matmul.ts';
+import { compareKernel } from '../../../shaders/verify.ts';
+import type { Compute } from '../../../swarm/precision.ts';
+import type { OpenDevice } from '../../../web/src/gpu/device.ts';
+import type { BenchSize } from './sizes.ts';
+import { stepProducts } from './stepKernels.ts';
+import { learnFromProduct, timeKernel } from './timing.ts';
+
+const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
+const ROUNDS = 3;
+/** Rows of the comparison with the CPU reference. */
+const CHECKED_ROWS = 33;
+
+export interface TunedShape {
+  readonly layout: Layout;
+  readonly dims: Dims;
+  /** What the table goes by: weights, or large tiles. */
+  readonly size: number;
+  /** Milliseconds of each candidate, in the order of the candidates; ∞ where it is wrong. */
+  readonly ms: readonly number[];
+  /** The table's choice. */
+  readonly nowMs: number;
+}
+
+export interface Tuned {
+  readonly family: AdapterFamily;
+  /** Whose rows they are. */
+  readonly table: Candidates['table'];
+  readonly candidates: readonly Readonly<Record<string, number>>[];
+  readonly shapes: readonly TunedShape[];
+  readonly rows: readonly TunedRow[];
+}
+
+interface TunedRow {
+  readonly layouts: readonly Layout[];
+  readonly from: number;
+  /** Only for products without an epilogue. */
+  readonly bare?: true;
+  readonly candidate: number;
+}
+
+interface Candidate {
+  readonly row: Readonly<Record<string, number>>;
+  readonly tried: Tried;
+  readonly isBare?: boolean;
+}
+
+interface Candidates {
+  readonly table: 'SOFTWARE_ROWS' | 'GPU_ROWS' | 'MATRIX_ROWS';
+  readonly all: readonly Candidate[];
+}
+
+const gpuCandidate = (shape: GpuShape): Candidate => ({
+  row: { ...shape },
+  tried: { gpu: shape },
+  isBare: !hasRoomForEpilogue(shape),
+});
+
+/** Those of the family that makes this precision's products here. */
+function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidates {
+  if (family === 'software') {
+    return { table: 'SOFTWARE_ROWS', all: SOFTWARE_CANDIDATES.map((row) => ({ row, tried: { software: row } })) };
+  }
+  return units.some(({ component }) => component === compute)
+    ? { table: 'MATRIX_ROWS', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
+    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map(gpuCandidate) };
+}
+
+export async function tuneProducts(
+  opened: OpenDevice,
+  sizes: readonly BenchSize[],
+  compute: Compute = 'f32',
+): Promise<Tuned> {
+  const { family, device, units } = opened;
+  const { table, all } = candidatesOf(opened, compute);
+  const pipelines = new PipelineCache(device);
+  await learnFromProduct(opened, pipelines);
+  const shapes: TunedShape[] = [];
+  for (const { layout, dims } of stepProducts(device, sizes)) {
+    const kernels: readonly Kernel[] = [...all.map(({ tried }) => matmul({ layout, tried })), matmul({ layout })].map(
+      (kernel) => forDevice(units, compute, kernel),
+    );
+    const few = layout === 'TN' ? { ...dims, K: CHECKED_ROWS } : { ...dims, M: CHECKED_ROWS };
+    const least = kernels.map(() => Number.POSITIVE_INFINITY);
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const [index, kernel] of kernels.entries()) {
+        if (round === 0 && (await compareKernel(device, family, kernel, few, { pipelines })).excess > 0) continue;
+        least[index] = Math.min(least[index], await timeKernel(opened, kernel, dims, pipelines));
+      }
+    }
+    const size = family === 'software' ? weights(productOf(layout, {}, dims)) : largeTiles(dims.M, dims.N);
+    shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: least.at(-1) ?? Number.NaN });
+  }
+  const isBare = all.map((candidate) => candidate.isBare === true);
+  const rows = LAYOUTS.flatMap((layout) =>
+    rowsOf(
+      layout,
+      shapes.filter((shape) => shape.layout === layout),
+      isBare,
+    ),
+  );
+  return { family, table, candidates: all.map(({ row }) => row), shapes, rows };
+}
+
+/**
+ * A layout's rows, which lose the least. Where that takes a tile that is only for bare products, they are these products'
+ * rows, and behind them come those of all others: of a table's rows the first that fits counts.
+ */
+export function rowsOf(
+  layout: Layout,
+  shapes: readonly Pick<TunedShape, 'size' | 'ms'>[],
+  isBare: readonly boolean[],
+): TunedRow[] {
+  const rowsAmong = (candidates: readonly number[]): TunedRow[] =>
+    bestSplit(shapes, candidates).map((row) => ({ layouts: [layout], ...row }));
+  const every = [...isBare.keys()];
+  const rows = rowsAmong(every);
+  if (!rows.some(({ candidate }) => isBare[candidate])) return rows;
+  const others = rowsAmong(every.filter((index) => !isBare[index]));
+  return [...rows.map((row): TunedRow => ({ ...row, bare: true })), ...others];
+}
+
+/** One candidate from some size on and one below it, which lose the least to each shape's own best of these. */
+function bestSplit(
+  shapes: readonly Pick<TunedShape, 'size' | 'ms'>[],
+  candidates: readonly number[],
+): Pick<TunedRow, 'from' | 'candidate'>[] {
+  const loss = (some: typeof shapes, candidate: number): number =>
+    some.reduce((sum, { ms }) => sum + ms[candidate] / Math.min(...candidates.map((index) => ms[index])), 0);
+  const best = (some: typeof shapes): number =>
+    candidates.reduce((least, index) => (loss(some, index) < loss(some, least) ? index : least));
+  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as Pick<TunedRow, 'from' | 'candidate'>[] };
+  for (const from of [0, ...new Set(shapes.map(({ size }) => size))]) {
+    const above = shapes.filter(({ size }) => size >= from);
+    const below = shapes.filter(({ size }) => size < from);
+    const [upper, lower] = [best(above), best(below)];
+    const total = loss(above, upper) + loss(below, lower);
+    if (total >= found.loss) continue;
+    const rows = [{ from: 0, candidate: from === 0 ? upper : lower }];
+    if (from > 0) rows.unshift({ from, candidate: upper });
+    found = { loss: total, rows };
+  }
+  return found.rows;
+}

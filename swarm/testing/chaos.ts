@@ -1,0 +1,330 @@
+/**
+ * A rehearsal left to chance: a clock of events, donors that answer after a while of their own, and everything that
+ * goes wrong in the field, all from one seed. Its one idea: two acts. In the first one donors, links and the server
+ * fail; in the second nobody does any more, and the run must come to its end.
+ */
+import { below, invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
+import { type CoordinatorEvent, type DonorMessage, type Effect, HELD } from '../coordinator/events.ts';
+import { courseOf, nextDeadline } from '../coordinator/state.ts';
+import { membersInvolved } from '../coordinator/successor.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { answer } from './honestDonor.ts';
+import {
+  ADAPTER,
+  happen,
+  LEAST_BYTES,
+  MICRO_BATCHES,
+  type Rehearsal,
+  rehearsalConfig,
+  rehearse,
+  restart,
+} from './rehearsal.ts';
+
+/** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */
+const CHARACTERS = ['honest', 'honest', 'honest', 'honest', 'slow', 'deaf', 'mute', 'broken', 'infinite'] as const;
+type Character = (typeof CHARACTERS)[number];
+
+interface ModelDonor {
+  readonly peer: PeerId;
+  readonly character: Character;
+  /** It gives so little memory that no plan has a place for it. */
+  readonly isSmall: boolean;
+  plan: Plan | null;
+  epoch: number;
+  /** Its socket carries messages in order, both ways. */
+  hearsAt: number;
+  saysAt: number;
+  lastSaid: DonorMessage | null;
+  /** Committed steps in the state it holds, as far as it heard. */
+  stateStep: number | null;
+  paused: boolean;
+}
+
+interface Chaos {
+  readonly random: Random;
+  readonly run: Rehearsal;
+  readonly queue: { readonly at: number; readonly act: () => void }[];
+  readonly donors: Map<PeerId, ModelDonor>;
+  now: number;
+  born: number;
+  events: number;
+  firstAct: boolean;
+  /** Most donors at a time. */
+  readonly crowd: number;
+}
+
+interface ChaosResult {
+  readonly events: number;
+  readonly epochs: number;
+  readonly rollBacks: number;
+  readonly commits: number;
+  /** Steps committed with more donors than layers. */
+  readonly laneCommits: number;
+}
+
+const pick = <T>(random: Random, from: readonly T[]): T => {
+  const chosen = from[below(random, from.length)];
+  invariant(chosen !== undefined, 'there is something to pick from');
+  return chosen;
+};
+
+/** Plays both acts. Throws where an invariant is broken, or the run does not end although its donors stay. */
+export function playChaos(seed: number, firstActEvents: number): ChaosResult {
+  const random = seededRandom(seed);
+  const layers = 1 + below(random, 4);
+  const lanes = random() < 0.5 ? 1 : 2 + below(random, 3);
+  // No plan has more lanes than micro-batches, and all who are expected have to compute.
+  const expected = random() < 0.3 ? 1 + below(random, layers * Math.min(lanes, MICRO_BATCHES)) : null;
+  const config = rehearsalConfig({
+    layers,
+    lanes,
+    steps: 5 + below(random, 150),
+    checkpointEverySteps: 1 + below(random, 8),
+    evaluation: random() < 0.5 ? { everySteps: 1 + below(random, 6), windows: 4 } : null,
+    gradientClipNorm: random() < 0.5 ? 1 : null,
+    expectedDonors: expected,
+    awaitsProposals: expected === null && seed % 3 === 0,
+    ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
+  });
+  const run = rehearse(config);
+  const crowd = Math.max(6, layers * lanes + 2);
+  const chaos: Chaos = { random, run, queue: [], donors: new Map(), now: 0, born: 0, events: 0, firstAct: true, crowd };
+  admit(chaos);
+  while (chaos.events < firstActEvents && run.ended === null) {
+    if (random() < 0.06) mischief(chaos);
+    else advance(chaos);
+    if (run.state.phase.name === 'stopped') revive(chaos);
+  }
+  secondAct(chaos, expected ?? 1);
+  return {
+    events: chaos.events,
+    epochs: run.store.epoch,
+    rollBacks: run.store.generation,
+    commits: run.store.commits.length,
+    laneCommits: run.store.commits.filter(({ donors }) => donors > layers).length,
+  };
+}
+
+/** Enough honest donors come, the others go, the operator says go on. */
+function secondAct(chaos: Chaos, enough: number) {
+  const { run } = chaos;
+  chaos.firstAct = false;
+  if (run.ended === 'finished') return;
+  // One that is expected and fits no plan stops the run by itself.
+  const stops = ({ character, isSmall }: ModelDonor) =>
+    character !== 'honest' || (isSmall && run.config.expectedDonors !== null);
+  for (const donor of [...chaos.donors.values()]) if (stops(donor)) die(chaos, donor);
+  if (run.state.phase.name === 'stopped') revive(chaos);
+  for (const donor of chaos.donors.values()) if (donor.paused) say(chaos, donor, { type: 'resume' });
+  while (large(chaos) < enough) admit(chaos);
+  happened(chaos, { type: 'stepsHeld', held: 'none' });
+  happened(chaos, { type: 'operatorSaid', command: 'resume' });
+  const limit = chaos.events + 20_000;
+  while (run.ended === null) {
+    if (large(chaos) < enough) admit(chaos);
+    advance(chaos);
+    invariant(chaos.events < limit, `the run comes to its end (it stands in ${run.state.phase.name})`);
+  }
+  invariant(run.state.phase.name === 'finished', 'the run finishes');
+  for (const [index, record] of run.store.commits.entries()) invariant(record.step === index, 'each step stands once');
+}
+
+const large = ({ donors }: Chaos): number => [...donors.values()].filter(({ isSmall }) => !isSmall).length;
+
+/** The next thing that is due: a message on its way, or a deadline. */
+function advance(chaos: Chaos) {
+  const deadline = nextDeadline(chaos.run.state) ?? Number.POSITIVE_INFINITY;
+  const next = chaos.queue[0];
+  if (next !== undefined && next.at <= deadline) {
+    chaos.queue.shift();
+    chaos.now = Math.max(chaos.now, next.at);
+    next.act();
+  } else if (deadline < Number.POSITIVE_INFINITY) {
+    chaos.now = Math.max(chaos.now, deadline);
+    const before = chaos.run.state;
+    happened(chaos, { type: 'deadlineReached' });
+    invariant(chaos.run.state !== before, 'a deadline that was reached changes something');
+  } else if (chaos.firstAct || chaos.donors.size === 0) {
+    mischief(chaos);
+  } else {
+    throw new Error(`nothing is due in ${chaos.run.state.phase.name}, and the run is not finished`);
+  }
+}
+
+function later(chaos: Chaos, at: number, act: () => void) {
+  let index = chaos.queue.length;
+  while (index > 0 && (chaos.queue[index - 1]?.at ?? 0) > at) index--;
+  chaos.queue.splice(index, 0, { at, act });
+}
+
+function happened(chaos: Chaos, event: CoordinatorEvent) {
+  chaos.events++;
+  const effects = happen(chaos.run, event, chaos.now);
+  for (const effect of effects) {
+    if (effect.type === 'send') {
+      const donor = chaos.donors.get(effect.to);
+      invariant(donor, `${effect.to} is there to be told`);
+      donor.hearsAt = Math.max(donor.hearsAt, chaos.now + 1 + chaos.random() * 50);
+      later(chaos, donor.hearsAt, () => hears(chaos, donor, effect.message));
+    }
+    if (effect.type === 'refuse') chaos.donors.delete(effect.peer);
+  }
+  letsGo(chaos, effects);
+}
+
+/** Who is told to stand by drops what it holds: it has no part in what is in progress, or is told of a part right after. */
+function letsGo({ run }: Chaos, effects: readonly Effect[]) {
+  const involved = membersInvolved(run.state);
+  const last = new Map(effects.flatMap((effect) => (effect.type === 'send' ? [[effect.to, effect.message.type]] : [])));
+  for (const [peer, type] of last)
+    invariant(type !== 'standby' || !involved.includes(peer), `${peer} is needed and was let go`);
+}
+
+const here = (chaos: Chaos, donor: ModelDonor): boolean => chaos.donors.get(donor.peer) === donor;
+
+function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
+  if (!here(chaos, donor)) return;
+  if (message.type === 'prepare') {
+    const { source } = message;
+    const keeps = source.from === 'kept' || (source.from === 'peers' && peers(source.plan).includes(donor.peer));
+    if (keeps) {
+      invariant(donor.stateStep === message.step, `${donor.peer} keeps the state after ${donor.stateStep} steps`);
+      invariant(donor.epoch < message.epoch, 'epochs rise');
+    }
+    donor.stateStep = message.step;
+    donor.plan = message.plan;
+    donor.epoch = message.epoch;
+  }
+  if (message.type === 'committed') {
+    invariant(donor.stateStep === message.step, `${donor.peer} applies each step once`);
+    donor.stateStep = message.step + 1;
+  }
+  if (message.type === 'standby') {
+    if (message.state === 'left') die(chaos, donor);
+    if (message.state === 'paused') donor.paused = true;
+  }
+  if (message.type === 'abandon' || donor.plan === null) return;
+  const reply = answer(donor.peer, donor.plan, message);
+  if (reply !== null) replies(chaos, donor, reply);
+}
+
+function replies(chaos: Chaos, donor: ModelDonor, reply: DonorMessage) {
+  const { random, firstAct } = chaos;
+  const overflows = chaos.run.config.compute === 'f16';
+  if (firstAct && donor.character === 'deaf' && random() < 0.5) return;
+  if (firstAct && donor.character === 'mute' && reply.type !== 'ready' && random() < 0.3) return;
+  if (firstAct && donor.character === 'broken' && random() < 0.1) return say(chaos, donor, garbage(chaos, donor));
+  const odd = firstAct && donor.character === 'infinite' && random() < 0.1;
+  const said = odd && reply.type === 'report' ? spoil(reply, overflows && random() < 0.7) : reply;
+  const slowness = firstAct && donor.character === 'slow' ? 20_000 : 2_000;
+  const takes = reply.type === 'report' || firstAct ? random() * slowness : random() * 500;
+  donor.saysAt = Math.max(donor.saysAt, chaos.now + takes);
+  later(chaos, donor.saysAt, () => say(chaos, donor, said));
+}
+
+type Report = Extract<DonorMessage, { type: 'report' }>;
+/** `overflows`: the gradient alone is spoiled, as in a run that scales it. */
+const spoil = (report: Report, overflows: boolean): Report => ({
+  ...report,
+  losses: overflows ? report.losses : report.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
+  shards: report.shards.map((shard) => ({ ...shard, sumSquares: 'NaN' })),
+});
+
+function say(chaos: Chaos, donor: ModelDonor, message: DonorMessage) {
+  if (!here(chaos, donor)) return;
+  donor.lastSaid = message;
+  if (message.type === 'resume') donor.paused = false;
+  happened(chaos, { type: 'donorSaid', peer: donor.peer, message });
+}
+
+function die(chaos: Chaos, donor: ModelDonor) {
+  chaos.donors.delete(donor.peer);
+  happened(chaos, { type: 'donorGone', peer: donor.peer, detail: 'its tab was closed' });
+}
+
+function admit(chaos: Chaos) {
+  const peer = peerId(`p${chaos.born++}`);
+  const character = chaos.firstAct ? pick(chaos.random, CHARACTERS) : 'honest';
+  const { now } = chaos;
+  const isSmall = chaos.firstAct && chaos.random() < 0.15;
+  chaos.donors.set(peer, {
+    ...{ peer, character, isSmall, plan: null, epoch: 0, hearsAt: now, saysAt: now, lastSaid: null, stateStep: null },
+    paused: false,
+  });
+  const memory = isSmall ? { memoryBytes: LEAST_BYTES - 1 } : {};
+  happened(chaos, { type: 'donorJoined', peer, adapter: ADAPTER, ...memory });
+  // The run was finished before it came.
+  if (!chaos.run.connected.has(peer)) chaos.donors.delete(peer);
+}
+
+/** The server comes back from its store, and the tabs that still live find it again. */
+function revive(chaos: Chaos) {
+  const tabs = chaos.donors.size;
+  chaos.donors.clear();
+  restart(chaos.run);
+  if (chaos.run.state.phase.name === 'finished') chaos.run.ended = 'finished';
+  else for (let tab = 0; tab < tabs; tab++) admit(chaos);
+}
+
+/** One thing that goes wrong, or that a person does. */
+function mischief(chaos: Chaos) {
+  const { random } = chaos;
+  const donors = [...chaos.donors.values()];
+  if (donors.length === 0 || (donors.length < chaos.crowd && random() < 0.3)) return admit(chaos);
+  if (chaos.run.config.awaitsProposals && random() < 0.2) return propose(chaos);
+  const donor = pick(random, donors);
+  const wrong = random();
+  if (wrong < 0.1) return die(chaos, donor);
+  if (wrong < 0.25) return say(chaos, donor, { type: 'pause' });
+  if (wrong < 0.45) return say(chaos, donor, { type: 'resume' });
+  if (wrong < 0.5) return say(chaos, donor, { type: 'leave' });
+  if (wrong < 0.53) return donor.lastSaid === null ? undefined : say(chaos, donor, donor.lastSaid);
+  if (wrong < 0.7) return say(chaos, donor, fault(chaos, donor));
+  if (wrong < 0.75) return say(chaos, donor, garbage(chaos, donor));
+  if (wrong < 0.8) return happened(chaos, { type: 'operatorSaid', command: 'pause' });
+  if (wrong < 0.83) return happened(chaos, { type: 'stepsHeld', held: pick(random, HELD) });
+  if (wrong < 0.84) return happened(chaos, { type: 'gatheringEnded' });
+  if (wrong < 0.97) return happened(chaos, { type: 'operatorSaid', command: pick(random, ['start', 'resume']) });
+  if (wrong < 0.98) return happened(chaos, { type: 'operatorSaid', command: 'stop' });
+  revive(chaos);
+}
+
+/** A plan for some of those who are here, or that the plan in force may stay. */
+function propose(chaos: Chaos) {
+  const { random, run } = chaos;
+  const large = run.state.donors.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? peer : []));
+  const some = large.filter(() => random() < 0.7).slice(0, run.config.capacity);
+  const plan = some.length === 0 || random() < 0.2 ? null : run.config.makePlan(some, new Map());
+  const proposal = plan?.ok ? { plan: plan.value, reason: 'it is faster' } : null;
+  happened(chaos, { type: 'planProposed', proposal });
+}
+
+function fault(chaos: Chaos, { epoch, plan }: ModelDonor): DonorMessage {
+  const others = plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [];
+  const reasons = ['linkLost', 'linkLost', 'badFrame', 'internal', 'deviceLost', 'outOfMemory'] as const;
+  const reason = pick(chaos.random, chaos.random() < 0.7 ? reasons.slice(0, 4) : reasons);
+  const about = others.length > 0 ? { about: pick(chaos.random, others) } : {};
+  return { type: 'fault', epoch, reason, detail: 'as it happens', ...(reason === 'linkLost' ? about : {}) };
+}
+
+/** Well-formed, and nothing that anyone asked for; or an old word, which hurts nobody. */
+function garbage({ random, run }: Chaos, { peer, plan, epoch }: ModelDonor): DonorMessage {
+  const anyEpoch = pick(random, [0, epoch, run.state.epoch, run.state.epoch + 1]);
+  const anyStep = Math.max(0, run.state.committedSteps + pick(random, [-1, 0, 1]));
+  const current = courseOf(run.state)?.plan ?? plan;
+  if (current === null) return { type: 'ready', epoch: anyEpoch, memoryBytes: 0 };
+  const start: ServerMessage = { type: 'start', epoch: anyEpoch, step: anyStep };
+  const report = answer(peer, current, start) as Report;
+  const evaluated = { ...start, type: 'evaluated', losses: report.losses } as const;
+  const hash = '0'.repeat(64);
+  return pick<DonorMessage>(random, [
+    { type: 'ready', epoch: anyEpoch, memoryBytes: 0 },
+    { ...report, losses: report.losses.slice(1) },
+    { ...report, losses: [...report.losses, ...report.losses] },
+    { ...report, shards: report.shards.slice(1) },
+    { ...report, shards: [...report.shards, ...report.shards] },
+    evaluated,
+    { type: 'uploaded', epoch: anyEpoch, step: anyStep + 1, shards: [{ block: 'head', range: [1, 2], hash }] },
+  ]);
+}

@@ -1,0 +1,65 @@
+/** For tests: what an honest donor answers, a pure function of what it is told and of its plan, the same at every step. */
+import type { PeerId, Range } from '../base.ts';
+import type { DonorMessage } from '../coordinator/events.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import type { BlockName } from '../model/model.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+
+/** What a peer has to say under a plan: the same at every step. */
+interface Part {
+  readonly losses: readonly { microBatch: number; lossSum: number }[];
+  readonly shards: readonly { block: BlockName; range: Range }[];
+}
+const parts = new WeakMap<Plan, Map<PeerId, Part>>();
+
+function partOf(peer: PeerId, plan: Plan): Part {
+  const known = parts.get(plan) ?? new Map<PeerId, Part>();
+  parts.set(plan, known);
+  const members = plan.stages.at(-1)?.members ?? [];
+  const part = known.get(peer) ?? {
+    losses: members
+      .flatMap((member) => (member.peer === peer ? member.microBatches : []))
+      .map((microBatch) => ({ microBatch, lossSum: 20 + microBatch })),
+    shards: plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
+    ),
+  };
+  known.set(peer, part);
+  return part;
+}
+
+/** What an honest donor says when it is told this, under the plan it was given last; null: nothing. */
+export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorMessage | null {
+  const { losses, shards } = partOf(peer, plan);
+  switch (message.type) {
+    case 'prepare':
+      // One who only hands over has no part in the new plan.
+      return peers(message.plan).includes(peer) ? { type: 'ready', epoch: message.epoch, memoryBytes: 1 } : null;
+    case 'start': {
+      const reported = shards.map((shard) => ({ ...shard, sumSquares: 0.25, digest: null }));
+      const { epoch, step } = message;
+      return {
+        type: 'report',
+        epoch,
+        step,
+        losses: [...losses],
+        shards: reported,
+        bytesDirect: 7,
+        bytesRelayed: 0,
+        spans: [],
+      };
+    }
+    case 'evaluate':
+      return losses.length === 0
+        ? null
+        : { type: 'evaluated', epoch: message.epoch, step: message.step, losses: [...losses] };
+    case 'committed': {
+      if (!message.checkpoint || shards.length === 0) return null;
+      const step = message.step + 1;
+      const hash = step.toString(16).padStart(64, '0');
+      return { type: 'uploaded', epoch: message.epoch, step, shards: shards.map((shard) => ({ ...shard, hash })) };
+    }
+    default:
+      return null;
+  }
+}

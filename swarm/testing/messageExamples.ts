@@ -1,0 +1,92 @@
+/** For tests: one valid message of every type, with every optional field, from both sides. */
+import { peerId } from '../base.ts';
+import { NO_LIMITS } from '../limits.ts';
+import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../messages/messages.ts';
+import type { Snapshot } from '../messages/snapshot.ts';
+import type { Plan } from '../plan/plan.ts';
+
+const [A, B] = [peerId('a'), peerId('b')];
+const HASH = 'a'.repeat(64);
+const ADAPTER = { vendor: 'v', architecture: 'a', description: 'd', software: true, browser: 'b' };
+const LINK = { peer: B, route: 'direct', roundTripMs: 3, bytesPerSecond: 1e6 } as const;
+const LOSSES = [{ microBatch: 0, lossSum: 2.5 }];
+
+const PLAN: Plan = {
+  stages: [{ layers: [0, 2], members: [{ peer: A, microBatches: [0], samples: 4, recompute: [1] }] }],
+  microBatches: [{ id: 0, samples: [0, 4] }],
+  state: [{ block: 'head', shards: [{ peer: A, range: [0, 16], replicas: [B] }] }],
+  schedule: 'gpipe',
+};
+
+const SNAPSHOT: Snapshot = {
+  ...{ run: 'r', phase: 'training', sentence: 's', generation: 0, epoch: 1, committedSteps: 2, steps: 3 },
+  ...{ loss: 2.5, evaluationLoss: null, tokensPerSecond: 10 },
+  donors: [{ peer: A, adapter: ADAPTER, state: 'computing', stages: [{ stage: 0, layers: [0, 2] }], tokens: 7 }],
+  links: [{ ...LINK, from: A }],
+  planning: {
+    ...{ epoch: 1, reason: 'r', predictedSeconds: 1, measuredSeconds: null, reasons: ['x'], verdict: null },
+  },
+};
+
+export const PEER_EXAMPLES: readonly PeerMessage[] = [
+  {
+    ...{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, invite: 'i', limits: NO_LIMITS },
+    key: 'a-key-of-a-browser',
+  },
+  {
+    type: 'measured',
+    profile: {
+      layers: [{ samples: 1, forwardSeconds: 0.1, backwardSeconds: 0.2 }],
+      ...{ memoryBytes: 1e9, checkedKernels: 20 },
+    },
+  },
+  { type: 'limits', limits: { ...NO_LIMITS, speed: 0.5 } },
+  { type: 'heartbeat' },
+  { type: 'signal', to: B, epoch: 1, attempt: 0, data: 'offer' },
+  { type: 'ready', epoch: 1, memoryBytes: 12 },
+  {
+    ...{ type: 'report', epoch: 1, step: 0, losses: LOSSES, bytesDirect: 1, bytesRelayed: 0 },
+    shards: [{ block: 'head', range: [0, 16], sumSquares: 0.5, digest: HASH }],
+    spans: [{ action: '0F0', start: 1, end: 2, aloneSeconds: 0.8 }],
+    links: [LINK],
+  },
+  { type: 'probed', peer: B, roundTripMs: 3, bytesPerSecond: null },
+  { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },
+  { type: 'uploaded', epoch: 1, step: 2, shards: [{ block: 'head', range: [0, 16], hash: HASH }] },
+  { type: 'fault', epoch: 1, reason: 'linkLost', about: B, detail: 'd' },
+  { type: 'pause' },
+  { type: 'resume' },
+  { type: 'leave' },
+];
+
+export const SERVER_EXAMPLES: readonly ServerMessage[] = [
+  {
+    ...{ type: 'welcome', protocol: PROTOCOL_VERSION, peer: A, token: 't', iceServers: [{ urls: 'stun:a' }] },
+    run: {
+      name: 'r',
+      model: { model_type: 'gpt2' },
+      train: {
+        ...{ steps: 3, globalBatchSize: 4, sequenceLength: 8, gradientClipNorm: null },
+        optimizer: { type: 'adamw', learningRate: 0.01, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0 },
+        schedule: { type: 'constant', warmupSteps: 0 },
+      },
+      data: { tokens: 9, shardTokens: 9, bytesPerToken: 1, shards: [HASH] },
+      ...{ order: { type: 'sequential' }, evaluation: null, wire: 'f32' },
+    },
+    ...{ generation: 0, epoch: 1, committedSteps: 2 },
+  },
+  { type: 'refused', reason: 'malformed', detail: 'd' },
+  { type: 'signal', from: A, epoch: 1, attempt: 0, data: 'answer' },
+  {
+    ...{ type: 'prepare', epoch: 2, generation: 0, step: 2, plan: PLAN },
+    source: { from: 'peers', epoch: 1, plan: PLAN },
+  },
+  { type: 'start', epoch: 1, step: 2 },
+  { type: 'evaluate', epoch: 1, step: 2 },
+  { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
+  { type: 'abandon', epoch: 1, detail: 'd' },
+  { type: 'snapshot', snapshot: SNAPSHOT },
+  { type: 'limits', downloads: [{ peer: A, bytesPerSecond: 1e6 }] },
+  { type: 'probe', peer: B, epoch: 1 },
+  { type: 'standby', state: 'spare', why: 'noGain' },
+];

@@ -1,0 +1,123 @@
+/**
+ * Valid plans of every shape the rules allow, from a seeded generator: stages of uneven depth, micro-batches of uneven
+ * size with ids in no order, each (stage, micro-batch) at any peer, shards anywhere. For tests and fuzzers.
+ */
+import { below, invariant, type PeerId, peerId, type Random, type Range } from '../base.ts';
+import { type Block, layerBlock, type Model } from '../model/model.ts';
+import type { BlockState, Plan, PlanStage } from '../plan/plan.ts';
+
+/** d0, d1 and so on. */
+export const donors = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+
+/** A model without operations: enough for whatever reads blocks, tensors and sizes. */
+export function outlineModel(layers: number, tied: boolean): Model {
+  const block = (name: Block['name'], sizes: readonly number[]): Block => {
+    const tensors = sizes.map((elements, index) => ({
+      name: `${name}.${index}`,
+      shape: [elements],
+      elements,
+      offset: sizes.slice(0, index).reduce((sum, size) => sum + size, 0),
+      initial: 'normal' as const,
+    }));
+    return { name, tensors, elements: sizes.reduce((sum, size) => sum + size, 0) };
+  };
+  return {
+    family: 'gpt2',
+    config: {},
+    layers,
+    width: 4,
+    heads: 2,
+    headWidth: 2,
+    innerWidth: 16,
+    vocabulary: 10,
+    positions: 5,
+    initializerRange: 0.02,
+    tied,
+    blocks: [
+      block('embedding', [40, 20]),
+      ...Array.from({ length: layers }, (_, index) => block(layerBlock(index), [4, 48, 12])),
+      block('head', tied ? [4, 4] : [4, 4, 40]),
+    ],
+    embedding: [],
+    layer: () => [],
+    head: [],
+  };
+}
+
+interface RandomCase {
+  readonly model: Model;
+  readonly samples: number;
+  readonly plan: Plan;
+}
+
+export function randomPlan(random: Random): RandomCase {
+  const model = outlineModel(1 + below(random, 6), random() < 0.5);
+  const samples = 1 + below(random, 12);
+  const peers = shuffled(random, 1 + below(random, 5)).map((number) => peerId(`p${number}`));
+  return { model, samples, plan: randomPlanFor(random, model, samples, peers, { recompute: 0.3, replicas: 0.3 }) };
+}
+
+interface Frequency {
+  /** How often a member recomputes a layer, and a peer is a replica of a shard that it is not primary of. */
+  readonly recompute: number;
+  readonly replicas: number;
+}
+
+/** A valid plan for this model, of some of these peers or all. */
+export function randomPlanFor(
+  random: Random,
+  model: Pick<Model, 'layers' | 'blocks'>,
+  samples: number,
+  peers: readonly PeerId[],
+  often: Frequency = { recompute: 0, replicas: 0 },
+): Plan {
+  const pick = (): PeerId => {
+    const peer = peers[below(random, peers.length)];
+    invariant(peer, 'a plan has a peer');
+    return peer;
+  };
+  const ids = shuffled(random, 20);
+  const microBatches = cut(random, samples, 6).map((range, index) => ({ id: ids[index] ?? index, samples: range }));
+  const stages = cut(random, model.layers, 4).map((layers): PlanStage => {
+    const owned = new Map(peers.map((peer) => [peer, microBatches.filter(() => false)]));
+    for (const microBatch of microBatches) owned.get(pick())?.push(microBatch);
+    const members = [...owned].filter(([, list]) => list.length > 0);
+    return {
+      layers,
+      members: members.map(([peer, list]) => ({
+        peer,
+        microBatches: list.map(({ id }) => id),
+        samples: list.reduce((sum, { samples: [from, to] }) => sum + to - from, 0),
+        recompute: random() < often.recompute ? [layers[0]] : [],
+      })),
+    };
+  });
+  const state = model.blocks.map(
+    ({ name, elements }): BlockState => ({
+      block: name,
+      shards: cut(random, elements, 3).map((range) => {
+        const peer = pick();
+        return { peer, range, replicas: peers.filter((other) => other !== peer && random() < often.replicas) };
+      }),
+    }),
+  );
+  return { stages, microBatches, state, schedule: 'gpipe' };
+}
+
+/** `[0, total)` cut into at most `most` parts of any sizes. */
+function cut(random: Random, total: number, most: number): Range[] {
+  const edges = new Set([0, total]);
+  for (let i = 1; i < most; i++) edges.add(below(random, total));
+  const sorted = [...edges].sort((a, b) => a - b);
+  return sorted.slice(1).map((to, index) => [sorted[index] ?? 0, to] as const);
+}
+
+/** The numbers below `count`, in random order. */
+function shuffled(random: Random, count: number): number[] {
+  const list = Array.from({ length: count }, (_, index) => index);
+  for (let index = count - 1; index > 0; index--) {
+    const other = below(random, index + 1);
+    [list[index], list[other]] = [list[other] ?? 0, list[index] ?? 0];
+  }
+  return list;
+}

@@ -1,0 +1,339 @@
+/**
+ * A run without browsers, for the tests: the real coordinator, a store in memory, and what an honest donor would answer.
+ * Its one idea: the store and the donors are the judges. Every effect is held against what they know, so that each test,
+ * scripted or random, checks all invariants of the step protocol after every event.
+ */
+import { invariant, type PeerId, refusal, success } from '../base.ts';
+import type {
+  CommitRecord,
+  CoordinatorConfig,
+  CoordinatorEvent,
+  DonorMessage,
+  Effect,
+  StoredShard,
+} from '../coordinator/events.ts';
+import { begin, type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
+import { step } from '../coordinator/step.ts';
+import { membersInvolved } from '../coordinator/successor.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import type { AdapterProfile } from '../messages/profile.ts';
+import type { Block, BlockName } from '../model/model.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
+import type { LossScale } from '../precision.ts';
+
+export const ADAPTER: AdapterProfile = {
+  vendor: 'v',
+  architecture: 'a',
+  description: 'd',
+  software: true,
+  browser: 'b',
+};
+
+const ELEMENTS = 10;
+/** Where a stage has lanes: enough that a block has a shard with each of them. */
+const ELEMENTS_OF_LANES = 200;
+/** No plan fits a donor that gives less. */
+export const LEAST_BYTES = 4;
+export const MICRO_BATCHES = 3;
+
+interface RehearsalPart extends Partial<CoordinatorConfig> {
+  readonly layers?: number;
+  /** Donors a layer, at most. With more than micro-batches not all can compute. */
+  readonly lanes?: number;
+}
+
+/** A config of the rehearsal; its plans are equal splits. */
+export function rehearsalConfig({ layers = 4, lanes = 1, ...rest }: RehearsalPart): CoordinatorConfig {
+  const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
+  const elements = lanes === 1 ? ELEMENTS : ELEMENTS_OF_LANES;
+  const model = { layers, blocks: names.map((name): Block => ({ name, tensors: [], elements })) };
+  const samples = 6;
+  const options = { microBatches: MICRO_BATCHES };
+  return {
+    name: 'rehearsal',
+    model,
+    batch: { samples, sequence: 5 },
+    steps: 6,
+    learningRate: () => 0.1,
+    gradientClipNorm: 1,
+    checkpointEverySteps: 20,
+    evaluation: null,
+    makePlan: (peers, caps) => {
+      const small = peers.find((peer) => (caps.get(peer) ?? LEAST_BYTES) < LEAST_BYTES);
+      const problem = small ? `${small} gives too little` : splitProblem(model, samples, peers.length, options);
+      return problem === null ? success(equalSplit(model, samples, peers, options)) : refusal(problem);
+    },
+    capacity: layers * lanes,
+    awaitsProposals: false,
+    expectedDonors: null,
+    ...rest,
+  };
+}
+
+/** The server's store, as far as the protocol can tell. */
+interface Store {
+  readonly commits: CommitRecord[];
+  readonly evaluations: Map<number, number>;
+  checkpoint: number;
+  /** In the checkpoint. */
+  lossScale: LossScale | null;
+  epoch: number;
+  generation: number;
+  paused: boolean;
+  plan: Plan | null;
+}
+
+export interface Rehearsal {
+  readonly config: CoordinatorConfig;
+  readonly store: Store;
+  state: CoordinatorState;
+  /** Connected, and not refused. */
+  readonly connected: Set<PeerId>;
+  /** Peers who said ready to the newest epoch. */
+  readonly ready: Set<PeerId>;
+  /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
+  readonly holding: Set<PeerId>;
+  /** The loss scale that stood when so many steps were committed. */
+  readonly scales: Map<number, LossScale | null>;
+  /** Donors that were let go, or went when no plan needed them, since the newest checkpoint: each may have taken a checkpoint on its way with it. */
+  departures: number;
+  ended: 'finished' | 'stopped' | null;
+}
+
+export function rehearse(config: CoordinatorConfig): Rehearsal {
+  const store: Store = {
+    commits: [],
+    evaluations: new Map(),
+    checkpoint: 0,
+    lossScale: null,
+    epoch: 0,
+    generation: 0,
+    paused: false,
+    plan: null,
+  };
+  const state = begin(config, stored(store));
+  return {
+    config,
+    store,
+    state,
+    connected: new Set(),
+    ready: new Set(),
+    holding: new Set(),
+    scales: new Map([[0, state.lossScale]]),
+    departures: 0,
+    ended: null,
+  };
+}
+
+function stored({ commits, evaluations, checkpoint, lossScale, epoch, generation, paused }: Store) {
+  const evaluatedSteps = evaluations.size === 0 ? null : Math.max(...evaluations.keys());
+  return {
+    generation,
+    epoch,
+    committedSteps: commits.length,
+    newestCheckpointStep: checkpoint,
+    savedLossScale: lossScale,
+    operatorPaused: paused,
+    evaluatedSteps,
+    evaluationLoss: evaluations.get(evaluatedSteps ?? -1) ?? null,
+    loss: commits.at(-1)?.loss ?? null,
+  };
+}
+
+/** The server dies and comes back from its store; every connection is gone. */
+export function restart(run: Rehearsal): void {
+  for (const peers of [run.connected, run.ready, run.holding]) peers.clear();
+  run.state = begin(run.config, stored(run.store));
+  run.ended = null;
+}
+
+/** One event: the coordinator's answer, judged. */
+export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
+  const before = run.state;
+  if (event.type === 'donorJoined') run.connected.add(event.peer);
+  if (event.type === 'donorGone') {
+    disconnect(run, event.peer);
+    if (!membersInvolved(before).includes(event.peer)) run.departures++;
+  }
+  if (event.type === 'sentBack' && event.toStep < run.store.commits.length) {
+    run.store.checkpoint = event.toStep;
+    run.store.lossScale = event.lossScale;
+    run.ended = null;
+  }
+  if (event.type === 'donorSaid' && event.message.type === 'ready' && event.message.epoch === run.store.epoch) {
+    run.ready.add(event.peer);
+    const members = run.store.plan === null ? [] : peers(run.store.plan);
+    if (members.every((peer) => run.ready.has(peer))) hold(run, members);
+  }
+  const [state, effects] = step(before, event, now);
+  run.state = state;
+  const { committedSteps, lossScale } = state;
+  if (committedSteps > before.committedSteps) run.scales.set(committedSteps, lossScale);
+  for (const effect of effects) judge(run, before, event, effect);
+  invariant(state.committedSteps === run.store.commits.length, 'state and store count the same steps');
+  invariant(state.newestCheckpointStep === run.store.checkpoint, 'state and store know the same checkpoint');
+  return effects;
+}
+
+function disconnect(run: Rehearsal, peer: PeerId): void {
+  for (const peers of [run.connected, run.ready, run.holding]) peers.delete(peer);
+}
+
+function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent, effect: Effect) {
+  const { store, config } = run;
+  switch (effect.type) {
+    case 'send':
+      return judgeMessage(run, effect.to, effect.message);
+    case 'storeCommit': {
+      const { record, ledger } = effect;
+      const tokens = config.batch.samples * config.batch.sequence;
+      invariant(record.step === store.commits.length, `step ${record.step} follows ${store.commits.length - 1}`);
+      invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
+      invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
+      const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
+      invariant(Math.abs(shared - tokens) < 1e-9 * tokens, `the ledger shares out ${shared} of ${tokens} tokens`);
+      store.commits.push(record);
+      return;
+    }
+    case 'storeEvaluation':
+      invariant(effect.committedSteps === store.commits.length, 'an evaluation is of the committed state');
+      invariant(!store.evaluations.has(effect.committedSteps), 'each state is evaluated once');
+      store.evaluations.set(effect.committedSteps, effect.loss);
+      return;
+    case 'storeCheckpoint': {
+      invariant(effect.step > store.checkpoint && effect.step <= store.commits.length, 'checkpoints go forward');
+      invariant(effect.generation === store.generation, 'a checkpoint is of this generation');
+      const hash = effect.step.toString(16).padStart(64, '0');
+      invariant(
+        effect.shards.every((shard) => shard.hash === hash),
+        'all shards are of one step',
+      );
+      invariant(coversState(effect.shards, config), 'every element of every block is in the checkpoint, once');
+      invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
+      store.checkpoint = effect.step;
+      store.lossScale = effect.lossScale;
+      run.departures = 0;
+      return;
+    }
+    case 'rollBack': {
+      const { toStep, atStep } = effect;
+      invariant(
+        toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep,
+        'back to a checkpoint',
+      );
+      const isWanted = event.type === 'sentBack';
+      invariant(
+        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures,
+        'no more is lost than may be unsaved',
+      );
+      const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
+      invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
+      invariant(isSame(run.state.lossScale, run.scales.get(toStep)), 'the loss scale goes back with the state');
+      store.commits.length = toStep;
+      for (const steps of [...store.evaluations.keys()]) if (steps > toStep) store.evaluations.delete(steps);
+      store.generation++;
+      return;
+    }
+    case 'storeEpoch':
+      invariant(effect.epoch > store.epoch, 'epochs rise');
+      invariant(effect.generation === store.generation, 'the generation rises with each roll-back, and only then');
+      // The same plan again may lack one that came back meanwhile.
+      invariant(effect.plan === store.plan || usesExpected(run.state, effect.plan), 'all who are expected compute');
+      store.epoch = effect.epoch;
+      store.plan = effect.plan;
+      run.ready.clear();
+      return;
+    case 'storePaused':
+      store.paused = effect.paused;
+      return;
+    case 'refuse':
+      disconnect(run, effect.peer);
+      return;
+    case 'finished':
+      invariant(
+        store.commits.length >= config.steps && store.checkpoint === store.commits.length,
+        'all is done and saved',
+      );
+      for (let at = 0; config.evaluation !== null && at < config.steps; at += config.evaluation.everySteps) {
+        invariant(store.evaluations.has(at), `there is an evaluation after ${at} steps`);
+      }
+      invariant(config.evaluation === null || store.evaluations.has(config.steps), 'the end is evaluated');
+      run.ended = 'finished';
+      return;
+    case 'stopped':
+      run.ended = 'stopped';
+      return;
+    case 'publish':
+    case 'log':
+      return;
+  }
+}
+
+/** As long as none of them is gone; one that pauses is let go. */
+function usesExpected({ config, donors, gathering }: CoordinatorState, plan: Plan): boolean {
+  if (gathering !== 'whole') return true;
+  const members = peers(plan);
+  return donors
+    .slice(0, config.expectedDonors ?? 0)
+    .every(({ peer, wish }) => wish !== 'compute' || members.includes(peer));
+}
+
+/** Shards that lie one behind the other, block by block. */
+function coversState(shards: readonly StoredShard[], { model, capacity }: CoordinatorConfig): boolean {
+  const elements = capacity === model.layers ? ELEMENTS : ELEMENTS_OF_LANES;
+  const blocks = new Set(shards.map(({ block }) => block));
+  return (
+    blocks.size === model.layers + 2 &&
+    [...blocks].every((name) => {
+      const ranges = shards.filter(({ block }) => block === name).map(({ range }) => range);
+      const ordered = ranges.toSorted(([a], [b]) => a - b);
+      return (
+        ordered.every(([from], index) => from === (ordered[index - 1]?.[1] ?? 0)) && ordered.at(-1)?.[1] === elements
+      );
+    })
+  );
+}
+
+const isSame = (a: LossScale | null, b: LossScale | null | undefined): boolean =>
+  a?.scale === b?.scale && a?.sound === b?.sound;
+
+const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type === 'leave' || type === 'resume';
+
+function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void {
+  const { store } = run;
+  invariant(run.connected.has(to), `${to} hears ${message.type} although it is gone`);
+  if (message.type === 'standby' && message.state === 'left') run.departures++;
+  if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
+  if (message.type !== 'prepare' && message.type !== 'start' && message.type !== 'evaluate') return;
+  const members = store.plan === null ? [] : peers(store.plan);
+  if (message.type === 'prepare') {
+    invariant(message.epoch === store.epoch && message.step === store.commits.length, 'a plan begins at the next step');
+    const { source } = message;
+    if (source.from === 'checkpoint') {
+      invariant(source.step === store.checkpoint, 'a plan begins from the newest checkpoint');
+      invariant(message.step === source.step, 'nothing is committed beyond the checkpoint a plan begins from');
+      run.holding.clear();
+    } else {
+      const having = source.from === 'kept' ? members : peers(source.plan);
+      invariant(
+        having.every((peer) => run.holding.has(peer)),
+        'state is kept or handed over only where everyone kept it',
+      );
+    }
+  }
+  if (message.type !== 'prepare') {
+    invariant(message.epoch === store.epoch && message.step === store.commits.length, 'the next step starts');
+    invariant(
+      members.every((peer) => run.ready.has(peer)),
+      'a step starts when everyone is ready',
+    );
+    hold(run, members);
+  }
+}
+
+/** These have the state, and nobody else is counted on. */
+function hold({ holding }: Rehearsal, members: readonly PeerId[]): void {
+  holding.clear();
+  for (const peer of members) holding.add(peer);
+}

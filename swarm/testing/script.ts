@@ -1,0 +1,199 @@
+/**
+ * A rehearsal on a script: named donors, a clock that only moves when told, and a trace of effects as text, so that a
+ * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
+ */
+import { invariant, type PeerId, peerId, type Range } from '../base.ts';
+import type {
+  CoordinatorConfig,
+  CoordinatorEvent,
+  DonorMessage,
+  Effect,
+  Held,
+  OperatorCommand,
+  Proposal,
+} from '../coordinator/events.ts';
+import { snapshot } from '../coordinator/snapshot.ts';
+import { nextDeadline } from '../coordinator/state.ts';
+import { type ServerMessage, serverMessageSchema } from '../messages/messages.ts';
+import { snapshotSchema } from '../messages/snapshot.ts';
+import { peers } from '../plan/plan.ts';
+import { answer } from './honestDonor.ts';
+import { ADAPTER, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
+
+type Config = Parameters<typeof rehearsalConfig>[0];
+
+export interface Script {
+  readonly run: Rehearsal;
+  join(...names: string[]): void;
+  /** One who gives so much memory at most. */
+  joinGiving(memoryBytes: number, name: string): void;
+  gone(name: string): void;
+  say(name: string, message: DonorMessage): void;
+  operator(command: OperatorCommand): void;
+  /** `earned`: by this donor alone, with each step that is given up. */
+  sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
+  hold(held: Held): void;
+  gatheringEnded(): void;
+  propose(proposal: Proposal | null): void;
+  /** The clock moves on. */
+  pass(ms: number): void;
+  /** `deadlineReached`, whatever the time. */
+  tick(): void;
+  /** To the next deadline, which is then reached. */
+  expire(): void;
+  restart(): void;
+  /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
+  settle(...withhold: string[]): void;
+  /** Only what was told first, and is not withheld, is answered. */
+  settleOne(...withhold: string[]): void;
+  peer(name: string): PeerId;
+  /** What this donor is primary of. */
+  shardsOf(name: string): { block: string; range: Range }[];
+  /** How often a new snapshot was announced since the last call. */
+  published(): number;
+  /** What was told and stored since the last call. */
+  trace(): string[];
+}
+
+export function script(part: Config, config: CoordinatorConfig = rehearsalConfig(part)): Script {
+  const run = rehearse(config);
+  let now = 1_000;
+  let told: { to: PeerId; message: ServerMessage }[] = [];
+  let effects: Effect[] = [];
+  const event = (happened: CoordinatorEvent) => {
+    const caused = happen(run, happened, now);
+    effects.push(...caused);
+    for (const effect of caused) {
+      if (effect.type !== 'send') continue;
+      told.push(effect);
+      serverMessageSchema.parse(JSON.parse(JSON.stringify(effect.message)));
+    }
+    snapshotSchema.parse(snapshot(run.state, now));
+  };
+  const say = (name: string, message: DonorMessage) => event({ type: 'donorSaid', peer: peerId(name), message });
+  const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
+    const { plan } = run.store;
+    const replyTo = ({ to, message }: (typeof told)[number]) =>
+      plan && run.connected.has(to) ? answer(to, plan, message) : null;
+    told = told.filter((one) => replyTo(one) !== null);
+    const index = told.findIndex((one) => may(one.to, replyTo(one) ?? { type: 'leave' }));
+    const [chosen] = index < 0 ? [] : told.splice(index, 1);
+    const reply = chosen && replyTo(chosen);
+    if (chosen === undefined || !reply) return false;
+    say(chosen.to, reply);
+    return true;
+  };
+  return {
+    run,
+    say,
+    join: (...names) => {
+      for (const name of names) event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER });
+    },
+    joinGiving: (memoryBytes, name) =>
+      event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, memoryBytes }),
+    gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
+    sendBack: (toStep, { name, tokens }) => {
+      const steps = run.store.commits.slice(toStep);
+      const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
+      event({ type: 'sentBack', toStep, lossScale: run.scales.get(toStep) ?? null, earned });
+    },
+    hold: (held) => event({ type: 'stepsHeld', held }),
+    gatheringEnded: () => event({ type: 'gatheringEnded' }),
+    propose: (proposal) => event({ type: 'planProposed', proposal }),
+    operator: (command) => event({ type: 'operatorSaid', command }),
+    pass: (ms) => {
+      now += ms;
+    },
+    tick: () => event({ type: 'deadlineReached' }),
+    expire: () => {
+      now = nextDeadline(run.state) ?? now;
+      event({ type: 'deadlineReached' });
+    },
+    restart: () => {
+      told = [];
+      restart(run);
+    },
+    settle: (...withhold) => {
+      while (answerFirst(allows(withhold)));
+    },
+    settleOne: (...withhold) => invariant(answerFirst(allows(withhold)), 'there is something to answer'),
+    peer: peerId,
+    shardsOf: (name) =>
+      (run.store.plan?.state ?? []).flatMap(({ block, shards }) =>
+        shards.flatMap(({ peer, range }) => (peer === name ? { block, range } : [])),
+      ),
+    published: () => {
+      const count = effects.filter(({ type }) => type === 'publish').length;
+      effects = effects.filter(({ type }) => type !== 'publish');
+      return count;
+    },
+    trace: () => {
+      const lines = effects.flatMap((effect) => effectText(effect) ?? []);
+      effects = [];
+      return merge(lines);
+    },
+  };
+}
+
+const allows =
+  (withhold: readonly string[]) =>
+  (to: PeerId, { type }: DonorMessage): boolean =>
+    !withhold.includes(`${to} ${type}`) && !withhold.includes(`* ${type}`);
+
+/** `a b < start e1 step 0`: the same message to several donors in a row is one line. */
+function merge(lines: readonly string[]): string[] {
+  const merged: string[] = [];
+  for (const line of lines) {
+    const [to, message] = line.split(' < ');
+    const [before, same] = merged.at(-1)?.split(' < ') ?? [];
+    if (message !== undefined && message === same) merged[merged.length - 1] = `${before} ${to} < ${message}`;
+    else merged.push(line);
+  }
+  return merged;
+}
+
+function effectText(effect: Effect): string | null {
+  switch (effect.type) {
+    case 'send':
+      return `${effect.to} < ${messageText(effect.message)}`;
+    case 'storeCommit':
+      return `commit ${effect.record.step}`;
+    case 'storeEvaluation':
+      return `evaluation ${effect.committedSteps}`;
+    case 'storeCheckpoint':
+      return `checkpoint ${effect.step}`;
+    case 'rollBack':
+      return `roll back ${effect.atStep} to ${effect.toStep}: ${effect.reason}`;
+    case 'storeEpoch':
+      return `epoch ${effect.epoch} ${peers(effect.plan).join(' ')}: ${effect.reason}`;
+    case 'storePaused':
+      return `paused ${effect.paused}`;
+    case 'refuse':
+      return `refuse ${effect.peer} ${effect.reason}`;
+    case 'publish':
+    case 'log':
+      return null;
+    default:
+      return effect.type;
+  }
+}
+
+const SOURCES = { checkpoint: 'loaded', kept: 'kept', peers: 'handed over' } as const;
+
+function messageText(message: ServerMessage): string {
+  switch (message.type) {
+    case 'prepare':
+      return `prepare e${message.epoch} step ${message.step} ${SOURCES[message.source.from]}`;
+    case 'committed':
+      return `committed e${message.epoch} step ${message.step}${message.checkpoint ? ' checkpoint' : ''}`;
+    case 'start':
+    case 'evaluate':
+      return `${message.type} e${message.epoch} step ${message.step}`;
+    case 'abandon':
+      return `abandon e${message.epoch}`;
+    case 'standby':
+      return `standby ${message.state}`;
+    default:
+      return message.type;
+  }
+}
