@@ -16,6 +16,23 @@ export function assertNever(value: never): never {
   throw new Error(`invariant violated: unexpected ${JSON.stringify(value)}`);
 }
 
+/**
+ * The element at an index that lies within (negative ones do not count from the end). It reads arrays of every kind, so
+ * V8 makes it some 5 ns an element; a loop over millions says `values[i] ?? outside(values, i)`, which costs nothing.
+ */
+export const at = <T>(values: ArrayLike<T>, index: number): T => values[index] ?? outside(values, index);
+
+export function outside({ length }: ArrayLike<unknown>, index: number): never {
+  throw new Error(`invariant violated: element ${index} of ${length}`);
+}
+
+/** The value of a key that the map holds. */
+export function got<Key, Value>(values: ReadonlyMap<Key, Value>, key: Key): Value {
+  const value = values.get(key);
+  if (value === undefined) throw new Error(`invariant violated: nothing for ${String(key)} among ${values.size}`);
+  return value;
+}
+
 /** A value, or the sentence that says why there is none. */
 export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
 export const success = <T>(value: T): Result<T> => ({ ok: true, value });
