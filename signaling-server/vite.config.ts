@@ -8,7 +8,7 @@ export default defineConfig({
   root: here('.'),
   ssr: { external: true },
   build: {
-    ssr: here('cli.ts'),
+    ssr: here('commands/cli.ts'),
     outDir: here('../dist/server'),
     emptyOutDir: true,
     target: 'node20',

@@ -66,7 +66,7 @@ const TABLE: readonly Row[] = [
   { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
-  { files: /^signaling-server\/cli\.ts$/, may: [/^package\.json$/] },
+  { files: /^signaling-server\/commands\/cli\.ts$/, may: [/^package\.json$/] },
   { files: /^signaling-server\/bench\//, may: [...COMPUTES, /^webgpu$/, TESTING] },
   // Its page's half is built with the pages and runs where they do.
   { files: /^signaling-server\/bench\/page\//, may: [/^web\/src\/net\//] },
@@ -88,7 +88,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   '@petamoriken/float16': ['signaling-server/weights/elements.ts', 'signaling-server/weights/elements.test.ts'],
   comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
-  'prom-client': ['signaling-server/metrics.ts'],
+  'prom-client': ['signaling-server/monitoring/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
   ws: [
     'signaling-server/donors/donorSocket.ts',

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright';
 import { failed, need } from '../commands/failure.ts';
+import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { launchBrowser } from '../headless/headless.ts';
-import { PAGES_FOLDER } from '../headless/projectRoot.ts';
 
 /** No socket is behind it, and localhost is where a browser gives WebGPU. */
 const BENCH_ORIGIN = 'http://localhost:9';

@@ -12,10 +12,10 @@ import { z } from 'zod';
 import { median } from '../../swarm/base.ts';
 import { failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
+import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { launchBrowser } from '../headless/headless.ts';
-import { PAGES_FOLDER } from '../headless/projectRoot.ts';
+import { addPages } from '../http/pages.ts';
 import { WATCH_INTERVAL_MS } from '../operator/api.ts';
-import { addPages } from '../pages.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 import { longestTasksMs, pageTasks, type Task } from './pageTasks.ts';
 

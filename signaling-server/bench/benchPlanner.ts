@@ -13,7 +13,7 @@ import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
 import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
 import { wholeNumber } from '../commands/options.ts';
-import { COMMAND_FILE } from '../headless/projectRoot.ts';
+import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
 
 /** Peers, regions. */

@@ -3,10 +3,10 @@ import { constants, existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { makeFolder } from '../files/makeFolder.ts';
+import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { findBrowser, noBrowser } from '../headless/findBrowser.mjs';
 import { launchBrowser } from '../headless/headless.ts';
-import { PAGES_FOLDER, WORK_FOLDER } from '../headless/projectRoot.ts';
-import { makeFolder } from '../store/makeFolder.ts';
 
 interface Check {
   readonly name: string;

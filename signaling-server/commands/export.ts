@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { openDataDirectory } from '../store/dataDirectory.ts';
+import { exportRun } from '../store/exportRun.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
-import { exportRun } from '../weights/exportRun.ts';
 import { badInput, failed, need } from './failure.ts';
 
 interface ExportOptions {

@@ -1,6 +1,6 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
-import { projectVersion } from '../headless/projectRoot.ts';
+import { projectVersion } from '../files/projectRoot.ts';
 import { CommandFailure } from './failure.ts';
 
 type AddCommand = (shoal: Command) => void;

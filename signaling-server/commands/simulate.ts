@@ -8,8 +8,8 @@ import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
-import { makeFolder } from '../store/makeFolder.ts';
 import { badInput, need } from './failure.ts';
 
 interface SimulateOptions {

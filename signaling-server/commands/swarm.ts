@@ -5,11 +5,12 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { Result } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
+import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { type ChaosEntry, parseChaosScript } from '../headless/chaosScript.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
-import { PAGES_FOLDER } from '../headless/projectRoot.ts';
 import { openServerProcess } from '../headless/serverProcess.ts';
 import { type Trained, type Training, trainHeadless } from '../headless/trainHeadless.ts';
 import {
@@ -18,14 +19,13 @@ import {
   type TrainingOptions,
   type TrainingServer,
 } from '../headless/trainingServer.ts';
-import { terminalLog } from '../log.ts';
+import { terminalLog } from '../monitoring/log.ts';
 import type { PlanWishes } from '../planning/planning.ts';
 import { rollBacksSince } from '../run/rollBacks.ts';
-import { parseDocument } from '../run/runDocument.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
-import { makeFolder } from '../store/makeFolder.ts';
+import { exportRun } from '../store/exportRun.ts';
+import { parseDocument } from '../store/runDocument.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
-import { exportRun } from '../weights/exportRun.ts';
 import { badInput, failed, need } from './failure.ts';
 import { browser, donorSpec, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';

@@ -11,7 +11,7 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
-import { throttled } from '../throttled.ts';
+import { throttled } from '../http/throttled.ts';
 import { Arrivals } from './arrivals.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';

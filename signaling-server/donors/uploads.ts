@@ -5,7 +5,7 @@
  */
 import type { PeerId } from '../../swarm/base.ts';
 import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';
-import type { BlobHash, BlobStore } from '../store/blobs.ts';
+import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import type { Store } from '../store/store.ts';
 

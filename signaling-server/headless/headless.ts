@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { type Browser, type BrowserServer, type CDPSession, chromium, type Page } from 'playwright';
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
 import { type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
-import type { Log } from '../run/run.ts';
+import type { Log } from '../monitoring/log.ts';
 import { findBrowser, HEADLESS_SWITCHES, noBrowser, WEBGPU_SWITCHES } from './findBrowser.mjs';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */

@@ -11,9 +11,9 @@ import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { HELD, type Held } from '../../swarm/coordinator/events.ts';
 import { plan } from '../../swarm/messages/fields.ts';
 import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
-import { terminalLog } from '../log.ts';
+import { COMMAND_FILE } from '../files/projectRoot.ts';
+import { terminalLog } from '../monitoring/log.ts';
 import { openDataDirectory } from '../store/dataDirectory.ts';
-import { COMMAND_FILE } from './projectRoot.ts';
 import { openTrainingServer, type RunStatus, runStatusSchema, type TrainingServer } from './trainingServer.ts';
 
 /** The hidden command that the child runs. */

@@ -7,7 +7,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { NO_PLAN } from '../../swarm/coordinator/course.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
-import type { Log } from '../run/run.ts';
+import type { Log } from '../monitoring/log.ts';
 import { Chaos, type ChaosRecord } from './chaos.ts';
 import type { ChaosEntry } from './chaosScript.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';

@@ -6,8 +6,9 @@ import { z } from 'zod';
 import { type Result, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
 import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
+import type { Log } from '../monitoring/log.ts';
 import type { PlanWishes } from '../planning/planning.ts';
-import type { ActiveRun, Log } from '../run/run.ts';
+import type { ActiveRun } from '../run/run.ts';
 import { createServer } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 

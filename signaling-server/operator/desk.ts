@@ -1,5 +1,5 @@
 /** What every call of the dashboard works on. */
-import type { Access } from '../access.ts';
+import type { Access } from '../http/access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { OperatorSession } from './session.ts';

@@ -8,10 +8,10 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
-import { problem } from '../calls.ts';
+import { problem } from '../http/calls.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
+import { exportRun } from '../store/exportRun.ts';
 import { tarHeader, tarPadding } from '../texts/tar.ts';
-import { exportRun } from '../weights/exportRun.ts';
 
 const MOST_AT_ONCE = 4;
 /** Without a byte taken. */

@@ -20,8 +20,8 @@ import { bubbleRatio, type Timeline } from '../../swarm/plan/timeline.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { rollBackSchema } from '../run/rollBacks.ts';
+import { type EventRow, OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
-import { type EventRow, OPERATOR_EVENT, type TraceRow } from './store.ts';
 
 /** Steps whose spans wait to be written together. */
 const BATCH = 16;

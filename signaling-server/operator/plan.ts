@@ -16,7 +16,7 @@ import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } fro
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
-import { parseDocument } from '../run/runDocument.ts';
+import { parseDocument } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 import { type WireSpan, wireSpans } from './history.ts';
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { publicStatusSchema } from '../../swarm/messages/publicStatus.ts';
 import { INITIAL_ALERT_LIMITS } from '../../swarm/messages/watch.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../../swarm/run/runDraft.ts';
-import { parseDocument } from '../run/runDocument.ts';
+import { parseDocument } from '../store/runDocument.ts';
 import { errorOf, OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { filesOfTar } from '../texts/tar.ts';

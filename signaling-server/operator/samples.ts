@@ -10,11 +10,11 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { COMMAND_FILE } from '../headless/projectRoot.ts';
-import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../run/checkpointState.ts';
-import { parseDocument } from '../run/runDocument.ts';
-import { blobReader } from '../store/blobs.ts';
+import { blobReader } from '../files/blobs.ts';
+import { COMMAND_FILE } from '../files/projectRoot.ts';
+import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
+import { parseDocument } from '../store/runDocument.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
 import { NO_TOKEN, openTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
 

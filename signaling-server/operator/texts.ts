@@ -8,7 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
-import { perMinute, problem } from '../calls.ts';
+import { perMinute, problem } from '../http/calls.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { OperatorDesk } from './desk.ts';
 import { audit } from './history.ts';

@@ -10,7 +10,7 @@ import { invariant, type Result } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
-import { COMMAND_FILE } from '../headless/projectRoot.ts';
+import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { planInSlices } from './planSearch.ts';
 
 const COMMAND = 'plan-thread';

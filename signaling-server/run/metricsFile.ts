@@ -5,7 +5,7 @@
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
-import { makeFolder } from '../store/makeFolder.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */

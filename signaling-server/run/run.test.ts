@@ -2,10 +2,10 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createServer, type Server, type ServerOptions } from '../server.ts';
+import { parseManifest } from '../store/checkpointState.ts';
+import { exportRun } from '../store/exportRun.ts';
 import { ScriptedDonor, scriptedEvaluation, scriptedLoss } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
-import { exportRun } from '../weights/exportRun.ts';
-import { parseManifest } from './checkpointState.ts';
 
 const STEPS = 6;
 const RUN = { steps: STEPS, checkpointEverySteps: 2, evaluationEverySteps: 3 };

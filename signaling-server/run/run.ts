@@ -18,20 +18,18 @@ import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { Uploads } from '../donors/uploads.ts';
-import { RunCounts } from '../metrics.ts';
+import { RunCounts } from '../monitoring/metrics.ts';
 import { audit, RunHistory } from '../operator/history.ts';
 import { type TrafficOf, trafficOf } from '../operator/traffic.ts';
 import type { AutoPlanner, PlannerHost } from '../planning/autoPlanner.ts';
-import { isStored, type Manifest, parseManifest, stateSize } from './checkpointState.ts';
+import { isStored, type Manifest, parseManifest, stateSize } from '../store/checkpointState.ts';
+import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CoordinatorLoop } from './coordinatorLoop.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
-import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from './runDocument.ts';
 import type { RunOptions } from './runOptions.ts';
 import { keep } from './runRecords.ts';
 import { configOf, startState } from './runStart.ts';
 import { Watchers } from './watchers.ts';
-
-export type Log = (level: 'debug' | 'info' | 'warn', text: string) => void;
 
 export class ActiveRun {
   readonly name: string;

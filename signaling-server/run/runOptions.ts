@@ -1,8 +1,9 @@
 /** What an active run is given. */
 
 import type { NetworkOptions } from '../donors/network.ts';
+import type { BlobStore } from '../files/blobs.ts';
+import type { Log } from '../monitoring/log.ts';
 import type { AutoPlanner } from '../planning/autoPlanner.ts';
-import type { BlobStore } from '../store/blobs.ts';
 import type { Store } from '../store/store.ts';
 import type { RunTerms } from './runStart.ts';
 
@@ -10,7 +11,7 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly store: Store;
   readonly blobs: BlobStore;
   readonly name: string;
-  readonly log: (level: 'debug' | 'info' | 'warn', text: string) => void;
+  readonly log: Log;
   readonly metricsPath?: string;
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */

@@ -1,8 +1,8 @@
 /** What of a run is kept: the effects that go to the store, and with them the metrics file and the counts. */
 import type { Effect } from '../../swarm/coordinator/events.ts';
-import type { RunCounts } from '../metrics.ts';
+import type { BlobStore } from '../files/blobs.ts';
+import type { RunCounts } from '../monitoring/metrics.ts';
 import type { TrafficOf } from '../operator/traffic.ts';
-import type { BlobStore } from '../store/blobs.ts';
 import { saveCheckpoint } from '../store/keptBlobs.ts';
 import type { Store } from '../store/store.ts';
 import type { MetricsFile } from './metricsFile.ts';

@@ -1,10 +1,10 @@
 /** What a run goes on with after its server, or its operator, took it back to a checkpoint. */
 import { afterEach, expect, it } from 'vitest';
 import type { LossScale } from '../../swarm/precision.ts';
+import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import type { Store } from '../store/store.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
-import { type Manifest, parseManifest } from './checkpointState.ts';
 
 const STEPS = 4;
 let servers: TinyServers;

@@ -3,9 +3,9 @@ import { invariant } from '../../swarm/base.ts';
 import type { CoordinatorConfig, StartState } from '../../swarm/coordinator/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { learningRate } from '../../swarm/run/learningRate.ts';
+import { parseManifest } from '../store/checkpointState.ts';
+import { type RunDocument, windowsOf } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
-import { parseManifest } from './checkpointState.ts';
-import { type RunDocument, windowsOf } from './runDocument.ts';
 
 /** What a command decides about a run, beside what its file says. */
 export interface RunTerms {

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
 import { decodeShard } from '../../swarm/run/data.ts';
-import { factsOf, parseDocument } from '../run/runDocument.ts';
 import { sampleText } from '../texts/sampleText.ts';
 import { openTokenizer } from '../texts/tokenizer.ts';
 import { openExport } from '../weights/exportFolder.ts';
-import { exportRun } from '../weights/exportRun.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
+import { exportRun } from './exportRun.ts';
+import { factsOf, parseDocument } from './runDocument.ts';
 
 const TEXT = 'All human beings are born free and equal. Все люди рождаются свободными. 人人生而自由。\n'.repeat(40);
 const golden = (name: string): string => fileURLToPath(new URL(`../../e2e/golden/tokenizer/${name}`, import.meta.url));

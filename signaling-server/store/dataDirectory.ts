@@ -8,15 +8,15 @@ import { dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
+import { type BlobStore, openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
-import { storeInitialState } from '../run/checkpointState.ts';
-import type { RunDocument } from '../run/runDocument.ts';
 import { hashSources } from '../texts/sources.ts';
 import { type FileProgress, prepareTokens } from '../texts/tokens.ts';
 import { openWeights, seededWeights, type Weights } from '../weights/weights.ts';
-import { type BlobStore, openBlobs } from './blobs.ts';
+import { storeInitialState } from './checkpointState.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { sweepBlobs } from './keptBlobs.ts';
+import type { RunDocument } from './runDocument.ts';
 import { openStore, type Store } from './store.ts';
 
 export interface DataDirectory {

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { makeFolder } from './makeFolder.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 
 interface DataLock {
   release(): void;

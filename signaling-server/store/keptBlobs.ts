@@ -3,9 +3,9 @@
  * a checkpoint that never became whole, or of one that newer ones superseded.
  */
 
-import { type Manifest, manifestHashes, parseManifest } from '../run/checkpointState.ts';
-import { parseDocument } from '../run/runDocument.ts';
-import type { BlobHash, BlobStore } from './blobs.ts';
+import type { BlobHash, BlobStore } from '../files/blobs.ts';
+import { type Manifest, manifestHashes, parseManifest } from './checkpointState.ts';
+import { parseDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
 
 /** The newest and the one before it: a donor may be reading the older one. */

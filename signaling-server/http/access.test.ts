@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { OTHER_KEY, TEST_CERTIFICATE, TEST_KEY } from '../testing/testCertificate.ts';
 import { isSameOrigin, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from './access.ts';
-import { OTHER_KEY, TEST_CERTIFICATE, TEST_KEY } from './testing/testCertificate.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'shoal-tls-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,10 +1,10 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
 import { type Result, refusal } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../run/checkpointState.ts';
-import { parseDocument } from '../run/runDocument.ts';
-import type { DataDirectory } from '../store/dataDirectory.ts';
-import { exportFolder } from './exportFolder.ts';
+import { exportFolder } from '../weights/exportFolder.ts';
+import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from './checkpointState.ts';
+import type { DataDirectory } from './dataDirectory.ts';
+import { parseDocument } from './runDocument.ts';
 
 /** Of the newest checkpoint, or of that after `step` steps. Answers with the folder's path. */
 export async function exportRun(

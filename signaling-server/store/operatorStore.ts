@@ -6,7 +6,7 @@
 import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
-import type { Queries, Row } from '../store/queries.ts';
+import type { Queries, Row } from './queries.ts';
 
 /** Events of a run that are kept; what operators did is kept apart from what donors did, so that no crowd pushes it out. */
 const EVENTS_KEPT = 10_000;

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, write
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openDataDirectory } from './dataDirectory.ts';
+import { openDataDirectory } from '../store/dataDirectory.ts';
 import { makeFolder } from './makeFolder.ts';
 
 let folder = '';

@@ -8,7 +8,7 @@ import { invariant, overlap, type Range, type Result, refusal, success } from '.
 import type { StoredShard } from '../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
 import type { LossScale } from '../../swarm/precision.ts';
-import type { BlobStore } from '../store/blobs.ts';
+import type { BlobStore } from '../files/blobs.ts';
 import type { Weights } from '../weights/weights.ts';
 
 type ReadsBlobs = Pick<BlobStore, 'readRange'>;

@@ -1,8 +1,9 @@
 /** Words for the person at the terminal, on standard error: standard output is a command's result alone. */
 import { pino } from 'pino';
-import type { Log } from './run/run.ts';
 
 const LEVELS = ['debug', 'info', 'warn'] as const;
+
+export type Log = (level: (typeof LEVELS)[number], text: string) => void;
 
 /** What is at least as important as `SHOAL_LOG` (debug, info, warn), else as `least`. For a collector of logs `SHOAL_LOG_FORMAT=json` gives a line of JSON each. */
 export function terminalLog(least: (typeof LEVELS)[number] = 'info'): Log {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
-import { type Result, refusal, success } from '../swarm/base.ts';
+import { type Result, refusal, success } from '../../swarm/base.ts';
 
 interface Tls {
   readonly cert: string;

@@ -7,10 +7,10 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/messages/fields.ts';
-import { problem } from '../calls.ts';
-import { STATE_KINDS, shardBytes, stateBytes } from '../run/checkpointState.ts';
+import type { BlobStore } from '../files/blobs.ts';
+import { problem } from '../http/calls.ts';
 import type { ActiveRun } from '../run/run.ts';
-import type { BlobStore } from '../store/blobs.ts';
+import { STATE_KINDS, shardBytes, stateBytes } from '../store/checkpointState.ts';
 
 /** Calls a minute of one donor: tokens and state come in bursts, and donors of one address must not share a limit. */
 const CALLS_PER_MINUTE = 6_000;

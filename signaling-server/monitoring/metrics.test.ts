@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { peerId } from '../swarm/base.ts';
-import type { Snapshot } from '../swarm/messages/snapshot.ts';
+import { peerId } from '../../swarm/base.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { RunCounts } from './metrics.ts';
 
 const adapter = { vendor: 'v', architecture: 'a', description: 'd', software: true, browser: 'b' };

@@ -1,5 +1,5 @@
 /** The program `shoal`: its command line, run to its end. */
-import { exitCodeOf, runCommand } from './commands/program.ts';
+import { exitCodeOf, runCommand } from './program.ts';
 
 // What cannot be kept (a full disk under the store) ends the process at once: the store is whole as it was committed.
 process.on('uncaughtException', (error) => process.exit(exitCodeOf(error)));
