@@ -50,14 +50,16 @@ const TABLE: readonly Row[] = [
     may: [/^web\/src\/gpu\//, /^shaders\//, /^swarm\//],
     types: [/^web\/src\/executor\//], // the interface that it fulfils
   },
-  { files: /^web\/src\/gpu\/(bridge|worker)\.ts$/, may: [/^comlink$/] },
-  { files: /^web\/src\/gpu\/worker\.ts$/, may: [/^web\/src\/executor\//] },
+  { files: /^web\/src\/worker\//, may: [/^web\/src\/worker\//, ...COMPUTES, /^swarm\//, /^comlink$/] },
   // First thing on every page and in every worker.
-  { files: /^(web\/src\/gpu\/worker|signaling-server\/bench\/page\/main)\.ts$/, may: [/^web\/src\/page\/noEval\.ts$/] },
+  {
+    files: /^(web\/src\/worker\/worker|signaling-server\/bench\/page\/main)\.ts$/,
+    may: [/^web\/src\/page\/noEval\.ts$/],
+  },
   {
     files: /^web\/src\/executor\//,
     may: [/^web\/src\/executor\//, /^swarm\//],
-    types: [/^web\/src\/(gpu|net)\//],
+    types: [/^web\/src\/net\//],
   },
   { files: /^web\/src\/net\//, may: [/^web\/src\/net\//, /^swarm\//, /^simple-peer$/] },
   { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, /^zod$/, UI_LIBRARY] },
@@ -86,7 +88,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'simple-peer': ['web/src/net/link.ts'],
   '@huggingface/tokenizers': ['signaling-server/texts/tokenizer.ts', 'signaling-server/texts/tokenizer.test.ts'],
   '@petamoriken/float16': ['signaling-server/weights/elements.ts', 'signaling-server/weights/elements.test.ts'],
-  comlink: ['web/src/gpu/bridge.ts', 'web/src/gpu/worker.ts'],
+  comlink: ['web/src/worker/bridge.ts', 'web/src/worker/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
   'prom-client': ['signaling-server/monitoring/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.

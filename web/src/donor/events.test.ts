@@ -4,7 +4,7 @@ import type { ServerMessage, SpareReason } from '../../../swarm/messages/message
 import { REFUSAL_REASONS } from '../../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus } from '../executor/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
 import { due } from './due.ts';
 import { type DonorEvent, nextState } from './events.ts';

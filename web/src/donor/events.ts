@@ -6,7 +6,7 @@ import { assertNever } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus } from '../executor/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';
 import type { Credit } from './credit.ts';

@@ -1,6 +1,6 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus } from '../executor/protocol.ts';
 import {
   adapterText,
   bytesText,

@@ -2,7 +2,7 @@
 import { assertNever } from '../../../swarm/base.ts';
 import type { SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus } from '../executor/protocol.ts';
 import { timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES, type Condition } from './conditions.ts';
 import type { FailureReason } from './phase.ts';

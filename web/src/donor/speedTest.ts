@@ -3,7 +3,7 @@
 import { type Result, refusal } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
-import { DonorBridge } from '../gpu/bridge.ts';
+import { DonorBridge } from '../worker/bridge.ts';
 import { TRIAL_SECONDS, type Trial } from './trial.ts';
 
 const ABOUT_MEMORY = 'This run’s layers do not fit into the memory that this GPU gives.';

@@ -5,7 +5,7 @@ import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile
 import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus } from '../executor/protocol.ts';
 import {
   type Condition,
   type DayTraffic,

@@ -1,6 +1,6 @@
 /** This tab's newest whole step, drawn from its own spans: what it computed and what it waited for, each in a row of its own. */
 import { useMemo } from 'preact/hooks';
-import type { StepTrace } from '../gpu/protocol.ts';
+import type { StepTrace } from '../executor/protocol.ts';
 import type { DonorState } from './state.ts';
 import { secondsText, traceText } from './work.ts';
 

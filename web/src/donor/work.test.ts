@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { DonorStatus, StepTrace } from '../gpu/protocol.ts';
+import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
 import { INITIAL_STATE } from './state.ts';
 import { longestWait, minuteText, phaseWords, traceText, workSentence, workShare } from './work.ts';
 

@@ -3,7 +3,7 @@
  * whole step, not of the moment, so that it can be read.
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
-import type { DonorStatus, StepTrace } from '../gpu/protocol.ts';
+import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
 import { durationText, percentText, shortId, trafficText } from '../page/format.ts';
 import type { DonorState } from './state.ts';
 

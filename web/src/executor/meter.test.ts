@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
 import { BUSY_WINDOW_SECONDS, BusyMeter, Meter } from './meter.ts';
+import type { DonorStatus } from './protocol.ts';
 
 test('work that overlaps in the queue is busy time once', () => {
   let now = 0;

@@ -5,7 +5,7 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
-import type { DonorStatus } from '../gpu/protocol.ts';
+import type { DonorStatus } from './protocol.ts';
 
 type Span = ReportMessage['spans'][number];
 

@@ -4,9 +4,9 @@
  */
 import { probeFrames } from '../../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { DonorPage } from '../gpu/protocol.ts';
 import type { Epochs } from './epochs.ts';
 import type { Meter } from './meter.ts';
+import type { DonorPage } from './protocol.ts';
 import type { Traffic } from './traffic.ts';
 
 export interface ProbeParts {

@@ -10,7 +10,6 @@ import type { PeerMessage, ServerMessage } from '../../../swarm/messages/message
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
-import type { DonorPage } from '../gpu/protocol.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
 import { DutyCycle } from './dutyCycle.ts';
@@ -24,6 +23,7 @@ import { type JoinedRun, joinedRun, type OpenEngine } from './joinedRun.ts';
 import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
 import { probeLink } from './probe.ts';
+import type { DonorPage } from './protocol.ts';
 import { neighbours, type Role, roleBytes } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 import type { Surroundings } from './surroundings.ts';

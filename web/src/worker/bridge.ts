@@ -8,7 +8,7 @@ import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
-import type { DonorPage, DonorWorker } from './protocol.ts';
+import type { DonorPage, DonorWorker } from '../executor/protocol.ts';
 import workerUrl from './worker.ts?worker&url';
 
 interface TrustedTypes {

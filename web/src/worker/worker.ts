@@ -14,12 +14,12 @@ import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { DonorPage, DonorStatus, DonorWorker } from '../executor/protocol.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
-import { admit, tryLayers } from './admission.ts';
-import { type OpenDevice, openDevice } from './device.ts';
-import { gpuEngine, gpuOf } from './engine.ts';
-import type { DonorPage, DonorStatus, DonorWorker } from './protocol.ts';
+import { admit, tryLayers } from '../gpu/admission.ts';
+import { type OpenDevice, openDevice } from '../gpu/device.ts';
+import { gpuEngine, gpuOf } from '../gpu/engine.ts';
 
 /** The page draws at most this often. */
 const STATUS_INTERVAL_MS = 250;
