@@ -14,7 +14,14 @@ const EVENTS = 150;
 const PEERS = Array.from({ length: DONORS }, (_, at) => peerId(`${String(at).padStart(3, '0')}crowd`));
 const EVENTS_BEFORE: readonly WatchedEvent[] = PEERS.concat(PEERS)
   .slice(0, EVENTS)
-  .map((peer, at) => ({ id: at + 1, atMs: at * 1_000, step: 0, kind: 'joined', peer, text: '' }));
+  .map((peer, at) => ({
+    id: at + 1,
+    atMs: at * 1_000,
+    step: 0,
+    kind: 'joined',
+    peer,
+    adapter: { vendor: '', architecture: '', description: 'x' },
+  }));
 
 function crowded({ snapshot, events, ...rest }: WatchMessage, isFirst: boolean): WatchMessage {
   const [donor] = snapshot.donors;

@@ -6,7 +6,7 @@
 import { invariant, type PeerId, peerId, type Random, seededRandom } from '../../swarm/base.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
-import type { StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/messages/watch.ts';
+import type { Happened, StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/messages/watch.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type StepTraffic, stepTraffic } from '../../swarm/plan/stepTraffic.ts';
@@ -194,14 +194,18 @@ export class DashboardFeed {
 
   #events(isNewPlan: boolean): WatchedEvent[] {
     const step = this.#committed;
-    const event = (kind: WatchedEvent['kind'], peer: string | null, text: string): WatchedEvent => {
+    const event = (happened: Happened): WatchedEvent => {
       this.#event += 1;
-      return { id: this.#event, atMs: Date.now(), step, kind, peer, text };
+      return { id: this.#event, atMs: Date.now(), step, ...happened };
     };
+    const { epoch } = this.#courseOf(step - 1);
+    const plan = { epoch, donors: this.#peers.length, stages: STAGES, microBatches: MICRO_BATCHES };
     return [
-      ...(isNewPlan ? [event('plan', null, `Plan ${this.#courseOf(step - 1).epoch}: donors change places`)] : []),
-      ...(step % CHECKPOINT_EVERY === 0 ? [event('checkpoint', null, '')] : []),
-      ...(step % LEAVE_EVERY === 0 ? [event('left', this.#peers[this.#below(this.#peers.length)] ?? '', '')] : []),
+      ...(isNewPlan ? [event({ kind: 'plan', ...plan, schedule: '1f1b', reason: 'donors change places' })] : []),
+      ...(step % CHECKPOINT_EVERY === 0 ? [event({ kind: 'checkpoint' })] : []),
+      ...(step % LEAVE_EVERY === 0
+        ? [event({ kind: 'left', peer: this.#peers[this.#below(this.#peers.length)] ?? '' })]
+        : []),
     ];
   }
 

@@ -2,10 +2,12 @@
 import type { Command } from 'commander';
 import { type Result, rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
-import { type ClusterPlan, counted, planCluster } from '../../swarm/planner/clusterPlan.ts';
+import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { quickSearch } from '../../swarm/planner/quickSearch.ts';
+import { reasonText } from '../../swarm/planner/reason.ts';
 import type { Progress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
+import { counted } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
@@ -78,7 +80,7 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
   schedule: plan.schedule,
   predicted,
   idle,
-  reasons,
+  reasons: reasons.map(reasonText),
 });
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
@@ -108,7 +110,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
     ...(before === null ? [] : [`before the change: ${before.ok ? rate(before.value) : before.reason}`]),
     ...rows.map((row) => row.map(pad).join('  ').trimEnd()),
     ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
-    ...reasons,
+    ...reasons.map(reasonText),
     '',
   ].join('\n');
 }

@@ -3,23 +3,15 @@
  * timelines. It only listens. Spans are written in batches, so that a step costs no transaction of its own.
  */
 
-import { z } from 'zod';
 import type { PeerId } from '../../swarm/base.ts';
 import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
-import {
-  EVENT_KINDS,
-  type EventKind,
-  LINK_LOST,
-  type StepTimeline,
-  type WatchedEvent,
-} from '../../swarm/messages/watch.ts';
+import { type Happened, type StepTimeline, type WatchedEvent, watchedEventSchema } from '../../swarm/messages/watch.ts';
 import { aligned, type MeasuredSpan } from '../../swarm/plan/alignment.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { bubbleRatio, type Timeline } from '../../swarm/plan/timeline.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
-import { rollBackSchema } from '../run/rollBacks.ts';
 import { type EventRow, OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
 
@@ -27,8 +19,6 @@ import type { Store } from '../store/store.ts';
 const BATCH = 16;
 /** Of one step: a picture shows no more. */
 const MOST_SPANS = 5_000;
-/** One sentence of an event; what it quotes may be longer. */
-const TEXT_LENGTH_LIMIT = 400;
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
@@ -46,6 +36,12 @@ export const wireSpans = (timeline: Timeline): WireSpan[] =>
 
 /** Microseconds: what the clocks of browsers have. */
 const round = (seconds: number): number => Math.round(seconds * 1e6) / 1e6;
+
+/** Its kind is a column of its own. */
+export function addHappened(store: Store, run: string, happened: Happened, nowMs: number, step: number): void {
+  const { kind, ...detail } = happened;
+  store.addEvent(run, kind, JSON.stringify(detail), nowMs, step);
+}
 
 export class RunHistory {
   readonly #store: Store;
@@ -73,13 +69,14 @@ export class RunHistory {
     return this.#plan;
   }
 
-  add(kind: EventKind, detail: string, step: number): void {
-    this.#store.addEvent(this.#name, kind, detail, this.#now(), step);
+  #add(happened: Happened, step: number): void {
+    addHappened(this.#store, this.#name, happened, this.#now(), step);
   }
 
-  joined({ peer, adapter, limits, profile, member }: Connection, step: number): void {
+  joined({ peer, adapter, member }: Connection, step: number): void {
     if (member !== null) this.#store.linkMember(this.#name, peer, member);
-    this.add('joined', `${peer} ${JSON.stringify({ adapter, limits, profile })}`, step);
+    const { vendor, architecture, description } = adapter;
+    this.#add({ kind: 'joined', peer, adapter: { vendor, architecture, description } }, step);
   }
 
   /** Of each donor one event a plan: whatever it says, it fills no store. */
@@ -87,7 +84,7 @@ export class RunHistory {
     const epoch = this.#plan?.epoch ?? 0;
     const isNews = this.#faults.get(peer)?.epoch !== epoch;
     this.#faults.set(peer, { count: this.faults(peer) + 1, epoch });
-    if (isNews) this.add('fault', `${peer} ${JSON.stringify({ reason, about, detail })}`, step);
+    if (isNews) this.#add({ kind: 'fault', peer, reason, about, detail }, step);
   }
 
   faults(peer: PeerId): number {
@@ -97,7 +94,7 @@ export class RunHistory {
   gone(peer: PeerId, detail: string, step: number): void {
     this.#faults.delete(peer);
     // Who left by its button closes its connection behind it.
-    if (!this.#left.delete(peer)) this.add('gone', `${peer}: ${detail}`, step);
+    if (!this.#left.delete(peer)) this.#add({ kind: 'gone', peer, detail }, step);
   }
 
   reported(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
@@ -114,27 +111,27 @@ export class RunHistory {
         const { epoch, reason, plan } = effect;
         this.#plan = { epoch, plan };
         const { stages, microBatches, schedule } = plan;
-        const facts = { epoch, reason, donors: peers(plan).length, stages: stages.length, schedule };
-        this.add('plan', JSON.stringify({ ...facts, microBatches: microBatches.length }), step);
+        const counts = { donors: peers(plan).length, stages: stages.length, microBatches: microBatches.length };
+        this.#add({ kind: 'plan', epoch, reason, ...counts, schedule }, step);
         return;
       }
       case 'storeCommit':
         this.#traceLater(effect.record.step, effect.record.plan);
         return;
       case 'storeCheckpoint':
-        this.add('checkpoint', '', effect.step);
+        this.#add({ kind: 'checkpoint' }, effect.step);
         return;
       case 'rollBack':
         this.#traceNow();
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
       case 'finished':
-        this.add('finished', '', step);
+        this.#add({ kind: 'finished' }, step);
         return;
       case 'send':
         if (effect.message.type !== 'standby' || effect.message.state !== 'left') return;
         this.#left.add(effect.to);
-        this.add('left', effect.to, step);
+        this.#add({ kind: 'left', peer: effect.to }, step);
     }
   }
 
@@ -194,97 +191,13 @@ export class RunHistory {
   }
 }
 
-const planDetail = z.object({
-  epoch: z.int(),
-  reason: z.string(),
-  donors: z.int(),
-  stages: z.int(),
-  microBatches: z.int(),
-  schedule: z.string(),
-});
-const operatorDetail = z.object({ what: z.string(), session: z.string() });
-const faultDetail = z.object({ reason: z.string(), about: z.string().optional(), detail: z.string() });
-/** What donors call their faults, for a person. */
-const FAULTS: Readonly<Record<string, string>> = {
-  deviceLost: 'lost its GPU',
-  linkLost: LINK_LOST,
-  outOfMemory: 'ran out of memory',
-  badFrame: 'got a broken frame',
-  internal: 'failed',
-} satisfies Record<FaultMessage['reason'], string>;
-const joinedDetail = z.object({
-  adapter: z.object({ description: z.string(), vendor: z.string(), architecture: z.string() }),
-});
-
-const isKind = (text: string): text is EventKind => EVENT_KINDS.some((kind) => kind === text);
-
-/** The store's row in words; of another kind than the page knows: nothing. */
-export function eventOf({ id, atMs, step, kind, detail }: EventRow): WatchedEvent[] {
-  if (!isKind(kind)) return [];
-  const { peer, text } = wordsOf(kind, detail);
-  return [{ id, atMs, step, kind, peer, text: text.slice(0, TEXT_LENGTH_LIMIT) }];
-}
-
-function wordsOf(kind: EventKind, detail: string): { peer: string | null; text: string } {
-  switch (kind) {
-    case 'joined': {
-      const [peer = '', ...rest] = detail.split(' ');
-      const adapter = parsed(joinedDetail, rest.join(' '))?.adapter;
-      return { peer, text: adapter?.description || [adapter?.vendor, adapter?.architecture].filter(Boolean).join(' ') };
-    }
-    case 'gone': {
-      const [peer = '', ...rest] = detail.split(': ');
-      return { peer, text: rest.join(': ') };
-    }
-    case 'left':
-      return { peer: detail, text: '' };
-    case 'fault': {
-      const [peer = '', ...rest] = detail.split(' ');
-      const fault = parsed(faultDetail, rest.join(' '));
-      if (fault === null) return { peer, text: '' };
-      const about = fault.about === undefined ? '' : ` to ${fault.about.slice(0, 6)}`;
-      return {
-        peer,
-        text: `${FAULTS[fault.reason] ?? fault.reason}${about}${fault.detail === '' ? '' : `: ${fault.detail}`}`,
-      };
-    }
-    case 'plan': {
-      const plan = parsed(planDetail, detail);
-      if (plan === null) return { peer: null, text: '' };
-      const { epoch, reason, donors, stages, microBatches, schedule } = plan;
-      const size = [counted(donors, 'donor'), counted(stages, 'stage'), counted(microBatches, 'micro-batch'), schedule];
-      return { peer: null, text: `Plan ${epoch} (${size.join(', ')}): ${reason}` };
-    }
-    case 'rollBack': {
-      const back = parsed(rollBackSchema, detail);
-      return {
-        peer: null,
-        text: back === null ? '' : `From step ${back.atStep} to step ${back.toStep}: ${back.reason}`,
-      };
-    }
-    case 'operator': {
-      const done = parsed(operatorDetail, detail);
-      return { peer: null, text: done === null ? detail : `${done.what} (session ${done.session})` };
-    }
-    case 'checkpoint':
-    case 'finished':
-    case 'failed':
-      return { peer: null, text: detail };
-  }
-}
-
-const counted = (count: number, noun: string): string =>
-  `${count} ${noun}${count === 1 ? '' : noun.endsWith('ch') ? 'es' : 's'}`;
-
-function parsed<T>(schema: z.ZodType<T>, text: string): T | null {
-  try {
-    return schema.safeParse(JSON.parse(text)).data ?? null;
-  } catch {
-    return null; // written by another version
-  }
+/** Of a kind that only the server knows, or written by another version: nothing. */
+export function eventOf({ detail, ...row }: EventRow): WatchedEvent[] {
+  const event = watchedEventSchema.safeParse({ ...JSON.parse(detail), ...row });
+  return event.success ? [event.data] : [];
 }
 
 /** One line of the audit. */
 export function audit(store: Store, run: string, what: string, session: string, step: number, nowMs: number): void {
-  store.addEvent(run, OPERATOR_EVENT, JSON.stringify({ what, session }), nowMs, step);
+  addHappened(store, run, { kind: OPERATOR_EVENT, what, session }, nowMs, step);
 }

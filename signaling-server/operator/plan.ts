@@ -11,6 +11,7 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
+import { reasonText } from '../../swarm/planner/reason.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
@@ -108,6 +109,6 @@ function documentOf(file: RunFile, answer: ClusterPlan, before: ClusterPlan | nu
       return { ...peer, layers: layers.join(', '), samples };
     }),
     idle: [...idle],
-    reasons: reasons.slice(0, MOST_REASONS),
+    reasons: reasons.slice(0, MOST_REASONS).map(reasonText),
   };
 }

@@ -7,6 +7,7 @@ import type { ReportMessage } from '../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Plan, peers, problems } from '../../swarm/plan/plan.ts';
+import { reasonText } from '../../swarm/planner/reason.ts';
 import { DonorProfiles, type KeptProfiles } from '../donors/donorProfiles.ts';
 import { AutoPlanner } from './autoPlanner.ts';
 import { searchInSlices } from './planThread.ts';
@@ -231,7 +232,8 @@ test('[AP5] the reasons and the prediction are recorded with every plan', async 
   const run = new Rehearsal();
   await run.joins(C, profile(0.01));
   expect(JSON.parse(run.records[0] ?? '')).toMatchObject({ epoch: 1, predictedSeconds: expect.any(Number) });
-  expect(run.planner.planning?.reasons.join()).toContain('c: stage 0, layers [0, 4), every sample');
+  const reasons = run.planner.planning?.reasons.map(reasonText).join();
+  expect(reasons).toContain('c: stage 0, layers 1–4, every sample');
 });
 
 test('[AP7] a donor whose measurements swing for ever is looked at less and less', async () => {

@@ -283,7 +283,7 @@ export class AutoPlanner {
     this.#voices.began(this.#proposed?.plan === plan ? this.#proposed.by : [], this.#pace.began(nowMs), nowMs);
     const predictedSeconds = this.predicted(plan);
     const { reasons: why = [], idle = [] } = this.#answers.get(plan) ?? {};
-    const reasons = [...why, ...idle.map((one) => `${one.peer} is left idle: ${one.reason}.`)];
+    const reasons = [...why, ...idle.map(({ peer, reason }) => ({ peer, text: `left idle: ${reason}.` }))];
     const verdict = this.#planning?.verdict ?? null;
     this.#planning = { epoch, reason, predictedSeconds, measuredSeconds: null, reasons, verdict };
     if (!this.#judged.has(plan)) this.consider('a plan was needed at once');

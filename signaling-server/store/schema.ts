@@ -123,6 +123,16 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX memberPeerByMember ON memberPeer (member);
   `,
+  // 5 to 6: an event's detail is JSON, whatever its kind: it was a peer, then a space or a colon, then the rest
+  `
+  UPDATE event SET detail = json_set(substr(detail, instr(detail, ' {') + 1), '$.peer', substr(detail, 1, instr(detail, ' {') - 1))
+    WHERE kind IN ('joined', 'fault') AND json_valid(substr(detail, instr(detail, ' {') + 1));
+  UPDATE event SET detail = json_object('peer', substr(detail, 1, instr(detail, ': ') - 1), 'detail', substr(detail, instr(detail, ': ') + 2))
+    WHERE kind = 'gone';
+  UPDATE event SET detail = json_object('peer', detail) WHERE kind = 'left';
+  UPDATE event SET detail = json_object('what', detail, 'session', '') WHERE kind = 'operator' AND NOT json_valid(detail);
+  UPDATE event SET detail = '{}' WHERE NOT json_valid(detail);
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

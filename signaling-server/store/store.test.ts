@@ -111,10 +111,18 @@ describe('store', () => {
     old.exec(`${MIGRATIONS[0]}; PRAGMA user_version = 1`);
     old.exec("INSERT INTO run (name, contentHash, document, createdAtMs) VALUES ('a', 'hash', '{}', 7)");
     old.exec("INSERT INTO checkpoint VALUES ('a', 4, 'four')");
-    old.exec("INSERT INTO event (run, atMs, kind, detail) VALUES ('a', 1, 'joined', 'p')");
+    old.exec(
+      `INSERT INTO event (run, atMs, kind, detail) VALUES
+        ('a', 1, 'joined', 'p {"adapter":{}}'), ('a', 2, 'gone', 'p: lost: x'), ('a', 3, 'left', 'p'), ('a', 4, 'checkpoint', '')`,
+    );
     old.close();
     const store = opened();
-    expect(store.history('a', 0, 9)).toEqual([{ id: 1, atMs: 1, step: 0, kind: 'joined', detail: 'p' }]);
+    expect(store.history('a', 0, 9).map(({ kind, detail }) => [kind, JSON.parse(detail)])).toEqual([
+      ['joined', { peer: 'p', adapter: {} }],
+      ['gone', { peer: 'p', detail: 'lost: x' }],
+      ['left', { peer: 'p' }],
+      ['checkpoint', {}],
+    ]);
     expect(store.checkpoints('a')).toEqual([{ committedSteps: 4, kept: false }]);
     expect(store.createdAtMs('a')).toBe(7);
     store.close();

@@ -26,3 +26,5 @@ export const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans
 export const range = z.tuple([count, count]).readonly();
 export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 export const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
+/** What a donor may say went wrong with its part. */
+export const FAULT_REASONS = ['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal'] as const;

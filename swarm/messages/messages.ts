@@ -7,7 +7,7 @@
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 import { limitsSchema } from '../limits.ts';
-import { block, bytes, count, hash, instant, memory, peer, plan, range, sentence } from './fields.ts';
+import { block, bytes, count, FAULT_REASONS, hash, instant, memory, peer, plan, range, sentence } from './fields.ts';
 import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
@@ -106,7 +106,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('fault'),
     epoch: count,
-    reason: z.enum(['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal']),
+    reason: z.enum(FAULT_REASONS),
     about: peer.optional(),
     detail: sentence,
   }),

@@ -42,7 +42,8 @@ export const snapshotSchema = z.object({
       predictedSeconds: z.number().nullable(),
       /** Median of this plan's newest steps. */
       measuredSeconds: z.number().nullable(),
-      reasons: z.array(z.string()),
+      /** Each with whom it is about; null: the whole plan. */
+      reasons: z.array(z.object({ peer: peer.nullable(), text: z.string() })),
       /** What the newest look for a better plan came to. */
       verdict: z.string().nullable(),
     })

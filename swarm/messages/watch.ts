@@ -4,7 +4,8 @@ import { type Result, refusal, success } from '../base.ts';
 import { limitsSchema } from '../limits.ts';
 import { STEP_TENSORS } from '../plan/stepTraffic.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
-import { profileSchema } from './profile.ts';
+import { FAULT_REASONS } from './fields.ts';
+import { adapterSchema, profileSchema } from './profile.ts';
 import { snapshotSchema } from './snapshot.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
@@ -12,6 +13,7 @@ export type OperatorCommand = (typeof OPERATOR_COMMANDS)[number];
 
 const count = z.int().min(0);
 const name = z.string().max(64);
+const WORDS_LIMIT = 400;
 
 /** A committed step. */
 export const watchedStepSchema = z.object({
@@ -34,33 +36,53 @@ export const watchedStepSchema = z.object({
 });
 export type WatchedStep = z.infer<typeof watchedStepSchema>;
 
-/** What an operator may want to see marked: everything that changes who computes, or which steps stand. */
-export const EVENT_KINDS = [
-  'joined',
-  'left',
-  'gone',
-  'plan',
-  'checkpoint',
-  'rollBack',
-  'fault',
-  'finished',
-  'failed',
-  'operator',
-] as const;
-/** How the text of a fault begins that was a link's: the ways between donors are looked at apart. */
-export const LINK_LOST = 'lost its link';
-export type EventKind = (typeof EVENT_KINDS)[number];
+/** A donor's or the coordinator's own words; what they quote may be longer. */
+const words = z.string().transform((text) => text.slice(0, WORDS_LIMIT));
 
-const eventSchema = z.object({
-  id: count,
-  atMs: z.number(),
-  /** Committed steps when it happened. */
-  step: count,
-  kind: z.enum(EVENT_KINDS),
-  peer: name.nullable(),
-  text: z.string(),
-});
-export type WatchedEvent = z.infer<typeof eventSchema>;
+/**
+ * What happened in a run: everything that changes who computes, or which steps stand. The store keeps it as JSON without
+ * its kind, which is a column; the sentence for people is written by the page (eventText.ts).
+ */
+export const happenedSchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('joined'),
+    peer: name,
+    adapter: adapterSchema.pick({ vendor: true, architecture: true, description: true }),
+  }),
+  z.object({ kind: z.literal('left'), peer: name }),
+  z.object({ kind: z.literal('gone'), peer: name, detail: words }),
+  z.object({
+    kind: z.literal('plan'),
+    epoch: count,
+    reason: words,
+    donors: count,
+    stages: count,
+    microBatches: count,
+    schedule: z.string(),
+  }),
+  z.object({ kind: z.literal('checkpoint') }),
+  /** `atStep` was given up, `toStep` is the first one done again. */
+  z.object({ kind: z.literal('rollBack'), atStep: count, toStep: count, reason: words }),
+  z.object({
+    kind: z.literal('fault'),
+    peer: name,
+    reason: z.enum(FAULT_REASONS),
+    /** The other end, where it was a link's. */
+    about: name.optional(),
+    detail: words,
+  }),
+  z.object({ kind: z.literal('finished') }),
+  z.object({ kind: z.literal('failed') }),
+  /** `session`: a name of the operator's session. */
+  z.object({ kind: z.literal('operator'), what: words, session: z.string() }),
+]);
+export type Happened = z.infer<typeof happenedSchema>;
+export type EventKind = Happened['kind'];
+export const EVENT_KINDS: readonly EventKind[] = happenedSchema.options.map(({ shape }) => shape.kind.value);
+
+/** `step`: committed steps when it happened. */
+export const watchedEventSchema = happenedSchema.and(z.object({ id: count, atMs: z.number(), step: count }));
+export type WatchedEvent = z.infer<typeof watchedEventSchema>;
 
 /** What the server knows of a donor beside what everyone is shown. */
 const peerFactsSchema = z.object({
@@ -116,7 +138,7 @@ const watchSchema = z.object({
   /** The newest steps, oldest first: at least those that were not sent before. */
   recent: z.array(watchedStepSchema),
   /** The newest events that were not sent before, oldest first. */
-  events: z.array(eventSchema),
+  events: z.array(watchedEventSchema),
   /** The rest is there when it is another one than before. Held-out losses after so many steps. */
   evaluations: z.array(z.tuple([count, z.number()])).optional(),
   peers: z.array(peerFactsSchema).optional(),

@@ -12,6 +12,7 @@ import { memoryOf, planOf } from './draft.ts';
 import { equalSplit } from './equalSplit.ts';
 import { leastStepSeconds } from './exhaustive.ts';
 import { forecast } from './forecast.ts';
+import { reasonText } from './reason.ts';
 import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from './smallClusters.ts';
 
 const [model, batch] = [SMALL_MODEL, SMALL_BATCH];
@@ -192,7 +193,7 @@ describe('a plan for a cluster', () => {
     expect(problems(model, batch, plan)).toEqual([]);
     expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toEqual(['fast']);
     expect(predicted.stepSeconds).toBeLessThan(step(computing) / 2);
-    expect(reasons.join(' ')).toMatch(/slow: computes nothing.*keeps state alone, \d+ elements/);
+    expect(reasons.map(reasonText).join(' ')).toMatch(/slow: computes nothing.*keeps state alone, \d+ elements/);
     for (const { peer, memoryBytes, memoryLimitBytes } of predicted.peers) {
       expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence));
       expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);

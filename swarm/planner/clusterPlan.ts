@@ -4,12 +4,14 @@
  */
 import { type PeerId, type Result, refusal, rounded, success } from '../base.ts';
 import { type Plan, problems } from '../plan/plan.ts';
+import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
 import { type Estimated, estimate } from './estimate.ts';
 import { planAtSight } from './firstSight.ts';
 import { gatherSeconds } from './gathering.ts';
 import { gatheringPlans } from './gatheringSearch.ts';
+import type { Reason } from './reason.ts';
 import { type Candidate, isBetter, type Progress, type Search, searchPlan } from './search.ts';
 import { whatFits } from './whatFits.ts';
 
@@ -30,7 +32,7 @@ export interface ClusterPlan {
     }[];
   };
   readonly idle: readonly { readonly peer: PeerId; readonly reason: string }[];
-  readonly reasons: readonly string[];
+  readonly reasons: readonly Reason[];
 }
 
 /** Plans that gather layers are looked for after so much work on all others, or when these have come to their end. */
@@ -93,16 +95,12 @@ export function answer(search: Search, best: Candidate, plain: Candidate | null 
     },
     idle: idleReasons(search, best),
     reasons: [
-      ...planReasons(search, best),
-      ...gatherReasons(costs, best, plain),
-      ...used.map((peer) => sizeReason(costs, best, peer)),
+      ...[...planReasons(search, best), ...gatherReasons(costs, best, plain)].map((text) => ({ peer: null, text })),
+      ...used.map((peer) => ({ peer: peer.id, text: sizeReason(costs, best, peer) })),
     ],
   };
 }
 
-/** 1 stage, 2 stages, 2 micro-batches. */
-export const counted = (count: number, noun: string): string =>
-  `${count} ${noun}${count === 1 ? '' : noun.endsWith('h') ? 'es' : 's'}`;
 const seconds = (value: number): string => `${rounded(value, 3)} s`;
 
 function planReasons({ byStages }: Search, best: Candidate): string[] {
@@ -150,19 +148,18 @@ function limit({ forecast: { stepSeconds, stateSeconds, peers } }: Candidate): s
 }
 
 function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, peer: PlannedPeer): string {
-  const parts = plan.stages.flatMap(({ layers: [from, to], members, gathered }, stage) => {
+  const parts = plan.stages.flatMap(({ layers, members, gathered }, stage) => {
     const own = members.find((member) => member.peer === peer.id);
     if (!own) return [];
     const share = members.length === 1 ? 'every sample' : `${own.samples} of ${costs.batch.samples} samples`;
     const again = own.recompute.length === 0 ? '' : `, ${own.recompute.length} recomputed for want of memory`;
-    const layers = gathered ? 'gathered layers' : 'layers';
-    return [`stage ${stage}, ${layers} [${from}, ${to}), ${share}${again}`];
+    return [`stage ${stage}, ${gathered ? 'gathered ' : ''}${layersText(layers)}, ${share}${again}`];
   });
   const speed = `${seconds(costs.slowness(peer))} a sample and layer`;
   const busy = forecast.peers.get(peer.id)?.busySeconds ?? 0;
   const percent = Math.round((100 * busy) / (forecast.stepSeconds || 1));
   const used = Math.round((100 * (memory.get(peer.id) ?? 0)) / (peer.memoryBytes || 1));
-  return `${peer.id}: ${parts.join('; ') || keptWords(plan, peer)}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
+  return `${parts.join('; ') || keptWords(plan, peer)}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
 }
 
 /** Of a peer that is in no stage. */
@@ -186,7 +183,7 @@ function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['id
     if (peer.memoryBytes < needed)
       return {
         peer: peer.id,
-        reason: `its ${peer.memoryBytes} bytes of memory do not hold one layer and one sample, ${needed} bytes`,
+        reason: `its ${bytesText(peer.memoryBytes)} of memory do not hold one layer and one sample, ${bytesText(needed)}`,
       };
     const count = draft.microBatches === 'sized' ? best.plan.microBatches.length : draft.microBatches;
     const tried: readonly (Candidate | null)[] =
@@ -243,8 +240,8 @@ function lackWords(search: Search): string {
   if (!drafted || !Number.isFinite(missingBytes)) return 'no plan can be made of these peers and this run';
   const missing = Math.ceil(drafted.missingBytes > 0 ? drafted.missingBytes : missingBytes);
   const who = drafted.plan.stages
-    .flatMap(({ layers: [from, to], members }) => members.map(({ peer }) => `${peer} with layers [${from}, ${to})`))
+    .flatMap(({ layers, members }) => members.map(({ peer }) => `${peer} with ${layersText(layers)}`))
     .slice(0, 4)
     .join(', ');
-  return `the model does not fit these peers, ${missing} bytes of memory are missing: with so many more it would fit ${who}`;
+  return `the model does not fit these peers, ${missing} bytes of memory are missing (${bytesText(missing)}): with so many more it would fit ${who}`;
 }

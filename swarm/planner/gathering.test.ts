@@ -10,6 +10,7 @@ import { type ClusterPlan, planCluster } from './clusterPlan.ts';
 import { type Draft, memoryOf, planOf } from './draft.ts';
 import { forecast, predictedTimeline } from './forecast.ts';
 import { type Piece, passSeconds } from './gathering.ts';
+import { reasonText } from './reason.ts';
 import { worldwideProblem } from './worldwide.ts';
 
 function gpt2(layers: number, width: number, vocabulary: number) {
@@ -188,7 +189,9 @@ describe('when it is chosen', () => {
       expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
       expect(busySeconds).toBeLessThanOrEqual(found.predicted.stepSeconds * (1 + 1e-9));
     }
-    expect(found.reasons.join(' ')).toMatch(/Stage 0 gathers its layers.*for want of memory.*no plan without fits/);
+    expect(found.reasons.map(reasonText).join(' ')).toMatch(
+      /Stage 0 gathers its layers.*for want of memory.*no plan without fits/,
+    );
   });
 
   it('[CL13] with room for whole layers nothing is gathered, however fast the links', () => {
@@ -206,7 +209,7 @@ describe('when it is chosen', () => {
       if (gathering(one).length === 0 || !other.ok) continue;
       seen++;
       expect(one.predicted.stepSeconds).toBeLessThan(other.value.predicted.stepSeconds);
-      expect(one.reasons.join(' ')).toContain('the best plan without');
+      expect(one.reasons.map(reasonText).join(' ')).toContain('the best plan without');
     }
     expect(seen).toBeGreaterThan(1);
   });

@@ -24,7 +24,14 @@ const SNAPSHOT: Snapshot = {
   donors: [{ peer: A, adapter: ADAPTER, state: 'computing', stages: [{ stage: 0, layers: [0, 2] }], tokens: 7 }],
   links: [{ ...LINK, from: A }],
   planning: {
-    ...{ epoch: 1, reason: 'r', predictedSeconds: 1, measuredSeconds: null, reasons: ['x'], verdict: null },
+    ...{
+      epoch: 1,
+      reason: 'r',
+      predictedSeconds: 1,
+      measuredSeconds: null,
+      reasons: [{ peer: null, text: 'x' }],
+      verdict: null,
+    },
   },
 };
 

@@ -1,5 +1,6 @@
 /** The text that a person can hand on when something is wrong. Pure. Whatever looks like an IP address is taken out. */
-import { bytesText, percentText } from '../page/format.ts';
+import { bytesText } from '../../../swarm/quantityText.ts';
+import { percentText } from '../page/format.ts';
 import type { DonorState } from './state.ts';
 
 /** A browser's version looks like one, too, but stands behind a slash. */

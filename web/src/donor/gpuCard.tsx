@@ -1,6 +1,7 @@
 /** Whether this browser's GPU can take part, why not, and what to do about it. */
 import type { ComponentProps } from 'preact';
-import { adapterText, bytesText } from '../page/format.ts';
+import { bytesText } from '../../../swarm/quantityText.ts';
+import { adapterText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { type BrowserName, GPU_ADVICE, type GpuSight, type Machine } from './machine.ts';
 import { TrialPart } from './trialCard.tsx';

@@ -1,11 +1,10 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import { bytesText, layersText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import {
   adapterText,
-  bytesText,
   countText,
-  layersText,
   lossText,
   millisecondsText,
   NOTHING,

@@ -11,7 +11,7 @@ const stepOf = (seconds: number): WatchedStep => ({
   ...{ microBatches: 1, plan: 1, bytesDirect: 0, bytesRelayed: 0 },
 });
 const checkpoint = (atMs: number, step: number): WatchedEvent => ({
-  ...{ id: 1, kind: 'checkpoint', peer: null, text: '', atMs, step },
+  ...{ id: 1, kind: 'checkpoint', atMs, step },
 });
 const MINUTE_MS = 60_000;
 const input = (part: Partial<AlertInput> & { phase?: SnapshotPhase; computing?: number } = {}): AlertInput => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
+import type { EventKind, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { type ChartInput, chartsOf, summaryOf } from './charts.ts';
 import { marksOf } from './marks.ts';
 import { csv } from './series.ts';
@@ -89,17 +89,9 @@ describe('charts', () => {
 });
 
 describe('marks', () => {
-  const event = (kind: EventKind, step: number, id = step): WatchedEvent => ({
-    ...{ id, atMs: 0, step, kind, peer: null, text: '' },
-  });
+  const event = (kind: EventKind, step: number) => ({ kind, step });
   test('one for each kind and step of the window, each with a glyph of its own', () => {
-    const events = [
-      event('joined', 1),
-      event('joined', 1, 2),
-      event('plan', 1),
-      event('gone', 5),
-      event('rollBack', 9),
-    ];
+    const events = [event('joined', 1), event('joined', 1), event('plan', 1), event('gone', 5), event('rollBack', 9)];
     const marks = marksOf(events, new Set<EventKind>(['joined', 'plan', 'gone']), [0, 5]);
     expect(marks.map(({ at, word }) => [at, word])).toEqual([
       [1, 'Joined'],

@@ -1,7 +1,7 @@
 /** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
 import { useState } from 'preact/hooks';
 import { z } from 'zod';
-import { refusal } from '../../../swarm/base.ts';
+import { bytesText } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
   dryRunSchema,
@@ -11,11 +11,9 @@ import {
   type RunDraft,
   runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
-import { bytesText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
-import { plainReason } from './plainReason.ts';
 
 interface FormProps {
   readonly initial: RunDraft;
@@ -54,7 +52,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
     await act.run(async () => {
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       show(answer.ok ? answer.value : null);
-      return answer.ok ? answer : refusal(plainReason(answer.reason));
+      return answer;
     }, 'It can be carried: see below.');
   };
   const create = async (): Promise<void> => {

@@ -1,15 +1,16 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
+
+import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';
-import { bytesText, countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
+import { countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
-import { plainReason } from './plainReason.ts';
 import { millisText } from './timeline.tsx';
 
 /** Ids of donors are long, names of a cluster file are what the operator wrote. */
 const nameOf = (peer: string): string => (peer.length > 16 ? shortId(peer) : peer);
 
 const sentenceOf = ({ stepSeconds, tokensPerSecond, stages, microBatches, schedule }: Prediction): string =>
-  `${millisText(stepSeconds)} a step, ${rateText(tokensPerSecond)} tokens a second: ${stages} ${stages === 1 ? 'stage' : 'stages'}, ${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'}, ${schedule}`;
+  `${millisText(stepSeconds)} a step, ${rateText(tokensPerSecond)} tokens a second: ${counted(stages, 'stage')}, ${counted(microBatches, 'micro-batch')}, ${schedule}`;
 
 const HEADS: readonly Head[] = [
   { name: 'Donor' },
@@ -52,7 +53,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
       </Stacks>
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
-          {nameOf(peer)} is left idle: {plainReason(reason)}
+          {nameOf(peer)} is left idle: {reason}
         </p>
       ))}
       {reasons.length > 0 && (
@@ -60,7 +61,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
           <summary>Why</summary>
           <ul class="reasons small">
             {reasons.map((words) => (
-              <li key={words}>{plainReason(words)}</li>
+              <li key={words}>{words}</li>
             ))}
           </ul>
         </details>

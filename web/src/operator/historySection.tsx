@@ -4,6 +4,7 @@ import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/m
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
+import { eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
 
@@ -94,7 +95,9 @@ const HEADS: readonly Head[] = [
   { name: 'Details' },
 ];
 
-function EventRow({ event: { atMs, step, kind, peer, text } }: { event: WatchedEvent }) {
+function EventRow({ event }: { event: WatchedEvent }) {
+  const { atMs, step, kind } = event;
+  const [peer, text] = [peerOf(event), eventText(event)];
   return (
     <tr {...ROW}>
       <td {...cell()}>

@@ -29,7 +29,11 @@ export interface Mark extends EventSign {
 const MOST_MARKS = 120;
 
 /** One mark for each kind and step; the newest ones where there are too many. */
-export function marksOf(events: readonly WatchedEvent[], kinds: ReadonlySet<EventKind>, window: StepWindow): Mark[] {
+export function marksOf(
+  events: readonly Pick<WatchedEvent, 'kind' | 'step'>[],
+  kinds: ReadonlySet<EventKind>,
+  window: StepWindow,
+): Mark[] {
   const marks = new Map<string, Mark>();
   for (const { kind, step } of events) {
     if (!kinds.has(kind) || (window !== null && (step < window[0] || step > window[1]))) continue;

@@ -1,10 +1,10 @@
 /** One donor: what it is, what it gives, why its part has its size, and how to let it go. */
 import { z } from 'zod';
+import { bytesText } from '../../../swarm/quantityText.ts';
 import {
   adapterText,
   browserText,
   byteRateText,
-  bytesText,
   millisecondsText,
   NOTHING,
   percentText,

@@ -36,13 +36,13 @@ const PLAN = {
 describe('rows of donors', () => {
   test('say why each has its size: its speed beside the fastest, or the planner’s own words', () => {
     const rows = peerRows([donor('a'), donor('b'), donor('c')], [facts('a', 0.1), facts('b', 0.1, 0.5)], PLAN, [
-      'c is left idle: with it a step takes longer',
+      { peer: peerId('c'), text: 'left idle: with it a step takes longer' },
     ]);
     expect(rows.map(({ layerSeconds }) => layerSeconds)).toEqual([0.1, 0.2, null]);
     expect(rows.map(({ why }) => why)).toEqual([
       '4 of 6 samples: as fast as the fastest',
       '2 of 6 samples: 50 % of the speed of the fastest',
-      'is left idle: with it a step takes longer',
+      'left idle: with it a step takes longer',
     ]);
   });
 

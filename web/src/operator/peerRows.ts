@@ -3,6 +3,7 @@ import type { RelayReason, Route } from '../../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { PeerFacts, PlanInForce } from '../../../swarm/messages/watch.ts';
 
+type Reason = NonNullable<Snapshot['planning']>['reasons'][number];
 type Donor = Snapshot['donors'][number];
 
 export interface PeerRow extends Donor {
@@ -24,15 +25,14 @@ export function peerRows(
   donors: readonly Donor[],
   facts: readonly PeerFacts[],
   plan: Pick<PlanInForce, 'stages' | 'microBatches'> | null,
-  reasons: readonly string[],
+  reasons: readonly Reason[],
 ): PeerRow[] {
   const known = new Map(facts.map((each) => [each.peer, each]));
   /** Of a donor in several stages, the most. */
   const samplesOf = new Map<string, number>();
   for (const { peer, samples } of plan?.stages.flatMap(({ members }) => members) ?? [])
     samplesOf.set(peer, Math.max(samplesOf.get(peer) ?? 0, samples));
-  // The planner's reasons begin with whom they are about.
-  const reasonOf = new Map(reasons.toReversed().map((words) => [words.split(/: | is left idle/, 1)[0], words]));
+  const reasonOf = new Map(reasons.map(({ peer, text }) => [peer, text]));
   const rows = donors.map((donor) => {
     const own = known.get(donor.peer) ?? null;
     const samples = samplesOf.get(donor.peer) ?? 0;
@@ -52,7 +52,7 @@ function layerSeconds(facts: PeerFacts | null): number | null {
 
 /** Why its part has the size that it has, in one sentence. */
 function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, planned: string | undefined): string {
-  if (planned !== undefined) return planned.slice(row.peer.length).replace(/^: /, '').trim();
+  if (planned !== undefined) return planned;
   const speed =
     row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;
   if (row.samples === 0) return row.state === 'spare' ? 'no plan has a place for it' : 'not in the plan';

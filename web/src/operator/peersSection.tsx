@@ -1,7 +1,8 @@
 /** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
 import { useMemo, useState } from 'preact/hooks';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
-import { bytesText, countText, NOTHING, rangeText, shortId } from '../page/format.ts';
+import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
+import { countText, NOTHING, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { Blocks } from './blocks.tsx';

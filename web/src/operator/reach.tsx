@@ -1,8 +1,9 @@
 /** How the donors reach each other: pairs by their way, why some are relayed, and the links that were lost. */
 import { useMemo } from 'preact/hooks';
 import type { RelayReason } from '../../../swarm/messages/profile.ts';
-import { LINK_LOST, type WatchedEvent } from '../../../swarm/messages/watch.ts';
+import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { shortId } from '../page/format.ts';
+import { eventText } from './eventText.ts';
 import { type Pair, pairsOf } from './peerRows.ts';
 import type { Link } from './swarmShape.ts';
 
@@ -20,7 +21,7 @@ const REASONS: Readonly<Record<RelayReason, string>> = {
 export function Reach({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
   const pairs = useMemo(() => pairsOf(links), [links]);
   const relayed = pairs.filter(({ route }) => route === 'relayed');
-  const lost = events.filter(({ kind, text }) => kind === 'fault' && text.startsWith(LINK_LOST));
+  const lost = events.flatMap((event) => (event.kind === 'fault' && event.reason === 'linkLost' ? event : []));
   const counts = `${pairs.length - relayed.length} direct, ${relayed.length} relayed through the server`;
   return (
     <div class="reach">
@@ -39,10 +40,10 @@ export function Reach({ links, events }: { links: readonly Link[]; events: reado
             {lost
               .slice(-MOST_NAMED)
               .toReversed()
-              .map(({ id, peer, step, text }) => (
-                <li key={id}>
+              .map((event) => (
+                <li key={event.id}>
                   <span aria-hidden="true">⚡ </span>
-                  {`after ${step} steps: ${shortId(peer ?? '')} ${text}`}
+                  {`after ${event.step} steps: ${shortId(event.peer)} ${eventText(event)}`}
                 </li>
               ))}
           </ul>

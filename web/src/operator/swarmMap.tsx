@@ -1,7 +1,8 @@
 /** Stages over peers: who computes what, how busy each was, and the ways between them. */
 import { useMemo } from 'preact/hooks';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
-import { byteRateText, layersText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
+import { layersText } from '../../../swarm/quantityText.ts';
+import { byteRateText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
 import { Sight } from './sight.tsx';
 import {
   type Link,

@@ -6,11 +6,13 @@ import {
   stepTimelineSchema,
   type WatchedEvent,
 } from '../../../swarm/messages/watch.ts';
+import { reasonText } from '../../../swarm/planner/reason.ts';
+import { counted } from '../../../swarm/quantityText.ts';
 import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
+import { eventText, peerOf } from './eventText.ts';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
-import { plainReason } from './plainReason.ts';
 import type { SectionProps } from './props.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText, workOf } from './swarmShape.ts';
@@ -91,6 +93,11 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   );
 }
 
+const momentText = (event: WatchedEvent): string => {
+  const peer = peerOf(event);
+  return [peer && shortId(peer), eventText(event)].filter(Boolean).join(': ');
+};
+
 /** Of the step itself, and of the boundary behind it. */
 function StepEvents({ step, events }: { step: number; events: readonly WatchedEvent[] }) {
   const own = events.filter((event) => event.step === step || event.step === step + 1).slice(-MOST_EVENTS);
@@ -101,7 +108,7 @@ function StepEvents({ step, events }: { step: number; events: readonly WatchedEv
           <span class={`mark ${EVENT_SIGNS[event.kind].tone}`}>
             <span aria-hidden="true">{EVENT_SIGNS[event.kind].glyph}</span> {EVENT_SIGNS[event.kind].word}
           </span>{' '}
-          {[event.peer && shortId(event.peer), event.text].filter(Boolean).join(': ')}
+          {momentText(event)}
         </li>
       ))}
       {own.length === 0 && <li class="soft">Nobody came or went around this step.</li>}
@@ -150,7 +157,7 @@ type PlanProps = Pick<SectionProps, 'snapshot'> & { readonly plan: PlanInForce }
 /** Why the plan in force is as it is. */
 function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
   const { epoch, reason, schedule, stages, microBatches } = plan;
-  const size = `${stages.length} ${stages.length === 1 ? 'stage' : 'stages'}, ${microBatches.length} ${microBatches.length === 1 ? 'micro-batch' : 'micro-batches'}, ${schedule}`;
+  const size = `${counted(stages.length, 'stage')}, ${counted(microBatches.length, 'micro-batch')}, ${schedule}`;
   const isInForce = planning?.epoch === epoch;
   const predicted = (isInForce && planning.predictedSeconds) || null;
   const measured = (isInForce && planning.measuredSeconds) || null;
@@ -166,8 +173,8 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
       )}
       {isInForce && planning.reasons.length > 0 && (
         <ul class="reasons small">
-          {planning.reasons.map((words) => (
-            <li key={words}>{plainReason(words)}</li>
+          {planning.reasons.map(reasonText).map((words) => (
+            <li key={words}>{words}</li>
           ))}
         </ul>
       )}

@@ -1,12 +1,10 @@
 /** Another swarm than the one at hand, for the same run: the planner's answer beside that for the swarm as it is. */
 import { useState } from 'preact/hooks';
-import { refusal } from '../../../swarm/base.ts';
 import { type DryRun, dryRunSchema } from '../../../swarm/run/runDraft.ts';
 import { shortId } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
-import { plainReason } from './plainReason.ts';
 
 const FACTORS = [
   ['uploadBytesPerSecond', 'Upload of each'],
@@ -49,7 +47,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
       const question = { draft: null, cluster: null, whatIf: words === '' ? null : words };
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       show(answer.ok ? answer.value : null);
-      return answer.ok ? answer : refusal(plainReason(answer.reason));
+      return answer;
     }, 'Predicted; nothing was done.');
   };
   const set = (part: Partial<Change>): void => edit({ ...change, ...part });

@@ -2,10 +2,8 @@ import { describe, expect, test } from 'vitest';
 import {
   browserText,
   byteRateText,
-  bytesText,
   countText,
   durationText,
-  layersText,
   lossText,
   millisecondsText,
   percentText,
@@ -45,17 +43,6 @@ describe('format', () => {
     expect([null, 12, 45_600, 8_340_000].map(byteRateText)).toEqual(['–', '1 kB/s', '46 kB/s', '8.3 MB/s']);
   });
 
-  test('bytes have binary units', () => {
-    expect([0, 1023, 1024, 15 * 1024, 3.25 * 1024 ** 2, 40 * 1024 ** 3].map(bytesText)).toEqual([
-      '0 B',
-      '1023 B',
-      '1.0 KiB',
-      '15 KiB',
-      '3.3 MiB',
-      '40 GiB',
-    ]);
-  });
-
   test('a browser is its name and version', () => {
     const chrome =
       'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36';
@@ -87,9 +74,5 @@ describe('format', () => {
       '3 h 05 min',
       '5 days',
     ]);
-  });
-
-  test('layers are counted from 1', () => {
-    expect([layersText([0, 1]), layersText([2, 5])]).toEqual(['layer 1', 'layers 3–5']);
   });
 });

@@ -28,15 +28,6 @@ export function rateText(tokensPerSecond: number | null): string {
   return tokensPerSecond === null ? NOTHING : COMPACT.format(tokensPerSecond);
 }
 
-/** Binary units, as GPUs are sold. */
-export function bytesText(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB'];
-  let value = bytes;
-  let unit = 0;
-  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
-  return `${value.toFixed(unit > 0 && value < 10 ? 1 : 0)} ${units[unit]}`;
-}
-
 /** 40 s, 12 min, 3 h 05 min: as exact as anyone needs to know how long to wait. */
 export function durationText(seconds: number): string {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
@@ -46,21 +37,15 @@ export function durationText(seconds: number): string {
   return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, '0')} min` : `${Math.round(hours / 24)} days`;
 }
 
-/** A half-open range, counted from 1 as people do: `3`, `3–5`. */
-export function rangeText([from, to]: readonly [number, number]): string {
-  return to - from === 1 ? `${to}` : `${from + 1}–${to}`;
-}
-
-/** `layer 3`, `layers 3–5`. */
-export function layersText(range: readonly [number, number]): string {
-  return `${range[1] - range[0] === 1 ? 'layer' : 'layers'} ${rangeText(range)}`;
-}
-
 /** What a donor keeps its activations and weights in while it computes. */
 export const precisionText = (compute: Compute): string => (compute === 'f16' ? 'in halves (f16)' : 'in f32');
 
 /** The driver's own word for the GPU where the browser tells it. */
-export function adapterText({ description, vendor, architecture }: AdapterProfile): string {
+export function adapterText({
+  description,
+  vendor,
+  architecture,
+}: Pick<AdapterProfile, 'description' | 'vendor' | 'architecture'>): string {
   return description || [vendor, architecture].filter(Boolean).join(' ') || 'a GPU that the browser does not name';
 }
 
