@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { at, got } from './base.ts';
 
 test('an element is read, and one outside is a broken invariant that names the index and the length', () => {
-  expect([at(['a', 'b'], 1), at([0], 0), at(new Float32Array([0, 0.5]), 1)]).toEqual(['b', 0, 0.5]);
+  expect([at(['a', 'b'], 1), at([0, null], 1), at(new Float32Array([0, 0.5]), 1)]).toEqual(['b', null, 0.5]);
   for (const index of [-1, 2, 0.5, Number.NaN])
     expect(() => at([1, 2], index)).toThrow(`invariant violated: element ${index} of 2`);
 });

@@ -20,7 +20,10 @@ export function assertNever(value: never): never {
  * The element at an index that lies within (negative ones do not count from the end). It reads arrays of every kind, so
  * V8 makes it some 5 ns an element; a loop over millions says `values[i] ?? outside(values, i)`, which costs nothing.
  */
-export const at = <T>(values: ArrayLike<T>, index: number): T => values[index] ?? outside(values, index);
+export function at<T>(values: ArrayLike<T>, index: number): T {
+  const value = values[index];
+  return value === undefined ? outside(values, index) : value;
+}
 
 export function outside({ length }: ArrayLike<unknown>, index: number): never {
   throw new Error(`invariant violated: element ${index} of ${length}`);

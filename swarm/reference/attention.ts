@@ -1,9 +1,13 @@
 /**
  * Causal attention of the reference trainer, row by row: a row's query against the keys of its sample up to itself. The
  * trainer runs all rows of a sample, the text generator one row against those it has kept.
+ *
+ * Letters: N rows, H heads of queries, K heads of keys and values, D their width, F = (H + 2K)·D the queries, keys and
+ * values of a row side by side, heads contiguous in each; S the rows from the sample's first to the query's own.
  */
+import { addScaled, dot, type Matrix, read } from './matrix.ts';
 
-/** How the columns of qkv [N, (H+2K)·D] are split: queries, keys, values side by side, heads contiguous in each. */
+/** How the columns of qkv_NF are split. */
 interface Heads {
   readonly heads: number;
   readonly keyValueHeads: number;
@@ -12,19 +16,20 @@ interface Heads {
 
 /** Rows of one sample's queries, keys and values, and which part of them one head of queries reads. */
 interface Head {
-  readonly qkv: Float64Array;
-  /** Elements of a row of qkv. */
+  readonly qkv_NF: Matrix;
+  /** F, elements of a row. */
   readonly stride: number;
   readonly query: number;
   readonly key: number;
   readonly value: number;
+  /** D. */
   readonly headWidth: number;
 }
 
-function headOf(qkv: Float64Array, { heads, keyValueHeads, headWidth }: Heads, head: number): Head {
+function headOf(qkv_NF: Matrix, { heads, keyValueHeads, headWidth }: Heads, head: number): Head {
   const keyHead = heads + Math.floor((head * keyValueHeads) / heads);
   return {
-    qkv,
+    qkv_NF,
     stride: (heads + 2 * keyValueHeads) * headWidth,
     query: head * headWidth,
     key: keyHead * headWidth,
@@ -33,70 +38,71 @@ function headOf(qkv: Float64Array, { heads, keyValueHeads, headWidth }: Heads, h
   };
 }
 
-/** softmax of q·k/√headWidth over rows `first` to `row` (causal: no later ones). */
-function attentionWeights({ qkv, stride, query, key, headWidth }: Head, first: number, row: number): Float64Array {
-  const weights = new Float64Array(row - first + 1);
-  for (let j = 0; j < weights.length; j++) {
-    let dot = 0;
-    for (let d = 0; d < headWidth; d++) dot += qkv[row * stride + query + d] * qkv[(first + j) * stride + key + d];
-    weights[j] = dot / Math.sqrt(headWidth);
+/** softmax of q·k/√D over rows `first` to `row` (causal: no later ones). */
+function attentionWeights({ qkv_NF, stride, query, key, headWidth }: Head, first: number, row: number): Matrix {
+  const weights_S = new Float64Array(row - first + 1);
+  for (let s = 0; s < weights_S.length; s++) {
+    const [q_D, k_D] = [
+      { values: qkv_NF, from: row * stride + query },
+      { values: qkv_NF, from: (first + s) * stride + key },
+    ];
+    weights_S[s] = dot(q_D, k_D, headWidth) / Math.sqrt(headWidth);
   }
-  return softmax(weights);
+  return softmax(weights_S);
 }
 
-export function softmax(values: Float64Array): Float64Array {
+/** Of one row, in place. */
+export function softmax(values: Matrix): Matrix {
   let [most, sum] = [-Infinity, 0];
   for (const value of values) most = Math.max(most, value);
-  for (let i = 0; i < values.length; i++) sum += values[i] = Math.exp(values[i] - most);
-  for (let i = 0; i < values.length; i++) values[i] /= sum;
+  for (const [i, value] of values.entries()) sum += values[i] = Math.exp(value - most);
+  for (const [i, value] of values.entries()) values[i] = value / sum;
   return values;
 }
 
-/** What row `row` of a sample that starts at row `first` attends to, written to `y` at `offset`. */
+/** What row `row` of a sample that starts at row `first` attends to, written to `y` from `offset` on. */
 export function attendRow(
   shape: Heads,
-  qkv: Float64Array,
+  qkv_NF: Matrix,
   [first, row]: readonly [first: number, row: number],
-  y: Float64Array,
+  y: Matrix,
   offset: number,
 ): void {
   for (let h = 0; h < shape.heads; h++) {
-    const head = headOf(qkv, shape, h);
-    const weights = attentionWeights(head, first, row);
-    for (let j = 0; j < weights.length; j++)
-      for (let d = 0; d < shape.headWidth; d++)
-        y[offset + head.query + d] += weights[j] * qkv[(first + j) * head.stride + head.value + d];
+    const head = headOf(qkv_NF, shape, h);
+    const y_D = { values: y, from: offset + head.query };
+    for (const [s, weight] of attentionWeights(head, first, row).entries())
+      addScaled(y_D, weight, { values: qkv_NF, from: (first + s) * head.stride + head.value }, shape.headWidth);
   }
 }
 
-/** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√headWidth. */
+/** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
 export function attendRowBackward(
   shape: Heads,
-  { qkv, dqkv, dy }: { readonly qkv: Float64Array; readonly dqkv: Float64Array; readonly dy: Float64Array },
+  { qkv_NF, dqkv_NF, dy_NHD }: Readonly<Record<'qkv_NF' | 'dqkv_NF' | 'dy_NHD', Matrix>>,
   [first, row]: readonly [first: number, row: number],
 ): void {
-  const { heads, headWidth } = shape;
+  const { heads, headWidth: D } = shape;
+  const x = (from: number) => ({ values: qkv_NF, from });
+  const dx = (from: number) => ({ values: dqkv_NF, from });
   for (let h = 0; h < heads; h++) {
-    const head = headOf(qkv, shape, h);
-    const weights = attentionWeights(head, first, row);
-    const dweights = new Float64Array(weights.length);
+    const head = headOf(qkv_NF, shape, h);
+    const dy_D = { values: dy_NHD, from: row * heads * D + head.query };
+    const weights_S = attentionWeights(head, first, row);
+    const dweights_S = new Float64Array(weights_S.length);
     let mean = 0;
-    for (let j = 0; j < weights.length; j++) {
-      const value = (first + j) * head.stride + head.value;
-      for (let d = 0; d < headWidth; d++) {
-        const g = dy[row * heads * headWidth + head.query + d];
-        dweights[j] += g * qkv[value + d];
-        dqkv[value + d] += g * weights[j];
-      }
-      mean += weights[j] * dweights[j];
+    for (const [s, weight] of weights_S.entries()) {
+      const value = (first + s) * head.stride + head.value;
+      const dweight = dot(dy_D, x(value), D);
+      dweights_S[s] = dweight;
+      addScaled(dx(value), weight, dy_D, D);
+      mean += weight * dweight;
     }
-    for (let j = 0; j < weights.length; j++) {
-      const dscore = (weights[j] * (dweights[j] - mean)) / Math.sqrt(headWidth);
-      const [query, key] = [row * head.stride + head.query, (first + j) * head.stride + head.key];
-      for (let d = 0; d < headWidth; d++) {
-        dqkv[query + d] += dscore * qkv[key + d];
-        dqkv[key + d] += dscore * qkv[query + d];
-      }
+    for (const [s, weight] of weights_S.entries()) {
+      const dscore = (weight * (read(dweights_S, s) - mean)) / Math.sqrt(D);
+      const [query, key] = [row * head.stride + head.query, (first + s) * head.stride + head.key];
+      addScaled(dx(query), dscore, x(key), D);
+      addScaled(dx(key), dscore, x(query), D);
     }
   }
 }

@@ -2,10 +2,11 @@
  * Text from a model, on the CPU: one token at a time through the rows of the model table, each layer's queries, keys
  * and values kept. Where the positions are used up, the newer half of the text is read again from position 0.
  */
-import { invariant, type Random } from '../base.ts';
+import { at, invariant, type Random } from '../base.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { attendRow } from './attention.ts';
-import { forward, type Matrices, matrix, type Pass } from './operations.ts';
+import { type Matrices, type Matrix, matrix } from './matrix.ts';
+import { forward, type Pass } from './operations.ts';
 import { outputOf } from './reference.ts';
 
 interface Sampling {
@@ -22,14 +23,14 @@ export function generate(model: Model, tensors: Matrices, prompt: readonly numbe
   const text = [...prompt];
   let reader = textReader(model, tensors);
   let read = Math.max(0, text.length - model.positions);
-  let logits: Float64Array = new Float64Array(0);
+  let logits_V: Matrix = new Float64Array(0);
   while (text.length < prompt.length + sampling.count) {
     if (reader.length() === model.positions) {
       reader = textReader(model, tensors);
       read = text.length - Math.ceil(model.positions / 2);
     }
-    for (; read < text.length; read++) logits = reader.read(text[read]);
-    text.push(choose(logits, sampling));
+    for (; read < text.length; read++) logits_V = reader.read(at(text, read));
+    text.push(choose(logits_V, sampling));
   }
   return text.slice(prompt.length);
 }
@@ -38,30 +39,30 @@ export function generate(model: Model, tensors: Matrices, prompt: readonly numbe
 function textReader(model: Model, tensors: Matrices) {
   const layers = Array.from({ length: model.layers }, (_, index) => ({
     rows: model.layer(index),
-    kept: new Map<string, Float64Array>(),
+    kept: new Map<string, Matrix>(),
   }));
   let position = 0;
 
-  const run = (rows: readonly Operation[], pass: Pass, kept: Map<string, Float64Array>) => {
+  const run = (rows: readonly Operation[], pass: Pass, kept: Map<string, Matrix>) => {
     for (const operation of rows) {
       if (operation.op === 'attention') pass.activations.set(operation.y, attend(operation, pass, kept));
       else if (operation.op !== 'crossEntropy') forward(operation, pass);
     }
   };
-  const attend = (row: Extract<Operation, { op: 'attention' }>, pass: Pass, kept: Map<string, Float64Array>) => {
-    const fresh = matrix(pass.activations, row.qkv);
-    const all = kept.get(row.qkv) ?? new Float64Array(model.positions * fresh.length);
-    kept.set(row.qkv, all);
-    all.set(fresh, position * fresh.length);
-    const y = new Float64Array(row.heads * row.headWidth);
-    attendRow(row, all, [0, position], y, 0);
-    return y;
+  const attend = (row: Extract<Operation, { op: 'attention' }>, pass: Pass, kept: Map<string, Matrix>) => {
+    const qkv_F = matrix(pass.activations, row.qkv);
+    const qkv_TF = kept.get(row.qkv) ?? new Float64Array(model.positions * qkv_F.length);
+    kept.set(row.qkv, qkv_TF);
+    qkv_TF.set(qkv_F, position * qkv_F.length);
+    const y_HD = new Float64Array(row.heads * row.headWidth);
+    attendRow(row, qkv_TF, [0, position], y_HD, 0);
+    return y_HD;
   };
 
   return {
     length: () => position,
-    read(token: number): Float64Array {
-      const pass = (activations: Map<string, Float64Array>): Pass => ({
+    read(token: number): Matrix {
+      const pass = (activations: Map<string, Matrix>): Pass => ({
         width: model.width,
         tensors,
         activations,
@@ -70,7 +71,7 @@ function textReader(model: Model, tensors: Matrices) {
         position: () => position,
         lossScale: 0,
       });
-      const first = new Map<string, Float64Array>();
+      const first = new Map<string, Matrix>();
       run(model.embedding, pass(first), new Map());
       let x = matrix(first, outputOf(model.embedding));
       for (const { rows, kept } of layers) {
@@ -89,14 +90,15 @@ function textReader(model: Model, tensors: Matrices) {
 }
 
 /** Draws from softmax(logits / temperature). */
-export function choose(logits: ArrayLike<number>, { temperature, random }: Omit<Sampling, 'count'>): number {
-  let best = 0;
-  for (let v = 1; v < logits.length; v++) if (logits[v] > logits[best]) best = v;
+export function choose(logits_V: ArrayLike<number>, { temperature, random }: Omit<Sampling, 'count'>): number {
+  const logits = Array.from(logits_V);
+  let [best, most] = [0, at(logits, 0)];
+  for (const [v, logit] of logits.entries()) if (logit > most) [best, most] = [v, logit];
   if (temperature === 0) return best;
-  const weights = Array.from(logits, (logit) => Math.exp((logit - logits[best]) / temperature));
+  const weights = logits.map((logit) => Math.exp((logit - most) / temperature));
   let rest = random() * weights.reduce((sum, weight) => sum + weight, 0);
-  for (let v = 0; v < weights.length; v++) {
-    rest -= weights[v];
+  for (const [v, weight] of weights.entries()) {
+    rest -= weight;
     if (rest < 0) return v;
   }
   return best;

@@ -1,41 +1,48 @@
 /**
  * The operation rows that Llama alone has, as plain float64 loops: RMS norm, rotary positions, SwiGLU. Forwards answer
  * with y; backwards add to the gradients that they are given.
+ *
+ * Letters: N rows, C the model's width, I the inner width of SwiGLU, J = 2·I its gate and up side by side, H heads of
+ * queries, K heads of keys and values, D their width, F = (H + 2K)·D the queries, keys and values of a row.
  */
+import { add, type Matrix, read } from './matrix.ts';
 
 /** y = x·r·weight with r = 1/√(mean x² + ε), row by row. */
-export function rmsNorm(x: Float64Array, weight: Float64Array, epsilon: number): Float64Array {
-  const C = weight.length;
-  const y = new Float64Array(x.length);
-  for (let offset = 0; offset < x.length; offset += C) {
-    const r = inverseRms(x, offset, C, epsilon);
-    for (let c = 0; c < C; c++) y[offset + c] = x[offset + c] * r * weight[c];
+export function rmsNorm(x_NC: Matrix, weight_C: Matrix, epsilon: number): Matrix {
+  const C = weight_C.length;
+  const y_NC = new Float64Array(x_NC.length);
+  for (let row = 0; row < x_NC.length; row += C) {
+    const r = inverseRms(x_NC, row, C, epsilon);
+    for (let c = 0; c < C; c++) y_NC[row + c] = read(x_NC, row + c) * r * read(weight_C, c);
   }
-  return y;
+  return y_NC;
 }
 
-function inverseRms(x: Float64Array, offset: number, C: number, epsilon: number): number {
+/** r of the row that starts at element `row`. */
+function inverseRms(x_NC: Matrix, row: number, C: number, epsilon: number): number {
   let mean = 0;
-  for (let c = 0; c < C; c++) mean += x[offset + c] ** 2 / C;
+  for (let c = 0; c < C; c++) mean += read(x_NC, row + c) ** 2 / C;
   return 1 / Math.sqrt(mean + epsilon);
 }
 
 /** With n = x·r and g = dy·weight: dx = r·(g − n·mean(g·n)), dweight = Σ dy·n. */
 export function rmsNormBackward(
-  { x, weight, dy }: { readonly x: Float64Array; readonly weight: Float64Array; readonly dy: Float64Array },
+  { x_NC, weight_C, dy_NC }: Readonly<Record<'x_NC' | 'weight_C' | 'dy_NC', Matrix>>,
   epsilon: number,
-  dx: Float64Array,
-  dweight: Float64Array,
+  dx_NC: Matrix,
+  dweight_C: Matrix,
 ): void {
-  const C = weight.length;
-  for (let offset = 0; offset < x.length; offset += C) {
-    const r = inverseRms(x, offset, C, epsilon);
+  const C = weight_C.length;
+  for (let row = 0; row < x_NC.length; row += C) {
+    const r = inverseRms(x_NC, row, C, epsilon);
     let mean = 0;
     for (let c = 0; c < C; c++) {
-      mean += (dy[offset + c] * weight[c] * x[offset + c] * r) / C;
-      dweight[c] += dy[offset + c] * x[offset + c] * r;
+      const [x, dy] = [read(x_NC, row + c), read(dy_NC, row + c)];
+      mean += (dy * read(weight_C, c) * x * r) / C;
+      add(dweight_C, c, dy * x * r);
     }
-    for (let c = 0; c < C; c++) dx[offset + c] += r * (dy[offset + c] * weight[c] - x[offset + c] * r * mean);
+    for (let c = 0; c < C; c++)
+      add(dx_NC, row + c, r * (read(dy_NC, row + c) * read(weight_C, c) - read(x_NC, row + c) * r * mean));
   }
 }
 
@@ -46,50 +53,56 @@ interface Rotary {
   readonly theta: number;
 }
 
-/** Turns queries and keys of qkv [N, (H+2K)·D] in place by `sign` times the angle of their row's position. */
+/** Turns queries and keys in place by `sign` times the angle of their row's position. */
 export function rotate(
-  qkv: Float64Array,
+  qkv_NF: Matrix,
   { heads, keyValueHeads, headWidth, theta }: Rotary,
   position: (row: number) => number,
   sign: 1 | -1,
-): Float64Array {
+): Matrix {
   const stride = (heads + 2 * keyValueHeads) * headWidth;
   const half = headWidth / 2;
-  for (let row = 0; row < qkv.length / stride; row++)
+  for (let row = 0; row < qkv_NF.length / stride; row++)
     for (let head = 0; head < heads + keyValueHeads; head++)
       for (let d = 0; d < half; d++) {
         const angle = sign * position(row) * theta ** ((-2 * d) / headWidth);
         const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
-        const at = row * stride + head * headWidth + d;
-        const [first, second] = [qkv[at], qkv[at + half]];
-        qkv[at] = first * cos - second * sin;
-        qkv[at + half] = second * cos + first * sin;
+        const i = row * stride + head * headWidth + d;
+        const [first, second] = [read(qkv_NF, i), read(qkv_NF, i + half)];
+        qkv_NF[i] = first * cos - second * sin;
+        qkv_NF[i + half] = second * cos + first * sin;
       }
-  return qkv;
+  return qkv_NF;
 }
 
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
 
-/** y = silu(gate)·up with silu(x) = x·logistic(x); x is [N, 2·I], gate and up side by side. */
-export function swiGlu(x: Float64Array, innerWidth: number): Float64Array {
-  const y = new Float64Array(x.length / 2);
-  for (let i = 0; i < y.length; i++) {
-    const at = gateOf(i, innerWidth);
-    y[i] = x[at] * logistic(x[at]) * x[at + innerWidth];
+/** y = silu(gate)·up with silu(x) = x·logistic(x). */
+export function swiGlu(x_NJ: Matrix, I: number): Matrix {
+  const y_NI = new Float64Array(x_NJ.length / 2);
+  for (let i = 0; i < y_NI.length; i++) {
+    const { gate, up } = gateAndUp(x_NJ, i, I);
+    y_NI[i] = gate * logistic(gate) * up;
   }
-  return y;
+  return y_NI;
 }
 
 /** silu′(x) = s + x·s·(1 − s) with s = logistic(x). */
-export function swiGluBackward(x: Float64Array, dy: Float64Array, innerWidth: number, dx: Float64Array): void {
-  for (let i = 0; i < dy.length; i++) {
-    const at = gateOf(i, innerWidth);
-    const s = logistic(x[at]);
-    dx[at] += dy[i] * x[at + innerWidth] * (s + x[at] * s * (1 - s));
-    dx[at + innerWidth] += dy[i] * x[at] * s;
+export function swiGluBackward(x_NJ: Matrix, dy_NI: Matrix, I: number, dx_NJ: Matrix): void {
+  for (const [i, dy] of dy_NI.entries()) {
+    const { from, gate, up } = gateAndUp(x_NJ, i, I);
+    const s = logistic(gate);
+    add(dx_NJ, from, dy * up * (s + gate * s * (1 - s)));
+    add(dx_NJ, from + I, dy * gate * s);
   }
 }
 
-/** Where in x the gate of y's element i stands. */
-const gateOf = (i: number, innerWidth: number): number =>
-  Math.floor(i / innerWidth) * 2 * innerWidth + (i % innerWidth);
+/** What y's element i is made of, and where in x its gate stands; up stands I behind it. */
+function gateAndUp(
+  x_NJ: Matrix,
+  i: number,
+  I: number,
+): { readonly from: number; readonly gate: number; readonly up: number } {
+  const from = Math.floor(i / I) * 2 * I + (i % I);
+  return { from, gate: read(x_NJ, from), up: read(x_NJ, from + I) };
+}

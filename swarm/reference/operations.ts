@@ -1,16 +1,16 @@
 /**
  * Each operation row of the model table as plain float64 loops, forward and backward: the formula to read, and the
- * oracle to compare with. Matrices are row-major: x is [N, K], a linear weight [K, M] (inOut) or [M, K] (outIn). The rows
- * of Llama alone stand in llama.ts.
+ * oracle to compare with. The rows of Llama alone stand in llama.ts.
  * The gradient of x is dx; every backward adds to what stands there, since activations and tied tensors are read twice.
+ *
+ * Letters: N rows, T positions, C the model's width, V vocabulary; a linear row has P columns in and Q out, its weight is
+ * [P, Q] (inOut) or [Q, P] (outIn); H heads of queries, K heads of keys and values, D their width, F = (H + 2K)·D.
  */
-import { assertNever, invariant } from '../base.ts';
+import { assertNever, at } from '../base.ts';
 import type { Operation } from '../model/model.ts';
 import { attendRow, attendRowBackward, softmax } from './attention.ts';
 import { rmsNorm, rmsNormBackward, rotate, swiGlu, swiGluBackward } from './llama.ts';
-
-type Matrix = Float64Array;
-export type Matrices = ReadonlyMap<string, Matrix>;
+import { add, addAll, addScaled, dot, gradient, type Matrices, type Matrix, matrix, read } from './matrix.ts';
 
 /** What the rows of one block run on. */
 export interface Pass {
@@ -81,12 +81,12 @@ export function backward(operation: Operation, pass: Pass, gradients: Gradients)
       layerNormBackward(operation, pass, gradients);
       break;
     case 'rmsNorm': {
-      const [x, weight] = [matrix(pass.activations, operation.x), matrix(pass.tensors, operation.weight)];
+      const [x_NC, weight_C] = [matrix(pass.activations, operation.x), matrix(pass.tensors, operation.weight)];
       rmsNormBackward(
-        { x, weight, dy: matrix(gradients.activations, operation.y) },
+        { x_NC, weight_C, dy_NC: matrix(gradients.activations, operation.y) },
         operation.epsilon,
-        gradient(gradients.activations, operation.x, x.length),
-        gradient(gradients.tensors, operation.weight, weight.length),
+        gradient(gradients.activations, operation.x, x_NC.length),
+        gradient(gradients.tensors, operation.weight, weight_C.length),
       );
       break;
     }
@@ -95,9 +95,9 @@ export function backward(operation: Operation, pass: Pass, gradients: Gradients)
       rotate(matrix(gradients.activations, operation.y), operation, pass.position, -1);
       break;
     case 'swiGlu': {
-      const x = matrix(pass.activations, operation.x);
-      const dx = gradient(gradients.activations, operation.x, x.length);
-      swiGluBackward(x, matrix(gradients.activations, operation.y), operation.innerWidth, dx);
+      const x_NJ = matrix(pass.activations, operation.x);
+      const dx_NJ = gradient(gradients.activations, operation.x, x_NJ.length);
+      swiGluBackward(x_NJ, matrix(gradients.activations, operation.y), operation.innerWidth, dx_NJ);
       break;
     }
     case 'linear':
@@ -114,84 +114,76 @@ export function backward(operation: Operation, pass: Pass, gradients: Gradients)
   }
 }
 
-export function matrix(matrices: Matrices, name: string): Matrix {
-  const found = matrices.get(name);
-  invariant(found, `there is no matrix ${name}`);
-  return found;
-}
-
-/** The gradient of `name`, zeros at first. */
-function gradient(gradients: Map<string, Matrix>, name: string, elements: number): Matrix {
-  const found = gradients.get(name) ?? new Float64Array(elements);
-  gradients.set(name, found);
-  return found;
-}
-
-function embed({ token, position: positions }: Row<'embed'>, { tensors, ids, position, width }: Pass): Matrix {
-  const wte = matrix(tensors, token);
-  const wpe = positions === null ? null : matrix(tensors, positions);
-  const y = new Float64Array(ids.length * width);
-  for (let row = 0; row < ids.length; row++)
-    for (let c = 0; c < width; c++)
-      y[row * width + c] = wte[ids[row] * width + c] + (wpe ? wpe[position(row) * width + c] : 0);
-  return y;
+function embed({ token, position: positions }: Row<'embed'>, { tensors, ids, position, width: C }: Pass): Matrix {
+  const token_VC = matrix(tensors, token);
+  const position_TC = positions === null ? null : matrix(tensors, positions);
+  const y_NC = new Float64Array(ids.length * C);
+  for (let n = 0; n < ids.length; n++) {
+    const y_C = { values: y_NC, from: n * C };
+    addScaled(y_C, 1, { values: token_VC, from: at(ids, n) * C }, C);
+    if (position_TC) addScaled(y_C, 1, { values: position_TC, from: position(n) * C }, C);
+  }
+  return y_NC;
 }
 
 function embedBackward({ token, position: positions, y }: Row<'embed'>, pass: Pass, gradients: Gradients): void {
-  const { tensors, ids, position, width } = pass;
-  const dy = matrix(gradients.activations, y);
-  const dwte = gradient(gradients.tensors, token, matrix(tensors, token).length);
-  const dwpe = positions === null ? null : gradient(gradients.tensors, positions, matrix(tensors, positions).length);
-  for (let row = 0; row < ids.length; row++)
-    for (let c = 0; c < width; c++) {
-      dwte[ids[row] * width + c] += dy[row * width + c];
-      if (dwpe) dwpe[position(row) * width + c] += dy[row * width + c];
-    }
+  const { tensors, ids, position, width: C } = pass;
+  const dy_NC = matrix(gradients.activations, y);
+  const dtoken_VC = gradient(gradients.tensors, token, matrix(tensors, token).length);
+  const dposition_TC =
+    positions === null ? null : gradient(gradients.tensors, positions, matrix(tensors, positions).length);
+  for (let n = 0; n < ids.length; n++) {
+    const dy_C = { values: dy_NC, from: n * C };
+    addScaled({ values: dtoken_VC, from: at(ids, n) * C }, 1, dy_C, C);
+    if (dposition_TC) addScaled({ values: dposition_TC, from: position(n) * C }, 1, dy_C, C);
+  }
 }
 
-/** Mean and 1/√(variance + ε) of one row. */
-function moments(x: Matrix, offset: number, width: number, epsilon: number): readonly [mean: number, inverse: number] {
+/** Mean and 1/√(variance + ε) of the row that starts at element `row`. */
+function moments(x_NC: Matrix, row: number, C: number, epsilon: number): readonly [mean: number, inverse: number] {
   let mean = 0;
-  for (let c = 0; c < width; c++) mean += x[offset + c] / width;
+  for (let c = 0; c < C; c++) mean += read(x_NC, row + c) / C;
   let variance = 0;
-  for (let c = 0; c < width; c++) variance += (x[offset + c] - mean) ** 2 / width;
+  for (let c = 0; c < C; c++) variance += (read(x_NC, row + c) - mean) ** 2 / C;
   return [mean, 1 / Math.sqrt(variance + epsilon)];
 }
 
-function layerNorm(operation: Row<'layerNorm'>, { activations, tensors, width }: Pass): Matrix {
-  const x = matrix(activations, operation.x);
-  const [weight, bias] = [matrix(tensors, operation.weight), matrix(tensors, operation.bias)];
-  const y = new Float64Array(x.length);
-  for (let offset = 0; offset < x.length; offset += width) {
-    const [mean, inverse] = moments(x, offset, width, operation.epsilon);
-    for (let c = 0; c < width; c++) y[offset + c] = (x[offset + c] - mean) * inverse * weight[c] + bias[c];
+function layerNorm(operation: Row<'layerNorm'>, { activations, tensors, width: C }: Pass): Matrix {
+  const x_NC = matrix(activations, operation.x);
+  const [weight_C, bias_C] = [matrix(tensors, operation.weight), matrix(tensors, operation.bias)];
+  const y_NC = new Float64Array(x_NC.length);
+  for (let row = 0; row < x_NC.length; row += C) {
+    const [mean, inverse] = moments(x_NC, row, C, operation.epsilon);
+    for (let c = 0; c < C; c++)
+      y_NC[row + c] = (read(x_NC, row + c) - mean) * inverse * read(weight_C, c) + read(bias_C, c);
   }
-  return y;
+  return y_NC;
 }
 
 /** With n = (x − mean)·inverse and g = dy·weight: dx = inverse·(g − mean(g) − n·mean(g·n)). */
 function layerNormBackward(operation: Row<'layerNorm'>, pass: Pass, gradients: Gradients): void {
-  const { activations, tensors, width } = pass;
-  const x = matrix(activations, operation.x);
-  const weight = matrix(tensors, operation.weight);
-  const dy = matrix(gradients.activations, operation.y);
-  const dx = gradient(gradients.activations, operation.x, x.length);
-  const dweight = gradient(gradients.tensors, operation.weight, width);
-  const dbias = gradient(gradients.tensors, operation.bias, width);
-  for (let offset = 0; offset < x.length; offset += width) {
-    const [mean, inverse] = moments(x, offset, width, operation.epsilon);
+  const { activations, tensors, width: C } = pass;
+  const x_NC = matrix(activations, operation.x);
+  const weight_C = matrix(tensors, operation.weight);
+  const dy_NC = matrix(gradients.activations, operation.y);
+  const dx_NC = gradient(gradients.activations, operation.x, x_NC.length);
+  const dweight_C = gradient(gradients.tensors, operation.weight, C);
+  const dbias_C = gradient(gradients.tensors, operation.bias, C);
+  for (let row = 0; row < x_NC.length; row += C) {
+    const [mean, inverse] = moments(x_NC, row, C, operation.epsilon);
     let [meanG, meanGn] = [0, 0];
-    for (let c = 0; c < width; c++) {
-      const n = (x[offset + c] - mean) * inverse;
-      const g = dy[offset + c] * weight[c];
-      meanG += g / width;
-      meanGn += (g * n) / width;
-      dweight[c] += dy[offset + c] * n;
-      dbias[c] += dy[offset + c];
+    for (let c = 0; c < C; c++) {
+      const n = (read(x_NC, row + c) - mean) * inverse;
+      const dy = read(dy_NC, row + c);
+      const g = dy * read(weight_C, c);
+      meanG += g / C;
+      meanGn += (g * n) / C;
+      add(dweight_C, c, dy * n);
+      add(dbias_C, c, dy);
     }
-    for (let c = 0; c < width; c++) {
-      const n = (x[offset + c] - mean) * inverse;
-      dx[offset + c] += inverse * (dy[offset + c] * weight[c] - meanG - n * meanGn);
+    for (let c = 0; c < C; c++) {
+      const n = (read(x_NC, row + c) - mean) * inverse;
+      add(dx_NC, row + c, inverse * (read(dy_NC, row + c) * read(weight_C, c) - meanG - n * meanGn));
     }
   }
 }
@@ -199,84 +191,72 @@ function layerNormBackward(operation: Row<'layerNorm'>, pass: Pass, gradients: G
 /** The weight of a linear row: one tensor, or the rows of several, one below the other. */
 function weightOf({ weights }: Row<'linear'>, tensors: Matrices): Matrix {
   const parts = weights.map((name) => matrix(tensors, name));
-  if (parts.length === 1) return parts[0];
+  if (parts.length === 1) return at(parts, 0);
   const whole = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
+  let begin = 0;
   for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
+    whole.set(part, begin);
+    begin += part.length;
   }
   return whole;
 }
 
 /** Adds the gradient of such a weight to those of its tensors. */
 function addToWeights({ weights }: Row<'linear'>, dweight: Matrix, tensors: Matrices, gradients: Gradients): void {
-  let at = 0;
+  let begin = 0;
   for (const name of weights) {
     const { length } = matrix(tensors, name);
-    const part = gradient(gradients.tensors, name, length);
-    for (let i = 0; i < length; i++) part[i] += dweight[at + i];
-    at += length;
+    addAll(gradient(gradients.tensors, name, length), dweight.subarray(begin, begin + length));
+    begin += length;
   }
 }
 
-/** Steps of k and m through a weight of either layout. */
-const strides = ({ weightLayout, inWidth, outWidth }: Row<'linear'>): readonly [k: number, m: number] =>
+/** Steps of p and q through a weight of either layout. */
+const strides = ({ weightLayout, inWidth, outWidth }: Row<'linear'>): readonly [p: number, q: number] =>
   weightLayout === 'inOut' ? [outWidth, 1] : [1, inWidth];
 
 function linear(operation: Row<'linear'>, { activations, tensors }: Pass): void {
-  const { inWidth: K, outWidth: M, residual, bias } = operation;
-  const [strideK, strideM] = strides(operation);
-  const x = matrix(activations, operation.x);
+  const { inWidth: P, outWidth: Q, residual, bias } = operation;
+  const [strideP, strideQ] = strides(operation);
+  const x_NP = matrix(activations, operation.x);
   const weight = weightOf(operation, tensors);
-  const y = new Float64Array((x.length / K) * M);
-  for (let n = 0; n < x.length / K; n++) {
-    if (bias) y.set(matrix(tensors, bias), n * M);
-    for (let k = 0; k < K; k++) {
-      const xk = x[n * K + k];
-      for (let m = 0; m < M; m++) y[n * M + m] += xk * weight[k * strideK + m * strideM];
+  const y_NQ = new Float64Array((x_NP.length / P) * Q);
+  for (let n = 0; n < x_NP.length / P; n++) {
+    if (bias) y_NQ.set(matrix(tensors, bias), n * Q);
+    for (let p = 0; p < P; p++) {
+      const weight_Q = { values: weight, from: p * strideP, step: strideQ };
+      addScaled({ values: y_NQ, from: n * Q }, read(x_NP, n * P + p), weight_Q, Q);
     }
   }
   if (operation.activation === 'gelu') {
-    activations.set(`${operation.y}.pre`, y.slice());
-    for (let i = 0; i < y.length; i++) y[i] = gelu(y[i]);
+    activations.set(`${operation.y}.pre`, y_NQ.slice());
+    for (const [i, pre] of y_NQ.entries()) y_NQ[i] = gelu(pre);
   }
-  if (residual) {
-    const added = matrix(activations, residual);
-    for (let i = 0; i < y.length; i++) y[i] += added[i];
-  }
-  activations.set(operation.y, y);
+  if (residual) addAll(y_NQ, matrix(activations, residual));
+  activations.set(operation.y, y_NQ);
 }
 
 function linearBackward(operation: Row<'linear'>, { activations, tensors }: Pass, gradients: Gradients): void {
-  const { inWidth: K, outWidth: M, residual, bias } = operation;
-  const [strideK, strideM] = strides(operation);
-  const x = matrix(activations, operation.x);
+  const { inWidth: P, outWidth: Q, residual, bias } = operation;
+  const [strideP, strideQ] = strides(operation);
+  const x_NP = matrix(activations, operation.x);
   const weight = weightOf(operation, tensors);
-  const dy = matrix(gradients.activations, operation.y);
-  if (residual) {
-    const dresidual = gradient(gradients.activations, residual, dy.length);
-    for (let i = 0; i < dy.length; i++) dresidual[i] += dy[i];
-  }
-  const dpre = dy.slice();
-  if (operation.activation === 'gelu') {
-    const pre = matrix(activations, `${operation.y}.pre`);
-    for (let i = 0; i < dpre.length; i++) dpre[i] *= geluSlope(pre[i]);
-  }
-  const dx = gradient(gradients.activations, operation.x, x.length);
+  const dy_NQ = matrix(gradients.activations, operation.y);
+  if (residual) addAll(gradient(gradients.activations, residual, dy_NQ.length), dy_NQ);
+  const dpre_NQ = dy_NQ.slice();
+  if (operation.activation === 'gelu')
+    for (const [i, pre] of matrix(activations, `${operation.y}.pre`).entries())
+      dpre_NQ[i] = read(dy_NQ, i) * geluSlope(pre);
+  const dx_NP = gradient(gradients.activations, operation.x, x_NP.length);
   const dweight = new Float64Array(weight.length);
-  const dbias = bias ? gradient(gradients.tensors, bias, M) : null;
-  for (let n = 0; n < x.length / K; n++) {
-    if (dbias) for (let m = 0; m < M; m++) dbias[m] += dpre[n * M + m];
-    for (let k = 0; k < K; k++) {
-      const xk = x[n * K + k];
-      let sum = 0;
-      for (let m = 0; m < M; m++) {
-        const g = dpre[n * M + m];
-        sum += g * weight[k * strideK + m * strideM];
-        dweight[k * strideK + m * strideM] += g * xk;
-      }
-      dx[n * K + k] += sum;
+  const dbias_Q = bias ? gradient(gradients.tensors, bias, Q) : null;
+  for (let n = 0; n < x_NP.length / P; n++) {
+    const dpre_Q = { values: dpre_NQ, from: n * Q };
+    if (dbias_Q) addScaled({ values: dbias_Q, from: 0 }, 1, dpre_Q, Q);
+    for (let p = 0; p < P; p++) {
+      const [from, step] = [p * strideP, strideQ];
+      add(dx_NP, n * P + p, dot(dpre_Q, { values: weight, from, step }, Q));
+      addScaled({ values: dweight, from, step }, read(x_NP, n * P + p), dpre_Q, Q);
     }
   }
   addToWeights(operation, dweight, tensors, gradients);
@@ -293,39 +273,40 @@ function geluSlope(x: number): number {
 }
 
 function attention(operation: Row<'attention'>, { activations, ids, position }: Pass): Matrix {
-  const qkv = matrix(activations, operation.qkv);
+  const qkv_NF = matrix(activations, operation.qkv);
   const width = operation.heads * operation.headWidth;
-  const y = new Float64Array(ids.length * width);
-  for (let row = 0; row < ids.length; row++) attendRow(operation, qkv, [row - position(row), row], y, row * width);
-  return y;
+  const y_NHD = new Float64Array(ids.length * width);
+  for (let n = 0; n < ids.length; n++) attendRow(operation, qkv_NF, [n - position(n), n], y_NHD, n * width);
+  return y_NHD;
 }
 
 function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: Gradients): void {
-  const qkv = matrix(pass.activations, operation.qkv);
-  const dy = matrix(gradients.activations, operation.y);
-  const dqkv = gradient(gradients.activations, operation.qkv, qkv.length);
-  for (let row = 0; row < pass.ids.length; row++)
-    attendRowBackward(operation, { qkv, dqkv, dy }, [row - pass.position(row), row]);
+  const qkv_NF = matrix(pass.activations, operation.qkv);
+  const dy_NHD = matrix(gradients.activations, operation.y);
+  const dqkv_NF = gradient(gradients.activations, operation.qkv, qkv_NF.length);
+  for (let n = 0; n < pass.ids.length; n++)
+    attendRowBackward(operation, { qkv_NF, dqkv_NF, dy_NHD }, [n - pass.position(n), n]);
 }
 
 /** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */
-function crossEntropy({ logits, vocabulary }: Row<'crossEntropy'>, { activations, targets, lossScale }: Pass): number {
-  const all = matrix(activations, logits);
+function crossEntropy(operation: Row<'crossEntropy'>, { activations, targets, lossScale }: Pass): number {
+  const logits_NV = matrix(activations, operation.logits);
+  const V = operation.vocabulary;
   let loss = 0;
-  for (let row = 0; row < targets.length; row++) {
-    const probabilities = softmax(all.slice(row * vocabulary, (row + 1) * vocabulary));
-    loss -= lossScale * Math.log(probabilities[targets[row]]);
+  for (let n = 0; n < targets.length; n++) {
+    const probabilities_V = softmax(logits_NV.slice(n * V, (n + 1) * V));
+    loss -= lossScale * Math.log(read(probabilities_V, at(targets, n)));
   }
   return loss;
 }
 
 function crossEntropyBackward(operation: Row<'crossEntropy'>, pass: Pass, gradients: Gradients): void {
-  const { logits, vocabulary } = operation;
-  const all = matrix(pass.activations, logits);
-  const dlogits = gradient(gradients.activations, logits, all.length);
-  for (let row = 0; row < pass.targets.length; row++) {
-    const probabilities = softmax(all.slice(row * vocabulary, (row + 1) * vocabulary));
-    probabilities[pass.targets[row]] -= 1;
-    for (let v = 0; v < vocabulary; v++) dlogits[row * vocabulary + v] += pass.lossScale * probabilities[v];
+  const logits_NV = matrix(pass.activations, operation.logits);
+  const V = operation.vocabulary;
+  const dlogits_NV = gradient(gradients.activations, operation.logits, logits_NV.length);
+  for (let n = 0; n < pass.targets.length; n++) {
+    const probabilities_V = softmax(logits_NV.slice(n * V, (n + 1) * V));
+    add(probabilities_V, at(pass.targets, n), -1);
+    addScaled({ values: dlogits_NV, from: n * V }, pass.lossScale, { values: probabilities_V, from: 0 }, V);
   }
 }

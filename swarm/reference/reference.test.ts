@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { normal, seededRandom } from '../base.ts';
+import { at, got, normal, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { initialValues } from '../model/initialValues.ts';
 import { type BlockName, block, type Model } from '../model/model.ts';
@@ -32,7 +32,8 @@ function tinyModel(
   const model = parsed.value;
   const random = seededRandom(5);
   const tensors = referenceTensors(model, (name) => initialValues(model, name as BlockName, 3));
-  for (const values of tensors.values()) for (let i = 0; i < values.length; i++) values[i] += 0.1 * normal(random);
+  for (const values of tensors.values())
+    for (const [i, value] of values.entries()) values[i] = value + 0.1 * normal(random);
   return { model, tensors };
 }
 
@@ -49,14 +50,14 @@ describe('gradients agree with finite differences', () => {
       for (const [name, values] of tensors)
         for (let tries = 0; tries < 4; tries++) {
           const i = Math.floor(random() * values.length);
-          const kept = values[i];
+          const kept = at(values, i);
           const lossAt = (value: number) => {
             values[i] = value;
             return meanLoss(model, tensors, windows);
           };
           const slope = (lossAt(kept + 1e-5) - lossAt(kept - 1e-5)) / 2e-5;
           values[i] = kept;
-          expect(Math.abs(slope - (gradients.get(name)?.[i] ?? Number.NaN)), `${name}[${i}]`).toBeLessThan(1e-8);
+          expect(Math.abs(slope - at(got(gradients, name), i)), `${name}[${i}]`).toBeLessThan(1e-8);
         }
     });
 
@@ -72,7 +73,7 @@ describe('gradients agree with finite differences', () => {
     expect(parts.reduce((sum, { loss }) => sum + loss, 0)).toBeCloseTo(whole.loss, 12);
     for (const [name, values] of whole.gradients)
       values.forEach((value, i) => {
-        const sum = parts.reduce((total, { gradients }) => total + (gradients.get(name)?.[i] ?? 0), 0);
+        const sum = parts.reduce((total, { gradients }) => total + at(got(gradients, name), i), 0);
         expect(Math.abs(sum - value)).toBeLessThan(1e-12);
       });
   });

@@ -2,11 +2,12 @@
  * A trainer in one process and float64 that interprets the model table: what a swarm's run must reproduce, in small
  * sizes. One step is forward, backward, global-norm clip, AdamW, as the contract of the run file words it.
  */
-import { invariant } from '../base.ts';
+import { at, invariant } from '../base.ts';
 import { layerBlock, type Model, type Operation } from '../model/model.ts';
 import { learningRate } from '../run/learningRate.ts';
 import type { Train } from '../run/runFile.ts';
-import { backward, forward, type Gradients, type Matrices, matrix, type Pass } from './operations.ts';
+import { type Matrices, type Matrix, matrix, read } from './matrix.ts';
+import { backward, forward, type Gradients, type Pass } from './operations.ts';
 
 /** One window: T inputs and T targets, as T+1 tokens. */
 export type Window = ArrayLike<number>;
@@ -19,11 +20,8 @@ interface ReferenceStep {
 }
 
 /** The tensors of a model in float64, by full name, from the elements of its blocks. */
-export function referenceTensors(
-  model: Model,
-  elements: (block: string) => ArrayLike<number>,
-): Map<string, Float64Array> {
-  const tensors = new Map<string, Float64Array>();
+export function referenceTensors(model: Model, elements: (block: string) => ArrayLike<number>): Map<string, Matrix> {
+  const tensors = new Map<string, Matrix>();
   for (const { name, tensors: rows } of model.blocks) {
     const values = Float64Array.from(elements(name));
     for (const tensor of rows) tensors.set(tensor.name, values.slice(tensor.offset, tensor.offset + tensor.elements));
@@ -56,10 +54,10 @@ export function lossAndGradients(
   tensors: Matrices,
   windows: readonly Window[],
   divisor?: number,
-): { readonly loss: number; readonly gradients: Map<string, Float64Array> } {
+): { readonly loss: number; readonly gradients: Map<string, Matrix> } {
   const { passes, loss } = runForward(model, tensors, windows, divisor);
-  const gradients = new Map<string, Float64Array>();
-  let dy: Float64Array | undefined;
+  const gradients = new Map<string, Matrix>();
+  let dy: Matrix | undefined;
   for (const { rows, pass } of passes.toReversed()) {
     const local: Gradients = { tensors: gradients, activations: new Map() };
     if (dy) local.activations.set(outputOf(rows), dy);
@@ -74,7 +72,7 @@ export const meanLoss = (model: Model, tensors: Matrices, windows: readonly Wind
   runForward(model, tensors, windows).loss;
 
 function runForward(model: Model, tensors: Matrices, windows: readonly Window[], divisor?: number) {
-  const positions = (windows[0]?.length ?? 1) - 1;
+  const positions = at(windows, 0).length - 1;
   invariant(
     windows.every(({ length }) => length === positions + 1),
     'all windows have one length',
@@ -84,9 +82,9 @@ function runForward(model: Model, tensors: Matrices, windows: readonly Window[],
   const lossScale = 1 / (divisor ?? targets.length);
   const position = (row: number): number => row % positions;
   let loss = 0;
-  let x: Float64Array | undefined;
+  let x: Matrix | undefined;
   const passes = blockRows(model).map(({ name, rows }) => {
-    const activations = new Map<string, Float64Array>(x ? [['x', x]] : []);
+    const activations = new Map<string, Matrix>(x ? [['x', x]] : []);
     const pass: Pass = { width: model.width, tensors, activations, ids, targets, position, lossScale };
     for (const operation of rows) loss += forward(operation, pass);
     if (name !== 'head') x = matrix(activations, outputOf(rows));
@@ -97,13 +95,13 @@ function runForward(model: Model, tensors: Matrices, windows: readonly Window[],
 
 /** Tensors, AdamW's moments and the number of steps done; `step` changes them in place. */
 export interface ReferenceTrainer {
-  readonly tensors: Map<string, Float64Array>;
+  readonly tensors: Map<string, Matrix>;
   step(windows: readonly Window[]): ReferenceStep;
 }
 
 export function referenceTrainer(
   model: Model,
-  tensors: Map<string, Float64Array>,
+  tensors: Map<string, Matrix>,
   train: Pick<Train, 'optimizer' | 'schedule' | 'gradientClipNorm'>,
 ): ReferenceTrainer {
   const decayed = new Set(
@@ -132,7 +130,7 @@ export function referenceTrainer(
   };
 }
 
-function globalNorm(gradients: Iterable<Float64Array>): number {
+function globalNorm(gradients: Iterable<Matrix>): number {
   let sum = 0;
   for (const values of gradients) for (const value of values) sum += value * value;
   return Math.sqrt(sum);
@@ -149,14 +147,16 @@ interface AdamW {
 }
 
 /** As torch.optim.AdamW: decoupled decay first, then p ← p − rate·m̂ / (√v̂ + ε) with bias-corrected moments. */
-function adamW(p: Float64Array, g: Float64Array, m: Float64Array, v: Float64Array, options: AdamW): void {
+function adamW(p: Matrix, g: Matrix, m: Matrix, v: Matrix, options: AdamW): void {
   const { betas, epsilon, weightDecay, rate, clip, steps } = options;
   const [beta1, beta2] = betas;
   for (let i = 0; i < p.length; i++) {
-    const gradient = g[i] * clip;
-    m[i] = beta1 * m[i] + (1 - beta1) * gradient;
-    v[i] = beta2 * v[i] + (1 - beta2) * gradient * gradient;
-    const [mean, square] = [m[i] / (1 - beta1 ** steps), v[i] / (1 - beta2 ** steps)];
-    p[i] = p[i] * (1 - rate * weightDecay) - (rate * mean) / (Math.sqrt(square) + epsilon);
+    const dp = read(g, i) * clip;
+    const mean = beta1 * read(m, i) + (1 - beta1) * dp;
+    const square = beta2 * read(v, i) + (1 - beta2) * dp * dp;
+    const [mHat, vHat] = [mean / (1 - beta1 ** steps), square / (1 - beta2 ** steps)];
+    p[i] = read(p, i) * (1 - rate * weightDecay) - (rate * mHat) / (Math.sqrt(vHat) + epsilon);
+    m[i] = mean;
+    v[i] = square;
   }
 }
