@@ -1,21 +1,23 @@
-/** What the documents name is there: every file and folder of this repository in backticks, or behind a link. */
+/** What the documents name is there: every file and folder of this repository in backticks, in a command or behind a link. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
-const NAMED = /`([\w@./-]+\.(?:ts|mjs|wgsl|md|json|html|css|png|svg)|[\w-]+(?:\/[\w-]+)*\/)`|\]\(([^):#]+)\)/g;
+const NAMED =
+  /`([\w@./-]+\.(?:ts|tsx|mjs|wgsl|md|json|html|css|png|svg|yml)|[\w-]+(?:\/[\w-]+)*\/)`|\]\(([^):#]+)\)|(?<=[\s`])((?:docs|e2e|shaders|signaling-server|swarm|web)\/[\w./-]*\w)/g;
 /** Files of a model, of a machine or of a run, and the shape of a name. */
 const NOT_OURS =
-  /^(config\.json|tokenizer\.json|model\.safetensors\.index\.json|lvp_icd\.json|exports\/|(.*\/)?x\.(ts|wgsl))$/;
+  /^(config\.json|tokenizer\.json|model\.safetensors\.index\.json|lvp_icd\.json|gpuFigures\.mjs|exports\/|(.*\/)?x\.(ts|wgsl))$/;
 const NOT_LOOKED_INTO = new Set(['node_modules', 'dist']);
 
 const FILES = readdirSync(ROOT, { withFileTypes: true }).flatMap((entry) => {
   const { name } = entry;
   if (name.startsWith('.') || NOT_LOOKED_INTO.has(name)) return [];
   if (!entry.isDirectory()) return [name];
-  return readdirSync(join(ROOT, name), { recursive: true }).map((below) => `${name}/${below}`);
+  return [name, ...readdirSync(join(ROOT, name), { recursive: true }).map((below) => `${name}/${below}`)];
 });
+const DOCUMENTS = FILES.filter((file) => file.endsWith('.md'));
 
 /** From the root, from the document's own folder, or the end of a path in a row about its folder. */
 const isThere = (name: string, document: string): boolean =>
@@ -23,12 +25,9 @@ const isThere = (name: string, document: string): boolean =>
   existsSync(join(ROOT, dirname(document), name)) ||
   FILES.some((file) => `/${file}/`.endsWith(`/${name.replace(/\/$/, '')}/`));
 
-test.each(['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'swarm/SPEC.md', 'swarm/SEEDS.md'])(
-  '%s names files that are there',
-  (document) => {
-    const text = readFileSync(join(ROOT, document), 'utf8');
-    const named = [...text.matchAll(NAMED)].map(([, quoted, linked]) => quoted ?? linked ?? '');
-    expect(named.length, 'files named').toBeGreaterThan(0);
-    expect(named.filter((name) => !NOT_OURS.test(name) && !isThere(name, document))).toEqual([]);
-  },
-);
+test.each(DOCUMENTS)('%s names files that are there', (document) => {
+  const text = readFileSync(join(ROOT, document), 'utf8');
+  const named = [...text.matchAll(NAMED)].map(([, quoted, linked, typed]) => quoted ?? linked ?? typed ?? '');
+  expect(named.length, 'files named').toBeGreaterThan(0);
+  expect(named.filter((name) => !NOT_OURS.test(name) && !isThere(name, document))).toEqual([]);
+});

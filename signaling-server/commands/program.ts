@@ -23,7 +23,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
 };
 
 /** With the named command alone; with all of them where there is none of that name. */
-async function program(name = ''): Promise<Command> {
+export async function program(name = ''): Promise<Command> {
   const shoal = new Command('shoal')
     .description('Turns web pages into a training cluster: many small fish that move as one.')
     .version(projectVersion())
