@@ -10,12 +10,12 @@ import type { Happened, StepTimeline, WatchedEvent, WatchedStep, WatchMessage } 
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type StepTraffic, stepTraffic } from '../../swarm/plan/stepTraffic.ts';
-import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/plan/timeline.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
-import { wireSpans } from '../operator/history.ts';
+import { rowsOf } from '../../swarm/timeline/rows.ts';
+import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/timeline/timeline.ts';
 import { watchedPlan } from '../operator/source.ts';
 
 const STAGES = 32;
@@ -107,7 +107,7 @@ export class DashboardFeed {
     const { epoch, predicted } = this.#courseOf(step);
     const { timeline: measured } = this.#measuredAt(step);
     const bubble = bubbleRatio(measured, this.#peers);
-    const spans = { measured: wireSpans(measured), predicted: wireSpans(predicted) };
+    const spans = { measured: rowsOf(measured), predicted: rowsOf(predicted) };
     return { step, epoch, bubble, ...spans, plan: watchedPlan(epoch, this.#courseOf(step).plan, REASON) };
   }
 

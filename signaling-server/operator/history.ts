@@ -6,36 +6,20 @@
 import type { PeerId } from '../../swarm/base.ts';
 import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
-import { type Happened, type StepTimeline, type WatchedEvent, watchedEventSchema } from '../../swarm/messages/watch.ts';
-import { aligned, type MeasuredSpan } from '../../swarm/plan/alignment.ts';
+import { type Happened, type WatchedEvent, watchedEventSchema } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { bubbleRatio, type Timeline } from '../../swarm/plan/timeline.ts';
-import { formatAction } from '../../swarm/schedule/action.ts';
+import { aligned } from '../../swarm/timeline/alignment.ts';
+import type { ReportedSpan } from '../../swarm/timeline/measured.ts';
+import { rowsOf } from '../../swarm/timeline/rows.ts';
+import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { type EventRow, OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
 
 /** Steps whose spans wait to be written together. */
 const BATCH = 16;
-/** Of one step: a picture shows no more. */
-const MOST_SPANS = 5_000;
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
-
-export type WireSpan = StepTimeline['measured'][number];
-
-export const wireSpans = (timeline: Timeline): WireSpan[] =>
-  timeline
-    .slice(0, MOST_SPANS)
-    .map(({ peer, action, startSeconds, endSeconds }) => [
-      peer,
-      formatAction(action),
-      round(startSeconds),
-      round(endSeconds),
-    ]);
-
-/** Microseconds: what the clocks of browsers have. */
-const round = (seconds: number): number => Math.round(seconds * 1e6) / 1e6;
 
 /** Its kind is a column of its own. */
 export function addHappened(store: Store, run: string, happened: Happened, nowMs: number, step: number): void {
@@ -48,7 +32,7 @@ export class RunHistory {
   readonly #name: string;
   readonly #now: () => number;
   /** Spans of the step that is being reported, by peer. */
-  #reports = new Map<PeerId, readonly MeasuredSpan[]>();
+  #reports = new Map<PeerId, readonly ReportedSpan[]>();
   readonly #left = new Set<PeerId>();
   /** Faults that each donor told of since it came, and the plan under which it last did. */
   readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
@@ -182,12 +166,12 @@ export class RunHistory {
     if (this.#unsaved.length >= BATCH) this.#save();
   }
 
-  #trace(step: number, epoch: number, plan: Plan, reports: ReadonlyMap<PeerId, readonly MeasuredSpan[]>): void {
+  #trace(step: number, epoch: number, plan: Plan, reports: ReadonlyMap<PeerId, readonly ReportedSpan[]>): void {
     const timeline = aligned(plan, reports);
     if (timeline.length === 0) return;
     const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
-    this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(wireSpans(timeline)) });
+    this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline)) });
   }
 }
 

@@ -15,11 +15,11 @@ import { reasonText } from '../../swarm/planner/reason.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
-import { type WireSpan, wireSpans } from './history.ts';
 
 /** More peers take the search longer than an operator waits. */
 const MOST_PEERS = 256;
@@ -35,10 +35,10 @@ export function clusterOf(run: ActiveRun): Cluster {
 }
 
 /** Of a plan on the donors at hand; empty where one of its members is gone. */
-export function predictedSpans(problem: ClusterProblem, plan: Plan): WireSpan[] {
+export function predictedSpans(problem: ClusterProblem, plan: Plan): SpanRow[] {
   const known = new Set(problem.cluster.peers.map(({ id }) => id));
   const isKnown = plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
-  return isKnown ? wireSpans(predictedTimeline(clusterCosts(problem), plan)) : [];
+  return isKnown ? rowsOf(predictedTimeline(clusterCosts(problem), plan)) : [];
 }
 
 export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuestion): Promise<Result<DryRun>> {

@@ -1,14 +1,14 @@
 /**
- * How long a donor's work took, from the spans of its reports. Its one idea: work waits in the GPU's queue, so a span lasts
- * from the end of the one before it, not from when it was handed in. At a share of the GPU's time it counts as what the
- * donor takes it to need alone, because that is what the donor spaces its work by, however long others stretched it. Of the
+ * How long a donor's work took, from the spans of its reports. At a share of the GPU's time it counts as what the donor
+ * takes it to need alone, because that is what the donor spaces its work by, however long others stretched it. Of the
  * same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
 import type { PeerId } from '../base.ts';
-import type { ReportMessage } from '../messages/messages.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { againInBackward } from '../schedule/recompute.ts';
+import { measuredSpans, type ReportedSpan } from '../timeline/measured.ts';
+import { lengthSeconds } from '../timeline/timeline.ts';
 import { type Batch, type PeerProfile, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
 
 const SPANS_KEPT = 24;
@@ -17,36 +17,25 @@ const LEAST_SPANS = 3;
 /** A span that is so many times off the prediction says something about the machine, not about the work. */
 const ODD = 30;
 
-/** Forwards and backwards, as a donor writes them. */
-const WORK = /^(\d{1,6})(F|B)(\d{1,6})$/;
-
-type Span = ReportMessage['spans'][number];
-
 export interface Done extends StageWork {
   readonly seconds: number;
 }
 
-/** What a report's spans were, under the plan that it is of. */
-export function workDone(plan: Plan, peer: PeerId, spans: readonly Span[]): Done[] {
+/** The forwards and backwards of a report, under the plan that it is of. */
+export function workDone(plan: Plan, peer: PeerId, spans: readonly ReportedSpan[]): Done[] {
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  let free = Number.NEGATIVE_INFINITY;
-  return spans
-    .toSorted((a, b) => a.end - b.end)
-    .flatMap(({ action: text, start, end, aloneSeconds }): Done[] => {
-      const seconds = aloneSeconds ?? end - Math.max(start, free);
-      free = Math.max(free, end);
-      const [, stageText, op, batch] = WORK.exec(text) ?? [];
-      if ((op !== 'F' && op !== 'B') || !(seconds > 0)) return [];
-      const stage = Number(stageText);
-      const planned = plan.stages[stage];
-      const samples = sizes.get(Number(batch));
-      if (!planned || samples === undefined) return [];
-      const [from, to] = planned.layers;
-      const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
-      const again = planned.members.find((member) => member.peer === peer)?.recompute ?? [];
-      const recomputed = op === 'B' ? againInBackward(again) : 0;
-      return [{ op, shape, recomputed, samples, seconds }];
-    });
+  return measuredSpans(plan, peer, spans).flatMap((span): Done[] => {
+    const { op, stage, microBatch } = span.action;
+    const seconds = span.aloneSeconds ?? lengthSeconds(span);
+    const planned = plan.stages[stage];
+    const samples = sizes.get(microBatch);
+    if (op === 'R' || !(seconds > 0) || !planned || samples === undefined) return [];
+    const [from, to] = planned.layers;
+    const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
+    const again = planned.members.find((member) => member.peer === peer)?.recompute ?? [];
+    const recomputed = op === 'B' ? againInBackward(again) : 0;
+    return [{ op, shape, recomputed, samples, seconds }];
+  });
 }
 
 const kindOf = ({ op, shape, recomputed, samples }: StageWork): string =>

@@ -51,12 +51,24 @@ export function formatAction(action: Action): string {
 }
 
 export function parseAction(text: string): Action {
+  const action = readAction(text);
+  invariant(action !== null, `"${text}" is no action`);
+  return action;
+}
+
+/** Of a text that somebody else wrote; null: it is no action. */
+export function readAction(text: string): Action | null {
   const [, stage, op, microBatch] = TEXT.exec(text) ?? [];
-  invariant(op !== undefined && MICRO_OPS.includes(op as MicroOp) === (microBatch !== ''), `"${text}" is no action`);
+  if (op === undefined || MICRO_OPS.includes(op as MicroOp) !== (microBatch !== '')) return null;
   return microBatch === ''
     ? { op: op as StageOp, stage: Number(stage) }
     : { op: op as MicroOp, stage: Number(stage), microBatch: Number(microBatch) };
 }
+
+/** Work of the GPU on a micro-batch. */
+export type ComputeAction = MicroAction & { readonly op: 'F' | 'R' | 'B' };
+export const isCompute = (action: Action): action is ComputeAction =>
+  action.op === 'F' || action.op === 'R' || action.op === 'B';
 
 /** A transfer runs beside the peer's work: it takes no time of the peer's own. */
 export const isTransfer = ({ op }: Action): boolean =>

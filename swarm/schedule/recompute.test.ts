@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { makespanSeconds } from '../plan/timeline.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { simulate } from '../simulate/simulate.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
+import { makespanSeconds } from '../timeline/timeline.ts';
 import { formatSchedule, type Schedule } from './action.ts';
 import { addRecompute, addTransfers, build } from './lower.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';

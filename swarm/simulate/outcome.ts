@@ -15,11 +15,11 @@ import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
+import { type TimelineColumns, tallies } from '../timeline/columns.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
-import { type Costs, simulateSpans } from './simulate.ts';
-import { type Spans, tallies } from './spans.ts';
+import { type Costs, simulateColumns } from './simulate.ts';
 
 export interface Outcome {
   readonly makespanSeconds: number;
@@ -30,7 +30,7 @@ export interface Outcome {
     readonly peakInFlight: number;
   }[];
   /** The timeline, as columns by the number of the work: see barsOf. */
-  readonly work: Pick<WorkGraph, 'actions' | 'peerOf'> & Spans;
+  readonly work: Pick<WorkGraph, 'actions' | 'peerOf'> & TimelineColumns;
 }
 
 /** An action in the timeline: who does it, and from when to when. */
@@ -50,7 +50,7 @@ export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
   // The lists of a policy have no order to be judged.
   const [wrong] = policy ? [] : deadlock(graph, schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
-  const outcome = summary(graph, simulateSpans(graph, costsOf(problem), policy));
+  const outcome = summary(graph, simulateColumns(graph, costsOf(problem), policy));
   return Number.isFinite(outcome.makespanSeconds) ? success(outcome) : refusal('the times are too long to add up');
 }
 
@@ -151,9 +151,9 @@ const hopCost = (limits: ProblemLink): LinkCost => ({
 /** Neighbours i and i + 1 are joined by link i, the last peer and the first one by the last link. */
 const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) === 1 ? Math.min(a, b) : peers - 1);
 
-function summary(graph: WorkGraph, spans: Spans): Outcome {
-  const makespan = spans.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
-  const peers = tallies(graph, spans).map((own) => ({
+function summary(graph: WorkGraph, columns: TimelineColumns): Outcome {
+  const makespan = columns.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
+  const peers = tallies(graph, columns).map((own) => ({
     busySeconds: own.busySeconds,
     idleSeconds: Math.max(0, makespan - own.busySeconds),
     peakInFlight: own.peakInFlight,
@@ -162,5 +162,5 @@ function summary(graph: WorkGraph, spans: Spans): Outcome {
   const busy = peers.reduce((sum, { busySeconds }) => sum + busySeconds, 0);
   const bubbleRatio = makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan));
   const { actions, peerOf } = graph;
-  return { makespanSeconds: makespan, bubbleRatio, peers, work: { actions, peerOf, ...spans } };
+  return { makespanSeconds: makespan, bubbleRatio, peers, work: { actions, peerOf, ...columns } };
 }

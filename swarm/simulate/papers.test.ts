@@ -5,7 +5,6 @@
 
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
-import { makespanSeconds } from '../plan/timeline.ts';
 import type { Schedule, SimulatedSchedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
 import { NOTHING, type Policy } from '../schedule/dispatch.ts';
@@ -18,6 +17,7 @@ import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { withRecompute } from '../schedule/recompute.ts';
 import { chain, makespan, run, upTo } from '../testing/chain.ts';
 import { donors } from '../testing/randomPlan.ts';
+import { makespanSeconds } from '../timeline/timeline.ts';
 import { linkRate } from './links.ts';
 import { costsOf } from './outcome.ts';
 import type { SimulateProblem } from './problem.ts';

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import { bubbleRatio, busySeconds, makespanSeconds, peakInFlight, type Timeline } from '../plan/timeline.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import {
   formatAction,
@@ -17,7 +16,9 @@ import { slots } from '../schedule/check.ts';
 import { build, forwardOnly, stepSchedule } from '../schedule/lower.ts';
 import { before, wiring } from '../schedule/order.ts';
 import { recomputing } from '../schedule/recompute.ts';
+import { peakInFlight } from '../testing/peakInFlight.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
+import { bubbleRatio, busySeconds, makespanSeconds, spansByPeer, type Timeline } from '../timeline/timeline.ts';
 import { type Costs, simulate } from './simulate.ts';
 
 const FREE: Costs = {
@@ -53,7 +54,7 @@ describe('gpipe', () => {
       const timeline = simulate(model, plan, schedule, FREE);
       expect(makespanSeconds(timeline)).toBe(seconds);
       expect(bubbleRatio(timeline, peers(plan))).toBeCloseTo((stages - 1) / (stages - 1 + microBatches), 12);
-      for (const peer of peers(plan)) expect(busySeconds(timeline, peer)).toBe(3 * microBatches);
+      for (const peer of peers(plan)) expect(busySeconds(spansByPeer(timeline).get(peer) ?? [])).toBe(3 * microBatches);
       for (const peer of peers(plan)) expect(peakInFlight(timeline, peer)).toBe(microBatches);
     }
   });
@@ -88,7 +89,7 @@ describe('1f1b', () => {
       expect(makespanSeconds(timeline)).toBe(seconds);
       expect(bubbleRatio(timeline, peers(plan))).toBeCloseTo((stages - 1) / (stages - 1 + count), 12);
       for (const [stage, peer] of peers(plan).entries()) {
-        expect(busySeconds(timeline, peer)).toBe(3 * count);
+        expect(busySeconds(spansByPeer(timeline).get(peer) ?? [])).toBe(3 * count);
         expect(peakInFlight(timeline, peer)).toBe(Math.min(count, stages - stage));
         expect(slots(schedule).get(peer)?.get(stage)).toBe(Math.min(count, stages - stage));
       }

@@ -7,14 +7,14 @@
 import { invariant, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Timeline } from '../plan/timeline.ts';
 import { type Action, formatAction, OP_INDEX, type Schedule, type StageOp } from '../schedule/action.ts';
 import { type Dispatcher, inListOrder, NOTHING, type Policy } from '../schedule/dispatch.ts';
 import { type WorkGraph, workGraph, workOf } from '../schedule/graph.ts';
 import { receiver, wiring } from '../schedule/order.ts';
+import { inStartOrder, type TimelineColumns, timelineOf } from '../timeline/columns.ts';
+import type { Timeline } from '../timeline/timeline.ts';
 import { addEvent, type EventHeap, eventHeap, instantEnd, nextSeconds, takeEvent } from './events.ts';
 import { type LinkCost, linkQueues } from './links.ts';
-import { inStartOrder, type Spans, timelineOf } from './spans.ts';
 
 /** Each function is called once for each action, before time begins, or once for each message, in the order of events. */
 export interface Costs {
@@ -86,10 +86,10 @@ export function simulate(
 
 /** The same, of a schedule that is numbered already: for whoever tries several costs on one. */
 export const simulateGraph = (graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Timeline =>
-  timelineOf(graph, simulateSpans(graph, costs, policy));
+  timelineOf(graph, simulateColumns(graph, costs, policy));
 
 /** The same as columns, by the number of the work: for timelines of millions. */
-export function simulateSpans(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): Spans {
+export function simulateColumns(graph: WorkGraph, costs: Costs, policy: Policy = inListOrder): TimelineColumns {
   const { started, startSeconds, endSeconds } = runToEnd(graph, costs, policy);
   return { order: inStartOrder(started, startSeconds), startSeconds, endSeconds };
 }

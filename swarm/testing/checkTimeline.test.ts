@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
-import type { Span } from '../plan/timeline.ts';
 import { parseAction } from '../schedule/action.ts';
 import { build, stepSchedule } from '../schedule/lower.ts';
 import { loopedPlan } from '../schedule/placement.ts';
 import { type Costs, simulate } from '../simulate/simulate.ts';
+import type { Span } from '../timeline/timeline.ts';
 import { timelineProblems } from './checkTimeline.ts';
 import { randomPlan } from './randomPlan.ts';
 

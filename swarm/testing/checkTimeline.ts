@@ -5,10 +5,10 @@
 import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan, Problem } from '../plan/plan.ts';
-import type { Span, Timeline } from '../plan/timeline.ts';
 import { formatAction, isTransfer, type Schedule, workKey } from '../schedule/action.ts';
 import { grid, type Mark } from '../schedule/grid.ts';
 import { before, wiring } from '../schedule/order.ts';
+import type { Span, Timeline } from '../timeline/timeline.ts';
 
 /** What begins earlier by less is on time: sums in another order differ. */
 const SLACK_SECONDS = 1e-9;

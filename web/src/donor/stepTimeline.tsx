@@ -1,5 +1,6 @@
 /** This tab's newest whole step, drawn from its own spans: what it computed and what it waited for, each in a row of its own. */
 import { useMemo } from 'preact/hooks';
+import { type Interval, lengthSeconds } from '../../../swarm/timeline/timeline.ts';
 import type { StepTrace } from '../executor/protocol.ts';
 import type { DonorState } from './state.ts';
 import { secondsText, traceText } from './work.ts';
@@ -11,11 +12,11 @@ const LEAST_WIDTH = 1.5;
 interface Row {
   readonly name: string;
   readonly kind: 'forward' | 'backward' | 'waiting';
-  readonly bars: readonly { readonly start: number; readonly end: number }[];
+  readonly bars: readonly Interval[];
 }
 
 function rows({ spans, waits }: StepTrace): readonly Row[] {
-  const of = (op: string) => spans.filter(({ action }) => action.includes(op));
+  const of = (op: string) => spans.filter(({ action }) => action.op === op);
   return [
     { name: 'Forward', kind: 'forward', bars: of('F') },
     { name: 'Backward', kind: 'backward', bars: [...of('R'), ...of('B')] },
@@ -43,13 +44,13 @@ function Drawing({ trace }: { trace: StepTrace }) {
         <div class="trace-row" key={kind}>
           <span class="soft small">{name}</span>
           <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
-            {bars.map(({ start, end }) => (
+            {bars.map((bar) => (
               <rect
-                key={start}
-                x={start * scale}
+                key={bar.startSeconds}
+                x={bar.startSeconds * scale}
                 y={0}
                 height={1}
-                width={Math.max((end - start) * scale, LEAST_WIDTH)}
+                width={Math.max(lengthSeconds(bar) * scale, LEAST_WIDTH)}
               />
             ))}
           </svg>

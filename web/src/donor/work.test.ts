@@ -1,28 +1,23 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
+import { spansOf } from '../../../swarm/testing/timelineText.ts';
 import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
 import { INITIAL_STATE } from './state.ts';
-import { longestWait, minuteText, phaseWords, traceText, workSentence, workShare } from './work.ts';
+import { minuteText, phaseWords, traceText, workSentence, workShare } from './work.ts';
 
 const OTHER = peerId('3f2a1c77');
 const TRACE: StepTrace = {
   ...{ epoch: 1, step: 4, seconds: 10, bytes: 0 },
-  spans: [
-    { action: '0F0', start: 0, end: 2 },
-    { action: '0F1', start: 1, end: 3 },
-    { action: '0B0', start: 8, end: 9 },
-  ],
+  spans: spansOf(peerId('this'), '0F0 0-2, 0F1 2-3, 0B0 8-9'),
   waits: [
-    { peer: OTHER, start: 3, end: 8 },
-    { peer: null, start: 9, end: 10 },
+    { peer: OTHER, startSeconds: 3, endSeconds: 8 },
+    { peer: null, startSeconds: 9, endSeconds: 10 },
   ],
 };
 
 describe('a step in words', () => {
-  test('overlapping work counts once, waits add up by whom they are for', () => {
+  test('its share of work is that of its spans in the whole step', () => {
     expect(workShare(TRACE)).toBeCloseTo(0.4);
-    expect(longestWait(TRACE)).toEqual({ peer: OTHER, seconds: 5 });
-    expect(longestWait({ ...TRACE, waits: [] })).toBeNull();
     expect(workShare({ ...TRACE, seconds: 0 })).toBe(0);
   });
 

@@ -3,6 +3,8 @@
  * whole step, not of the moment, so that it can be read.
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
+import { busySeconds } from '../../../swarm/timeline/timeline.ts';
+import { longestWait, waitsByPeer } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
 import { durationText, percentText, shortId, trafficText } from '../page/format.ts';
 import type { DonorState } from './state.ts';
@@ -10,24 +12,12 @@ import type { DonorState } from './state.ts';
 /** From here on a tab works hard. */
 const HARD_SHARE = 0.6;
 
-/** Share of a step in which something of it was being computed; spans overlap in the GPU's queue. */
-export function workShare({ spans, seconds }: StepTrace): number {
-  let busy = 0;
-  let until = 0;
-  for (const { start, end } of spans.toSorted((a, b) => a.start - b.start)) {
-    busy += Math.max(0, end - Math.max(start, until));
-    until = Math.max(until, end);
-  }
-  return seconds > 0 ? Math.min(1, busy / seconds) : 0;
-}
+/** Share of a step in which something of it was being computed. */
+export const workShare = ({ spans, seconds }: StepTrace): number =>
+  seconds > 0 ? Math.min(1, busySeconds(spans) / seconds) : 0;
 
 /** Whom the step stood still for the longest, and how long; null where it did not. */
-export function longestWait({ waits }: StepTrace): { readonly peer: PeerId | null; readonly seconds: number } | null {
-  const sums = new Map<PeerId | null, number>();
-  for (const { peer, start, end } of waits) sums.set(peer, (sums.get(peer) ?? 0) + end - start);
-  const [longest] = [...sums].toSorted((a, b) => b[1] - a[1]);
-  return longest ? { peer: longest[0], seconds: longest[1] } : null;
-}
+const longestWaitOf = ({ waits }: StepTrace) => longestWait(waitsByPeer(waits));
 
 /** `stage 2`, `stage 1, 3`; empty where it is not known. */
 function placeText({ snapshot }: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
@@ -45,7 +35,7 @@ export function workSentence(state: DonorState, trace: StepTrace): string {
   const share = workShare(trace);
   const busy = `busy for ${percentText(share)} of the last step`;
   if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
-  const wait = longestWait(trace);
+  const wait = longestWaitOf(trace);
   const idleSeconds = trace.seconds * (1 - share);
   if ((wait?.seconds ?? 0) < idleSeconds / 2) {
     if (state.eased < 1) return `Making way for this computer’s own picture: ${busy}.`;
@@ -101,8 +91,8 @@ export function minuteText(bytes: number): string {
 
 /** What a screen reader hears of the timeline. */
 export function traceText(state: DonorState, trace: StepTrace): string {
-  const count = (op: string): number => trace.spans.filter(({ action }) => action.includes(op)).length;
-  const wait = longestWait(trace);
+  const count = (op: string): number => trace.spans.filter(({ action }) => action.op === op).length;
+  const wait = longestWaitOf(trace);
   const waited = wait
     ? ` Waited longest for ${wait.peer === null ? 'the step’s end' : peerText(state, wait.peer)}: ${secondsText(wait.seconds)}.`
     : '';

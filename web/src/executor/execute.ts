@@ -8,14 +8,16 @@ import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
 import { MOST_SPANS } from '../../../swarm/messages/messages.ts';
 import type { Route } from '../../../swarm/messages/profile.ts';
 import { owner } from '../../../swarm/plan/plan.ts';
-import { type Action, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
+import type { Action, ComputeAction } from '../../../swarm/schedule/action.ts';
 import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
+import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
+import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Reading, ShardNorm, Stage, Stream } from './engine.ts';
 import type { StageWork } from './forecast.ts';
 import type { Role } from './role.ts';
 import { addSlices, sendSlices } from './slices.ts';
-import type { Span, Surroundings } from './surroundings.ts';
+import type { Surroundings } from './surroundings.ts';
 import { gatherValues, sendValues, valueParts } from './values.ts';
 
 export class StepRun {
@@ -25,7 +27,8 @@ export class StepRun {
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
   readonly #handoffs = new Map<string, Promise<Stream>>();
-  readonly #spans: Span[] = [];
+  /** In seconds of the clock of `now`. */
+  readonly #timeline: MeasuredSpan[] = [];
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
   #updated = false;
@@ -40,13 +43,14 @@ export class StepRun {
     this.#round = round;
   }
 
-  /** Runs a training step to the last gather. */
-  async train(actions: readonly Action[]): Promise<void> {
+  /** Runs a training step to the last gather; what this peer's GPU did. */
+  async train(actions: readonly Action[]): Promise<Timeline> {
     for (const stage of this.#role.stages.values()) stage.begin(this.#around.lossScale);
     this.#role.shards.begin();
     await this.#runAll(actions);
     await this.#update();
     await Promise.all(this.#pending);
+    return this.#timeline;
   }
 
   /** Runs a round of an evaluation; the sums of cross-entropy of the rows that `counted` admits, by micro-batch. */
@@ -88,7 +92,7 @@ export class StepRun {
       case 'GATHER':
         return this.#gather(action.stage);
       case 'R':
-        return this.#recompute(action);
+        return this.#recompute(action.stage, action.microBatch);
       default:
         return assertNever(action);
     }
@@ -118,9 +122,9 @@ export class StepRun {
     }
   }
 
-  async #recompute(action: MicroAction): Promise<void> {
-    const stage = this.#stage(action.stage);
-    await this.#compute(action, stage, () => stage.recompute(action.microBatch));
+  async #recompute(index: number, microBatch: number): Promise<void> {
+    const stage = this.#stage(index);
+    await this.#compute({ op: 'R', stage: index, microBatch }, stage, () => stage.recompute(microBatch));
   }
 
   async #backward(index: number, microBatch: number): Promise<void> {
@@ -190,7 +194,7 @@ export class StepRun {
       })),
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
-      spans: this.#spans.slice(0, MOST_SPANS),
+      spans: this.#timeline.slice(0, MOST_SPANS).map(reported),
       links: [...this.#around.links],
     });
   }
@@ -237,21 +241,20 @@ export class StepRun {
   }
 
   /** Work of one action, in its place on the donor's schedule. */
-  async #compute(action: MicroAction, stage: Stage, work: () => void): Promise<void> {
+  async #compute(action: ComputeAction, stage: Stage, work: () => void): Promise<void> {
     const { now, pace } = this.#around;
     const stageWork = this.#stageWork(action);
     await pace.run(
       stageWork,
       () => {
-        const start = now();
+        const submittedSeconds = now();
         work();
         void stage
           .settled()
           .then(() => {
-            const aloneSeconds = pace.alone(stageWork);
-            const span = { action: formatAction(action), start, end: now(), ...(aloneSeconds && { aloneSeconds }) };
-            this.#spans.push(span);
-            this.#around.computed?.(span);
+            const times = { submittedSeconds, endSeconds: now(), aloneSeconds: pace.alone(stageWork) || undefined };
+            this.#timeline.push(begun({ peer: this.#role.peer, action, ...times }, this.#timeline.at(-1)));
+            this.#around.computed?.(action);
           })
           .catch(() => undefined); // a lost device ends the step elsewhere
       },
@@ -260,7 +263,7 @@ export class StepRun {
     this.#around.signal.throwIfAborted();
   }
 
-  #stageWork({ op, stage, microBatch }: MicroAction): StageWork {
+  #stageWork({ op, stage, microBatch }: ComputeAction): StageWork {
     const planned = this.#role.plan.stages[stage];
     invariant(planned, `the plan has no stage ${stage}`);
     const own = planned.members.find(({ peer }) => peer === this.#role.peer);

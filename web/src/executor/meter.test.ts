@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
+import { spansOf } from '../../../swarm/testing/timelineText.ts';
 import { BUSY_WINDOW_SECONDS, BusyMeter, Meter } from './meter.ts';
 import type { DonorStatus } from './protocol.ts';
 
@@ -60,21 +61,19 @@ test('a stepâ€™s trace has its work and what it stood still for, from the stepâ€
   now = 101;
   arrive();
   await wait;
-  meter.computed({ action: '1F0', start: 101, end: 102 });
-  meter.computed({ action: '1B0', start: 102, end: 104 });
+  meter.computed({ op: 'F', stage: 1, microBatch: 0 });
+  meter.computed({ op: 'B', stage: 1, microBatch: 0 });
   expect(shown.at(-1)).toMatchObject({ waitsFor: null, microBatches: { done: 1, all: 2 }, direction: 'backward' });
   now = 105;
-  meter.end();
+  const own = peerId('own');
+  meter.end(spansOf(own, '1F0 101-102, 1B0 102-104'));
   expect(shown.at(-1)?.lastStep).toEqual({
     epoch: 3,
     step: 7,
     seconds: 5,
     bytes: 42,
-    spans: [
-      { action: '1F0', start: 1, end: 2 },
-      { action: '1B0', start: 2, end: 4 },
-    ],
-    waits: [{ peer: other, start: 0, end: 1 }],
+    spans: spansOf(own, '1F0 1-2, 1B0 2-4'),
+    waits: [{ peer: other, startSeconds: 0, endSeconds: 1 }],
   });
 });
 
@@ -86,6 +85,6 @@ test('a step that is given up leaves no trace', () => {
   );
   meter.begin(1, 0, 1);
   meter.drop();
-  meter.end();
+  meter.end([]);
   expect(shown.at(-1)?.lastStep).toBeNull();
 });

@@ -1,30 +1,23 @@
 /**
  * What a donor is told of its own work, measured where it is done: the share of the last minute that its GPU was busy,
- * bytes both ways, and what its newest step was made of. The one idea: everything is noted when it begins and when it
- * ends, and nothing is sampled. Seconds of the worker's clock.
+ * bytes both ways, and what its newest step was made of. Everything is noted when it begins and when it ends, and
+ * nothing is sampled. Seconds of the worker's clock.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import type { ReportMessage } from '../../../swarm/messages/messages.ts';
+import type { ComputeAction } from '../../../swarm/schedule/action.ts';
+import { type Interval, lengthSeconds, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
+import { LEAST_WAIT_SECONDS, type Wait } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus } from './protocol.ts';
-
-type Span = ReportMessage['spans'][number];
 
 /** Over so much of the past the busy share is taken. */
 export const BUSY_WINDOW_SECONDS = 60;
 /** The page draws no more than this of a step; the shortest are left out. */
 const TRACE_LIMIT = 200;
-/** What was here already when it was asked for was not waited for. */
-const LEAST_WAIT_SECONDS = 0.002;
-
-interface Stretch {
-  readonly start: number;
-  readonly end: number;
-}
 
 /** The union of the spans of work that overlap in a GPU's queue. */
 export class BusyMeter {
   readonly #now: () => number;
-  #stretches: Stretch[] = [];
+  #busy: Interval[] = [];
   #open = 0;
   #openSince = 0;
   #firstAt: number | null = null;
@@ -43,8 +36,8 @@ export class BusyMeter {
     this.#open -= 1;
     if (this.#open > 0) return;
     const now = this.#now();
-    this.#stretches = this.#stretches.filter(({ end }) => end > now - BUSY_WINDOW_SECONDS);
-    this.#stretches.push({ start: this.#openSince, end: now });
+    this.#busy = this.#busy.filter(({ endSeconds }) => endSeconds > now - BUSY_WINDOW_SECONDS);
+    this.#busy.push({ startSeconds: this.#openSince, endSeconds: now });
   }
 
   /** Of the last minute, or of the time since the first work; null before. */
@@ -52,9 +45,12 @@ export class BusyMeter {
     const now = this.#now();
     if (this.#firstAt === null || now <= this.#firstAt) return null;
     const from = Math.max(this.#firstAt, now - BUSY_WINDOW_SECONDS);
-    const stretches = this.#open > 0 ? [...this.#stretches, { start: this.#openSince, end: now }] : this.#stretches;
-    const busy = stretches.reduce((sum, { start, end }) => sum + Math.max(0, end - Math.max(start, from)), 0);
-    return busy / (now - from);
+    const open = this.#open > 0 ? [{ startSeconds: this.#openSince, endSeconds: now }] : [];
+    const seconds = [...this.#busy, ...open].reduce(
+      (sum, { startSeconds, endSeconds }) => sum + Math.max(0, endSeconds - Math.max(startSeconds, from)),
+      0,
+    );
+    return seconds / (now - from);
   }
 }
 
@@ -63,8 +59,7 @@ interface Recording {
   readonly step: number;
   readonly begun: number;
   readonly bytesBefore: number;
-  readonly spans: Span[];
-  readonly waits: (Stretch & { readonly peer: PeerId | null })[];
+  readonly waits: Wait[];
 }
 
 export class Meter {
@@ -104,19 +99,17 @@ export class Meter {
 
   /** A training step of this tab, with so many micro-batches to carry backward. */
   begin(epoch: number, step: number, microBatches: number): void {
-    this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, spans: [], waits: [] };
+    this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, waits: [] };
     this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches }, direction: null });
   }
 
-  computed(span: Span): void {
-    const begun = this.#recording?.begun ?? span.start;
-    this.#recording?.spans.push({ ...span, start: span.start - begun, end: span.end - begun });
+  computed({ op }: ComputeAction): void {
     const { done, all } = this.#status.microBatches;
-    const isDone = this.#recording !== null && /^\d+B/.test(span.action);
+    const isDone = this.#recording !== null && op === 'B';
     this.show({
       microBatches: { done: done + (isDone ? 1 : 0), all },
       // What is computed again is for the backward.
-      direction: /^\d+F/.test(span.action) ? 'forward' : 'backward',
+      direction: op === 'F' ? 'forward' : 'backward',
     });
   }
 
@@ -128,21 +121,21 @@ export class Meter {
     try {
       return await coming;
     } finally {
-      const end = this.#now();
-      const begun = recording?.begun ?? 0;
-      if (end - start >= LEAST_WAIT_SECONDS) recording?.waits.push({ peer, start: start - begun, end: end - begun });
+      const wait = { peer, startSeconds: start, endSeconds: this.#now() };
+      // What was here already when it was asked for was not waited for.
+      if (lengthSeconds(wait) >= LEAST_WAIT_SECONDS) recording?.waits.push(wait);
       this.#status = { ...this.#status, waitsFor: null };
     }
   }
 
   /** The step is committed and applied here. */
-  end(): void {
+  end(timeline: Timeline): void {
     const recording = this.#recording;
     this.#recording = null;
     if (!recording) return;
-    const { epoch, step, begun, bytesBefore, spans, waits } = recording;
+    const { epoch, step, begun, bytesBefore, waits } = recording;
     const measured = { seconds: this.#now() - begun, bytes: this.#bytes - bytesBefore };
-    const lastStep = { epoch, step, ...measured, spans: longest(spans), waits: longest(waits) };
+    const lastStep = { epoch, step, ...measured, spans: longest(timeline, begun), waits: longest(waits, begun) };
     this.show({ activity: 'waiting', lastStep });
   }
 
@@ -153,7 +146,8 @@ export class Meter {
   }
 }
 
-function longest<T extends Stretch>(stretches: readonly T[]): readonly T[] {
-  const kept = stretches.toSorted((a, b) => b.end - b.start - (a.end - a.start)).slice(0, TRACE_LIMIT);
-  return kept.sort((a, b) => a.start - b.start);
+/** Those that are drawn, in seconds from then on. */
+function longest<T extends Interval>(intervals: readonly T[], from: number): readonly T[] {
+  const kept = intervals.toSorted((a, b) => lengthSeconds(b) - lengthSeconds(a)).slice(0, TRACE_LIMIT);
+  return kept.sort((a, b) => a.startSeconds - b.startSeconds).map((interval) => shifted(interval, -from));
 }

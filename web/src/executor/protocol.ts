@@ -6,8 +6,10 @@
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
-import type { PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, LinkMeasurement, LinkReport } from '../../../swarm/messages/profile.ts';
+import type { Timeline } from '../../../swarm/timeline/timeline.ts';
+import type { Wait } from '../../../swarm/timeline/waits.ts';
 
 /** One step of this tab, as it was. Seconds since the step began. */
 export interface StepTrace {
@@ -16,9 +18,9 @@ export interface StepTrace {
   readonly seconds: number;
   /** Sent and received while it lasted. */
   readonly bytes: number;
-  readonly spans: readonly ReportMessage['spans'][number][];
+  readonly spans: Timeline;
   /** Standing still for what a peer sends, or (null) for the step's commit. */
-  readonly waits: readonly { readonly peer: PeerId | null; readonly start: number; readonly end: number }[];
+  readonly waits: readonly Wait[];
 }
 
 /** What this tab is doing, for the page to show. Sent on change, at most four times a second. */

@@ -211,9 +211,9 @@ export class Session {
     this.#holding.settle();
     expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
     const around = { ...this.#surroundings(epoch, role, step), lossScale };
-    await new StepRun(role, around, step).train(actions);
+    const timeline = await new StepRun(role, around, step).train(actions);
     this.#holding.gathered(step + 1);
-    this.#meter.end();
+    this.#meter.end(timeline);
   }
 
   async #evaluate(epoch: Epoch, step: number): Promise<void> {
@@ -257,7 +257,7 @@ export class Session {
       lossScale: 1,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#meter.awaited(sender, this.#inbox.receive(key, sender, signal)),
-      computed: (span) => this.#meter.computed(span),
+      computed: (action) => this.#meter.computed(action),
       tokens: (microBatch) => (source ?? run.tokens).read(from, samplesOf.get(microBatch) ?? [0, 0]),
       report: (message) => page.sendServer(message),
       committed: () => {

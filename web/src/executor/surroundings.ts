@@ -1,13 +1,11 @@
 /** The outside world, as a step of one peer sees it: everything that a step waits for, and everything it says. */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import type { PeerMessage, ReportMessage } from '../../../swarm/messages/messages.ts';
+import type { PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import type { ComputeAction } from '../../../swarm/schedule/action.ts';
 import type { Pace } from './dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from './engine.ts';
-
-/** A piece of work as it was: from when to when, in seconds of the clock of `now`. */
-export type Span = ReportMessage['spans'][number];
 
 export type Receive = (key: TensorKey, from: PeerId) => Promise<Float32Array<ArrayBuffer>>;
 
@@ -26,8 +24,8 @@ export interface Surroundings {
   /** Tokens of the samples of a micro-batch. */
   tokens(microBatch: number): Promise<MicroTokens>;
   report(message: PeerMessage): void;
-  /** This piece of work is computed. */
-  computed?(span: Span): void;
+  /** The GPU has done this. */
+  computed?(action: ComputeAction): void;
   /** The server's answer to this step. */
   committed(): Promise<UpdateScalars>;
 }

@@ -2,6 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
 import { layersText } from '../../../swarm/quantityText.ts';
+import type { PeerUse, StepUse } from '../../../swarm/timeline/waits.ts';
 import { byteRateText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
 import { Sight } from './sight.tsx';
 import {
@@ -9,11 +10,9 @@ import {
   type LinksByEnds,
   linksBehind,
   linksByEnds,
-  longestWait,
-  type PeerWork,
+  longestNamedWait,
   paceOf,
   type StageLink,
-  type StepWork,
   waysText,
 } from './swarmShape.ts';
 
@@ -24,20 +23,20 @@ const BAND_HEIGHT = 30;
 interface MapProps {
   readonly plan: PlanInForce;
   readonly links: readonly Link[];
-  readonly work: StepWork | null;
+  readonly use: StepUse | null;
 }
 
-export function SwarmMap({ plan, links, work }: MapProps) {
+export function SwarmMap({ plan, links, use }: MapProps) {
   const most = Math.max(1, ...plan.stages.map(({ members }) => members.length));
   const byEnds = useMemo(() => linksByEnds(links), [links]);
-  const workOf = useMemo(() => new Map(work?.peers.map((each) => [each.peer, each])), [work]);
+  const useOf = useMemo(() => new Map(use?.peers.map((each) => [each.peer, each])), [use]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
     <section class="map" aria-label="Stages and their donors" tabIndex={0}>
       <ol style={{ minWidth: `${most * 6.5}rem` }}>
         {plan.stages.map(({ layers }, stage) => (
           <Sight key={layers[0]} tag="li" renew={plan}>
-            <Stage plan={plan} stage={stage} byEnds={byEnds} seconds={work?.seconds ?? 0} workOf={workOf} />
+            <Stage plan={plan} stage={stage} byEnds={byEnds} seconds={use?.seconds ?? 0} useOf={useOf} />
           </Sight>
         ))}
       </ol>
@@ -51,10 +50,10 @@ interface StageProps {
   readonly byEnds: LinksByEnds;
   /** Of the step. */
   readonly seconds: number;
-  readonly workOf: ReadonlyMap<string, PeerWork>;
+  readonly useOf: ReadonlyMap<string, PeerUse>;
 }
 
-function Stage({ plan, stage, byEnds, seconds, workOf }: StageProps) {
+function Stage({ plan, stage, byEnds, seconds, useOf }: StageProps) {
   const { layers, members } = plan.stages[stage] ?? { layers: [0, 0], members: [] };
   // They change with the step that is shown, the ways between them with every message.
   const cells = useMemo(
@@ -67,10 +66,10 @@ function Stage({ plan, stage, byEnds, seconds, workOf }: StageProps) {
           samples={samples}
           recomputed={recompute.length}
           seconds={seconds}
-          work={workOf.get(peer)}
+          use={useOf.get(peer)}
         />
       )),
-    [members, seconds, workOf],
+    [members, seconds, useOf],
   );
   const band = useMemo(
     () => (
@@ -100,12 +99,12 @@ interface CellProps {
   readonly samples: number;
   readonly recomputed: number;
   readonly seconds: number;
-  readonly work: PeerWork | undefined;
+  readonly use: PeerUse | undefined;
 }
 
-function Cell({ peer, samples, recomputed, seconds, work }: CellProps) {
-  const share = work && seconds > 0 ? work.busySeconds / seconds : null;
-  const wait = work ? longestWait(work) : null;
+function Cell({ peer, samples, recomputed, seconds, use }: CellProps) {
+  const share = use && seconds > 0 ? use.busySeconds / seconds : null;
+  const wait = use ? longestNamedWait(use) : null;
   return (
     <li class="cell">
       <strong title={peer}>{shortId(peer)}</strong>

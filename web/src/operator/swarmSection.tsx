@@ -1,13 +1,10 @@
 /** How the donors work together: the map, one step's timeline, why the plan is as it is, and the ways between them. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import {
-  type PlanInForce,
-  type StepTimeline,
-  stepTimelineSchema,
-  type WatchedEvent,
-} from '../../../swarm/messages/watch.ts';
+import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { reasonText } from '../../../swarm/planner/reason.ts';
 import { counted } from '../../../swarm/quantityText.ts';
+import { timelineOfRows } from '../../../swarm/timeline/rows.ts';
+import { useOf } from '../../../swarm/timeline/waits.ts';
 import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
 import { eventText, peerOf } from './eventText.ts';
@@ -15,8 +12,8 @@ import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
-import { bottleneckText, workOf } from './swarmShape.ts';
-import { millisText, Timeline, timelineText } from './timeline.tsx';
+import { bottleneckText } from './swarmShape.ts';
+import { millisText, type ShownStep, StepTimeline, timelineText } from './timeline.tsx';
 
 /** The newest step's timeline is asked for at most so often. */
 const FOLLOW_MS = 2_000;
@@ -25,8 +22,8 @@ const MOST_EVENTS = 6;
 const NO_LINKS: readonly never[] = [];
 
 /** `chosen` null: always the newest one that the server keeps. */
-function useTimeline(chosen: number | null, newest: number | null): StepTimeline | null {
-  const [timeline, show] = useState<StepTimeline | null>(null);
+function useTimeline(chosen: number | null, newest: number | null): ShownStep | null {
+  const [timeline, show] = useState<ShownStep | null>(null);
   const askedAt = useRef(Number.NEGATIVE_INFINITY);
   const wanted = chosen ?? newest;
   const latest = useRef(wanted);
@@ -37,7 +34,9 @@ function useTimeline(chosen: number | null, newest: number | null): StepTimeline
     const timer = setTimeout(async () => {
       askedAt.current = performance.now();
       const answer = await read(query('/api/operator/timeline', { step: wanted }), stepTimelineSchema);
-      if (answer.ok && (chosen === null || latest.current === wanted)) show(answer.value);
+      if (!answer.ok || (chosen !== null && latest.current !== wanted)) return;
+      const { measured, predicted, ...step } = answer.value;
+      show({ ...step, measured: timelineOfRows(measured), predicted: timelineOfRows(predicted) });
     }, pause);
     return () => clearTimeout(timer);
   }, [wanted, chosen]);
@@ -52,11 +51,11 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   // A step that was chosen is shown with the plan that it was done under.
   const plan = chosen === null ? state.plan : (timeline?.plan ?? state.plan);
   const isOfPlan = timeline !== null && timeline.epoch === plan?.epoch;
-  const work = useMemo(() => (isOfPlan && plan ? workOf(timeline.measured, plan) : null), [timeline, plan]);
+  const use = useMemo(() => (isOfPlan && plan ? useOf(timeline.measured, plan) : null), [timeline, plan]);
   const peers = useMemo(() => plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [], [plan]);
   // It changes with its step alone, not with every number of the run.
   const spans = useMemo(
-    () => timeline && <Timeline timeline={timeline} peers={isOfPlan ? peers : []} />,
+    () => timeline && <StepTimeline step={timeline} peers={isOfPlan ? peers : []} />,
     [timeline, peers, isOfPlan],
   );
   return (
@@ -64,10 +63,10 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
       <section class="card" aria-labelledby="map">
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class={plan ? 'sentence long' : 'soft empty'}>
-          {plan ? bottleneckText(work ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
+          {plan ? bottleneckText(use ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
         </p>
         {plan && <MapLegend />}
-        {plan && <SwarmMap plan={plan} links={links} work={work} />}
+        {plan && <SwarmMap plan={plan} links={links} use={use} />}
       </section>
       <section class="card" aria-labelledby="timeline">
         <h2 id="timeline">Timeline</h2>

@@ -1,70 +1,18 @@
-/**
- * Who works, who waits and for whom, out of one step's spans and its plan. Pure. Its one idea: before each piece of
- * work that came late, its owner waited for whoever sent what it needs: the stage before for a forward, the stage behind
- * for a backward.
- */
+/** What holds a step up, and the ways between its stages, in words. Pure. */
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import type { PlanInForce, StepTimeline } from '../../../swarm/messages/watch.ts';
+import type { PlanInForce } from '../../../swarm/messages/watch.ts';
+import { longestWait, type PeerUse, type StepUse } from '../../../swarm/timeline/waits.ts';
 import { byteRateText, percentText, shortId } from '../page/format.ts';
 
-export type WireSpan = StepTimeline['measured'][number];
 export type Link = NonNullable<Snapshot['links']>[number];
 
-/** Shorter pauses are no waiting: clocks are no better, and kernels have to be handed in. */
-const LEAST_WAIT_SECONDS = 0.002;
 /** Who is at work for this part of a step leaves nothing to be gained by faster messages. */
 const HOLDS_UP = 0.75;
 
-export interface PeerWork {
-  readonly peer: string;
-  readonly busySeconds: number;
-  /** Seconds waited, by whom for; `''`: the step's end, or nobody that could be named. */
-  readonly waits: ReadonlyMap<string, number>;
-}
-
-export interface StepWork {
-  readonly seconds: number;
-  readonly peers: readonly PeerWork[];
-}
-
-const WORK = /^(\d+)([FRB])(\d+)$/;
-
-export function workOf(spans: readonly WireSpan[], plan: Pick<PlanInForce, 'stages'>): StepWork {
-  const owners = new Map(
-    plan.stages.flatMap(({ members }, stage) =>
-      members.flatMap(({ peer, microBatches }) => microBatches.map((id) => [`${stage} ${id}`, peer] as const)),
-    ),
-  );
-  const seconds = spans.reduce((latest, [, , , end]) => Math.max(latest, end), 0);
-  const byPeer = new Map<string, WireSpan[]>();
-  for (const { members } of plan.stages) for (const { peer } of members) byPeer.set(peer, byPeer.get(peer) ?? []);
-  for (const span of spans) byPeer.get(span[0])?.push(span);
-  return { seconds, peers: [...byPeer].map(([peer, own]) => peerWork(peer, own, owners, seconds)) };
-}
-
-function peerWork(peer: string, spans: WireSpan[], owners: ReadonlyMap<string, string>, seconds: number): PeerWork {
-  const waits = new Map<string, number>();
-  const wait = (whom: string, length: number): void => {
-    if (length >= LEAST_WAIT_SECONDS) waits.set(whom, (waits.get(whom) ?? 0) + length);
-  };
-  let free = 0;
-  let busySeconds = 0;
-  for (const [, action, start, end] of spans.toSorted((a, b) => a[2] - b[2])) {
-    const [, stage, op, id] = WORK.exec(action) ?? [];
-    const source = owners.get(`${Number(stage) + (op === 'F' ? -1 : 1)} ${id}`);
-    wait(source === undefined || source === peer ? '' : source, start - free);
-    // Work waits in the GPU's queue: a span begins when the one before it has ended.
-    busySeconds += Math.max(0, end - Math.max(start, free));
-    free = Math.max(free, end);
-  }
-  if (spans.length > 0) wait('', seconds - free);
-  return { peer, busySeconds, waits };
-}
-
 /** Where the time goes, in one sentence. */
 export function bottleneckText(
-  { seconds, peers }: StepWork,
+  { seconds, peers }: StepUse,
   plan: Pick<PlanInForce, 'stages'>,
   links: readonly Link[],
 ): string {
@@ -75,13 +23,15 @@ export function bottleneckText(
   if (peers.length === 1) return `${name} does the whole step alone, ${percentText(share)} of the time at work.`;
   const stage = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === busiest.peer)) + 1;
   const longest = peers
-    .flatMap(({ peer, waits }) => [...waits].map(([whom, length]) => ({ peer, whom, length })))
-    .filter(({ whom }) => whom !== '')
-    .toSorted((a, b) => b.length - a.length)[0];
+    .flatMap((own) => {
+      const wait = longestNamedWait(own);
+      return wait ? [{ peer: own.peer, ...wait }] : [];
+    })
+    .toSorted((a, b) => b.seconds - a.seconds)[0];
   if (share >= HOLDS_UP) {
     const waiting =
       longest?.whom === busiest.peer
-        ? `; ${shortId(longest.peer)} waits for it ${waitText(longest.length)} a step`
+        ? `; ${shortId(longest.peer)} waits for it ${waitText(longest.seconds)} a step`
         : '';
     return `${name} in stage ${stage} is the bottleneck: at work ${percentText(share)} of the step${waiting}.`;
   }
@@ -90,16 +40,16 @@ export function bottleneckText(
   const ends = [longest.whom, longest.peer];
   const link = slowerOf(links.filter(({ from, peer }) => ends.includes(from) && ends.includes(peer)));
   const rate = link?.bytesPerSecond ? ` (${byteRateText(link.bytesPerSecond)}, ${link.route})` : '';
-  return `The way from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: ${waitText(longest.length)} of waiting a step, while nobody is at work for more than ${percentText(share)} of it.`;
+  return `The way from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: ${waitText(longest.seconds)} of waiting a step, while nobody is at work for more than ${percentText(share)} of it.`;
 }
 
 const waitText = (seconds: number): string =>
   seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
 
-/** Whom a peer waits for longest, and how long. */
-export function longestWait({ waits }: PeerWork): { readonly whom: string; readonly seconds: number } | null {
-  const [first] = [...waits].filter(([whom]) => whom !== '').toSorted((a, b) => b[1] - a[1]);
-  return first ? { whom: first[0], seconds: first[1] } : null;
+/** Whom a peer waits for longest, and how long; null where nobody can be named. */
+export function longestNamedWait({ waits }: PeerUse): { readonly whom: string; readonly seconds: number } | null {
+  const longest = longestWait([...waits].filter(([whom]) => whom !== null));
+  return longest?.peer ? { whom: longest.peer, seconds: longest.seconds } : null;
 }
 
 export type Pace = 'unknown' | 'slow' | 'fair' | 'fast';

@@ -1,17 +1,23 @@
 /** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
 import { useMemo, useState } from 'preact/hooks';
-import type { StepTimeline } from '../../../swarm/messages/watch.ts';
+import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
+import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
+import { lengthSeconds, makespanSeconds, spansByPeer, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
-import type { WireSpan } from './swarmShape.ts';
 
 /** Rows that are drawn unasked. */
 const MOST_ROWS = 24;
 const WIDTH = 1_000;
 const LEAST_WIDTH = 1.5;
 
+export interface ShownStep extends Omit<SentStep, 'measured' | 'predicted'> {
+  readonly measured: Timeline;
+  readonly predicted: Timeline;
+}
+
 interface TimelineProps {
-  readonly timeline: StepTimeline;
+  readonly step: ShownStep;
   /** In the order of the stages. */
   readonly peers: readonly string[];
 }
@@ -21,11 +27,9 @@ export function millisText(seconds: number): string {
   return seconds < 90 ? `${seconds.toFixed(seconds < 10 ? 2 : 1)} s` : durationText(seconds);
 }
 
-const spanOf = (spans: readonly WireSpan[]): number => spans.reduce((latest, [, , , end]) => Math.max(latest, end), 0);
-
 /** Measured beside predicted, in one sentence. */
-export function timelineText({ step, measured, predicted, bubble }: StepTimeline): string {
-  const [took, should] = [spanOf(measured), spanOf(predicted)];
+export function timelineText({ step, measured, predicted, bubble }: ShownStep): string {
+  const [took, should] = [makespanSeconds(measured), makespanSeconds(predicted)];
   const idle = `Of the donors’ time ${percentText(bubble)} was idle.`;
   if (predicted.length === 0)
     return `Step ${step + 1} took ${millisText(took)} from its first to its last work. ${idle}`;
@@ -34,30 +38,21 @@ export function timelineText({ step, measured, predicted, bubble }: StepTimeline
   return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
-function byPeer(spans: readonly WireSpan[]): ReadonlyMap<string, readonly WireSpan[]> {
-  const found = new Map<string, WireSpan[]>();
-  for (const span of spans) {
-    const own = found.get(span[0]);
-    if (own) own.push(span);
-    else found.set(span[0], [span]);
-  }
-  return found;
-}
+/** A page is sent no other work than F, R and B. */
+const batchOf = (action: Action): string => ('microBatch' in action ? String(action.microBatch) : '');
 
-export function Timeline({ timeline, peers }: TimelineProps) {
+export function StepTimeline({ step: { measured, predicted }, peers }: TimelineProps) {
   const [followed, follow] = useState<string>('');
   const [isWhole, whole] = useState(false);
-  const { measured, predicted } = timeline;
   const batches = useMemo(
-    () =>
-      [...new Set(measured.map(([, action]) => /\d+$/.exec(action)?.[0] ?? ''))].sort((a, b) => Number(a) - Number(b)),
+    () => [...new Set(measured.map(({ action }) => batchOf(action)))].sort((a, b) => Number(a) - Number(b)),
     [measured],
   );
-  const measuredBy = useMemo(() => byPeer(measured), [measured]);
-  const predictedBy = useMemo(() => byPeer(predicted), [predicted]);
+  const measuredBy = useMemo<ReadonlyMap<string, Timeline>>(() => spansByPeer(measured), [measured]);
+  const predictedBy = useMemo<ReadonlyMap<string, Timeline>>(() => spansByPeer(predicted), [predicted]);
   const rows = [...new Set([...peers, ...measuredBy.keys()])];
   const shown = isWhole ? rows : rows.slice(0, MOST_ROWS);
-  const seconds = Math.max(spanOf(measured), spanOf(predicted), 1e-6);
+  const seconds = Math.max(makespanSeconds(measured), makespanSeconds(predicted), 1e-6);
   return (
     <figure class="spans">
       <div class="controls">
@@ -116,7 +111,7 @@ export function Timeline({ timeline, peers }: TimelineProps) {
 }
 
 interface BarsProps {
-  readonly spans: readonly WireSpan[];
+  readonly spans: Timeline;
   readonly seconds: number;
   readonly followed: string;
   readonly kind: 'measured' | 'predicted';
@@ -128,17 +123,17 @@ function Bars({ spans, seconds, followed, kind }: BarsProps) {
   const scale = WIDTH / seconds;
   return (
     <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
-      {spans.map(([, action, start, end]) => {
-        const [, op = 'F', id = ''] = /^\d+([A-Z]+)[^\d]*(\d*)$/.exec(action) ?? [];
-        const isFaint = followed !== '' && id !== followed;
+      {spans.map((span) => {
+        const { action, startSeconds } = span;
+        const isFaint = followed !== '' && batchOf(action) !== followed;
         return (
           <rect
-            key={`${action} ${start}`}
-            class={`${CLASSES[op] ?? 'forward'}${isFaint ? ' faint' : ''}`}
-            x={start * scale}
+            key={`${formatAction(action)} ${startSeconds}`}
+            class={`${CLASSES[action.op] ?? 'forward'}${isFaint ? ' faint' : ''}`}
+            x={startSeconds * scale}
             y={0}
             height={1}
-            width={Math.max((end - start) * scale, LEAST_WIDTH)}
+            width={Math.max(lengthSeconds(span) * scale, LEAST_WIDTH)}
           />
         );
       })}
@@ -149,10 +144,7 @@ function Bars({ spans, seconds, followed, kind }: BarsProps) {
 const WORDS: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'recomputed' };
 
 /** `1F0`: stage 2, forward. */
-function workText(action: string): string {
-  const [, stage, op = ''] = /^(\d+)([A-Z]+)/.exec(action) ?? [];
-  return stage === undefined ? '' : `stage ${Number(stage) + 1}, ${WORDS[op] ?? op}`;
-}
+const actionText = ({ op, stage }: Action): string => `stage ${stage + 1}, ${WORDS[op] ?? op}`;
 
 const PATH_HEADS: readonly Head[] = [
   { name: 'Work' },
@@ -163,22 +155,23 @@ const PATH_HEADS: readonly Head[] = [
 ];
 
 /** The way of one micro-batch through the peers, in words. */
-function Path({ spans, followed }: { spans: readonly WireSpan[]; followed: string }) {
-  const own = spans.filter(([, action]) => /\d+$/.exec(action)?.[0] === followed).toSorted((a, b) => a[2] - b[2]);
+function Path({ spans, followed }: { spans: Timeline; followed: string }) {
+  const own = spans.filter(({ action }) => batchOf(action) === followed);
   return (
     <Stacks label="Its way through the donors" heads={PATH_HEADS} caption={`Micro-batch ${Number(followed) + 1}`}>
-      {own.map(([peer, action, start, end], place) => {
-        const pause = start - (own[place - 1]?.[3] ?? start);
+      {own.map(({ peer, action, startSeconds, endSeconds }, place) => {
+        const pause = startSeconds - (own[place - 1]?.endSeconds ?? startSeconds);
+        const text = formatAction(action);
         return (
-          <tr key={action} {...ROW}>
+          <tr key={text} {...ROW}>
             <th {...ROW_HEAD}>
-              {action} <span class="note">{workText(action)}</span>
+              {text} <span class="note">{actionText(action)}</span>
             </th>
             <td {...cell('Donor')} title={peer}>
               {shortId(peer)}
             </td>
-            <td {...cell('From', 'number')}>{millisText(start)}</td>
-            <td {...cell('To', 'number')}>{millisText(end)}</td>
+            <td {...cell('From', 'number')}>{millisText(startSeconds)}</td>
+            <td {...cell('To', 'number')}>{millisText(endSeconds)}</td>
             <td {...cell('Pause before', 'number')}>{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
           </tr>
         );

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
+import type { Plan } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
-import { aligned, type MeasuredSpan } from './alignment.ts';
-import type { Plan } from './plan.ts';
+import { aligned } from './alignment.ts';
+import type { ReportedSpan } from './measured.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
 const member = (peer: typeof A, microBatches: number[]) => ({
@@ -22,7 +23,7 @@ const PIPELINE: Plan = {
   schedule: 'gpipe',
 };
 /** `0F0 1-2` in seconds of the peer's own clock. */
-const spans = (text: string): MeasuredSpan[] =>
+const spans = (text: string): ReportedSpan[] =>
   text.split(', ').map((span) => {
     const [action = '', times = ''] = span.split(' ');
     const [start, end] = times.split('-').map(Number);

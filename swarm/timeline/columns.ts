@@ -1,13 +1,13 @@
 /**
- * The outcome of a simulation as columns, and what is summed up from them. Its one idea: a million spans are a few arrays
- * of numbers; objects are made of them only where somebody reads them one by one.
+ * A timeline as columns, and what is summed up from them: a million spans are a few arrays of numbers, and objects are
+ * made of them only where somebody reads them one by one.
  */
-
-import { mostAtOnce, type Timeline } from '../plan/timeline.ts';
+import { at, outside } from '../base.ts';
 import { OP_INDEX } from '../schedule/action.ts';
 import { type WorkGraph, workOf } from '../schedule/graph.ts';
+import type { Timeline } from './timeline.ts';
 
-export interface Spans {
+export interface TimelineColumns {
   /** Work by start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */
   readonly order: Int32Array;
   /** By the number of the work. */
@@ -15,11 +15,11 @@ export interface Spans {
   readonly endSeconds: Float64Array;
 }
 
-export const timelineOf = (graph: WorkGraph, { order, startSeconds, endSeconds }: Spans): Timeline =>
+export const timelineOf = (graph: WorkGraph, { order, startSeconds, endSeconds }: TimelineColumns): Timeline =>
   Array.from(order, (work) => ({
     ...workOf(graph, work),
-    startSeconds: startSeconds[work] ?? 0,
-    endSeconds: endSeconds[work] ?? 0,
+    startSeconds: at(startSeconds, work),
+    endSeconds: at(endSeconds, work),
   }));
 
 export interface Tally {
@@ -27,27 +27,40 @@ export interface Tally {
   readonly peakInFlight: number;
 }
 
-/** `busySeconds` and `peakInFlight` of timeline.ts, of every peer in one pass; each forward has its backward, and nothing is lowered. */
-export function tallies({ peers, peerOf, opOf, listFrom }: WorkGraph, spans: Spans): Tally[] {
-  const { order, startSeconds, endSeconds } = spans;
+/** Of every peer in one pass. Each forward has its backward, and nothing is lowered. */
+export function tallies({ peers, peerOf, opOf, listFrom }: WorkGraph, columns: TimelineColumns): Tally[] {
+  const { order, startSeconds, endSeconds } = columns;
   const busy = new Float64Array(peers.length);
   // Each peer's, one after the other; as it does one thing after the other, both are in order.
   const [starts, ends] = [new Float64Array(order.length), new Float64Array(order.length)];
   const [startsTo, endsTo] = [listFrom.slice(), listFrom.slice()];
   for (const work of order) {
-    const peer = peerOf[work] ?? 0;
-    const [start, end] = [startSeconds[work] ?? 0, endSeconds[work] ?? 0];
-    busy[peer] = (busy[peer] ?? 0) + (end - start);
+    const peer = peerOf[work] ?? outside(peerOf, work);
+    const start = startSeconds[work] ?? outside(startSeconds, work);
+    const end = endSeconds[work] ?? outside(endSeconds, work);
+    busy[peer] = (busy[peer] ?? outside(busy, peer)) + (end - start);
     if (opOf[work] === OP_INDEX.F) starts[startsTo[peer]++] = start;
     else if (opOf[work] === OP_INDEX.B) ends[endsTo[peer]++] = end;
   }
   return peers.map((_, peer) => ({
-    busySeconds: busy[peer] ?? 0,
+    busySeconds: at(busy, peer),
     peakInFlight: mostAtOnce(
       starts.subarray(listFrom[peer], startsTo[peer]),
       ends.subarray(listFrom[peer], endsTo[peer]),
     ),
   }));
+}
+
+/** Of intervals with these starts and ends, both ascending, an end counting before a start. */
+export function mostAtOnce(starts: ArrayLike<number>, ends: ArrayLike<number>): number {
+  let peak = 0;
+  let ended = 0;
+  for (let index = 0; index < starts.length; index++) {
+    const start = at(starts, index);
+    while (ended < ends.length && at(ends, ended) <= start) ended++;
+    peak = Math.max(peak, index + 1 - ended);
+  }
+  return peak;
 }
 
 /** Sorts work as it was noted when it started. At one instant peers chose from the last to the first. */
@@ -58,26 +71,26 @@ export function inStartOrder(started: Int32Array, startSeconds: Float64Array): I
 }
 
 function reverseInstants(list: Int32Array, seconds: Float64Array): void {
+  const timeAt = (place: number): number => {
+    const work = list[place] ?? outside(list, place);
+    return seconds[work] ?? outside(seconds, work);
+  };
   for (let from = 0, to = 1; from < list.length; from = to++) {
-    const now = seconds[list[from] ?? 0];
-    while (to < list.length && seconds[list[to] ?? 0] === now) to++;
-    for (let low = from, high = to - 1; low < high; low++, high--) {
-      const item = list[low] ?? 0;
-      list[low] = list[high] ?? 0;
-      list[high] = item;
-    }
+    const now = timeAt(from);
+    while (to < list.length && timeAt(to) === now) to++;
+    list.subarray(from, to).reverse();
   }
 }
 
 /** By seconds, then number. By insertion: work is noted as it starts, so that little has to move. */
 function sortNearlySorted(list: Int32Array, seconds: Float64Array): void {
   for (let end = 1; end < list.length; end++) {
-    const item = list[end] ?? 0;
-    const own = seconds[item] ?? 0;
+    const item = list[end] ?? outside(list, end);
+    const own = seconds[item] ?? outside(seconds, item);
     let index = end;
     for (; index > 0; index--) {
-      const other = list[index - 1] ?? 0;
-      const before = (seconds[other] ?? 0) - own;
+      const other = list[index - 1] ?? outside(list, index - 1);
+      const before = (seconds[other] ?? outside(seconds, other)) - own;
       if (before < 0 || (before === 0 && other < item)) break;
       list[index] = other;
     }
