@@ -11,6 +11,9 @@ export const LEAST_SPEED = 0.05;
 /** The least rate: a frame of 64 KiB then takes about six seconds. */
 export const LEAST_BYTES_PER_SECOND = 10_000;
 export const LEAST_MEMORY_BYTES = 1_048_576;
+/** Past what any machine has: sums and products of limits stay finite. */
+const MOST_BYTES_PER_SECOND = 1e15;
+const MOST_MEMORY_BYTES = 2 ** 50;
 
 /**
  * A donor that gives a share of its GPU's time, and had nothing to do for a while, catches up on so much: late timers and
@@ -18,13 +21,14 @@ export const LEAST_MEMORY_BYTES = 1_048_576;
  */
 export const SLACK_SECONDS = 0.3;
 
+const rate = z.number().min(LEAST_BYTES_PER_SECOND).max(MOST_BYTES_PER_SECOND);
 export const limitsSchema = z.object({
   /** Share of the GPU's time, 1: all of it. */
   speed: z.number().min(LEAST_SPEED).max(1),
   /** Of the GPU, for everything that a plan makes this peer keep; null: what can be had. */
-  memoryBytes: z.number().min(LEAST_MEMORY_BYTES).nullable(),
-  uploadBytesPerSecond: z.number().min(LEAST_BYTES_PER_SECOND).nullable(),
-  downloadBytesPerSecond: z.number().min(LEAST_BYTES_PER_SECOND).nullable(),
+  memoryBytes: z.int().min(LEAST_MEMORY_BYTES).max(MOST_MEMORY_BYTES).nullable(),
+  uploadBytesPerSecond: rate.nullable(),
+  downloadBytesPerSecond: rate.nullable(),
 });
 export type Limits = Readonly<z.infer<typeof limitsSchema>>;
 
@@ -114,6 +118,6 @@ function quantity(name: Name, text: string): Result<number> {
   if (digits === '' || !Number.isFinite(value)) return refusal(`${name} "${text}": expected ${expected}`);
   const whole = name === 'speed' ? value : Math.floor(value);
   if (limitsSchema.shape[field].safeParse(whole).success) return success(whole);
-  const least = name === 'memory' ? '1MiB' : '10kB/s';
-  return refusal(`${name} "${text}": expected ${name === 'speed' ? expected : `at least ${least}`}`);
+  const range = name === 'memory' ? 'at least 1MiB, at most 1048576GiB' : 'at least 10kB/s, at most 1000000GB/s';
+  return refusal(`${name} "${text}": expected ${name === 'speed' ? expected : range}`);
 }

@@ -4,11 +4,11 @@
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/messages/fields.ts';
 import type { BlobStore } from '../files/blobs.ts';
-import { problem } from '../http/calls.ts';
+import { countText, problem } from '../http/calls.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { STATE_KINDS, shardBytes, stateBytes } from '../store/checkpointState.ts';
 
@@ -18,10 +18,9 @@ const YEAR_SECONDS = 31_536_000;
 const FLOAT_BYTES = 4;
 const TOO_LARGE = 'the model has no shard of so many bytes';
 
-const count = z.coerce.number().int().min(0).max(0xffffffff);
 const tokensParameters = z.object({ hash });
-const stateParameters = z.object({ checkpoint: count, block: z.string().max(40) });
-const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: count, to: count });
+const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
+const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: countText, to: countText });
 
 const bearer = (request: FastifyRequest): string => (request.headers.authorization ?? '').replace(/^Bearer /, '');
 
@@ -35,6 +34,15 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     api.addHook('onRequest', async (request, reply) => {
       if (run.donorOfToken(bearer(request)) === null)
         return problem(reply, 401, 'this call needs the token of a donor');
+    });
+
+    api.setErrorHandler((error: FastifyError, request, reply) => {
+      if ((error.statusCode ?? 500) < 500) return reply.send(error);
+      const peer = run.donorOfToken(bearer(request));
+      run.failed(error);
+      if (peer !== null && request.method === 'PUT')
+        run.reception.turnOut(peer, 'unhandled', `${request.method} ${request.routeOptions.url}`);
+      return problem(reply, 500, 'the server failed over this call');
     });
 
     api.get('/api/tokens/:hash', { config: { rateLimit } }, async (request, reply) => {

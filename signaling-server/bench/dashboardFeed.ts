@@ -153,7 +153,7 @@ export class DashboardFeed {
       tokens: BATCH.samples * BATCH.sequence,
       seconds: this.#measuredAt(step).seconds * (1 + 0.1 * random()),
       ...{ donors: this.#peers.length, stages: STAGES, microBatches: MICRO_BATCHES, plan: this.#courseOf(step).epoch },
-      ...{ bytesDirect: 4e9 + 1e8 * random(), bytesRelayed: 1e8 * random() },
+      ...{ bytesDirect: Math.round(4e9 + 1e8 * random()), bytesRelayed: Math.round(1e8 * random()) },
       bubble: 0.3 + 0.1 * random(),
       traffic: this.#courseOf(step).traffic,
     };

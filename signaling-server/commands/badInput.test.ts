@@ -38,6 +38,11 @@ const BAD_RUN_FILES: readonly (readonly [what: string, change: (run: Json) => Js
   ['an unknown field deep inside', train({ step: 3 }), ['train.step', 'is unknown']],
   ['a missing field', ({ data: _, ...run }) => run, ['data', 'is missing']],
   ['a wrong type', train({ globalBatchSize: '8' }), ['train.globalBatchSize', 'a positive integer', '"8"']],
+  [
+    'more samples than can be had',
+    train({ globalBatchSize: 9e15 }),
+    ['train.globalBatchSize', 'up to 65536', '9000000'],
+  ],
   ['a type of model that nobody knows', model({ model_type: 'bert' }), ['model.model_type', 'bert']],
   ['dropout', model({ resid_pdrop: 0.1 }), ['model.resid_pdrop', '0.1']],
   ['another activation', model({ activation_function: 'relu' }), ['model.activation_function', 'relu']],

@@ -29,11 +29,19 @@ export class Arrivals {
   asked(peer: PeerId, address: string, join: () => void): 'now' | 'later' {
     const waitMs = this.waitMs(address, Date.now());
     if (waitMs > 0) {
-      this.#waiting.set(peer, setTimeout(join, waitMs));
+      const timer = setTimeout(() => {
+        this.#waiting.delete(peer);
+        join();
+      }, waitMs);
+      this.#waiting.set(peer, timer);
       return 'later';
     }
     join();
     return 'now';
+  }
+
+  isWaiting(peer: PeerId): boolean {
+    return this.#waiting.has(peer);
   }
 
   gone(peer: PeerId): void {

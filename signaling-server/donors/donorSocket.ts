@@ -48,6 +48,8 @@ export interface DonorHost {
   /** A binary message after `hello`: for another donor. */
   relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null;
   gone(peer: PeerId, detail: string): void;
+  /** Something threw while a donor was served. */
+  failed(error: unknown): void;
   countRefusal(reason: RefusalReason): void;
 }
 
@@ -117,13 +119,23 @@ export class DonorSocket implements DonorLink {
     if (!this.#open) return;
     this.#open = false;
     clearTimeout(this.#admissionTimer);
-    if (this.#peer !== null) this.#host.gone(this.#peer, detail);
+    try {
+      if (this.#peer !== null) this.#host.gone(this.#peer, detail);
+    } catch (error) {
+      this.#host.failed(error);
+    }
   }
 
+  /** The net under all that a donor's word sets off: whatever throws there ends its connection, never the process. */
   #received(data: RawData, isBinary: boolean): void {
     if (!this.#open) return;
-    const problem = this.#handle(data, isBinary);
-    if (problem !== null) this.refuse(...problem);
+    try {
+      const problem = this.#handle(data, isBinary);
+      if (problem !== null) this.refuse(...problem);
+    } catch (error) {
+      this.#host.failed(error);
+      this.refuse('unhandled', isBinary ? 'a binary message' : 'a message');
+    }
   }
 
   #handle(data: RawData, isBinary: boolean): Problem | null {

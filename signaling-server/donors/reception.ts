@@ -40,6 +40,7 @@ export interface ReceptionHost {
   /** Without a word of it others lose steps. */
   isNeeded(peer: PeerId): boolean;
   gone(peer: PeerId, detail: string): void;
+  failed(error: unknown): void;
   countRefusal(reason: RefusalReason): void;
 }
 
@@ -107,7 +108,7 @@ export class Reception implements DonorHost {
     }
     if (connection.profile === null) return 'outOfOrder';
     if (message.type === 'resume') {
-      this.#resumes.asked(peer, () => this.#host.said(connection, message));
+      this.#resumes.asked(peer, () => this.#later(connection, () => this.#host.said(connection, message)));
       return null;
     }
     if (message.type === 'pause' || message.type === 'leave') this.#resumes.withdrawn(peer);
@@ -128,13 +129,17 @@ export class Reception implements DonorHost {
     this.#host.gone(peer, detail);
   }
 
+  failed(error: unknown): void {
+    this.#host.failed(error);
+  }
+
   countRefusal(reason: RefusalReason): void {
     this.#host.countRefusal(reason);
   }
 
-  /** Those whose GPU is checked, in the order in which they connected. */
+  /** Those whose GPU is checked and who have not to wait, in the order in which they connected. */
   measured(): readonly Connection[] {
-    return this.#donors.measured();
+    return this.#donors.measured().filter(({ peer }) => !this.#arrivals.isWaiting(peer));
   }
 
   /** The donor whose HTTP calls carry this token. */
@@ -170,10 +175,20 @@ export class Reception implements DonorHost {
     this.#donors.close();
   }
 
+  /** A donor's word that may have had to wait: whatever throws over it costs that donor alone. */
+  #later({ link }: Connection, work: () => unknown): void {
+    try {
+      work();
+    } catch (error) {
+      this.failed(error);
+      link.refuse('unhandled', 'what it asked for');
+    }
+  }
+
   /** Its GPU is checked. */
   #take(connection: Connection): void {
     const { peer, link } = connection;
-    const join = (): void => this.#host.joined(connection);
+    const join = (): void => this.#later(connection, () => this.#host.joined(connection));
     if (this.#options.isExpected) join();
     else if (this.#arrivals.asked(peer, link.address, join) === 'later')
       link.send({ type: 'standby', state: 'spare', why: 'mustWait' });

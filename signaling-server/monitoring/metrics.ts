@@ -32,6 +32,7 @@ export class RunCounts {
     ['kind'],
   );
   readonly #refused = this.#counter('shoal_refused_total', 'Refused by reason.', ['reason']);
+  readonly #failures = this.#counter('shoal_failures_total', 'Times that something threw where nothing should.');
   readonly #refusedConnections = this.#counter(
     'shoal_refused_connections_total',
     'Connections over the limit of their address.',
@@ -97,6 +98,10 @@ export class RunCounts {
 
   refused(reason: RefusalReason): void {
     this.#refused.inc({ reason });
+  }
+
+  failed(): void {
+    this.#failures.inc();
   }
 
   refusedConnection(): void {

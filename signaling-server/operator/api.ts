@@ -7,7 +7,7 @@ import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { OPERATOR_COMMANDS } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../http/access.ts';
-import { perMinute, problem } from '../http/calls.ts';
+import { countText, perMinute, problem } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { addOperatorControls } from './controls.ts';
@@ -24,8 +24,8 @@ export const WATCH_INTERVAL_MS = 250;
 const UNREAD_BYTES_LIMIT = 1024 * 1024;
 
 const loginBody = z.object({ token: z.string().max(200) });
-const stepQuery = z.object({ step: z.coerce.number().int().min(0) });
-const stepsQuery = z.object({ run: z.string().max(1_000), until: z.coerce.number().int().min(0).optional() });
+const stepQuery = z.object({ step: countText });
+const stepsQuery = z.object({ run: z.string().max(1_000), until: countText.optional() });
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
 export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {

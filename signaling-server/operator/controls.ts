@@ -7,9 +7,10 @@ import { createHmac } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
+import { count } from '../../swarm/messages/fields.ts';
 import { alertLimitsSchema } from '../../swarm/messages/watch.ts';
 import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
-import { perMinute, problem } from '../http/calls.ts';
+import { countText, perMinute, problem } from '../http/calls.ts';
 import { parseManifest, stateProblem } from '../store/checkpointState.ts';
 import type { Store } from '../store/store.ts';
 import type { OperatorDesk } from './desk.ts';
@@ -27,12 +28,12 @@ const SEARCHES_PER_MINUTE = 20;
 
 const runName = z.string().max(200);
 const runBody = z.object({ run: runName });
-const checkpointBody = z.object({ run: runName, step: z.int().min(0) });
+const checkpointBody = z.object({ run: runName, step: count });
 const keepBody = checkpointBody.extend({ kept: z.boolean() });
 const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
-const exportQuery = z.object({ run: runName, step: z.coerce.number().int().min(0).optional() });
+const exportQuery = z.object({ run: runName, step: countText.optional() });
 
 /** An address as it is kept: nobody reads it out of the store, and it is known again. */
 export function addressKey(store: Store, address: string): string {

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { count } from '../../swarm/messages/fields.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { blobReader } from '../files/blobs.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
@@ -26,7 +27,7 @@ const SEED = 1;
 
 export const samplesBody = z.object({
   run: z.string().max(200),
-  step: z.int().min(0),
+  step: count,
   prompts: z.array(z.string().min(1).max(200)).min(1).max(5),
   tokens: z.int().min(1).max(400),
 });

@@ -55,6 +55,9 @@ class Rehearsal {
       probe: (...pair) => void this.probes.push(pair),
       record: (detail) => this.records.push(detail),
       log: () => {},
+      failed: (error) => {
+        throw error;
+      },
     });
   }
 

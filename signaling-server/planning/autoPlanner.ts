@@ -59,6 +59,7 @@ export interface PlannerHost {
   /** The numbers behind the plan in force, to be kept. */
   record(detail: string): void;
   log(level: 'info' | 'debug', text: string): void;
+  failed(error: unknown): void;
 }
 
 interface Cause {
@@ -199,9 +200,11 @@ export class AutoPlanner {
   consider(reason: string, by: PeerId | null = null): void {
     if (this.#options.onlyPredicts) return;
     this.#causes.push({ reason, by });
-    this.#judging ??= this.#judgeAll().finally(() => {
-      this.#judging = null;
-    });
+    this.#judging ??= this.#judgeAll()
+      .catch((error: unknown) => this.#host?.failed(error))
+      .finally(() => {
+        this.#judging = null;
+      });
   }
 
   /** Resolves when nothing is being judged. */

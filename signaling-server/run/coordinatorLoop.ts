@@ -12,6 +12,8 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 interface LoopHost {
   perform(effect: Effect): void;
+  /** Something threw over this event. `isHalfDone`: while its effects were performed; else nothing has changed. */
+  failed(event: CoordinatorEvent, error: unknown, isHalfDone: boolean): void;
   /** An event is handled, with those that came of it. */
   handled(): void;
 }
@@ -36,8 +38,9 @@ export class CoordinatorLoop {
     return this.#state;
   }
 
-  /** From what the store knows, with nobody there yet. */
+  /** From what the store knows, with nobody there yet; what waited is of the state before. */
   beginAgain(start: StartState): void {
+    this.#events.length = 0;
     this.#state = begin(this.#config, start);
   }
 
@@ -46,16 +49,29 @@ export class CoordinatorLoop {
     if (this.#busy) return;
     this.#busy = true;
     try {
-      for (let next = this.#events.shift(); next !== undefined && !this.#closed; next = this.#events.shift()) {
-        const [state, effects] = step(this.#state, next, Date.now());
-        this.#state = state;
-        for (const effect of effects) this.#host.perform(effect);
-      }
+      for (let next = this.#events.shift(); next !== undefined && !this.#closed; next = this.#events.shift())
+        this.#handle(next);
     } finally {
       this.#busy = false;
     }
     this.#setTimer();
     this.#host.handled();
+  }
+
+  /**
+   * `step` is pure: an event that it throws over never happened. An effect that throws leaves some of them performed and
+   * others not, which is what a killed server leaves behind too: the host has to begin again from its store.
+   */
+  #handle(event: CoordinatorEvent): void {
+    let isHalfDone = false;
+    try {
+      const [state, effects] = step(this.#state, event, Date.now());
+      isHalfDone = true;
+      this.#state = state;
+      for (const effect of effects) this.#host.perform(effect);
+    } catch (error) {
+      this.#host.failed(event, error, isHalfDone);
+    }
   }
 
   /** No event is handled any more. */

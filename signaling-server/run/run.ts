@@ -3,7 +3,7 @@
  * and files. It decides nothing. Its reception, the store and the metrics file are all it owns.
  */
 import { invariant, type PeerId } from '../../swarm/base.ts';
-import type { Effect, Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
+import type { CoordinatorEvent, Effect, Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
 import { type CoordinatorState, courseOf } from '../../swarm/coordinator/state.ts';
 import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
@@ -69,6 +69,7 @@ export class ActiveRun {
     const config = configOf(this.document, this.model, options);
     this.#loop = new CoordinatorLoop(config, startState(store, name), {
       perform: (effect) => this.#perform(effect),
+      failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
     });
     options.planner?.attach(this.#plannerHost());
@@ -177,6 +178,12 @@ export class ActiveRun {
     this.#options.log('warn', text);
   }
 
+  /** Something threw that nobody was prepared for: counted, and told with its place. */
+  failed(error: unknown): void {
+    this.counts.failed();
+    this.warn(`Something failed that should not: ${error instanceof Error ? error.stack : error}`);
+  }
+
   /** A message for everyone, past the coordinator: snapshots. */
   broadcast(message: ServerMessage): void {
     this.reception.broadcast(message);
@@ -210,6 +217,7 @@ export class ActiveRun {
       said: (connection, message) => this.#said(connection, message),
       isNeeded: (peer) => this.#donor(peer)?.wish === 'compute' && isNeeded(this.#loop.state, peer),
       gone: (peer, detail) => this.#gone(peer, detail),
+      failed: (error) => this.failed(error),
       countRefusal: (reason) => {
         this.counts.refused(reason);
         this.#options.log('debug', `refused: ${reason}`);
@@ -250,13 +258,33 @@ export class ActiveRun {
   }
 
   #gone(peer: PeerId, detail: string): void {
-    this.memory.gone(peer);
-    this.uploads.gone(peer);
-    // Nobody is named for what was never done: who comes and goes would fill the list.
-    if (!this.#donor(peer)?.tokens) this.#options.store.unlinkPeer(this.name, peer);
-    this.#options.planner?.gone(peer);
-    this.history.gone(peer, detail, this.committedSteps);
-    this.#loop.dispatch({ type: 'donorGone', peer, detail });
+    try {
+      this.memory.gone(peer);
+      this.uploads.gone(peer);
+      // Nobody is named for what was never done: who comes and goes would fill the list.
+      if (!this.#donor(peer)?.tokens) this.#options.store.unlinkPeer(this.name, peer);
+      this.#options.planner?.gone(peer);
+      this.history.gone(peer, detail, this.committedSteps);
+    } finally {
+      // Whatever else cannot be written: nobody waits for a donor that is not there.
+      this.#loop.dispatch({ type: 'donorGone', peer, detail });
+    }
+  }
+
+  /**
+   * The donor whose word it was is let go. Where effects are half done, or no word of a donor's is to blame, the run
+   * begins again from the store, as the server after a killed one would, with those who are connected. That ends: each
+   * failure on the way takes its donor out, and none but a timer's has no donor.
+   */
+  #failedOver(event: CoordinatorEvent, error: unknown, isHalfDone: boolean): void {
+    this.failed(error);
+    const { type } = event;
+    const isWord = type === 'donorSaid' || type === 'donorJoined';
+    if (isWord) this.reception.turnOut(event.peer, 'unhandled', type === 'donorSaid' ? event.message.type : 'measured');
+    if (isWord && !isHalfDone) return;
+    this.#beginAgain();
+    // The expected donors were there once, or one of them has just been let go.
+    this.#loop.dispatch({ type: 'gatheringEnded' });
   }
 
   #donor(peer: PeerId): CoordinatorState['donors'][number] | undefined {
@@ -275,7 +303,13 @@ export class ActiveRun {
       },
       record: (detail) => store.addEvent(this.name, 'planned', detail, Date.now(), this.committedSteps),
       log,
+      failed: (error) => this.failed(error),
     };
+  }
+
+  /** What goes on beside the events: of whose failing nobody else would hear. */
+  #background(work: Promise<void>): void {
+    work.catch((error: unknown) => this.failed(error));
   }
 
   #tell({ peer, adapter, limits: { memoryBytes } }: Connection): void {
@@ -293,11 +327,11 @@ export class ActiveRun {
     this.history.performing(effect, this.committedSteps);
     planner?.performing(effect);
     if (effect.type === 'storeEpoch') this.network.planned(effect.plan);
-    if (keep({ store, blobs, run: this, metrics: this.#metrics }, effect)) return;
+    if (keep({ store, blobs, run: this, metrics: this.#metrics }, effect, (work) => this.#background(work))) return;
     switch (effect.type) {
       case 'send':
         if (effect.message.type === 'committed' && effect.message.checkpoint)
-          void this.uploads.asked(effect.to, effect.message);
+          this.#background(this.uploads.asked(effect.to, effect.message));
         this.reception.send(effect.to, effect.message);
         return;
       case 'refuse':

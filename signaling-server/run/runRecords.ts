@@ -15,8 +15,12 @@ interface Records {
   readonly metrics: MetricsFile | null;
 }
 
-/** Whether it was one to keep. */
-export function keep({ store, blobs, run, metrics }: Records, effect: Effect): boolean {
+/** Whether it was one to keep. `background`: takes what ends later. */
+export function keep(
+  { store, blobs, run, metrics }: Records,
+  effect: Effect,
+  background: (work: Promise<void>) => void,
+): boolean {
   const { name, counts, trafficOf } = run;
   switch (effect.type) {
     case 'storeCommit':
@@ -29,11 +33,13 @@ export function keep({ store, blobs, run, metrics }: Records, effect: Effect): b
       metrics?.append();
       return true;
     case 'storeCheckpoint':
-      void saveCheckpoint(store, blobs, name, {
-        step: effect.step,
-        shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
-        ...(effect.lossScale ? { lossScale: effect.lossScale } : {}),
-      });
+      background(
+        saveCheckpoint(store, blobs, name, {
+          step: effect.step,
+          shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
+          ...(effect.lossScale ? { lossScale: effect.lossScale } : {}),
+        }),
+      );
       counts.checkpointed();
       return true;
     case 'rollBack':

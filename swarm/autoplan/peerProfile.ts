@@ -20,12 +20,12 @@ const LEAST_SLOPE = 0.25;
 
 const ratioSchema = z.object({
   op: z.enum(['F', 'B']),
-  samples: z.int().min(1),
+  samples: z.int().min(1).max(65_536),
   ratio: z.number().positive(),
 });
 export const peerProfileSchema = z.object({
   layers: profileSchema.shape.layers,
-  memoryBytes: z.number().min(0),
+  memoryBytes: profileSchema.shape.memoryBytes,
   /** Measured over predicted, by what was done; empty before the first step. */
   ratios: z.array(ratioSchema).max(256),
 });

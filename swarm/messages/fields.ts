@@ -8,15 +8,15 @@ import { type Plan, planSchema } from '../plan/plan.ts';
 
 export const peer = z.string().min(1).max(64).transform(peerId);
 export const count = z.int().min(0).max(0xffffffff);
-/** Of a step: sums over every donor stay numbers. */
+/** Of a step: the sum over 1,000 donors is still an integer that a double has, and the store takes. */
 export const bytes = z
-  .number()
+  .int()
   .min(0)
-  .max(2 ** 48);
+  .max(2 ** 43);
 export const seconds = z.number().min(0).max(86_400);
 export const instant = z.number().min(-1e12).max(1e12);
 export const memory = z
-  .number()
+  .int()
   .min(0)
   .max(2 ** 50);
 /** Of a detail that one side tells the other; what it quotes may have to be cut. */

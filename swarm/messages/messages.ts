@@ -49,7 +49,7 @@ const spanSchema = z.object({
 export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('hello'),
-    protocol: z.int(),
+    protocol: count,
     adapter: adapterSchema,
     invite: z.string().max(200).optional(),
     limits: limitsSchema.optional(),
@@ -136,7 +136,7 @@ const sourceSchema = z.discriminatedUnion('from', [
 export const serverMessageSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('welcome'),
-    protocol: z.int(),
+    protocol: count,
     peer,
     /** Bearer of this donor's HTTP calls: tokens, state, uploads. */
     token: z.string(),

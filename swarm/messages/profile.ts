@@ -3,7 +3,7 @@
  * the server bounds and plans with.
  */
 import { z } from 'zod';
-import { memory, peer, seconds, sentence } from './fields.ts';
+import { count, memory, peer, seconds, sentence } from './fields.ts';
 
 /** What a donor is, as it measured itself. */
 export const adapterSchema = z.object({
@@ -25,7 +25,7 @@ export const profileSchema = z.object({
   /** GPU memory that could really be had, as far as it was tried. */
   memoryBytes: memory,
   /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
-  checkedKernels: z.int().min(0),
+  checkedKernels: count,
   /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */
   wrongUnit: sentence.optional(),
 });

@@ -12,6 +12,7 @@ export const REFUSAL_REASONS = [
   'runFinished',
   'tooLate',
   'faulty',
+  'unhandled',
   'letGo',
   'blocked',
 ] as const;
@@ -30,5 +31,6 @@ export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   tooLate: 'This page did not answer in time: reload it to take part again.',
   letGo: 'Whoever runs this server has let this donor go. Reload the page to take part again.',
   blocked: 'Whoever runs this server has closed it to your network address.',
+  unhandled: 'The server failed over a message of this page and let it go: reload it to take part again.',
   faulty: 'This page could not do its part of the work: reload it to take part again.',
 };

@@ -11,8 +11,8 @@ import { hash } from './fields.ts';
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
 const tokenListSchema: z.ZodType<TokenList> = z.object({
-  tokens: z.number(),
-  shardTokens: z.int(),
+  tokens: z.int().min(0),
+  shardTokens: z.int().min(1),
   bytesPerToken: z.literal([1, 2, 4]),
   shards: z.array(hash),
 });

@@ -4,14 +4,13 @@ import { type Result, refusal, success } from '../base.ts';
 import { limitsSchema } from '../limits.ts';
 import { STEP_TENSORS } from '../plan/stepTraffic.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
-import { FAULT_REASONS } from './fields.ts';
+import { count, FAULT_REASONS, memory } from './fields.ts';
 import { adapterSchema, profileSchema } from './profile.ts';
 import { snapshotSchema } from './snapshot.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
 export type OperatorCommand = (typeof OPERATOR_COMMANDS)[number];
 
-const count = z.int().min(0);
 const name = z.string().max(64);
 const WORDS_LIMIT = 400;
 
@@ -21,18 +20,18 @@ export const watchedStepSchema = z.object({
   loss: z.number(),
   gradientNorm: z.number(),
   learningRate: z.number(),
-  tokens: z.number(),
+  tokens: z.int().min(0),
   seconds: z.number(),
   donors: count,
   stages: count,
   microBatches: count,
   plan: count,
-  bytesDirect: z.number(),
-  bytesRelayed: z.number(),
+  bytesDirect: z.int().min(0),
+  bytesRelayed: z.int().min(0),
   /** Share of the donors' time that was idle; absent where their spans are not kept any more. */
   bubble: z.number().optional(),
   /** Tensor bytes by what they are; absent where the step's plan is not kept any more. */
-  traffic: z.record(z.enum(STEP_TENSORS), z.number()).optional(),
+  traffic: z.record(z.enum(STEP_TENSORS), z.int().min(0)).optional(),
 });
 export type WatchedStep = z.infer<typeof watchedStepSchema>;
 
@@ -96,8 +95,8 @@ const peerFactsSchema = z.object({
   /** Faults that it told of since it came. */
   faults: count,
   /** GPU bytes, the most of all its plans; null before the first one. */
-  predictedBytes: z.number().nullable(),
-  peakBytes: z.number().nullable(),
+  predictedBytes: z.int().min(0).nullable(),
+  peakBytes: memory.nullable(),
 });
 export type PeerFacts = z.infer<typeof peerFactsSchema>;
 
@@ -147,7 +146,7 @@ const watchSchema = z.object({
   traces: z.tuple([count, count]).nullable().optional(),
   alertLimits: alertLimitsSchema.optional(),
   /** tokens and state to donors, checkpoints from them. */
-  served: z.record(z.enum(SERVED_KINDS), z.number()).optional(),
+  served: z.record(z.enum(SERVED_KINDS), z.int().min(0)).optional(),
 });
 export type WatchMessage = z.infer<typeof watchSchema>;
 

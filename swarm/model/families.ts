@@ -4,13 +4,15 @@ import { type Config, fieldReason } from './configFields.ts';
 import { gpt2Model } from './gpt2.ts';
 import { isTooDeep, TOO_DEEP } from './inputFields.ts';
 import { llamaModel } from './llama.ts';
-import type { Model } from './model.ts';
+import { type Model, parameters } from './model.ts';
 
 const FAMILIES: Readonly<Record<Model['family'], (config: Config) => Result<Model>>> = {
   gpt2: gpt2Model,
   llama: llamaModel,
 };
 
+/** Four tebibytes of weights: no cluster that this plans for has them. */
+const MODEL_ELEMENTS_LIMIT = 2 ** 40;
 /** Elements of a block are numbered in 32 bits, in frames and messages. */
 const BLOCK_ELEMENTS_LIMIT = 0xffffffff;
 
@@ -29,13 +31,20 @@ export function modelFromConfig(json: unknown): Result<Model> {
 }
 
 function withinBounds(model: Result<Model>, config: Config): Result<Model> {
-  const large = model.ok && model.value.blocks.find(({ elements }) => elements > BLOCK_ELEMENTS_LIMIT);
-  if (!model.ok || !large) return model;
-  const sizes = Object.entries(config).flatMap(([field, size]) =>
-    typeof size === 'number' ? [[field, size] as const] : [],
-  );
-  const [field, size] = sizes.reduce((most, each) => (each[1] > most[1] ? each : most), ['model_type', 0]);
-  return refusal(
-    `${field} is too large, ${size}: ${large.name} would have ${large.elements} elements, at most ${BLOCK_ELEMENTS_LIMIT} were expected`,
-  );
+  if (!model.ok) return model;
+  const large = model.value.blocks.find(({ elements }) => elements > BLOCK_ELEMENTS_LIMIT);
+  if (large) {
+    const sizes = Object.entries(config).flatMap(([field, size]) =>
+      typeof size === 'number' ? [[field, size] as const] : [],
+    );
+    const [field, size] = sizes.reduce((most, each) => (each[1] > most[1] ? each : most), ['model_type', 0]);
+    return refusal(tooLarge(field, size, large.name, large.elements, BLOCK_ELEMENTS_LIMIT));
+  }
+  const all = parameters(model.value);
+  if (all <= MODEL_ELEMENTS_LIMIT) return model;
+  const field = Object.keys(config).find((name) => /layers?$/.test(name)) ?? 'model_type';
+  return refusal(tooLarge(field, model.value.layers, 'the model', all, MODEL_ELEMENTS_LIMIT));
 }
+
+const tooLarge = (field: string, size: number, what: string, elements: number, most: number): string =>
+  `${field} is too large, ${size}: ${what} would have ${elements} elements, at most ${most} were expected`;

@@ -21,6 +21,8 @@ export const fields = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
 export const number = (words: string, holds: (value: number) => boolean) =>
   z.number({ error: expecting(words) }).refine(holds, { error: expecting(words) });
 export const count = number('a positive integer', (value) => Number.isSafeInteger(value) && value > 0);
+export const countUpTo = (most: number) =>
+  count.refine((value) => value <= most, { error: expecting(`a positive integer up to ${most}`) });
 export const natural = number('an integer of 0 or more', (value) => Number.isSafeInteger(value) && value >= 0);
 export const nonNegative = number('a number of 0 or more', (value) => value >= 0);
 export const positive = number('a number above 0', (value) => value > 0);

@@ -57,7 +57,7 @@ export interface Plan {
   readonly schedule: ScheduleName;
 }
 
-const count = z.number().int().nonnegative();
+const count = z.int().min(0).max(0xffffffff);
 const range = z.tuple([count, count]);
 const peer = z.string().min(1).transform(peerId);
 const blockName = z

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { type Result, refusal } from '../base.ts';
+import { count } from '../messages/fields.ts';
 import { parseRunFile, type RunFile } from './runFile.ts';
 
 /** GPT-2's shape in sizes; the vocabulary is that of the text. */
@@ -35,13 +36,13 @@ export const runDraftSchema = z.object({
   /** The source's own model, or one of the list. */
   model: z.enum(['same', ...PRESET_NAMES]),
   /** Weights of the source after so many steps, with a fresh optimizer; null: new ones, from the seed. */
-  checkpoint: z.int().min(0).nullable(),
+  checkpoint: count.nullable(),
   steps: whole,
   globalBatchSize: whole,
   sequenceLength: whole,
   learningRate: z.number(),
   schedule: z.enum(['constant', 'cosine']),
-  warmupSteps: z.int().min(0),
+  warmupSteps: count,
   checkpointEvery: whole,
   seed: z.int().min(0).max(0xffffffff),
 });

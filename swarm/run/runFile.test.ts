@@ -84,6 +84,28 @@ test('the order is sequential, or shuffled by a seed that is 0 unless the file s
 });
 
 test.each<[path: string, value: unknown, sentence: string]>([
+  ['train.globalBatchSize', 9e15, 'train.globalBatchSize must be a positive integer up to 65536, not 9000000000000000'],
+  ['train.globalBatchSize', 65_537, 'train.globalBatchSize must be a positive integer up to 65536, not 65537'],
+  ['train.sequenceLength', 9e15, 'train.sequenceLength must be a positive integer up to 1048576, not 9000000000000000'],
+  ['train.steps', 2 ** 32, 'train.steps must be a positive integer up to 4294967295, not 4294967296'],
+  ['checkpoint.everySteps', 9e15, 'checkpoint.everySteps must be a positive integer up to 4294967295, not 9000000000'],
+  [
+    'evaluation',
+    { files: ['a'], everySteps: 9e15 },
+    'evaluation.everySteps must be a positive integer up to 4294967295',
+  ],
+  ['model.n_embd', 9e15, 'model.n_embd is too large, 9000000000000000: embedding would have'],
+  // By hand, from the shapes of GPT-2: 65,535 · (12·8192² + 13·8192) + 274 · 8192
+  [
+    'model',
+    { ...model, n_layer: 65_535, n_embd: 8_192 },
+    'model.n_layer is too large, 65535: the model would have 52782734286848 elements, at most 1099511627776 were expected',
+  ],
+])('[FI10] %s = %j is past what can be had: refused with the bound', (path, value, sentence) => {
+  expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
+});
+
+test.each<[path: string, value: unknown, sentence: string]>([
   ['extra', 1, 'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision'],
   ['train.batch', 1, 'train.batch is unknown: expected one of steps, globalBatchSize, sequenceLength, optimizer'],
   ['init.kind', 1, 'init.kind is unknown: expected one of seed'],

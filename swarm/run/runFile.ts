@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import {
-  count,
+  countUpTo,
   expecting,
   fieldPath,
   fields,
@@ -27,6 +27,12 @@ import { type Order, SEQUENTIAL } from './data.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
 export type Train = z.output<typeof trainSchema>;
+
+/** A step is numbered in 32 bits, in frames and messages; a micro-batch in 16, and it has a sample at least. */
+const steps = countUpTo(0xffffffff);
+const MOST_SAMPLES = 65_536;
+/** Past every model that there is; an activation of one sample can still be allocated. */
+const MOST_TOKENS = 2 ** 20;
 
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
@@ -72,15 +78,15 @@ const constant = fields({ type: z.literal('constant'), warmupSteps: natural.defa
 const cosine = fields({
   type: z.literal('cosine'),
   warmupSteps: natural.default(0),
-  decaySteps: count.optional(),
+  decaySteps: steps.optional(),
   minRatio: ratio.default(0.1),
 });
 
 /** Also what a donor is told of its run. */
 export const trainSchema = fields({
-  steps: count,
-  globalBatchSize: count,
-  sequenceLength: count,
+  steps,
+  globalBatchSize: countUpTo(MOST_SAMPLES),
+  sequenceLength: countUpTo(MOST_TOKENS),
   optimizer: fields({
     type: only('adamw'),
     learningRate: nonNegative32,
@@ -116,8 +122,8 @@ const RUN_FILE = fields({
   }),
   init,
   train: trainSchema,
-  checkpoint: fields({ everySteps: count.default(20) }).default({ everySteps: 20 }),
-  evaluation: fields({ files, everySteps: count.default(50) })
+  checkpoint: fields({ everySteps: steps.default(20) }).default({ everySteps: 20 }),
+  evaluation: fields({ files, everySteps: steps.default(50) })
     .nullable()
     .default(null),
   precision: fields({

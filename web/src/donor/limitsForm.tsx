@@ -41,7 +41,7 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         unit={MEBIBYTE}
         least={LEAST_MEMORY_BYTES}
         value={limits.memoryBytes}
-        onChange={(memoryBytes) => change({ memoryBytes })}
+        onChange={(bytes) => change({ memoryBytes: bytes && Math.floor(bytes) })}
       />
       <Amount
         id="upload"
