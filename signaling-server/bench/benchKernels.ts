@@ -1,6 +1,7 @@
 /** `shoal bench kernels`: every kernel in its own cases, or in the shapes of a training step, beside the adapter's best. */
 import type { Command } from 'commander';
 import type { Dims } from '../../shaders/kernel.ts';
+import { at } from '../../swarm/base.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { inBrowser } from './benchBrowser.ts';
@@ -94,7 +95,7 @@ function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
   }
   console.log(`\n// shaders/family/tiles.ts, ${table}`);
   for (const { layouts, from, bare, candidate } of rows) {
-    const choice = Object.entries(candidates[candidate]).map(([name, value]) => `${name}: ${value}`);
+    const choice = Object.entries(at(candidates, candidate)).map(([name, value]) => `${name}: ${value}`);
     console.log(
       `{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${bare ? 'bare: true, ' : ''}${choice.join(', ')} },`,
     );

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { at, got } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import {
   type ReferenceTrainer,
@@ -58,7 +59,7 @@ async function goldenCase(name: string): Promise<Case> {
   const count = windowCount(data.tokens, sequenceLength);
   const window = (step: number, sample: number) =>
     windowTokens(
-      (index) => shards[index],
+      (index) => at(shards, index),
       windowOfSample(SEQUENTIAL, step * globalBatchSize + sample, count),
       sequenceLength,
       data.shardTokens,
@@ -85,7 +86,7 @@ test.each([
 ])('%s: loss, norm and rate of the first %d steps', async (name, steps) => {
   const { trainer, windows, expected } = await goldenCase(name);
   for (let step = 0; step < steps; step++) {
-    const row = expected[step];
+    const row = at(expected, step);
     const { loss, gradientNorm, learningRate } = trainer.step(windows(step));
     expect(Math.abs(loss / row.loss - 1)).toBeLessThan(1e-9);
     expect(Math.abs(gradientNorm / row.gradientNorm - 1)).toBeLessThan(1e-9);
@@ -99,9 +100,9 @@ test('untied-gpt2: the final weights', async () => {
   for (const [name, values] of await tensorsOf(golden('untied-gpt2/final.safetensors'), model)) {
     // The key third of c_attn.bias has an exact gradient of 0, whose rounding Adam turns into steps.
     const [from, to] = name.endsWith('c_attn.bias') ? [model.width, 2 * model.width] : [0, 0];
-    const mine = trainer.tensors.get(name) ?? [];
+    const mine = got(trainer.tensors, name);
     const worst = values.reduce(
-      (most, value, i) => (i >= from && i < to ? most : Math.max(most, Math.abs(value - mine[i]))),
+      (most, value, i) => (i >= from && i < to ? most : Math.max(most, Math.abs(value - at(mine, i)))),
       0,
     );
     expect(worst, name).toBeLessThan(1e-6);

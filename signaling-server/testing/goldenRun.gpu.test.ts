@@ -1,7 +1,7 @@
 /** The whole stage, on Dawn, against the float64 trainer: loss and gradient norm of every step, then every weight. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../../shaders/testing/dawn.ts';
-import { invariant, type Range } from '../../swarm/base.ts';
+import { at, invariant, type Range } from '../../swarm/base.ts';
 import { block } from '../../swarm/model/model.ts';
 import { LOGITS_BYTES } from '../../swarm/model/program.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
@@ -75,7 +75,7 @@ describe('a stage trains as the float64 trainer does', () => {
           let worst = 0;
           for (let i = 0; i < tensor.elements; i++) {
             if (keys[0] <= i && i < keys[1]) continue;
-            worst = Math.max(worst, Math.abs(actual[tensor.offset + i] - wanted[tensor.offset + i]));
+            worst = Math.max(worst, Math.abs(at(actual, tensor.offset + i) - at(wanted, tensor.offset + i)));
           }
           expect(worst, tensor.name).toBeLessThan(3e-4);
         }

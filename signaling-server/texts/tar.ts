@@ -11,7 +11,8 @@ export function filesOfTar(tar: Buffer): Map<string, Buffer> {
     const name = [text(start + 345, start + 500), text(start, start + 100)].filter((part) => part !== '').join('/');
     const bytes = Number.parseInt(text(start + 124, start + 136).trim(), 8);
     const data = start + BLOCK_BYTES;
-    if (REGULAR_FILE.includes(String.fromCharCode(tar[start + 156]))) files.set(name, tar.subarray(data, data + bytes));
+    if (REGULAR_FILE.includes(tar.toString('latin1', start + 156, start + 157)))
+      files.set(name, tar.subarray(data, data + bytes));
     start = data + Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
   }
   return files;

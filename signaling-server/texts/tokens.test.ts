@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { at } from '../../swarm/base.ts';
 import { decodeShard, windowCount, windowTokens } from '../../swarm/run/data.ts';
 import { parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
@@ -68,7 +69,7 @@ test('all files are one token list, in shards that hold every window', async () 
     expect(shards.map(({ length }) => length / data.bytesPerToken)).toEqual([65_536, 65_536, 18_931]);
     const read = shards.map(({ buffer }) => decodeShard(buffer, data.bytesPerToken));
     for (const window of [0, 6553, 6554, 9999, 10_000, windowCount(data.tokens, 10) - 1])
-      expect([...windowTokens((index) => read[index], window, 10, data.shardTokens)]).toEqual([
+      expect([...windowTokens((index) => at(read, index), window, 10, data.shardTokens)]).toEqual([
         ...text.subarray(window * 10, window * 10 + 11),
       ]);
   }

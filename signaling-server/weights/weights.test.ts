@@ -63,7 +63,7 @@ describe('openWeights', () => {
           [1, 7],
           [elements - 2, elements],
           [3, 3],
-        ])
+        ] as const)
           expect([...(await weights.readBlock(name, from, to))]).toEqual(
             Array.from({ length: to - from }, (_, i) => start + from + i),
           );

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { overlap, type PeerId, peerId, seededRandom } from '../base.ts';
+import { outside, overlap, type PeerId, peerId, seededRandom } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import type { Compute } from '../precision.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
@@ -32,7 +32,8 @@ function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan
           // Of moments a peer has what it is primary of.
           const has = holdings(model, before, transfer.from, block, asked === 'f16' ? 'm' : kind);
           expect(has.some((range) => overlap(range, transfer.range)?.join() === transfer.range.join())).toBe(true);
-          for (let i = transfer.range[0]; i < transfer.range[1]; i++) counted[i] += 1;
+          for (let i = transfer.range[0]; i < transfer.range[1]; i++)
+            counted[i] = (counted[i] ?? outside(counted, i)) + 1;
         }
         const needed = new Uint8Array(elements);
         for (const [from, end] of holdings(model, after, to, block, kind)) needed.fill(1, from, end);

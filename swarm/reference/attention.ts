@@ -2,12 +2,11 @@
  * Causal attention of the reference trainer, row by row: a row's query against the keys of its sample up to itself. The
  * trainer runs all rows of a sample, the text generator one row against those it has kept.
  *
- * Letters: N rows, H heads of queries, K heads of keys and values, D their width, F = (H + 2K)·D the queries, keys and
- * values of a row side by side, heads contiguous in each; S the rows from the sample's first to the query's own.
+ * Letters: N rows, H heads of queries, K heads of keys and values, D their width, E = H + 2K heads in a row of qkv:
+ * queries, keys and values side by side; S rows from the sample's first to the query's own.
  */
 import { addScaled, dot, type Matrix, read } from './matrix.ts';
 
-/** How the columns of qkv_NF are split. */
 interface Heads {
   readonly heads: number;
   readonly keyValueHeads: number;
@@ -16,8 +15,8 @@ interface Heads {
 
 /** Rows of one sample's queries, keys and values, and which part of them one head of queries reads. */
 interface Head {
-  readonly qkv_NF: Matrix;
-  /** F, elements of a row. */
+  readonly qkv_NED: Matrix;
+  /** E·D, elements of a row. */
   readonly stride: number;
   readonly query: number;
   readonly key: number;
@@ -26,10 +25,10 @@ interface Head {
   readonly headWidth: number;
 }
 
-function headOf(qkv_NF: Matrix, { heads, keyValueHeads, headWidth }: Heads, head: number): Head {
+function headOf(qkv_NED: Matrix, { heads, keyValueHeads, headWidth }: Heads, head: number): Head {
   const keyHead = heads + Math.floor((head * keyValueHeads) / heads);
   return {
-    qkv_NF,
+    qkv_NED,
     stride: (heads + 2 * keyValueHeads) * headWidth,
     query: head * headWidth,
     key: keyHead * headWidth,
@@ -39,12 +38,12 @@ function headOf(qkv_NF: Matrix, { heads, keyValueHeads, headWidth }: Heads, head
 }
 
 /** softmax of q·k/√D over rows `first` to `row` (causal: no later ones). */
-function attentionWeights({ qkv_NF, stride, query, key, headWidth }: Head, first: number, row: number): Matrix {
+function attentionWeights({ qkv_NED, stride, query, key, headWidth }: Head, first: number, row: number): Matrix {
   const weights_S = new Float64Array(row - first + 1);
   for (let s = 0; s < weights_S.length; s++) {
     const [q_D, k_D] = [
-      { values: qkv_NF, from: row * stride + query },
-      { values: qkv_NF, from: (first + s) * stride + key },
+      { values: qkv_NED, from: row * stride + query },
+      { values: qkv_NED, from: (first + s) * stride + key },
     ];
     weights_S[s] = dot(q_D, k_D, headWidth) / Math.sqrt(headWidth);
   }
@@ -63,30 +62,30 @@ export function softmax(values: Matrix): Matrix {
 /** What row `row` of a sample that starts at row `first` attends to, written to `y` from `offset` on. */
 export function attendRow(
   shape: Heads,
-  qkv_NF: Matrix,
+  qkv_NED: Matrix,
   [first, row]: readonly [first: number, row: number],
   y: Matrix,
   offset: number,
 ): void {
   for (let h = 0; h < shape.heads; h++) {
-    const head = headOf(qkv_NF, shape, h);
+    const head = headOf(qkv_NED, shape, h);
     const y_D = { values: y, from: offset + head.query };
     for (const [s, weight] of attentionWeights(head, first, row).entries())
-      addScaled(y_D, weight, { values: qkv_NF, from: (first + s) * head.stride + head.value }, shape.headWidth);
+      addScaled(y_D, weight, { values: qkv_NED, from: (first + s) * head.stride + head.value }, shape.headWidth);
   }
 }
 
 /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
 export function attendRowBackward(
   shape: Heads,
-  { qkv_NF, dqkv_NF, dy_NHD }: Readonly<Record<'qkv_NF' | 'dqkv_NF' | 'dy_NHD', Matrix>>,
+  { qkv_NED, dqkv_NED, dy_NHD }: Readonly<Record<'qkv_NED' | 'dqkv_NED' | 'dy_NHD', Matrix>>,
   [first, row]: readonly [first: number, row: number],
 ): void {
   const { heads, headWidth: D } = shape;
-  const x = (from: number) => ({ values: qkv_NF, from });
-  const dx = (from: number) => ({ values: dqkv_NF, from });
+  const x = (from: number) => ({ values: qkv_NED, from });
+  const dx = (from: number) => ({ values: dqkv_NED, from });
   for (let h = 0; h < heads; h++) {
-    const head = headOf(qkv_NF, shape, h);
+    const head = headOf(qkv_NED, shape, h);
     const dy_D = { values: dy_NHD, from: row * heads * D + head.query };
     const weights_S = attentionWeights(head, first, row);
     const dweights_S = new Float64Array(weights_S.length);

@@ -50,12 +50,12 @@ function textReader(model: Model, tensors: Matrices) {
     }
   };
   const attend = (row: Extract<Operation, { op: 'attention' }>, pass: Pass, kept: Map<string, Matrix>) => {
-    const qkv_F = matrix(pass.activations, row.qkv);
-    const qkv_TF = kept.get(row.qkv) ?? new Float64Array(model.positions * qkv_F.length);
-    kept.set(row.qkv, qkv_TF);
-    qkv_TF.set(qkv_F, position * qkv_F.length);
+    const qkv_ED = matrix(pass.activations, row.qkv);
+    const qkv_TED = kept.get(row.qkv) ?? new Float64Array(model.positions * qkv_ED.length);
+    kept.set(row.qkv, qkv_TED);
+    qkv_TED.set(qkv_ED, position * qkv_ED.length);
     const y_HD = new Float64Array(row.heads * row.headWidth);
-    attendRow(row, qkv_TF, [0, position], y_HD, 0);
+    attendRow(row, qkv_TED, [0, position], y_HD, 0);
     return y_HD;
   };
 

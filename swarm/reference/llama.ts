@@ -2,8 +2,8 @@
  * The operation rows that Llama alone has, as plain float64 loops: RMS norm, rotary positions, SwiGLU. Forwards answer
  * with y; backwards add to the gradients that they are given.
  *
- * Letters: N rows, C the model's width, I the inner width of SwiGLU, J = 2·I its gate and up side by side, H heads of
- * queries, K heads of keys and values, D their width, F = (H + 2K)·D the queries, keys and values of a row.
+ * Letters: N rows, C the model's width, I the inner width of SwiGLU (2I: its gate and up side by side), E heads of
+ * queries, keys and values in a row of qkv, D their width.
  */
 import { add, type Matrix, read } from './matrix.ts';
 
@@ -55,54 +55,54 @@ interface Rotary {
 
 /** Turns queries and keys in place by `sign` times the angle of their row's position. */
 export function rotate(
-  qkv_NF: Matrix,
+  qkv_NED: Matrix,
   { heads, keyValueHeads, headWidth, theta }: Rotary,
   position: (row: number) => number,
   sign: 1 | -1,
 ): Matrix {
   const stride = (heads + 2 * keyValueHeads) * headWidth;
   const half = headWidth / 2;
-  for (let row = 0; row < qkv_NF.length / stride; row++)
+  for (let row = 0; row < qkv_NED.length / stride; row++)
     for (let head = 0; head < heads + keyValueHeads; head++)
       for (let d = 0; d < half; d++) {
         const angle = sign * position(row) * theta ** ((-2 * d) / headWidth);
         const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
         const i = row * stride + head * headWidth + d;
-        const [first, second] = [read(qkv_NF, i), read(qkv_NF, i + half)];
-        qkv_NF[i] = first * cos - second * sin;
-        qkv_NF[i + half] = second * cos + first * sin;
+        const [first, second] = [read(qkv_NED, i), read(qkv_NED, i + half)];
+        qkv_NED[i] = first * cos - second * sin;
+        qkv_NED[i + half] = second * cos + first * sin;
       }
-  return qkv_NF;
+  return qkv_NED;
 }
 
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
 
 /** y = silu(gate)·up with silu(x) = x·logistic(x). */
-export function swiGlu(x_NJ: Matrix, I: number): Matrix {
-  const y_NI = new Float64Array(x_NJ.length / 2);
+export function swiGlu(x_N2I: Matrix, I: number): Matrix {
+  const y_NI = new Float64Array(x_N2I.length / 2);
   for (let i = 0; i < y_NI.length; i++) {
-    const { gate, up } = gateAndUp(x_NJ, i, I);
+    const { gate, up } = gateAndUp(x_N2I, i, I);
     y_NI[i] = gate * logistic(gate) * up;
   }
   return y_NI;
 }
 
 /** silu′(x) = s + x·s·(1 − s) with s = logistic(x). */
-export function swiGluBackward(x_NJ: Matrix, dy_NI: Matrix, I: number, dx_NJ: Matrix): void {
+export function swiGluBackward(x_N2I: Matrix, dy_NI: Matrix, I: number, dx_N2I: Matrix): void {
   for (const [i, dy] of dy_NI.entries()) {
-    const { from, gate, up } = gateAndUp(x_NJ, i, I);
+    const { from, gate, up } = gateAndUp(x_N2I, i, I);
     const s = logistic(gate);
-    add(dx_NJ, from, dy * up * (s + gate * s * (1 - s)));
-    add(dx_NJ, from + I, dy * gate * s);
+    add(dx_N2I, from, dy * up * (s + gate * s * (1 - s)));
+    add(dx_N2I, from + I, dy * gate * s);
   }
 }
 
 /** What y's element i is made of, and where in x its gate stands; up stands I behind it. */
 function gateAndUp(
-  x_NJ: Matrix,
+  x_N2I: Matrix,
   i: number,
   I: number,
 ): { readonly from: number; readonly gate: number; readonly up: number } {
   const from = Math.floor(i / I) * 2 * I + (i % I);
-  return { from, gate: read(x_NJ, from), up: read(x_NJ, from + I) };
+  return { from, gate: read(x_N2I, from), up: read(x_N2I, from + I) };
 }

@@ -4,7 +4,7 @@
  * The gradient of x is dx; every backward adds to what stands there, since activations and tied tensors are read twice.
  *
  * Letters: N rows, T positions, C the model's width, V vocabulary; a linear row has P columns in and Q out, its weight is
- * [P, Q] (inOut) or [Q, P] (outIn); H heads of queries, K heads of keys and values, D their width, F = (H + 2K)·D.
+ * [P, Q] (inOut) or [Q, P] (outIn); H heads of queries, E heads of queries, keys and values, D their width.
  */
 import { assertNever, at } from '../base.ts';
 import type { Operation } from '../model/model.ts';
@@ -95,9 +95,9 @@ export function backward(operation: Operation, pass: Pass, gradients: Gradients)
       rotate(matrix(gradients.activations, operation.y), operation, pass.position, -1);
       break;
     case 'swiGlu': {
-      const x_NJ = matrix(pass.activations, operation.x);
-      const dx_NJ = gradient(gradients.activations, operation.x, x_NJ.length);
-      swiGluBackward(x_NJ, matrix(gradients.activations, operation.y), operation.innerWidth, dx_NJ);
+      const x_N2I = matrix(pass.activations, operation.x);
+      const dx_N2I = gradient(gradients.activations, operation.x, x_N2I.length);
+      swiGluBackward(x_N2I, matrix(gradients.activations, operation.y), operation.innerWidth, dx_N2I);
       break;
     }
     case 'linear':
@@ -273,19 +273,19 @@ function geluSlope(x: number): number {
 }
 
 function attention(operation: Row<'attention'>, { activations, ids, position }: Pass): Matrix {
-  const qkv_NF = matrix(activations, operation.qkv);
+  const qkv_NED = matrix(activations, operation.qkv);
   const width = operation.heads * operation.headWidth;
   const y_NHD = new Float64Array(ids.length * width);
-  for (let n = 0; n < ids.length; n++) attendRow(operation, qkv_NF, [n - position(n), n], y_NHD, n * width);
+  for (let n = 0; n < ids.length; n++) attendRow(operation, qkv_NED, [n - position(n), n], y_NHD, n * width);
   return y_NHD;
 }
 
 function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: Gradients): void {
-  const qkv_NF = matrix(pass.activations, operation.qkv);
+  const qkv_NED = matrix(pass.activations, operation.qkv);
   const dy_NHD = matrix(gradients.activations, operation.y);
-  const dqkv_NF = gradient(gradients.activations, operation.qkv, qkv_NF.length);
+  const dqkv_NED = gradient(gradients.activations, operation.qkv, qkv_NED.length);
   for (let n = 0; n < pass.ids.length; n++)
-    attendRowBackward(operation, { qkv_NF, dqkv_NF, dy_NHD }, [n - pass.position(n), n]);
+    attendRowBackward(operation, { qkv_NED, dqkv_NED, dy_NHD }, [n - pass.position(n), n]);
 }
 
 /** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { at } from '../base.ts';
 import { permuted } from './shuffle.ts';
 
 const order = (n: number, seed: number, epoch: number): number[] =>
@@ -49,20 +50,20 @@ test('[DA4] seeds and epochs give orders of their own', () => {
 test('[DA4] every window comes at every place about equally often, and so does every neighbour', () => {
   for (const n of [2, 3, 5, 8, 13]) {
     const epochs = 4_000;
-    const at = new Float64Array(n * n);
+    const placed = new Float64Array(n * n);
     const after = new Float64Array(n * n);
     for (let epoch = 0; epoch < epochs; epoch++) {
       const list = order(n, 3, epoch);
       for (const [index, place] of list.entries()) {
-        at[index * n + place] += 1;
+        placed[index * n + place] = at(placed, index * n + place) + 1;
         const next = list[index + 1];
-        if (next !== undefined) after[place * n + next] += 1;
+        if (next !== undefined) after[place * n + next] = at(after, place * n + next) + 1;
       }
     }
     // Binomial: six deviations around the mean.
     const near = (count: number, probability: number) =>
       Math.abs(count - epochs * probability) < 6 * Math.sqrt(epochs * probability);
-    expect([...at].every((count) => near(count, 1 / n))).toBe(true);
+    expect([...placed].every((count) => near(count, 1 / n))).toBe(true);
     const pairs = [...after].filter((_, pair) => Math.floor(pair / n) !== pair % n);
     expect(pairs.every((count) => near(count, 1 / n))).toBe(true);
   }

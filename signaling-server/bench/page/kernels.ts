@@ -61,6 +61,5 @@ export async function benchKernels(opened: OpenDevice): Promise<KernelBench[]> {
 }
 
 function largestCase(kernel: Kernel): Dims {
-  const [first, ...rest] = kernel.cases;
-  return rest.reduce((best, dims) => (kernel.cost(dims).bytes > kernel.cost(best).bytes ? dims : best), first);
+  return kernel.cases.reduce((best, dims) => (kernel.cost(dims).bytes > kernel.cost(best).bytes ? dims : best));
 }

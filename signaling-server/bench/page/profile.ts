@@ -1,6 +1,6 @@
 /** The profile of a step: each of its launches in a pass of its own, between two timestamps. */
 import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
-import { invariant } from '../../../swarm/base.ts';
+import { at, invariant } from '../../../swarm/base.ts';
 import { GpuShards } from '../../../web/src/gpu/shards.ts';
 import { GpuStage } from '../../../web/src/gpu/stage.ts';
 import type { Solo } from '../../../web/src/testing/solo.ts';
@@ -67,7 +67,7 @@ export async function timesOf(device: GPUDevice, launches: readonly Launch[]): P
   device.queue.submit([encoder.finish()]);
   await readback.mapAsync(GPUMapMode.READ);
   const stamps = new BigUint64Array(readback.getMappedRange().slice(0));
-  const times = launches.map((_, index) => Number(stamps[index * 2 + 1] - stamps[index * 2]) / 1e6);
+  const times = launches.map((_, index) => Number(at(stamps, index * 2 + 1) - at(stamps, index * 2)) / 1e6);
   for (const buffer of [resolved, readback]) buffer.destroy();
   querySet.destroy();
   return times;

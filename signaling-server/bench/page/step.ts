@@ -1,7 +1,7 @@
 /**
  * The benchmark of one training step: one peer, the swarm's own stage and executor (Solo), timed from loss to loss.
  */
-import { assertNever, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
+import { assertNever, at, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
@@ -167,13 +167,13 @@ async function timeSteps(
       losses.push(loss);
     }
     const { dispatches, submits } = counts.end();
-    const times = ends.slice(1).map((end, index) => end - ends[index]);
+    const times = ends.slice(1).map((end, index) => end - at(ends, index));
     const sorted = times.toSorted((a, b) => a - b);
-    const medianMs = sorted[Math.floor(sorted.length / 2)] ?? ends[0] - begun;
+    const medianMs = sorted[Math.floor(sorted.length / 2)] ?? at(ends, 0) - begun;
     return {
       medianMs,
       minMs: sorted[0] ?? medianMs,
-      firstStepMs: ends[0] - begun,
+      firstStepMs: at(ends, 0) - begun,
       tokensPerSecond: (bench.batch * bench.sequence * 1000) / medianMs,
       losses,
       dispatches,

@@ -3,7 +3,6 @@
  * which share of the step. The list is what the stage and the shards dispatch, so no kernel can be forgotten; each is
  * compared with its CPU reference in the same widths and few rows, as the admission does it.
  */
-
 import type { Layout } from '../../../shaders/family/product.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../shaders/kernel.ts';
@@ -12,6 +11,7 @@ import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { type Comparison, compareKernel } from '../../../shaders/verify.ts';
+import { at } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';
 import type { Model } from '../../../swarm/model/model.ts';
@@ -85,12 +85,12 @@ export async function benchStepKernels(
   const least = cases.map(() => Number.POSITIVE_INFINITY);
   for (let round = 0; round < ROUNDS; round++) {
     for (const [index, { kernel, dims }] of cases.entries()) {
-      least[index] = Math.min(least[index], await timeKernel(opened, kernel, dims, pipelines));
+      least[index] = Math.min(at(least, index), await timeKernel(opened, kernel, dims, pipelines));
     }
   }
   const rows = cases.map(({ kernel, dims, calls }, index): Omit<StepKernel, 'share' | 'ofBest'> => {
-    const { error, excess } = checks[index];
-    const ms = least[index];
+    const { error, excess } = at(checks, index);
+    const ms = at(least, index);
     const { flops, bytes } = kernel.cost(dims);
     const [gflops, gigabytesPerSecond] = [flops / ms / 1e6, bytes / ms / 1e6];
     const own = Object.fromEntries(kernel.dims.map((slot) => [slot.name, dims[slot.name]]));

@@ -19,6 +19,7 @@ import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { matmul, productOf, type Tried } from '../../../shaders/matmul.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
+import { at } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
 import type { BenchSize } from './sizes.ts';
@@ -104,11 +105,11 @@ export async function tuneProducts(
     for (let round = 0; round < ROUNDS; round++) {
       for (const [index, kernel] of kernels.entries()) {
         if (round === 0 && (await compareKernel(device, family, kernel, few, { pipelines })).excess > 0) continue;
-        least[index] = Math.min(least[index], await timeKernel(opened, kernel, dims, pipelines));
+        least[index] = Math.min(at(least, index), await timeKernel(opened, kernel, dims, pipelines));
       }
     }
     const size = family === 'software' ? weights(productOf(layout, {}, dims)) : largeTiles(dims.M, dims.N);
-    shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: least.at(-1) ?? Number.NaN });
+    shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: at(least, all.length) });
   }
   const isBare = all.map((candidate) => candidate.isBare === true);
   const rows = LAYOUTS.flatMap((layout) =>
@@ -145,7 +146,7 @@ function bestSplit(
   candidates: readonly number[],
 ): Pick<TunedRow, 'from' | 'candidate'>[] {
   const loss = (some: typeof shapes, candidate: number): number =>
-    some.reduce((sum, { ms }) => sum + ms[candidate] / Math.min(...candidates.map((index) => ms[index])), 0);
+    some.reduce((sum, { ms }) => sum + at(ms, candidate) / Math.min(...candidates.map((index) => at(ms, index))), 0);
   const best = (some: typeof shapes): number =>
     candidates.reduce((least, index) => (loss(some, index) < loss(some, least) ? index : least));
   let found = { loss: Number.POSITIVE_INFINITY, rows: [] as Pick<TunedRow, 'from' | 'candidate'>[] };

@@ -8,7 +8,7 @@ import { halfValue } from '../../../shaders/half.ts';
 import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Variant } from '../../../shaders/kernel.ts';
 import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
-import type { Range } from '../../../swarm/base.ts';
+import { at, outside, type Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';
 import { created, type ReadbackPool, type Run } from './buffers.ts';
@@ -87,10 +87,11 @@ export async function readHalves(
         const halves = new Uint16Array(read.buffer, read.byteOffset, 2 * read.length);
         const values = new Float32Array(to - from);
         let word = 0;
-        segments.forEach(({ at, length, from: start }, index) => {
-          const begin = 2 * word + (at % 2);
-          for (let i = 0; i < length; i++) values[start - from + i] = halfValue(halves[begin + i]);
-          word += words[index].length;
+        segments.forEach(({ at: place, length, from: start }, index) => {
+          const begin = 2 * word + (place % 2);
+          for (let i = 0; i < length; i++)
+            values[start - from + i] = halfValue(halves[begin + i] ?? outside(halves, begin + i));
+          word += at(words, index).length;
         });
         return use(values);
       }),

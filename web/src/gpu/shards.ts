@@ -4,7 +4,6 @@
  * buffers and copies nothing. Where the stage computes with halves the master is a buffer of the shard's own, and the
  * update writes the stage's halves beside it.
  */
-
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { inHalves } from '../../../shaders/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel.ts';
@@ -13,7 +12,7 @@ import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shader
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { chooseLaunch } from '../../../shaders/watchdog.ts';
-import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../swarm/plan/handover.ts';
@@ -236,7 +235,7 @@ export class GpuShards implements Shards {
     return reading.take((partials) =>
       this.#shards.map(({ work }, index) => {
         let sum = 0;
-        for (let i = index * PARTIALS; i < (index + 1) * PARTIALS; i++) sum += partials[i];
+        for (let i = index * PARTIALS; i < (index + 1) * PARTIALS; i++) sum += at(partials, i);
         return { block: work.block, range: work.range, sumSquares: sum };
       }),
     );

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import { type DawnDevice, dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { learnRates } from '../../../shaders/watchdog.ts';
-import { invariant, seededRandom } from '../../../swarm/base.ts';
+import { at, invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { created } from './buffers.ts';
 import { gpuOf } from './engine.ts';
@@ -144,8 +144,9 @@ test('[ST6] a weight gradient in slices is the one of a stage that cuts none', a
   expect(whole.slices).toBe(0);
   expect(cut.bytes).toBe(whole.bytes);
   cut.gradients.forEach((gradient, index) => {
-    const norm = Math.hypot(...whole.gradients[index]);
-    const off = Math.hypot(...gradient.map((value, i) => value - whole.gradients[index][i]));
+    const expected = at(whole.gradients, index);
+    const norm = Math.hypot(...expected);
+    const off = Math.hypot(...gradient.map((value, i) => value - at(expected, i)));
     expect(norm).toBeGreaterThan(0);
     expect(off / norm).toBeLessThan(1e-5);
   });
