@@ -8,7 +8,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
+import { median, type PeerId } from '../../swarm/base.ts';
+import type { PlanAnswer } from '../../swarm/coordinator/events.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -143,8 +144,11 @@ class PlanBench {
     const options = { model, batch, now: () => performance.now(), search: searchInSlices };
     const planner = new AutoPlanner({ ...options, onlyPredicts: true });
     this.#planner = planner;
-    const makePlan = () => (this.#current === null ? refusal('no plan is measured now') : success(this.#current));
-    this.terms = { planner, makePlan, capacity: donors, awaitsProposals: true };
+    const answer = (): PlanAnswer =>
+      this.#current === null
+        ? { answer: 'none', reason: 'no plan is measured now' }
+        : { answer: 'plan', plan: this.#current, reason: 'it is measured' };
+    this.terms = { planner, answer, capacity: donors };
   }
 
   async all(server: Server, data: DataDirectory, { steps, plans, alone, once }: BenchPlanOptions): Promise<Measured[]> {

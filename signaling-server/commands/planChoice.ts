@@ -1,11 +1,11 @@
 /** Which plan `shoal swarm` trains with: what its options decide, checked against each other and against the run. */
 
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { donorCapacity, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { readPlanFile } from '../planning/planFile.ts';
-import type { PlanWishes } from '../planning/planning.ts';
 import { badInput, need } from './failure.ts';
 import type { ScheduleWish } from './options.ts';
 

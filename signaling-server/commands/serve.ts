@@ -1,6 +1,7 @@
 /** `shoal serve`: the server for donors who open the page. */
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { readIceServers } from '../donors/iceServers.ts';
 import type { NetworkOptions } from '../donors/network.ts';
@@ -10,7 +11,6 @@ import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
 import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../http/access.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
-import type { PlanWishes } from '../planning/planning.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { parseDocument } from '../store/runDocument.ts';

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import type { Result } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
@@ -20,7 +21,6 @@ import {
   type TrainingServer,
 } from '../headless/trainingServer.ts';
 import { terminalLog } from '../monitoring/log.ts';
-import type { PlanWishes } from '../planning/planning.ts';
 import { rollBacksSince } from '../run/rollBacks.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';

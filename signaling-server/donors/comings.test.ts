@@ -1,11 +1,11 @@
 /** Donors who come and go without end: what they leave behind is bounded, in the store and on the disk. */
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { invariant, type PeerId, peerId, success } from '../../swarm/base.ts';
+import { invariant, type PeerId, peerId } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
-import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
+import { planTerms } from '../planning/planning.ts';
 import { ActiveRun } from '../run/run.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
@@ -40,9 +40,8 @@ async function runInMemory(): Promise<{
   store.value.saveMember({ id: memberId(KEY), name: 'Ahab', team: '' }, 0);
   const { file } = parseDocument(store.value.run(name.value)?.document ?? '');
   const [model, batch] = [modelOf(file), batchOf(file)];
-  const makePlan = (peers: readonly PeerId[]) => success(equalSplit(model, batch.samples, peers));
   const options = {
-    makePlan,
+    ...planTerms(model, batch, {}),
     capacity: 2,
     store: store.value,
     blobs,

@@ -3,11 +3,11 @@
  * this process or, because it is to be killed, in one of its own (serverProcess.ts).
  */
 import { z } from 'zod';
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { type Result, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
 import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
 import type { Log } from '../monitoring/log.ts';
-import type { PlanWishes } from '../planning/planning.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { createServer } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';

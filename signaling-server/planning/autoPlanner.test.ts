@@ -48,9 +48,9 @@ class Rehearsal {
     this.planner = new AutoPlanner({ ...options, ...(kept && { kept }) });
     this.planner.attach({
       planned: () => ({ offer: [...this.offer], plan: this.plan }),
-      propose: (proposal) => {
-        this.proposals.push(proposal);
-        if (proposal) this.begin(proposal.plan, proposal.reason);
+      propose: (answer) => {
+        this.proposals.push(answer.answer === 'plan' ? answer : null);
+        if (answer.answer === 'plan') this.begin(answer.plan, answer.reason);
       },
       probe: (...pair) => void this.probes.push(pair),
       record: (detail) => this.records.push(detail),

@@ -9,7 +9,7 @@ import { isOff } from '../../swarm/autoplan/drift.ts';
 import { LinkSample } from '../../swarm/autoplan/linkSample.ts';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { type PeerId, peerId, type Result, rounded, seededRandom, success } from '../../swarm/base.ts';
-import type { Effect, Proposal } from '../../swarm/coordinator/events.ts';
+import type { Effect, PlanAnswer } from '../../swarm/coordinator/events.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { PeerMessage, ProbedMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import type { Profile } from '../../swarm/messages/profile.ts';
@@ -53,7 +53,7 @@ export interface Planned {
 /** What it tells the run. */
 export interface PlannerHost {
   planned(): Planned;
-  propose(proposal: Proposal | null): void;
+  propose(answer: PlanAnswer): void;
   /** These two measure the link between them, which no plan uses. */
   probe(one: PeerId, other: PeerId): void;
   /** The numbers behind the plan in force, to be kept. */
@@ -275,7 +275,7 @@ export class AutoPlanner {
     if (this.#planning) this.#planning = { ...this.#planning, predictedSeconds, verdict };
     if (isWorth) this.#proposed = { plan: next.plan, by };
     else this.#voices.inVain(by, this.#options.now());
-    host.propose(isWorth ? { plan: next.plan, reason: verdict } : null);
+    host.propose(isWorth ? { answer: 'plan', plan: next.plan, reason: verdict } : { answer: 'stays' });
   }
 
   #began(epoch: number, plan: Plan, reason: string): void {

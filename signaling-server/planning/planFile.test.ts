@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { capacityOf, planWished } from '../../swarm/autoplan/wishes.ts';
 import { seededRandom } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
@@ -9,7 +10,6 @@ import { scheduleProblems } from '../../swarm/schedule/check.ts';
 import { stepSchedule } from '../../swarm/schedule/lower.ts';
 import { randomPlanFor } from '../../swarm/testing/randomPlan.ts';
 import { readPlanFile } from './planFile.ts';
-import { planTerms } from './planning.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 20 },
@@ -137,10 +137,10 @@ describe('a plan file', () => {
   async function plansRead(document: unknown): Promise<{ plan: Plan; seats: readonly string[] }> {
     const plan = await read(document);
     if (!plan.ok) throw new Error(plan.reason);
-    const { makePlan, capacity } = planTerms(model, { samples: SAMPLES, sequence: 4 }, { plan: plan.value });
+    const wishes = { plan: plan.value };
     const seats = peers(plan.value).toReversed();
-    expect(capacity).toBe(seats.length);
-    const seated = makePlan(seats, new Map());
+    expect(capacityOf(model, wishes)).toBe(seats.length);
+    const seated = planWished(model, { samples: SAMPLES, sequence: 4 }, wishes)(seats, new Map());
     if (!seated.ok) throw new Error(seated.reason);
     return { plan: seated.value, seats };
   }

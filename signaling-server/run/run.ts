@@ -295,7 +295,7 @@ export class ActiveRun {
     const { store, log } = this.#options;
     return {
       planned: () => ({ offer: offerOf(this.#loop.state), plan: courseOf(this.#loop.state)?.plan ?? null }),
-      propose: (proposal) => this.#loop.dispatch({ type: 'planProposed', proposal }),
+      propose: (answer) => this.#loop.dispatch({ type: 'planned', ask: null, answer }),
       probe: (one, other) => {
         const { epoch } = this;
         this.reception.send(one, { type: 'probe', peer: other, epoch });
@@ -334,6 +334,11 @@ export class ActiveRun {
           this.#background(this.uploads.asked(effect.to, effect.message));
         this.reception.send(effect.to, effect.message);
         return;
+      case 'planWanted': {
+        const answer = this.#options.answer(effect);
+        if (answer !== null) this.#loop.dispatch({ type: 'planned', ask: effect.ask, answer });
+        return;
+      }
       case 'refuse':
         this.reception.refuse(effect.peer, effect.reason, effect.detail);
         return;

@@ -1,18 +1,16 @@
 /** What a coordinator begins with: the run's constants out of its document, and how far the store says it is. */
 import { invariant } from '../../swarm/base.ts';
-import type { CoordinatorConfig, StartState } from '../../swarm/coordinator/events.ts';
+import type { CoordinatorConfig, Effect, PlanAnswer, StartState } from '../../swarm/coordinator/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { learningRate } from '../../swarm/run/learningRate.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import { type RunDocument, windowsOf } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 
 /** What a command decides about a run, beside what its file says. */
 export interface RunTerms {
-  /** Peers in the order they joined. */
-  readonly makePlan: CoordinatorConfig['makePlan'];
+  /** Makes the plan that is wanted; null: it comes later, unasked. */
+  readonly answer: (wanted: Extract<Effect, { type: 'planWanted' }>) => PlanAnswer | null;
   readonly capacity: number;
-  readonly awaitsProposals?: boolean;
   /** No step before so many donors are admitted; null: the first one starts. */
   readonly expectedDonors: number | null;
   /** Until so many steps stand committed; the run file's number where absent. */
@@ -23,17 +21,15 @@ export function configOf(document: RunDocument, model: Model, terms: RunTerms): 
   const { name, train, checkpoint, precision } = document.file;
   return {
     name,
-    model,
+    layers: model.layers,
     batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
     steps: Math.min(terms.steps ?? train.steps, train.steps),
-    learningRate: (step) => learningRate(train, step),
+    train: { optimizer: train.optimizer, schedule: train.schedule },
     gradientClipNorm: train.gradientClipNorm,
     compute: precision.compute,
     checkpointEverySteps: checkpoint.everySteps,
     evaluation: windowsOf(document),
-    makePlan: terms.makePlan,
     capacity: terms.capacity,
-    awaitsProposals: terms.awaitsProposals ?? false,
     expectedDonors: terms.expectedDonors,
   };
 }

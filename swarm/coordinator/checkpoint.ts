@@ -21,7 +21,7 @@ export const pendingNow = ({ state }: Turn): PendingCheckpoint | undefined =>
 /** Call after the commit: the checkpoint is that of `committedSteps`. */
 export function expectCheckpoint(turn: Turn, { epoch, plan }: Course): void {
   const { committedSteps: step, lossScale, pending } = turn.state;
-  const expected = { step, epoch, plan, lossScale, hashes: new Map<string, string>() };
+  const expected = { step, epoch, plan, lossScale, hashes: {} };
   change(turn, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
 }
 
@@ -32,7 +32,7 @@ const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; sha
 
 /** Primaries whose shards of it are not all in. */
 export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
-  ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (pending.hashes.has(key) ? [] : peer))),
+  ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (Object.hasOwn(pending.hashes, key) ? [] : peer))),
 ];
 
 /** As many steps are unsaved as may be, and this one can still become whole: the next step waits for it. */
@@ -59,8 +59,8 @@ export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): 
   const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);
   if (uploaded.some(([key]) => !own.has(key))) return 'wrong';
   // A shard that came before stays as it was: its upload was answered.
-  const hashes = new Map([...uploaded, ...pending.hashes]);
-  if (hashes.size < shards.length) {
+  const hashes = { ...Object.fromEntries(uploaded), ...pending.hashes };
+  if (Object.keys(hashes).length < shards.length) {
     change(turn, { pending: state.pending.map((other) => (other === pending ? { ...pending, hashes } : other)) });
     return 'open';
   }
@@ -69,7 +69,7 @@ export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): 
     type: 'storeCheckpoint',
     step,
     generation: state.generation,
-    shards: shards.map(({ key, shard }) => ({ ...shard, hash: hashes.get(key) ?? '' })),
+    shards: shards.map(({ key, shard }) => ({ ...shard, hash: hashes[key] ?? '' })),
     lossScale,
   });
   log(turn, 'info', `Checkpoint ${step} is stored.`);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { peerId, success } from '../base.ts';
 import type { ReportMessage } from '../messages/messages.ts';
-import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsal.ts';
 import { script } from '../testing/script.ts';
 import type { DonorMessage } from './events.ts';
 import { clipScale, dutiesOf, tally } from './tally.ts';
@@ -16,7 +16,7 @@ function training(part: Parameters<typeof script>[0] = {}) {
   return swarm;
 }
 
-const plan = rehearsalConfig({ layers: 2 }).makePlan([peerId('a'), peerId('b')], new Map());
+const plan = rehearsalTerms({ layers: 2 }).makePlan([peerId('a'), peerId('b')], new Map());
 if (!plan.ok) throw new Error(plan.reason);
 const split = plan.value;
 
@@ -205,13 +205,13 @@ describe('a commit', () => {
   });
 
   it('[CO1] works with a plan of several peers a stage, whoever reports first', () => {
-    const config = rehearsalConfig({ steps: 2, expectedDonors: 2 });
+    const terms = rehearsalTerms({ steps: 2, expectedDonors: 2 });
     const swarm = script(
       {},
       {
-        ...config,
+        ...terms,
         makePlan: ([one, two]) => {
-          const made = config.makePlan(one === undefined ? [] : [one], new Map());
+          const made = terms.makePlan(one === undefined ? [] : [one], new Map());
           const [stage] = made.ok ? made.value.stages : [];
           if (!made.ok || one === undefined || two === undefined || stage === undefined) return made;
           const members = [

@@ -4,16 +4,16 @@
  */
 import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
+import { learningRate } from '../run/learningRate.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './course.ts';
-import type { Training } from './state.ts';
+import { membersOf, type Training } from './state.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
 import { change, changeDonor, donorOf, forgive, log, refuse, send, sendAbandon, type Turn } from './turn.ts';
 
 /** Faults in a row after which the peer they are about has to go. */
 const FAULTS_LIMIT = 3;
-/** Missed deadlines in a row after which a donor has to go; and those that everybody missed, after which they all have. */
-const LATE_LIMIT = 2;
+/** Deadlines that everybody missed, one after the other, after which they all have to go. */
 const STALLS_LIMIT = 3;
 const NOT_FINITE_LIMIT = 2;
 /** Steps of which the pages show the mean speed. */
@@ -24,7 +24,8 @@ export function considerCommit(turn: Turn, phase: Training) {
   const { config, lossScale } = turn.state;
   const { plan, duties } = phase.course;
   const targets = config.batch.samples * config.batch.sequence;
-  const result = tally(plan, duties, phase.reports, targets, lossScale?.scale);
+  const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
+  const result = tally(plan, duties, reports, targets, lossScale?.scale);
   switch (result.outcome) {
     case 'open':
       return;
@@ -48,12 +49,12 @@ function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'wh
   const tokens = config.batch.samples * config.batch.sequence;
   const tookMs = turn.now - startedAt;
   const seconds = tookMs / 1000;
-  const learningRate = config.learningRate(step);
+  const rate = learningRate(config.train, step);
   const checkpoint = checkpointDue(turn);
   turn.effects.push({
     type: 'storeCommit',
     record: {
-      ...{ step, loss, gradientNorm, learningRate, tokens, seconds },
+      ...{ step, loss, gradientNorm, learningRate: rate, tokens, seconds },
       ...{ donors: ledger.length, stages: plan.stages.length, microBatches: plan.microBatches.length, plan: epoch },
       ...{ bytesDirect, bytesRelayed },
     },
@@ -73,8 +74,8 @@ function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'wh
   if (lossScale) change(turn, { lossScale: afterCommit(lossScale) });
   if (checkpoint) expectCheckpoint(turn, after);
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
-  const message = { type: 'committed', epoch, step, clipScale: scale, learningRate, checkpoint } as const;
-  send(turn, course.duties.keys(), message);
+  const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, checkpoint } as const;
+  send(turn, membersOf(course), message);
   boundary(turn);
 }
 
@@ -104,8 +105,7 @@ export function notFinite(turn: Turn, what: string, detail: string) {
 function fail(turn: Turn, sentence: string) {
   const { phase } = turn.state;
   if ('course' in phase) {
-    const { epoch, duties } = phase.course;
-    sendAbandon(turn, duties.keys(), epoch, sentence);
+    sendAbandon(turn, membersOf(phase.course), phase.course.epoch, sentence);
   }
   change(turn, { phase: { name: 'failed', sentence } });
 }
@@ -126,12 +126,11 @@ export function faulty(turn: Turn, culprit: PeerId, detail: string, accuser: Pee
 export function overdue(turn: Turn, owing: readonly PeerId[], missing: readonly PeerId[]) {
   const { attempts } = turn.state;
   const everybody = missing.length === owing.length;
-  const late = new Map(attempts.late);
-  // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
-  if (!everybody) for (const peer of owing) late.set(peer, missing.includes(peer) ? (late.get(peer) ?? 0) + 1 : 0);
   const stalls = attempts.stalls + (everybody ? 1 : 0);
+  // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
+  const late = everybody ? attempts.late : [...attempts.late.filter((peer) => !owing.includes(peer)), ...missing];
+  const lost = missing.filter((peer) => stalls >= STALLS_LIMIT || (!everybody && attempts.late.includes(peer)));
   change(turn, { attempts: { ...attempts, late, stalls } });
-  const lost = missing.filter((peer) => stalls >= STALLS_LIMIT || (late.get(peer) ?? 0) >= LATE_LIMIT);
   const reason = `${missing.join(', ')} did not answer in time`;
   log(turn, 'warn', `${reason}.`);
   dismiss(turn, lost, reason);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../base.ts';
-import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsal.ts';
 import { script } from '../testing/script.ts';
 import { snapshot } from './snapshot.ts';
 
@@ -139,12 +139,12 @@ describe('a course of donors', () => {
   });
 
   it('[CO6] does not interrupt for a newcomer with whom no larger plan can be made', () => {
-    const config = rehearsalConfig({ steps: 3 });
+    const terms = rehearsalTerms({ steps: 3 });
     const swarm = script(
       {},
       {
-        ...config,
-        makePlan: (peers, caps) => (peers.length > 1 ? refusal('one is enough') : config.makePlan(peers, caps)),
+        ...terms,
+        makePlan: (peers, caps) => (peers.length > 1 ? refusal('one is enough') : terms.makePlan(peers, caps)),
       },
     );
     swarm.join('a');
@@ -156,7 +156,7 @@ describe('a course of donors', () => {
   });
 
   it('[CO6] says why no plan can be made, and waits', () => {
-    const swarm = script({}, { ...rehearsalConfig({}), makePlan: () => refusal('the model is too large') });
+    const swarm = script({}, { ...rehearsalTerms({}), makePlan: () => refusal('the model is too large') });
     swarm.join('a');
     expect(swarm.run.state.phase).toEqual({
       name: 'waiting',

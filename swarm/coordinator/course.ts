@@ -8,8 +8,18 @@ import type { PeerId } from '../base.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
-import { type Course, courseOf, evaluationDue, isDone, type Preparing, type Source, unsavedLimit } from './state.ts';
-import { bestPlan, interruption, keepersLive, membersInvolved, offerOf } from './successor.ts';
+import {
+  type Course,
+  courseOf,
+  evaluationDue,
+  isDone,
+  isPlanningAnew,
+  membersOf,
+  type Preparing,
+  type Source,
+  unsavedLimit,
+} from './state.ts';
+import { givingState, interruption, keepersLive, membersInvolved, offerOf, planAtHand } from './successor.ts';
 import { dutiesOf } from './tally.ts';
 import { change, changeDonor, forget, log, send, sendAbandon, type Turn } from './turn.ts';
 
@@ -27,6 +37,7 @@ const EVALUATION_MS = 60_000;
 export function considerInterruption(turn: Turn) {
   const { phase, newestCheckpointStep, committedSteps } = turn.state;
   if (phase.name === 'waiting') return planAnew(turn, 'donors are there');
+  if (phase.name === 'planning' && isPlanningAnew(turn.state)) return planAnew(turn, phase.reason);
   if (phase.name === 'holding') return boundary(turn);
   if (phase.name !== 'preparing' || phase.source.from === 'peers' || newestCheckpointStep !== committedSteps) return;
   const stop = interruption(turn.state);
@@ -44,25 +55,42 @@ export function lose(turn: Turn, peer: PeerId, reason: string) {
 
 /** The epoch in progress cannot go on. A hand-over begins again where all who have the state still live. */
 export function planOn(turn: Turn, reason: string) {
-  const { phase, operator } = turn.state;
-  if (phase.name === 'preparing' && phase.source.from === 'peers' && operator === 'run') {
-    const { course } = phase.source;
-    const plan = keepersLive(turn.state, course) ? bestPlan(turn.state, offerOf(turn.state)) : null;
-    if (plan?.ok) return handOver(turn, course, plan.value, reason);
-  }
-  planAnew(turn, reason);
+  const before = givingState(turn.state);
+  if (before === null || turn.state.operator !== 'run' || !keepersLive(turn.state, before))
+    return planAnew(turn, reason);
+  end(turn, reason);
+  waitForPlan(turn, before, reason);
+}
+
+function waitForPlan(turn: Turn, before: Course | null, reason: string) {
+  change(turn, { phase: { name: 'planning', before, reason } });
+  proceed(turn);
+}
+
+/** Where a plan is waited for and it is there, it begins. */
+export function proceed(turn: Turn) {
+  const { phase, newestCheckpointStep } = turn.state;
+  const found = planAtHand(turn.state);
+  if (phase.name !== 'planning' || found === null) return;
+  const { before, reason } = phase;
+  const plan = found.answer === 'plan' ? found.plan : null;
+  // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
+  if (before !== null) return begin(turn, plan ?? before.plan, { from: 'peers', course: before }, reason);
+  if (found.answer === 'none') return wait(turn, `${NO_PLAN}: ${found.reason}`);
+  begin(turn, found.plan, { from: 'checkpoint', step: newestCheckpointStep }, reason);
+  sendSpare(turn, new Set(peers(found.plan)));
 }
 
 /** At a boundary: the members of `before` give the state to those of the new plan. */
 function handOver(turn: Turn, before: Course, plan: Plan, reason: string) {
-  abandon(turn, reason);
-  change(turn, { attempts: { ...turn.state.attempts, faults: 0, stalls: 0 } });
+  end(turn, reason);
   begin(turn, plan, { from: 'peers', course: before }, reason);
 }
 
 /** What was begun under the epoch in progress ends; a step that is whole is completed by those who did it. */
-function abandon(turn: Turn, reason: string) {
-  const { phase } = turn.state;
+function end(turn: Turn, reason: string) {
+  const { phase, attempts } = turn.state;
+  change(turn, { attempts: { ...attempts, faults: 0, stalls: 0 } });
   if (!('course' in phase)) return;
   // A training course at its boundary has no step in progress: its members finish what was committed, then hand over.
   const isBetween = phase.name === 'holding' || (phase.name === 'training' && phase.step < turn.state.committedSteps);
@@ -90,18 +118,16 @@ export function planAnew(turn: Turn, reason: string) {
       return wait(turn, `Waiting for donors: ${donors.length} of ${config.expectedDonors} are here.`);
     change(turn, { gathering: 'whole' });
   }
-  const offer = offerOf(turn.state);
-  if (offer.length === 0) return wait(turn, 'Waiting for a donor.');
-  const plan = bestPlan(turn.state, offer);
-  if (!plan.ok) return wait(turn, `${NO_PLAN}: ${plan.reason}`);
-  begin(turn, plan.value, { from: 'checkpoint', step: state.newestCheckpointStep }, reason);
-  sendSpare(turn, new Set(peers(plan.value)));
+  if (offerOf(turn.state).length === 0) return wait(turn, 'Waiting for a donor.');
+  waitForPlan(turn, null, reason);
 }
 
 /** Who is told so drops what it holds: nobody is whom the epoch in progress still needs. */
 export function sendSpare(turn: Turn, needed: ReadonlySet<PeerId>) {
-  const why = turn.state.config.awaitsProposals ? 'noGain' : 'full';
-  const spare = turn.state.donors.flatMap(({ peer, wish }) => (wish === 'compute' && !needed.has(peer) ? peer : []));
+  const { donors, config } = turn.state;
+  const members = courseOf(turn.state)?.duties.length ?? 0;
+  const why = members >= config.capacity ? 'full' : 'noGain';
+  const spare = donors.flatMap(({ peer, wish }) => (wish === 'compute' && !needed.has(peer) ? peer : []));
   send(turn, spare, { type: 'standby', state: 'spare', why });
 }
 
@@ -110,7 +136,7 @@ export function arrived(turn: Turn) {
   const { phase } = turn.state;
   if (phase.name !== 'preparing') return;
   if (phase.source.from === 'peers') {
-    const members = new Set(phase.course.duties.keys());
+    const members = new Set(membersOf(phase.course));
     release(turn, members);
     sendSpare(turn, members);
   }
@@ -161,7 +187,7 @@ function begin(turn: Turn, plan: Plan, source: Source, reason: string) {
     plan,
     duties: dutiesOf(plan),
     slowestMs: null,
-    ledger: stepLedger(plan, config.model.layers, config.batch.sequence),
+    ledger: stepLedger(plan, config.layers, config.batch.sequence),
   };
   prepare(turn, course, source, reason);
 }
@@ -171,7 +197,7 @@ function prepare(turn: Turn, before: Omit<Course, 'epoch'>, source: Source, reas
   change(turn, { epoch });
   const { generation, committedSteps: step } = turn.state;
   const course: Course = { ...before, epoch };
-  const members = [...course.duties.keys()];
+  const members = membersOf(course);
   const phase: Preparing = {
     name: 'preparing',
     course,
@@ -245,8 +271,8 @@ function evaluate(turn: Turn, course: Course) {
   const steps = Math.max(1, (config.evaluation?.windows ?? 0) / config.batch.samples);
   const allowed = Math.max(EVALUATION_MS, steps * SLOWEST_STEPS * (course.slowestMs ?? FIRST_STEP_MS / SLOWEST_STEPS));
   const deadline = turn.now + patience(turn) * allowed;
-  change(turn, { phase: { name: 'evaluating', course, answers: new Map(), deadline } });
-  send(turn, course.duties.keys(), { type: 'evaluate', epoch: course.epoch, step: committedSteps });
+  change(turn, { phase: { name: 'evaluating', course, answers: [], deadline } });
+  send(turn, membersOf(course), { type: 'evaluate', epoch: course.epoch, step: committedSteps });
 }
 
 function train(turn: Turn, course: Course) {
@@ -254,8 +280,8 @@ function train(turn: Turn, course: Course) {
   const allowed = slowestMs === null ? FIRST_STEP_MS : Math.max(SHORTEST_STEP_MS, SLOWEST_STEPS * slowestMs);
   const deadline = turn.now + patience(turn) * allowed;
   const { committedSteps: step, lossScale } = turn.state;
-  change(turn, { phase: { name: 'training', course, step, reports: new Map(), startedAt: turn.now, deadline } });
-  send(turn, course.duties.keys(), {
+  change(turn, { phase: { name: 'training', course, step, reports: [], startedAt: turn.now, deadline } });
+  send(turn, membersOf(course), {
     type: 'start',
     epoch,
     step,

@@ -3,40 +3,35 @@
  * it asks for. Its one idea: nothing else does, so a server, a test with a virtual clock and a fuzzer are shells alike.
  * Times are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
-import type { PeerId, Range, Result } from '../base.ts';
+import type { PeerId, Range } from '../base.ts';
 import type { PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
-import type { BlockName, Model } from '../model/model.ts';
+import type { BlockName } from '../model/model.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { MemoryCaps } from '../planner/fit.ts';
 import type { Compute, LossScale } from '../precision.ts';
+import type { Train } from '../run/runFile.ts';
 
-/** One run. Functions in it are pure. */
+/** One run: plain data, as all that crosses here. */
 export interface CoordinatorConfig {
   readonly name: string;
-  readonly model: Pick<Model, 'layers'>;
+  /** Of the model. */
+  readonly layers: number;
   /** B samples of T positions a step. */
   readonly batch: { readonly samples: number; readonly sequence: number };
   /** The run is finished when this many steps stand committed. */
   readonly steps: number;
-  readonly learningRate: (step: number) => number;
+  /** What the learning rate of a step follows from. */
+  readonly train: Pick<Train, 'optimizer' | 'schedule'>;
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;
   readonly checkpointEverySteps: number;
   /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
   readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
-  /**
-   * Peers in the order they joined, and the bytes that some of them give at most. Where it refuses, fewer are tried. With
-   * `awaitsProposals` it answers for what is known of the peers when it is asked.
-   */
-  readonly makePlan: (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
-  /** The most donors a plan can hold; the layers of the model, for now. */
+  /** The most donors that a plan can hold. */
   readonly capacity: number;
-  /** Plans are judged elsewhere: a change of plan that nothing forces waits for a `planProposed`, newcomers too. */
-  readonly awaitsProposals: boolean;
   /** No step before this many donors are admitted, and no plan without one of them while all are there; null: whoever comes. */
   readonly expectedDonors: number | null;
 }
@@ -98,8 +93,8 @@ export type CoordinatorEvent =
   | { readonly type: 'stepsHeld'; readonly held: Held }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
-  /** The plan in force should give way to this one; null: it was judged for the donors at hand, and stays. */
-  | { readonly type: 'planProposed'; readonly proposal: Proposal | null }
+  /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
+  | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
   /** The time `nextDeadline` is here. An early tick does nothing. */
   | { readonly type: 'deadlineReached' };
 
@@ -107,11 +102,36 @@ export type CoordinatorEvent =
 export const HELD = ['none', 'lastStep', 'everyStep'] as const;
 export type Held = (typeof HELD)[number];
 
+/** A donor that a plan may use. */
+export interface Offered {
+  readonly peer: PeerId;
+  /** The most GPU memory that it gives; null: what is needed. */
+  readonly memoryBytes: number | null;
+  /** No plan may do without it. */
+  readonly isNeeded: boolean;
+}
+
+/** Which plan is asked for. */
+export interface Question {
+  /** now: nothing is computed until it is there. departure: a member wants to go. arrival: one could be used who is in no stage. */
+  readonly purpose: 'now' | 'departure' | 'arrival';
+  /** In the order in which they joined. */
+  readonly offer: readonly Offered[];
+}
+
 /** A plan worth changing to, and why. */
 export interface Proposal {
   readonly plan: Plan;
   readonly reason: string;
 }
+
+export type PlanAnswer =
+  /** `reason`: why the plan in force should give way to it; where a plan had to be made anyway nobody reads it. */
+  | ({ readonly answer: 'plan' } & Proposal)
+  /** The plan in force is as good as any for the donors at hand. */
+  | { readonly answer: 'stays' }
+  /** No plan can be made for these donors: one sentence. */
+  | { readonly answer: 'none'; readonly reason: string };
 
 /** One line of the metrics (CONTRACT §3) but for `evaluationLoss`. */
 export interface CommitRecord {
@@ -159,6 +179,11 @@ export type Effect =
       readonly plan: Plan;
       readonly reason: string;
     }
+  /**
+   * A plan should be made; steps go on meanwhile where there are any. Each is answered once by `planned`, but for one that a
+   * newer one has replaced: then the answer may stay away.
+   */
+  | ({ readonly type: 'planWanted'; readonly ask: number; readonly inForce: Plan | null } & Question)
   /** The operator's wish that must survive a restart. */
   | { readonly type: 'storePaused'; readonly paused: boolean }
   /** Say `refused` and close the connection. The coordinator has forgotten this donor already. */

@@ -7,7 +7,7 @@ import { takeUpload } from './checkpoint.ts';
 import { considerCommit, faulty, notFinite } from './commit.ts';
 import { arrived, boundary, considerInterruption, lose } from './course.ts';
 import type { DonorMessage } from './events.ts';
-import { type Course, courseOf, type Donor, type Evaluating } from './state.ts';
+import { type Course, courseOf, type Donor, dutiesIn, type Evaluating } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportProblem, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Turn } from './turn.ts';
@@ -38,12 +38,15 @@ export function hear(turn: Turn, peer: PeerId, message: DonorMessage) {
   }
 }
 
+const has = (said: readonly { readonly peer: PeerId }[], peer: PeerId): boolean =>
+  said.some((one) => one.peer === peer);
+
 /** The course that a message about this epoch is to be held against; old: nothing depends on it any more. */
 function courseFor(turn: Turn, peer: PeerId, epoch: number): Course | 'old' | 'wrong' {
   if (epoch > turn.state.epoch) return 'wrong';
   const course = courseOf(turn.state);
   if (course === null || epoch < course.epoch) return 'old';
-  return course.duties.has(peer) ? course : 'wrong';
+  return dutiesIn(course, peer) ? course : 'wrong';
 }
 
 function hearReady(turn: Turn, peer: PeerId, { epoch }: Said<'ready'>) {
@@ -62,13 +65,13 @@ function hearReport(turn: Turn, peer: PeerId, message: Said<'report'>) {
   const course = courseFor(turn, peer, message.epoch);
   const { phase, committedSteps } = turn.state;
   if (course === 'old' || message.step < committedSteps) return;
-  if (course === 'wrong' || phase.name !== 'training' || message.step !== phase.step || phase.reports.has(peer)) {
+  if (course === 'wrong' || phase.name !== 'training' || message.step !== phase.step || has(phase.reports, peer)) {
     return reject(turn, peer, `a report of step ${message.step} in epoch ${message.epoch} was not asked for`);
   }
-  const duties = course.duties.get(peer);
+  const duties = dutiesIn(course, peer);
   const problem = duties ? reportProblem(duties, message) : null;
   if (problem !== null) return faulty(turn, peer, problem);
-  const after = { ...phase, reports: new Map(phase.reports).set(peer, message) };
+  const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
   change(turn, { phase: after });
   considerCommit(turn, after);
 }
@@ -77,19 +80,24 @@ function hearEvaluated(turn: Turn, peer: PeerId, message: Said<'evaluated'>) {
   const course = courseFor(turn, peer, message.epoch);
   const { phase, committedSteps } = turn.state;
   if (course === 'old' || message.step < committedSteps) return;
-  if (course === 'wrong' || phase.name !== 'evaluating' || message.step !== committedSteps || phase.answers.has(peer)) {
+  if (
+    course === 'wrong' ||
+    phase.name !== 'evaluating' ||
+    message.step !== committedSteps ||
+    has(phase.answers, peer)
+  ) {
     return reject(turn, peer, `an evaluation after ${message.step} steps in epoch ${message.epoch} was not asked for`);
   }
   if (!evaluatorsOf(course.plan).includes(peer)) return reject(turn, peer, 'only the last stage knows an evaluation');
-  const after = { ...phase, answers: new Map(phase.answers).set(peer, message) };
+  const after = { ...phase, answers: [...phase.answers, { peer, evaluated: message }] };
   change(turn, { phase: after });
   considerEvaluation(turn, peer, after);
 }
 
 function considerEvaluation(turn: Turn, newest: PeerId, { course, answers }: Evaluating) {
-  if (evaluatorsOf(course.plan).some((peer) => !answers.has(peer))) return;
+  if (evaluatorsOf(course.plan).some((peer) => !has(answers, peer))) return;
   const { config, committedSteps } = turn.state;
-  const all = [...answers.values()];
+  const all = answers.map(({ evaluated }) => evaluated);
   const ids = all.flatMap(({ losses }) => losses.map(({ microBatch }) => microBatch));
   if (new Set(ids).size !== ids.length) return faulty(turn, newest, 'the evaluation has a micro-batch twice');
   const loss = sumLosses(all) / ((config.evaluation?.windows ?? 0) * config.batch.sequence);
@@ -122,7 +130,7 @@ function hearFault(turn: Turn, peer: PeerId, { epoch, reason, about, detail }: S
   const text = `${peer}: ${reason}${about === undefined ? '' : ` about ${about}`}. ${detail}`;
   // The step is committed already: only the uploads are needed, and they have a deadline.
   if (turn.state.phase.name === 'saving') return log(turn, 'warn', text);
-  const isAnother = reason === 'linkLost' && about !== undefined && course.duties.has(about);
+  const isAnother = reason === 'linkLost' && about !== undefined && dutiesIn(course, about) !== undefined;
   if (isAnother && !donorOf(turn, peer)?.hasBlamed) faulty(turn, about, text, peer);
   else faulty(turn, peer, text);
 }

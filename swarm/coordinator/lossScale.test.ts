@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ReportMessage, ServerMessage } from '../messages/messages.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE } from '../precision.ts';
-import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsal.ts';
 import { type Script, script } from '../testing/script.ts';
 import type { CoordinatorEvent, Effect } from './events.ts';
 import type { CoordinatorState } from './state.ts';
@@ -143,5 +143,5 @@ it('[MP2] a run in f32 has no scale, and says none', () => {
   ready(2);
   says(2, 1, 'Infinity', 1);
   expect(phase().name).toBe('failed');
-  expect(rehearsalConfig({}).compute).toBeUndefined();
+  expect(rehearsalTerms({}).config.compute).toBeUndefined();
 });

@@ -1,14 +1,16 @@
 /** What the pages show of a run: a pure view of the coordinator's state, the same for donors and operator. */
 import { assertNever, type PeerId } from '../base.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
-import { type CoordinatorState, courseOf, type Donor } from './state.ts';
+import { peers } from '../plan/plan.ts';
+import { type CoordinatorState, courseOf, type Donor, dutiesIn } from './state.ts';
+import { offerOf } from './successor.ts';
 import { reportersOf } from './tally.ts';
 
 export function snapshot(state: CoordinatorState, now: number): Snapshot {
   const { config, phase } = state;
   return {
     run: config.name,
-    phase: phase.name === 'stopped' ? 'paused' : phase.name === 'holding' ? 'preparing' : phase.name,
+    phase: shownPhase(phase.name),
     ...(phase.name === 'stopped' ? { isStopped: true } : {}),
     sentence: sentence(state),
     generation: state.generation,
@@ -28,12 +30,20 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
   };
 }
 
+function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] {
+  if (name === 'stopped') return 'paused';
+  return name === 'holding' || name === 'planning' ? 'preparing' : name;
+}
+
 function donorState(state: CoordinatorState, { peer, wish }: Donor): Snapshot['donors'][number]['state'] {
   if (wish === 'paused') return 'paused';
   const course = courseOf(state);
   if (course === null) return 'joining';
-  const { awaitsProposals, capacity } = state.config;
-  if (!course.duties.has(peer)) return !awaitsProposals && course.duties.size < capacity ? 'joining' : 'spare';
+  if (!dutiesIn(course, peer)) {
+    const { ask, proposal } = state;
+    const isComing = proposal !== null && peers(proposal.plan).includes(peer);
+    return isComing || (ask !== null && ask.answer === null) ? 'joining' : 'spare';
+  }
   return state.phase.name === 'preparing' && state.phase.waitingFor.includes(peer) ? 'joining' : 'computing';
 }
 
@@ -62,6 +72,8 @@ function sentence(state: CoordinatorState): string {
       return phase.sentence;
     case 'preparing':
       return `Waiting for ${count(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
+    case 'planning':
+      return `Looking for a plan for ${count(offerOf(state).length, 'donor')}, before step ${committedSteps}.${then}`;
     case 'holding':
       if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;
       return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;

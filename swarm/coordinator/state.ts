@@ -1,7 +1,7 @@
 /**
- * What the coordinator knows. Its one idea: the whole step protocol is one pure function
- * `step(state, event, now) → [state, effects]` (step.ts), so all that it remembers between two events is this value. Here
- * are only the types, the first state, and the questions anyone may ask of a state. Rules CO in SPEC.md.
+ * What the coordinator knows: all that `step(state, event, now) → [state, effects]` (step.ts) remembers between two events.
+ * Plain data: JSON and back is the same state. Here are the types, the first state, and the questions anyone may ask of a
+ * state. Rules CO in SPEC.md.
  */
 import type { PeerId, Range } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
@@ -9,7 +9,7 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
-import type { CoordinatorConfig, Earned, Held, Proposal, StartState } from './events.ts';
+import type { CoordinatorConfig, Earned, Held, PlanAnswer, Proposal, Question, StartState } from './events.ts';
 
 export interface Donor {
   readonly peer: PeerId;
@@ -25,11 +25,12 @@ export interface Donor {
 
 /** What a step of a plan needs of one member. */
 export interface Duties {
+  readonly peer: PeerId;
   /** Ids of the micro-batches whose loss it sees, in order. */
   readonly losses: readonly number[];
   /** Keys of the shards it is primary of, and replica of. */
-  readonly primary: ReadonlySet<string>;
-  readonly replica: ReadonlySet<string>;
+  readonly primary: readonly string[];
+  readonly replica: readonly string[];
 }
 
 /** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same course. */
@@ -37,7 +38,7 @@ export interface Course {
   readonly plan: Plan;
   readonly epoch: number;
   /** Everyone the plan names, with what the step needs of them; in the plan's order. */
-  readonly duties: ReadonlyMap<PeerId, Duties>;
+  readonly duties: readonly Duties[];
   /** The slowest step committed with this plan; null before the first. */
   readonly slowestMs: number | null;
   /** What each member earns with a step of this plan. */
@@ -58,11 +59,16 @@ export interface Preparing {
   readonly deadline: number;
 }
 
+export interface Reported {
+  readonly peer: PeerId;
+  readonly report: ReportMessage;
+}
+
 export interface Training {
   readonly name: 'training';
   readonly course: Course;
   readonly step: number;
-  readonly reports: ReadonlyMap<PeerId, ReportMessage>;
+  readonly reports: readonly Reported[];
   readonly startedAt: number;
   readonly deadline: number;
 }
@@ -71,7 +77,7 @@ export interface Evaluating {
   readonly name: 'evaluating';
   readonly course: Course;
   /** From the peers of the last stage; an evaluation may have more micro-batches than a step. */
-  readonly answers: ReadonlyMap<PeerId, EvaluatedMessage>;
+  readonly answers: readonly { readonly peer: PeerId; readonly evaluated: EvaluatedMessage }[];
   readonly deadline: number;
 }
 
@@ -89,9 +95,18 @@ export type Holding =
   /** Until a checkpoint on its way is whole: so much at most may be lost. */
   | { readonly name: 'holding'; readonly course: Course; readonly awaits: 'checkpoint'; readonly deadline: number };
 
+/** No plan is in force, and one was asked for. */
+export interface Planning {
+  readonly name: 'planning';
+  /** Its members have the state, and hand it over; null: it comes from the newest checkpoint. */
+  readonly before: Course | null;
+  readonly reason: string;
+}
+
 /** A phase holds only what it needs. */
 type Phase =
   | Holding
+  | Planning
   | { readonly name: 'waiting'; readonly sentence: string }
   | Preparing
   | Training
@@ -110,7 +125,7 @@ export interface PendingCheckpoint {
   readonly plan: Plan;
   readonly lossScale: LossScale | null;
   /** By `shardKey`. */
-  readonly hashes: ReadonlyMap<string, string>;
+  readonly hashes: Readonly<Record<string, string>>;
 }
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
@@ -119,10 +134,16 @@ interface Attempts {
   readonly notFinite: number;
   /** Deadlines that everybody missed: each doubles the next one. */
   readonly stalls: number;
-  /** Deadlines missed in a row by one donor, while others met them. */
-  readonly late: ReadonlyMap<PeerId, number>;
+  /** Who missed its last deadline, while others met it. */
+  readonly late: readonly PeerId[];
 }
-export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late: new Map() };
+export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late: [] };
+
+/** The newest question to whoever makes plans, and what came of it. */
+export interface Ask extends Question {
+  readonly number: number;
+  readonly answer: PlanAnswer | null;
+}
 
 /**
  * The expected donors. open: they are waited for. whole: they came, and every one has to compute. over: one of them is
@@ -144,6 +165,10 @@ export interface CoordinatorState {
   readonly held: Held;
   /** It takes over at the next boundary, where those whom it names are all there. */
   readonly proposal: Proposal | null;
+  /** Null: no plan is wanted. */
+  readonly ask: Ask | null;
+  /** Numbers of all questions so far. */
+  readonly asks: number;
   /** In the order of joining. */
   readonly donors: readonly Donor[];
   readonly phase: Phase;
@@ -169,6 +194,8 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     gathering: config.expectedDonors === null ? 'over' : 'open',
     held: 'none',
     proposal: null,
+    ask: null,
+    asks: 0,
     donors: [],
     phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
     pending: [],
@@ -192,6 +219,15 @@ export const nextDeadline = ({ phase }: CoordinatorState): number | null =>
 
 /** The plan in force, where there is one. */
 export const courseOf = ({ phase }: CoordinatorState): Course | null => ('course' in phase ? phase.course : null);
+
+export const membersOf = ({ duties }: Course): PeerId[] => duties.map(({ peer }) => peer);
+
+export const dutiesIn = ({ duties }: Course, peer: PeerId): Duties | undefined =>
+  duties.find((one) => one.peer === peer);
+
+/** The plan that is asked for begins from the newest checkpoint: nobody has anything to lose. */
+export const isPlanningAnew = ({ phase }: CoordinatorState): boolean =>
+  phase.name === 'planning' && phase.before === null;
 
 /** An evaluation belongs to this boundary, and is not stored yet. */
 export function evaluationDue({ config, committedSteps, evaluatedSteps }: CoordinatorState): boolean {

@@ -4,19 +4,22 @@
  */
 import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
+import { ask, planned } from './asking.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
-import { boundary, considerInterruption, lose, planAnew, planOn, sendSpare, stopNow } from './course.ts';
-import type { CoordinatorEvent, Effect, OperatorCommand, Proposal } from './events.ts';
+import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
+import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { hear } from './hear.ts';
-import { type CoordinatorState, courseOf, nextDeadline, savedScale } from './state.ts';
-import { membersInvolved } from './successor.ts';
+import { type CoordinatorState, courseOf, isPlanningAnew, membersOf, nextDeadline, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';
 
 export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
   const turn: Turn = { state: before, effects: [], now };
-  if (before.phase.name !== 'stopped') handle(turn, event);
+  if (before.phase.name !== 'stopped') {
+    handle(turn, event);
+    ask(turn);
+  }
   if (showsMore(before, turn.state)) turn.effects.push({ type: 'publish' });
   return [turn.state, turn.effects];
 }
@@ -41,8 +44,8 @@ function handle(turn: Turn, event: CoordinatorEvent) {
       change(turn, { gathering: 'over' });
       if (turn.state.donors.length > 0) considerInterruption(turn);
       return;
-    case 'planProposed':
-      return proposed(turn, event.proposal);
+    case 'planned':
+      return planned(turn, event.ask, event.answer);
     case 'deadlineReached':
       return expire(turn);
     default:
@@ -62,18 +65,9 @@ function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoine
   }
   change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false }] });
   log(turn, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
-  const full = (courseOf(turn.state)?.duties.size ?? 0) >= config.capacity;
+  const full = (courseOf(turn.state)?.duties.length ?? 0) >= config.capacity;
   if (full) send(turn, [peer], { type: 'standby', state: 'spare', why: 'full' });
   considerInterruption(turn);
-}
-
-/** Where no plan is in force there is nothing to change: the next one is asked for when it is needed. */
-function proposed(turn: Turn, proposal: Proposal | null) {
-  if (courseOf(turn.state) === null) return;
-  change(turn, { proposal });
-  // Who is handing over is needed until the others are ready.
-  if (proposal === null) sendSpare(turn, new Set(membersInvolved(turn.state)));
-  else considerInterruption(turn);
 }
 
 function gone(turn: Turn, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {
@@ -95,7 +89,7 @@ function obey(turn: Turn, command: OperatorCommand) {
     turn.effects.push({ type: 'storePaused', paused });
   }
   // Where no plan is in force nothing has to end first.
-  const idle = name === 'waiting' || name === 'paused' || name === 'failed';
+  const idle = name === 'waiting' || name === 'paused' || name === 'failed' || isPlanningAnew(turn.state);
   if (!idle) return considerInterruption(turn);
   forgive(turn);
   planAnew(turn, `the operator said ${command}`);
@@ -124,10 +118,11 @@ function expire(turn: Turn) {
     }
     case 'training': {
       const owing = reportersOf(phase.course.duties);
-      const missing = owing.filter((peer) => !phase.reports.has(peer));
+      const reported = phase.reports.map(({ peer }) => peer);
+      const missing = owing.filter((peer) => !reported.includes(peer));
       if (missing.length > 0) return overdue(turn, owing, missing);
       // Only replicas are late: their primaries cannot commit without one.
-      const replicas = [...phase.course.duties.keys()].filter((peer) => !phase.reports.has(peer));
+      const replicas = membersOf(phase.course).filter((peer) => !reported.includes(peer));
       return overdue(turn, [...owing, ...replicas], replicas);
     }
     case 'evaluating': {
@@ -135,7 +130,7 @@ function expire(turn: Turn) {
       return overdue(
         turn,
         owing,
-        owing.filter((peer) => !phase.answers.has(peer)),
+        owing.filter((peer) => phase.answers.every((answer) => answer.peer !== peer)),
       );
     }
     case 'holding':
@@ -147,6 +142,7 @@ function expire(turn: Turn) {
       return planAnew(turn, reason);
     }
     case 'waiting':
+    case 'planning':
     case 'paused':
     case 'finished':
     case 'failed':
@@ -159,7 +155,8 @@ function expire(turn: Turn) {
 
 /** Something the pages show is another now; a report alone is not shown. */
 function showsMore(before: CoordinatorState, after: CoordinatorState): boolean {
-  if (before.donors !== after.donors || before.operator !== after.operator || before.epoch !== after.epoch) return true;
+  const shown = ['donors', 'operator', 'epoch', 'proposal', 'ask'] as const;
+  if (shown.some((field) => before[field] !== after[field])) return true;
   if (before.phase.name !== 'training' || after.phase.name !== 'training') return before.phase !== after.phase;
   return before.phase.step !== after.phase.step;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../base.ts';
-import { rehearsalConfig } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsal.ts';
 import { script } from '../testing/script.ts';
 
 describe('the donors that are expected', () => {
@@ -35,7 +35,7 @@ describe('the donors that are expected', () => {
       swarm.joinGiving(1, 'c');
       return swarm;
     };
-    expect(planned(null).trace()).toEqual([]); // c is spare
+    expect(planned(null).trace()).toEqual(['c < standby spare']);
     const swarm = planned(3);
     expect(swarm.run.state.phase).toEqual({
       name: 'waiting',
@@ -46,10 +46,10 @@ describe('the donors that are expected', () => {
   });
 
   it('[CO19] a newcomer who does not fit never takes the place of one that was expected', () => {
-    const config = rehearsalConfig({ steps: 9, expectedDonors: 2 });
-    const two: typeof config.makePlan = (peers, caps) =>
-      peers.length > 2 ? refusal('two are enough') : config.makePlan(peers, caps);
-    const swarm = script({}, { ...config, makePlan: two });
+    const terms = rehearsalTerms({ steps: 9, expectedDonors: 2 });
+    const two: typeof terms.makePlan = (peers, caps) =>
+      peers.length > 2 ? refusal('two are enough') : terms.makePlan(peers, caps);
+    const swarm = script({}, { ...terms, makePlan: two });
     swarm.joinGiving(5, 'a');
     swarm.join('b', 'c');
     swarm.operator('pause');

@@ -10,17 +10,17 @@ import { type Duties, shardKey } from './state.ts';
 /** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */
 const CLIP_EPSILON = 1e-6;
 
-export function dutiesOf(plan: Plan): ReadonlyMap<PeerId, Duties> {
+export function dutiesOf(plan: Plan): Duties[] {
   const last = plan.stages.at(-1)?.members ?? [];
   const shards = plan.state.flatMap(({ block, shards }) =>
     shards.map(({ peer, replicas, range }) => ({ peer, replicas, key: shardKey(block, range) })),
   );
-  const duties = (peer: PeerId): Duties => ({
+  return peers(plan).map((peer) => ({
+    peer,
     losses: last.flatMap((member) => (member.peer === peer ? member.microBatches : [])).toSorted((a, b) => a - b),
-    primary: new Set(shards.flatMap((shard) => (shard.peer === peer ? shard.key : []))),
-    replica: new Set(shards.flatMap((shard) => (shard.replicas.includes(peer) ? shard.key : []))),
-  });
-  return new Map(peers(plan).map((peer) => [peer, duties(peer)]));
+    primary: shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])),
+    replica: shards.flatMap((shard) => (shard.replicas.includes(peer) ? shard.key : [])),
+  }));
 }
 
 /** What is wrong with a report of a peer with these duties, or null. Its numbers are judged with the whole step. */
@@ -30,11 +30,11 @@ export function reportProblem({ losses, primary, replica }: Duties, report: Repo
     return `the report has the losses of micro-batches ${ids.join(' ') || 'none'}, not of ${losses.join(' ') || 'none'}`;
   }
   const keys = report.shards.map(({ block, range }) => shardKey(block, range));
-  const stray = keys.find((key) => !primary.has(key) && !replica.has(key));
+  const stray = keys.find((key) => !primary.includes(key) && !replica.includes(key));
   if (stray !== undefined) return `the report has shard ${stray}, which this peer does not keep`;
   const reported = new Set(keys);
   if (reported.size !== keys.length) return 'the report has a shard twice';
-  const missing = [...primary].find((key) => !reported.has(key));
+  const missing = primary.find((key) => !reported.has(key));
   return missing === undefined ? null : `the report lacks shard ${missing}`;
 }
 
@@ -52,13 +52,13 @@ export type Tally =
     };
 
 /** Peers without whom no step can be committed. A shard needs one of its replicas besides. */
-export const reportersOf = (duties: ReadonlyMap<PeerId, Duties>): PeerId[] =>
-  [...duties].flatMap(([peer, { losses, primary }]) => (losses.length > 0 || primary.size > 0 ? peer : []));
+export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
+  duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
 /** Every report has no `reportProblem`. `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
   plan: Plan,
-  duties: ReadonlyMap<PeerId, Duties>,
+  duties: readonly Duties[],
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
   lossScale = 1,

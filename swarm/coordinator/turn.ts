@@ -42,11 +42,9 @@ export function log(turn: Turn, level: 'info' | 'warn', text: string): void {
 
 export function forget(turn: Turn, peer: PeerId): void {
   const { donors, attempts, gathering } = turn.state;
-  const late = new Map(attempts.late);
-  late.delete(peer);
   change(turn, {
     donors: donors.filter((donor) => donor.peer !== peer),
-    attempts: { ...attempts, late },
+    attempts: { ...attempts, late: attempts.late.filter((other) => other !== peer) },
     // From now on fewer have to do.
     gathering: gathering === 'whole' ? 'over' : gathering,
   });

@@ -3,8 +3,10 @@
  * goes wrong in the field, all from one seed. Its one idea: two acts. In the first one donors, links and the server
  * fail; in the second nobody does any more, and the run must come to its end.
  */
+
+import { answerTo } from '../autoplan/wishes.ts';
 import { below, invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
-import { type CoordinatorEvent, type DonorMessage, type Effect, HELD } from '../coordinator/events.ts';
+import { type CoordinatorEvent, type DonorMessage, type Effect, HELD, type PlanAnswer } from '../coordinator/events.ts';
 import { courseOf, nextDeadline } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { ServerMessage } from '../messages/messages.ts';
@@ -16,7 +18,8 @@ import {
   LEAST_BYTES,
   MICRO_BATCHES,
   type Rehearsal,
-  rehearsalConfig,
+  type RehearsalTerms,
+  rehearsalTerms,
   rehearse,
   restart,
 } from './rehearsal.ts';
@@ -52,6 +55,8 @@ interface Chaos {
   firstAct: boolean;
   /** Most donors at a time. */
   readonly crowd: number;
+  readonly terms: RehearsalTerms;
+  readonly isPlannerSlow: boolean;
 }
 
 interface ChaosResult {
@@ -76,7 +81,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
   const lanes = random() < 0.5 ? 1 : 2 + below(random, 3);
   // No plan has more lanes than micro-batches, and all who are expected have to compute.
   const expected = random() < 0.3 ? 1 + below(random, layers * Math.min(lanes, MICRO_BATCHES)) : null;
-  const config = rehearsalConfig({
+  const terms = rehearsalTerms({
     layers,
     lanes,
     steps: 5 + below(random, 150),
@@ -84,12 +89,24 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
     evaluation: random() < 0.5 ? { everySteps: 1 + below(random, 6), windows: 4 } : null,
     gradientClipNorm: random() < 0.5 ? 1 : null,
     expectedDonors: expected,
-    awaitsProposals: expected === null && seed % 3 === 0,
     ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
   });
-  const run = rehearse(config);
+  const isPlannerSlow = seed % 3 === 0;
+  const run = isPlannerSlow ? rehearse(terms, () => null) : rehearse(terms);
   const crowd = Math.max(6, layers * lanes + 2);
-  const chaos: Chaos = { random, run, queue: [], donors: new Map(), now: 0, born: 0, events: 0, firstAct: true, crowd };
+  const chaos: Chaos = {
+    random,
+    run,
+    queue: [],
+    donors: new Map(),
+    now: 0,
+    born: 0,
+    events: 0,
+    firstAct: true,
+    crowd,
+    terms,
+    isPlannerSlow,
+  };
   admit(chaos);
   while (chaos.events < firstActEvents && run.ended === null) {
     if (random() < 0.06) mischief(chaos);
@@ -148,7 +165,7 @@ function advance(chaos: Chaos) {
   } else if (chaos.firstAct || chaos.donors.size === 0) {
     mischief(chaos);
   } else {
-    throw new Error(`nothing is due in ${chaos.run.state.phase.name}, and the run is not finished`);
+    throw new Error(`nothing is due in ${JSON.stringify(chaos.run.state.phase)}, and the run is not finished`);
   }
 }
 
@@ -169,8 +186,16 @@ function happened(chaos: Chaos, event: CoordinatorEvent) {
       later(chaos, donor.hearsAt, () => hears(chaos, donor, effect.message));
     }
     if (effect.type === 'refuse') chaos.donors.delete(effect.peer);
+    if (effect.type === 'planWanted') answerLater(chaos, effect);
   }
   letsGo(chaos, effects);
+}
+
+/** A planner that takes its time: the donors may be others when it answers, and another plan wanted. */
+function answerLater(chaos: Chaos, { ask, ...wanted }: Extract<Effect, { type: 'planWanted' }>) {
+  const takes = (chaos.firstAct ? 20_000 : 2_000) * chaos.random() ** 3;
+  const answer = answerTo(wanted, chaos.terms.makePlan);
+  later(chaos, chaos.now + takes, () => happened(chaos, { type: 'planned', ask, answer }));
 }
 
 /** Who is told to stand by drops what it holds: it has no part in what is in progress, or is told of a part right after. */
@@ -236,6 +261,8 @@ function say(chaos: Chaos, donor: ModelDonor, message: DonorMessage) {
   donor.lastSaid = message;
   if (message.type === 'resume') donor.paused = false;
   happened(chaos, { type: 'donorSaid', peer: donor.peer, message });
+  // Its page closes by itself.
+  if (message.type === 'fault' && message.reason === 'deviceLost') chaos.donors.delete(donor.peer);
 }
 
 function die(chaos: Chaos, donor: ModelDonor) {
@@ -272,7 +299,8 @@ function mischief(chaos: Chaos) {
   const { random } = chaos;
   const donors = [...chaos.donors.values()];
   if (donors.length === 0 || (donors.length < chaos.crowd && random() < 0.3)) return admit(chaos);
-  if (chaos.run.config.awaitsProposals && random() < 0.2) return propose(chaos);
+  const mayPropose = chaos.isPlannerSlow && chaos.run.config.expectedDonors === null;
+  if (mayPropose && random() < 0.2) return propose(chaos);
   const donor = pick(random, donors);
   const wrong = random();
   if (wrong < 0.1) return die(chaos, donor);
@@ -295,9 +323,11 @@ function propose(chaos: Chaos) {
   const { random, run } = chaos;
   const large = run.state.donors.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? peer : []));
   const some = large.filter(() => random() < 0.7).slice(0, run.config.capacity);
-  const plan = some.length === 0 || random() < 0.2 ? null : run.config.makePlan(some, new Map());
-  const proposal = plan?.ok ? { plan: plan.value, reason: 'it is faster' } : null;
-  happened(chaos, { type: 'planProposed', proposal });
+  const plan = some.length === 0 || random() < 0.2 ? null : chaos.terms.makePlan(some, new Map());
+  const answer: PlanAnswer = plan?.ok
+    ? { answer: 'plan', plan: plan.value, reason: 'it is faster' }
+    : { answer: 'stays' };
+  happened(chaos, { type: 'planned', ask: null, answer });
 }
 
 function fault(chaos: Chaos, { epoch, plan }: ModelDonor): DonorMessage {

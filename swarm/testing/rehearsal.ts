@@ -3,6 +3,7 @@
  * Its one idea: the store and the donors are the judges. Every effect is held against what they know, so that each test,
  * scripted or random, checks all invariants of the step protocol after every event.
  */
+import { answerTo, type MakePlan } from '../autoplan/wishes.ts';
 import { invariant, type PeerId, refusal, success } from '../base.ts';
 import type {
   CommitRecord,
@@ -10,6 +11,7 @@ import type {
   CoordinatorEvent,
   DonorMessage,
   Effect,
+  PlanAnswer,
   StoredShard,
 } from '../coordinator/events.ts';
 import { begin, type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
@@ -43,32 +45,44 @@ interface RehearsalPart extends Partial<CoordinatorConfig> {
   readonly lanes?: number;
 }
 
-/** A config of the rehearsal; its plans are equal splits. */
-export function rehearsalConfig({ layers = 4, lanes = 1, ...rest }: RehearsalPart): CoordinatorConfig {
+/** What is answered at once when a plan is wanted; null: somebody answers later. */
+export type Planner = (wanted: Extract<Effect, { type: 'planWanted' }>) => PlanAnswer | null;
+
+export interface RehearsalTerms {
+  readonly config: CoordinatorConfig;
+  readonly elements: number;
+  readonly makePlan: MakePlan;
+}
+
+/** Of a rehearsal; its plans are equal splits. */
+export function rehearsalTerms({ layers = 4, lanes = 1, ...rest }: RehearsalPart): RehearsalTerms {
   const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
   const elements = lanes === 1 ? ELEMENTS : ELEMENTS_OF_LANES;
   const model = { layers, blocks: names.map((name): Block => ({ name, tensors: [], elements })) };
   const samples = 6;
   const options = { microBatches: MICRO_BATCHES };
-  return {
+  const config: CoordinatorConfig = {
     name: 'rehearsal',
-    model,
+    layers,
     batch: { samples, sequence: 5 },
     steps: 6,
-    learningRate: () => 0.1,
+    train: {
+      optimizer: { type: 'adamw', learningRate: 0.1, betas: [0.9, 0.99], epsilon: 1e-8, weightDecay: 0 },
+      schedule: { type: 'constant', warmupSteps: 0 },
+    },
     gradientClipNorm: 1,
     checkpointEverySteps: 20,
     evaluation: null,
-    makePlan: (peers, caps) => {
-      const small = peers.find((peer) => (caps.get(peer) ?? LEAST_BYTES) < LEAST_BYTES);
-      const problem = small ? `${small} gives too little` : splitProblem(model, samples, peers.length, options);
-      return problem === null ? success(equalSplit(model, samples, peers, options)) : refusal(problem);
-    },
     capacity: layers * lanes,
-    awaitsProposals: false,
     expectedDonors: null,
     ...rest,
   };
+  const makePlan: MakePlan = (peers, caps) => {
+    const small = peers.find((peer) => (caps.get(peer) ?? LEAST_BYTES) < LEAST_BYTES);
+    const problem = small ? `${small} gives too little` : splitProblem(model, samples, peers.length, options);
+    return problem === null ? success(equalSplit(model, samples, peers, options)) : refusal(problem);
+  };
+  return { config, elements, makePlan };
 }
 
 /** The server's store, as far as the protocol can tell. */
@@ -86,6 +100,9 @@ interface Store {
 
 export interface Rehearsal {
   readonly config: CoordinatorConfig;
+  /** Of a block. */
+  readonly elements: number;
+  readonly planner: Planner;
   readonly store: Store;
   state: CoordinatorState;
   /** Connected, and not refused. */
@@ -101,7 +118,10 @@ export interface Rehearsal {
   ended: 'finished' | 'stopped' | null;
 }
 
-export function rehearse(config: CoordinatorConfig): Rehearsal {
+export function rehearse(
+  { config, elements, makePlan }: RehearsalTerms,
+  planner: Planner = (wanted) => answerTo(wanted, makePlan),
+): Rehearsal {
   const store: Store = {
     commits: [],
     evaluations: new Map(),
@@ -115,6 +135,8 @@ export function rehearse(config: CoordinatorConfig): Rehearsal {
   const state = begin(config, stored(store));
   return {
     config,
+    elements,
+    planner,
     store,
     state,
     connected: new Set(),
@@ -148,8 +170,18 @@ export function restart(run: Rehearsal): void {
   run.ended = null;
 }
 
-/** One event: the coordinator's answer, judged. */
+/** One event: the coordinator's answer, judged, and what comes of the plan that it asks for. */
 export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
+  const all = happenAlone(run, event, now).flatMap((effect) => {
+    const answer = effect.type === 'planWanted' ? run.planner(effect) : null;
+    if (effect.type !== 'planWanted' || answer === null) return [effect];
+    return happen(run, { type: 'planned', ask: effect.ask, answer }, now);
+  });
+  const last = all.findLastIndex(({ type }) => type === 'publish');
+  return all.filter(({ type }, index) => type !== 'publish' || index === last);
+}
+
+function happenAlone(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
   const before = run.state;
   if (event.type === 'donorJoined') run.connected.add(event.peer);
   if (event.type === 'donorGone') {
@@ -209,7 +241,7 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
         effect.shards.every((shard) => shard.hash === hash),
         'all shards are of one step',
       );
-      invariant(coversState(effect.shards, config), 'every element of every block is in the checkpoint, once');
+      invariant(coversState(effect.shards, run), 'every element of every block is in the checkpoint, once');
       invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
       store.checkpoint = effect.step;
       store.lossScale = effect.lossScale;
@@ -264,6 +296,7 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
     case 'stopped':
       run.ended = 'stopped';
       return;
+    case 'planWanted':
     case 'publish':
     case 'log':
       return;
@@ -280,11 +313,10 @@ function usesExpected({ config, donors, gathering }: CoordinatorState, plan: Pla
 }
 
 /** Shards that lie one behind the other, block by block. */
-function coversState(shards: readonly StoredShard[], { model, capacity }: CoordinatorConfig): boolean {
-  const elements = capacity === model.layers ? ELEMENTS : ELEMENTS_OF_LANES;
+function coversState(shards: readonly StoredShard[], { config, elements }: Rehearsal): boolean {
   const blocks = new Set(shards.map(({ block }) => block));
   return (
-    blocks.size === model.layers + 2 &&
+    blocks.size === config.layers + 2 &&
     [...blocks].every((name) => {
       const ranges = shards.filter(({ block }) => block === name).map(({ range }) => range);
       const ordered = ranges.toSorted(([a], [b]) => a - b);

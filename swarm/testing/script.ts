@@ -4,13 +4,12 @@
  */
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import type {
-  CoordinatorConfig,
   CoordinatorEvent,
   DonorMessage,
   Effect,
   Held,
   OperatorCommand,
-  Proposal,
+  PlanAnswer,
 } from '../coordinator/events.ts';
 import { snapshot } from '../coordinator/snapshot.ts';
 import { nextDeadline } from '../coordinator/state.ts';
@@ -18,9 +17,18 @@ import { type ServerMessage, serverMessageSchema } from '../messages/messages.ts
 import { snapshotSchema } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import { answer } from './honestDonor.ts';
-import { ADAPTER, happen, type Rehearsal, rehearsalConfig, rehearse, restart } from './rehearsal.ts';
+import {
+  ADAPTER,
+  happen,
+  type Planner,
+  type Rehearsal,
+  type RehearsalTerms,
+  rehearsalTerms,
+  rehearse,
+  restart,
+} from './rehearsal.ts';
 
-type Config = Parameters<typeof rehearsalConfig>[0];
+type Config = Parameters<typeof rehearsalTerms>[0];
 
 export interface Script {
   readonly run: Rehearsal;
@@ -34,7 +42,8 @@ export interface Script {
   sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
   hold(held: Held): void;
   gatheringEnded(): void;
-  propose(proposal: Proposal | null): void;
+  /** What was asked for last, or, without a number, what nobody asked for. */
+  answer(answer: PlanAnswer, ask?: number | null): void;
   /** The clock moves on. */
   pass(ms: number): void;
   /** `deadlineReached`, whatever the time. */
@@ -55,8 +64,8 @@ export interface Script {
   trace(): string[];
 }
 
-export function script(part: Config, config: CoordinatorConfig = rehearsalConfig(part)): Script {
-  const run = rehearse(config);
+export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part), planner?: Planner): Script {
+  const run = rehearse(terms, planner);
   let now = 1_000;
   let told: { to: PeerId; message: ServerMessage }[] = [];
   let effects: Effect[] = [];
@@ -99,7 +108,7 @@ export function script(part: Config, config: CoordinatorConfig = rehearsalConfig
     },
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
-    propose: (proposal) => event({ type: 'planProposed', proposal }),
+    answer: (answer, ask = null) => event({ type: 'planned', ask, answer }),
     operator: (command) => event({ type: 'operatorSaid', command }),
     pass: (ms) => {
       now += ms;
@@ -170,6 +179,8 @@ function effectText(effect: Effect): string | null {
       return `paused ${effect.paused}`;
     case 'refuse':
       return `refuse ${effect.peer} ${effect.reason}`;
+    case 'planWanted':
+      return `plan wanted ${effect.purpose}: ${effect.offer.map(({ peer }) => peer).join(' ')}`;
     case 'publish':
     case 'log':
       return null;

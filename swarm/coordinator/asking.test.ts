@@ -1,0 +1,241 @@
+import { describe, expect, it } from 'vitest';
+import { answerTo } from '../autoplan/wishes.ts';
+import { invariant, peerId } from '../base.ts';
+import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { script } from '../testing/script.ts';
+import type { PlanAnswer } from './events.ts';
+import { snapshot } from './snapshot.ts';
+
+const OPTIONS = { layers: 3, steps: 6 };
+const TERMS = rehearsalTerms(OPTIONS);
+
+/** The equal split of these. */
+function planOf(...names: string[]): PlanAnswer {
+  const plan = TERMS.makePlan(names.map(peerId), new Map());
+  invariant(plan.ok, 'there is a plan');
+  return { answer: 'plan', plan: plan.value, reason: 'it is faster' };
+}
+const STAYS: PlanAnswer = { answer: 'stays' };
+
+/** Who is not forced to change the plan is answered later. */
+function training(...names: string[]) {
+  const swarm = script(OPTIONS, TERMS, (wanted) =>
+    wanted.purpose === 'arrival' ? null : answerTo(wanted, TERMS.makePlan),
+  );
+  swarm.join(...names);
+  swarm.settle('* report');
+  swarm.trace();
+  return swarm;
+}
+
+/** Every plan takes its time. */
+function waiting(...names: string[]) {
+  const swarm = script(OPTIONS, TERMS, () => null);
+  swarm.join(...names);
+  return swarm;
+}
+
+describe('a change of plan that nothing forces', () => {
+  it('[CO25] a newcomer waits for a plan, which takes over at the next boundary without a roll-back', () => {
+    const swarm = training('a');
+    swarm.join('b');
+    expect(swarm.trace()).toEqual(['plan wanted arrival: a b']);
+    swarm.settleOne();
+    expect(swarm.trace()).toEqual(['commit 0', 'a < committed e1 step 0', 'a < start e1 step 1']);
+    expect(snapshot(swarm.run.state, 0).donors.map(({ state }) => state)).toEqual(['computing', 'joining']);
+    swarm.answer(planOf('a', 'b'), 1);
+    expect(swarm.trace()).toEqual([]);
+    swarm.settle('* ready');
+    expect(swarm.trace()).toEqual([
+      'commit 1',
+      'a < committed e1 step 1',
+      'epoch 2 a b: it is faster',
+      'a b < prepare e2 step 2 handed over',
+    ]);
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+    expect(swarm.run.store).toMatchObject({ generation: 0, epoch: 2 });
+  });
+
+  it('[CO25] it may leave a member out, who hands over and is spare', () => {
+    const swarm = training('a');
+    swarm.answer(planOf('a'));
+    swarm.join('b');
+    swarm.answer(planOf('b'));
+    swarm.settleOne();
+    swarm.settle('* report');
+    expect(swarm.trace().slice(-2)).toEqual(['a < standby spare', 'b < start e2 step 1']);
+  });
+
+  it('[CO25] that the plan stays tells those whom it does not use', () => {
+    const swarm = training('a');
+    swarm.join('b');
+    swarm.trace();
+    swarm.answer(STAYS, 1);
+    expect(swarm.trace()).toEqual(['b < standby spare']);
+    expect(snapshot(swarm.run.state, 0).donors.map(({ state }) => state)).toEqual(['computing', 'spare']);
+    swarm.settle();
+    expect(swarm.run.store.epoch).toBe(1);
+  });
+
+  it('[CO25] whoever hands over is let go when that is done, not when the next plan is found to stay', () => {
+    const swarm = training('a');
+    swarm.join('b');
+    swarm.answer(planOf('b'));
+    swarm.settle('* ready');
+    swarm.trace();
+    swarm.answer(STAYS);
+    expect(swarm.trace()).toEqual([]);
+    swarm.settleOne();
+    expect(swarm.trace()).toEqual(['a < standby spare', 'b < start e2 step 1']);
+  });
+
+  it('[CO25] whoever hands over and asks to go is let go when that is done', () => {
+    for (const [button, state] of [
+      ['pause', 'paused'],
+      ['leave', 'left'],
+    ] as const) {
+      const swarm = training('a');
+      swarm.join('b');
+      swarm.answer(planOf('b'));
+      swarm.settle('* ready');
+      swarm.trace();
+      swarm.say('a', { type: button });
+      expect(swarm.trace()).toEqual([]);
+      swarm.settleOne();
+      expect(swarm.trace()).toEqual([`a < standby ${state}`, 'b < start e2 step 1']);
+    }
+  });
+
+  it('[CO25] one that names someone who has gone since is none', () => {
+    const swarm = training('a');
+    swarm.join('b');
+    swarm.answer(planOf('a', 'b'));
+    swarm.gone('b');
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+    expect(swarm.run.store.epoch).toBe(1);
+  });
+
+  it('[CO25] whoever leaves is replaced by it where it fits those who stay', () => {
+    for (const [proposed, next] of [
+      [['b'], 'epoch 3 b: a is leaving'],
+      [['a', 'c'], 'epoch 3 b c: a is leaving'],
+    ] as const) {
+      const swarm = training('a', 'b', 'c');
+      swarm.answer(planOf('a', 'b'));
+      swarm.settleOne();
+      swarm.settle('* report');
+      swarm.answer(planOf(...proposed));
+      swarm.say('a', { type: 'leave' });
+      swarm.settle('* ready');
+      expect(swarm.trace()).toContain(next);
+    }
+  });
+
+  it('[CO25] nobody proposes anything to a run without a plan', () => {
+    const swarm = script({ ...OPTIONS, expectedDonors: 2 });
+    swarm.join('a');
+    swarm.answer(planOf('a'));
+    expect(swarm.run.state.proposal).toBeNull();
+    swarm.join('b');
+    expect(swarm.trace()[0]).toBe('epoch 1 a b: donors are there');
+  });
+});
+
+describe('plans that take their time', () => {
+  it('[CO27] where nothing can go on without a plan the run waits for it, and says so', () => {
+    const swarm = waiting('a');
+    expect(swarm.trace()).toEqual(['plan wanted now: a']);
+    expect(swarm.run.state.phase.name).toBe('planning');
+    expect(snapshot(swarm.run.state, 0)).toMatchObject({
+      phase: 'preparing',
+      sentence: 'Looking for a plan for 1 donor, before step 0.',
+    });
+    swarm.answer(planOf('a'), 0);
+    expect(swarm.trace()).toEqual(['epoch 1 a: donors are there', 'a < prepare e1 step 0 loaded']);
+  });
+
+  it('[CO27] an answer for donors that are others by now is passed over; it was asked anew', () => {
+    const swarm = waiting('a', 'b');
+    expect(swarm.trace()).toEqual(['plan wanted now: a', 'plan wanted now: a b']);
+    swarm.answer(planOf('a'), 0);
+    expect(swarm.run.state.phase.name).toBe('planning');
+    swarm.gone('a');
+    expect(swarm.trace()).toEqual(['plan wanted now: b']);
+    swarm.answer(planOf('a', 'b'), 1);
+    swarm.answer({ answer: 'none', reason: 'it is too small' }, 2);
+    swarm.answer(planOf('b'), 2);
+    expect(swarm.run.state.phase).toEqual({
+      name: 'waiting',
+      sentence: 'No plan for these donors: it is too small',
+    });
+    swarm.gone('b');
+    expect(swarm.run.state.phase).toEqual({ name: 'waiting', sentence: 'Waiting for a donor.' });
+  });
+
+  it('[CO7] [CO27] steps go on until it is known who takes over from a donor that wants to go', () => {
+    const swarm = waiting('a', 'b');
+    swarm.answer(planOf('a', 'b'), 1);
+    swarm.settle('* report');
+    swarm.trace();
+    swarm.say('a', { type: 'leave' });
+    expect(swarm.trace()).toEqual(['plan wanted departure: b']);
+    for (let report = 0; report < 2; report++) swarm.settleOne();
+    expect(swarm.trace()).toEqual(['commit 0', 'a b < committed e1 step 0', 'a b < start e1 step 1']);
+    swarm.answer(planOf('b'), 2);
+    swarm.settle('* ready');
+    expect(swarm.trace().slice(-2)).toEqual(['epoch 2 b: a is leaving', 'b a < prepare e2 step 2 handed over']);
+  });
+
+  it('[CO7] [CO27] where nobody can take over, the state is saved first', () => {
+    const swarm = waiting('a');
+    swarm.answer(planOf('a'), 0);
+    swarm.settle('* report');
+    swarm.say('a', { type: 'pause' });
+    swarm.answer({ answer: 'none', reason: 'there is no donor' }, 1);
+    swarm.trace();
+    swarm.settle();
+    expect(swarm.trace()).toEqual([
+      'commit 0',
+      'a < committed e1 step 0 checkpoint',
+      'checkpoint 1',
+      'a < abandon e1',
+      'a < standby paused',
+    ]);
+    expect(swarm.run.state.phase.name).toBe('waiting');
+  });
+
+  it('[CO23] [CO27] those who have the state wait for another plan where a newcomer is lost on the way, and else go on with their own', () => {
+    for (const [answer, epoch] of [
+      [planOf('a', 'c'), 'epoch 3 a c: b is gone'],
+      [{ answer: 'none', reason: 'nothing fits' } as const, 'epoch 3 a: b is gone'],
+    ] as const) {
+      const swarm = waiting('a');
+      swarm.answer(planOf('a'), 0);
+      swarm.settle('* report');
+      swarm.join('b', 'c');
+      swarm.answer(planOf('a', 'b', 'c'), 2);
+      swarm.settle('* ready');
+      swarm.trace();
+      swarm.gone('b');
+      expect(swarm.trace()).toEqual(['a c < abandon e2', 'plan wanted now: a c']);
+      swarm.answer(answer, 3);
+      const [begun, prepared] = swarm.trace();
+      expect(begun).toBe(epoch);
+      expect(prepared).toMatch(/^a( c)? < prepare e3 step 1 handed over$/);
+      swarm.settle();
+      swarm.answer(STAYS, 4);
+      swarm.settle();
+      expect(swarm.run).toMatchObject({ ended: 'finished', store: { generation: 0 } });
+    }
+  });
+
+  it('[CO17] [CO27] a pause while a plan is looked for takes effect at once', () => {
+    const swarm = waiting('a');
+    swarm.operator('pause');
+    expect(swarm.run.state.phase.name).toBe('paused');
+    swarm.answer(planOf('a'), 0);
+    expect(swarm.run.state.phase.name).toBe('paused');
+  });
+});
