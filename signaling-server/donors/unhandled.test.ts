@@ -1,7 +1,6 @@
 /** What throws where nothing should: it costs the donor whose word it was its connection, and nobody else anything. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { PeerId } from '../../swarm/base.ts';
-import { fittingSplit } from '../../swarm/planner/fit.ts';
+import { answerTo, planWished } from '../../swarm/autoplan/wishes.ts';
 import type { Server } from '../server.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -48,17 +47,17 @@ test('[SV10] over a message: its donor is refused, counted and told of in the lo
   expect(said.join()).toContain('boom');
 });
 
-test('[SV10] inside the coordinator: the event never happened, nothing is rolled back, and its donor is refused', async () => {
+test('[SV10] where a plan is made: nothing is rolled back, and the donor whose coming asked for it is refused', async () => {
   let times = 0;
   const server = await servers.serve({
     terms: {
       capacity: 8,
-      makePlan: (peers: readonly PeerId[], caps) => {
+      answer: (wanted) => {
         times += 1;
         if (times === 1) boom();
         const { model, document } = server.run;
         const { globalBatchSize: samples, sequenceLength: sequence } = document.file.train;
-        return fittingSplit({ model, batch: { samples, sequence }, peers, caps, options: {} });
+        return answerTo(wanted, planWished(model, { samples, sequence }, {}));
       },
     },
   });

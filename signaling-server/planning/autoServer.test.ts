@@ -42,7 +42,7 @@ test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a ro
   const planned = data.store.events('auto', 'planned', 0).map((detail) => JSON.parse(detail));
   const own = planned.find((one) => one.epoch === epoch);
   expect(own).toMatchObject({ predictedSeconds: expect.any(Number) });
-  expect(own.reasons.join()).toContain(`${second.welcome.peer}: stage`);
+  expect(own.reasons).toContainEqual({ peer: second.welcome.peer, text: expect.stringContaining('stage') });
   expect(data.store.epoch('auto', epoch)?.reason).toMatch(/joins.*: with another plan a step takes/);
 });
 
