@@ -23,6 +23,7 @@ import { type Access, isSameOrigin } from './http/access.ts';
 import { perMinute, problem } from './http/calls.ts';
 import { addPages } from './http/pages.ts';
 import { throttled } from './http/throttled.ts';
+import { monotonicMs, wallMs } from './monitoring/clock.ts';
 import type { Log } from './monitoring/log.ts';
 import { boundedLog } from './monitoring/log.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './monitoring/metrics.ts';
@@ -117,7 +118,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   );
   run.onChange(snapshots.request);
   const silence = setInterval(() => {
-    const nowMs = Date.now();
+    const nowMs = monotonicMs();
     for (const socket of [...sockets]) socket.expire(nowMs, SILENCE_LIMIT_MS);
   }, SILENCE_CHECK_MS);
 
@@ -167,14 +168,14 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
   const batch = batchOf(file);
   const kept: KeptProfiles = {
     profile: (donor) => data.store.profile(runName, donor),
-    save: (donor, profile) => data.store.saveProfile(runName, donor, profile, Date.now()),
+    save: (donor, profile) => data.store.saveProfile(runName, donor, profile, wallMs()),
   };
   return new ActiveRun({
     ...options,
     store: data.store,
     blobs: data.blobs,
     name: runName,
-    log: boundedLog(log, Date.now),
+    log: boundedLog(log, monotonicMs),
     ...(options.terms ?? planTerms(model, batch, options, { ...planSearch(file.model), kept })),
     expectedDonors: options.expectedDonors ?? null,
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
@@ -224,7 +225,7 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);
-      const donor = new DonorSocket(socket, run.reception, Date.now(), ip);
+      const donor = new DonorSocket(socket, run.reception, monotonicMs(), ip);
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
     });

@@ -107,6 +107,10 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
 const IMPURE =
   /^(Date|performance|set(Timeout|Interval|Immediate)|queueMicrotask|requestAnimationFrame|Math\.random|crypto|process|Buffer|globalThis|document|navigator|location|self|fetch|WebSocket|RTC\w+|HTML\w+|GPU[A-Z]\w*|Worker|localStorage|indexedDB|console)$/;
 
+/** The clock that people and networks set: these two files hand it out, to be read by people. Nothing that lasts is measured by it. */
+const NAMES_THE_WALL_CLOCK = ['signaling-server/monitoring/clock.ts', 'web/src/page/clock.ts'];
+const WALL_CLOCK = /^(Date\.now|new Date\(\)|performance\.timeOrigin)$/;
+
 /** Vite wants one; a declaration file says what a package has. */
 const MAY_EXPORT_A_DEFAULT = /\.(config|d)\.ts$/;
 
@@ -124,6 +128,8 @@ function walk(node: Node, visit: (node: Node, parent: Node | null) => void, pare
     } else if (isNode(value)) walk(value, visit, node);
   }
 }
+
+const isEmpty = (list: unknown): boolean => Array.isArray(list) && list.length === 0;
 
 function isPropertyName(node: Node, parent: Node | null): boolean {
   if (parent === null || parent.computed === true) return false;
@@ -157,6 +163,8 @@ function parseSource(path: string, text: string): Source {
     if (node.type === 'MemberExpression' && isNode(node.object) && isNode(node.property)) {
       names.add(`${String(node.object.name)}.${String(node.property.name)}`);
     }
+    if (node.type === 'NewExpression' && isNode(node.callee) && node.callee.name === 'Date' && isEmpty(node.arguments))
+      names.add('new Date()');
     if (node.type === 'TSAnyKeyword') breaches.push('names the type any');
     if (node.type === 'TSNonNullExpression') breaches.push('asserts with !');
     if (node.type === 'ExportDefaultDeclaration' && !MAY_EXPORT_A_DEFAULT.test(path))
@@ -188,6 +196,11 @@ const isTest = (path: string): boolean => /\.(test|spec)\.tsx?$/.test(path);
 function purityBreaches({ path, names }: Source): string[] {
   if (!path.startsWith('swarm/') || isTest(path)) return [];
   return [...names].filter((name) => IMPURE.test(name)).map((name) => `${path} names ${name}`);
+}
+
+function clockBreaches({ path, names }: Source): string[] {
+  if (isTest(path) || NAMES_THE_WALL_CLOCK.includes(path)) return [];
+  return [...names].filter((name) => WALL_CLOCK.test(name)).map((name) => `${path} names ${name}`);
 }
 
 /** The first circle of imports, of types too, that this file is part of. */
@@ -230,6 +243,10 @@ describe('boundaries', () => {
 
   test('swarm/ knows no clock, no chance and no outside world', () => {
     expect(all.flatMap(purityBreaches)).toEqual([]);
+  });
+
+  test('[SV11] the wall clock is named in one file of the server and one of the pages', () => {
+    expect(all.flatMap(clockBreaches)).toEqual([]);
   });
 
   test('no default exports, no re-exports, no any, no !', () => {
@@ -278,6 +295,11 @@ describe('boundaries', () => {
     ]);
     const second = parseSource('web/src/donor/bad.ts', "import Peer from 'simple-peer';");
     expect(importBreaches(second)).toEqual(['web/src/donor/bad.ts may not import simple-peer']);
+    const wall = parseSource('web/src/donor/bad.ts', 'export const at = () => [Date.now(), new Date(), new Date(0)];');
+    expect(clockBreaches(wall)).toEqual([
+      'web/src/donor/bad.ts names Date.now',
+      'web/src/donor/bad.ts names new Date()',
+    ]);
     const pure = parseSource('swarm/good.ts', 'export const at = (x: { Date: number }) => ({ document: x.Date });');
     expect(purityBreaches(pure)).toEqual([]);
   });

@@ -10,6 +10,7 @@ import { type Leaderboard, leaderboard, memberNameSchema, type NamedCredit } fro
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { perMinute, problem } from '../http/calls.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import { addressKey } from '../operator/controls.ts';
 import { sendExport } from '../operator/export.ts';
 import type { ActiveRun } from '../run/run.ts';
@@ -92,7 +93,7 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     if (wrong !== null) return problem(reply, 400, wrong);
     const [name, team] = [tidyName(body.data.name), tidyName(body.data.team)];
     if (name === '') return problem(reply, 400, 'a name has at least one character');
-    store.saveMember({ id, name, team }, Date.now());
+    store.saveMember({ id, name, team }, wallMs());
     for (const { member, peer } of run.donors()) if (member === id) store.linkMember(run.name, peer, id);
     return { name, team };
   });

@@ -6,6 +6,7 @@ import { totalmem } from 'node:os';
 import { type Command, Option } from 'commander';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import { inDawn } from './benchDawn.ts';
 import { benchGpu, type GpuFigures, type StepFigures } from './page/gpuFigures.ts';
 import { BENCH_SIZES, type BenchSize } from './page/sizes.ts';
@@ -63,7 +64,7 @@ const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
 
 function printFigures({ adapter, peaks, steps }: GpuFigures, peak?: number): void {
   console.log(
-    `${adapter.architecture || adapter.vendor} (${adapter.description}), ${adapter.family} kernels, ${adapter.browser}, ${new Date().toISOString().slice(0, 10)}`,
+    `${adapter.architecture || adapter.vendor} (${adapter.description}), ${adapter.family} kernels, ${adapter.browser}, ${new Date(wallMs()).toISOString().slice(0, 10)}`,
   );
   const best = peaks.productGflops / 1000;
   const ofPeak = peak === undefined ? '' : `, ${percent(best / peak)} of the f32 peak`;

@@ -16,6 +16,7 @@ import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/timeline/timeline.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import { watchedPlan } from '../operator/source.ts';
 
 const STAGES = 32;
@@ -196,7 +197,7 @@ export class DashboardFeed {
     const step = this.#committed;
     const event = (happened: Happened): WatchedEvent => {
       this.#event += 1;
-      return { id: this.#event, atMs: Date.now(), step, ...happened };
+      return { id: this.#event, atMs: wallMs(), step, ...happened };
     };
     const { epoch } = this.#courseOf(step - 1);
     const plan = { epoch, donors: this.#peers.length, stages: STAGES, microBatches: MICRO_BATCHES };

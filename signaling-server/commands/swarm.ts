@@ -20,6 +20,7 @@ import {
   type TrainingOptions,
   type TrainingServer,
 } from '../headless/trainingServer.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { rollBacksSince } from '../run/rollBacks.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
@@ -202,11 +203,11 @@ function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): 
 
 /** A line about the run, at most once in a while and at each end. */
 function progressLines(print: (line: string) => void): (status: RunStatus) => void {
-  let lastMs = 0;
+  let lastMs = Number.NEGATIVE_INFINITY;
   let lastStep = -1;
   return ({ snapshot }) => {
     const { committedSteps, steps, loss, tokensPerSecond, evaluationLoss } = snapshot;
-    const nowMs = Date.now();
+    const nowMs = monotonicMs();
     const isEnd = committedSteps === steps;
     if (committedSteps === lastStep || committedSteps === 0) return;
     if (!isEnd && nowMs - lastMs < PROGRESS_INTERVAL_MS) return;

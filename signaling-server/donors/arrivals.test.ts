@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import { Arrivals } from './arrivals.ts';
 
 const [HERE, THERE] = ['192.0.2.1', '192.0.2.2'];
@@ -29,7 +30,7 @@ test('[SV9] one that waits is taken in by itself, unless it is gone', () => {
   vi.useFakeTimers();
   try {
     const arrivals = new Arrivals();
-    for (let loss = 0; loss < 6; loss++) arrivals.lost(HERE, Date.now() - 10_000 * (6 - loss) - 1);
+    for (let loss = 0; loss < 6; loss++) arrivals.lost(HERE, monotonicMs() - 10_000 * (6 - loss) - 1);
     const joined: string[] = [];
     for (const name of ['stays', 'goes'])
       expect(arrivals.asked(peerId(name), HERE, () => joined.push(name))).toBe('later');

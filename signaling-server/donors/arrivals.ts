@@ -4,6 +4,7 @@
  * cost no more than one, and count once; time forgives.
  */
 import { doubledMs, type PeerId } from '../../swarm/base.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 
 /** Losses of an address that cost it nothing. */
 const FREE_LOSSES = 5;
@@ -27,7 +28,7 @@ export class Arrivals {
 
   /** Calls `join` now and says so, or later, unless the donor is gone by then. */
   asked(peer: PeerId, address: string, join: () => void): 'now' | 'later' {
-    const waitMs = this.waitMs(address, Date.now());
+    const waitMs = this.waitMs(address, monotonicMs());
     if (waitMs > 0) {
       const timer = setTimeout(() => {
         this.#waiting.delete(peer);

@@ -14,6 +14,7 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import { REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refusals.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
@@ -179,7 +180,7 @@ export class DonorSocket implements DonorLink {
 
   /** A bucket of messages that fills with time. */
   #mayMessage(cost: number): boolean {
-    const nowMs = Date.now();
+    const nowMs = monotonicMs();
     const earned = ((nowMs - this.#lastHeardMs) / 1_000) * MESSAGES_PER_SECOND;
     this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + earned) - cost;
     this.#lastHeardMs = nowMs;

@@ -12,6 +12,7 @@ import {
 } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { throttled } from '../http/throttled.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import { Arrivals } from './arrivals.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
@@ -123,7 +124,7 @@ export class Reception implements DonorHost {
     this.#options.network.gone(peer);
     const address = this.#donors.of(peer)?.link.address;
     if (this.#closed || !this.#donors.leave(peer)) return;
-    if (address !== undefined && this.#host.isNeeded(peer)) this.#arrivals.lost(address, Date.now());
+    if (address !== undefined && this.#host.isNeeded(peer)) this.#arrivals.lost(address, monotonicMs());
     this.#resumes.gone(peer);
     this.#arrivals.gone(peer);
     this.#host.gone(peer, detail);

@@ -3,6 +3,7 @@
  * change of plan. To rest or to leave is never held up.
  */
 import type { PeerId } from '../../swarm/base.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 
 const AT_ONCE = 5;
 const EVERY_MS = 60_000;
@@ -19,7 +20,7 @@ export class Resumes {
 
   /** It wants to come back: `resume` is called now, or later unless it says otherwise. */
   asked(peer: PeerId, resume: () => void): void {
-    const nowMs = Date.now();
+    const nowMs = monotonicMs();
     const { allowance, sinceMs, timer } = this.#resting.get(peer) ?? { allowance: AT_ONCE, sinceMs: nowMs };
     clearTimeout(timer);
     const earned = Math.min(AT_ONCE, allowance + (nowMs - sinceMs) / EVERY_MS);

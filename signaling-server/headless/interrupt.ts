@@ -3,6 +3,8 @@
  * and npm both pass it on); a later one means it: the process ends at once. A command that was to come to an end and did
  * not has failed, exit code 1, whoever ended it; a server was to serve until then.
  */
+import { monotonicMs } from '../monitoring/clock.ts';
+
 const SAME_SIGNAL_MS = 1_000;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -17,7 +19,7 @@ export function onInterrupt(): Interrupt {
   const controller = new AbortController();
   let firstMs = 0;
   const handle = (): void => {
-    const nowMs = Date.now();
+    const nowMs = monotonicMs();
     if (!controller.signal.aborted) {
       firstMs = nowMs;
       controller.abort();

@@ -4,6 +4,7 @@ import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import { RateStore } from './rateStore.ts';
 
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
@@ -29,7 +30,7 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
     crossOriginEmbedderPolicy: true,
     strictTransportSecurity: false,
   });
-  await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000 });
+  await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000, store: RateStore });
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
   for (const [path, file, policy] of PAGES)

@@ -1,4 +1,5 @@
 /** Work that many ask for, done for all of them at once. */
+import { monotonicMs } from '../monitoring/clock.ts';
 
 /** Runs `work` soon after a request, at most once in `intervalMs`. */
 export function throttled(intervalMs: number, work: () => void): { request(): void; cancel(): void } {
@@ -9,10 +10,10 @@ export function throttled(intervalMs: number, work: () => void): { request(): vo
     timer = setTimeout(
       () => {
         timer = undefined;
-        lastMs = Date.now();
+        lastMs = monotonicMs();
         work();
       },
-      Math.max(0, lastMs + intervalMs - Date.now()),
+      Math.max(0, lastMs + intervalMs - monotonicMs()),
     );
   };
   return { request, cancel: () => clearTimeout(timer) };

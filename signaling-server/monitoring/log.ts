@@ -1,5 +1,6 @@
 /** Words for the person at the terminal, on standard error: standard output is a command's result alone. */
 import { pino } from 'pino';
+import { wallMs } from './clock.ts';
 
 const LEVELS = ['debug', 'info', 'warn'] as const;
 
@@ -16,7 +17,7 @@ export function terminalLog(least: (typeof LEVELS)[number] = 'info'): Log {
     // A donor's words may be in it: the terminal obeys none of them.
     const text = said.replaceAll(/\p{Cc}+/gu, ' ');
     if (LEVELS.indexOf(level) < LEVELS.indexOf(wanted)) return;
-    const time = new Date().toISOString().slice(11, 19);
+    const time = new Date(wallMs()).toISOString().slice(11, 19);
     process.stderr.write(`${time} ${level === 'warn' ? 'warning: ' : ''}${text}\n`);
   };
 }

@@ -11,6 +11,7 @@ import { count } from '../../swarm/messages/fields.ts';
 import { alertLimitsSchema } from '../../swarm/messages/watch.ts';
 import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import { parseManifest, stateProblem } from '../store/checkpointState.ts';
 import type { Store } from '../store/store.ts';
 import type { OperatorDesk } from './desk.ts';
@@ -59,7 +60,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
       const done = await act(body.data);
       const said = done.ok ? words(body.data) : `${words(body.data)}: refused, ${done.reason}`;
       const by = await session.nameOf(request.headers.cookie);
-      audit(store, run.name, said, by, run.committedSteps, Date.now());
+      audit(store, run.name, said, by, run.committedSteps, wallMs());
       // Every other dashboard sees it too, also while the run rests.
       run.tellWatchers();
       return done.ok ? { ok: true, value: done.value } : problem(reply, 409, done.reason);
@@ -79,7 +80,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
     const query = exportQuery.safeParse(request.query);
     if (!query.success) return problem(reply, 400, 'expected a run and a step');
     const by = await session.nameOf(request.headers.cookie);
-    audit(store, run.name, `export ${query.data.run}`, by, run.committedSteps, Date.now());
+    audit(store, run.name, `export ${query.data.run}`, by, run.committedSteps, wallMs());
     return sendExport(reply, data, query.data.run, query.data.step);
   });
   api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
@@ -91,7 +92,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
     runDraftSchema,
     ({ name, source, text, checkpoint }) =>
       `create run ${name} from ${source}${text === null ? '' : `, text ${text}`}${checkpoint === null ? '' : `, checkpoint ${checkpoint}`}`,
-    (draft) => createRun(data, draft, Date.now()),
+    (draft) => createRun(data, draft, wallMs()),
   );
   change(
     '/api/operator/activate',
@@ -189,7 +190,7 @@ function letGo({ run, data: { store } }: OperatorDesk, peer: PeerId, how: HowToG
   else {
     const { address } = donor.link;
     const note = donor.adapter.description || donor.adapter.vendor;
-    store.block(addressKey(store, address), note, Date.now());
+    store.block(addressKey(store, address), note, wallMs());
     for (const each of run.donors()) {
       if (each.link.address !== address) continue;
       if (each.member !== null) store.deleteMember(each.member); // off the leaderboard, too

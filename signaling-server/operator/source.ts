@@ -16,6 +16,7 @@ import {
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { computeOf } from '../../swarm/precision.ts';
 import { batchOf } from '../../swarm/run/runFile.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { Store } from '../store/store.ts';
 import { eventOf } from './history.ts';
@@ -36,7 +37,7 @@ export function withLinks(run: ActiveRun): Snapshot {
   return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
 }
 
-export function operatorSource(run: ActiveRun, store: Store, now: () => number = Date.now): OperatorSource {
+export function operatorSource(run: ActiveRun, store: Store, now: () => number = monotonicMs): OperatorSource {
   let nextStep = 0;
   const linksTold = { atMs: Number.NEGATIVE_INFINITY, count: 0 };
   let lastEvent = 0;

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import { perMinute, problem } from '../http/calls.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { OperatorDesk } from './desk.ts';
 import { audit } from './history.ts';
@@ -37,7 +38,7 @@ export function addTextUpload(api: FastifyInstance, { run, data, session }: Oper
     const saved = await saveText(data, query.data.name, request.body);
     const by = await session.nameOf(request.headers.cookie);
     const said = `bring text ${query.data.name} along${saved.ok ? '' : `: refused, ${saved.reason}`}`;
-    audit(data.store, run.name, said, by, run.committedSteps, Date.now());
+    audit(data.store, run.name, said, by, run.committedSteps, wallMs());
     return saved.ok ? { ok: true, value: saved.value } : problem(reply, 409, saved.reason);
   });
 }

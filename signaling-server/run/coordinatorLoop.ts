@@ -6,6 +6,7 @@
 import type { CoordinatorConfig, CoordinatorEvent, Effect, StartState } from '../../swarm/coordinator/events.ts';
 import { begin, type CoordinatorState, nextDeadline } from '../../swarm/coordinator/state.ts';
 import { step } from '../../swarm/coordinator/step.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 
 /** setTimeout takes no longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -65,7 +66,7 @@ export class CoordinatorLoop {
   #handle(event: CoordinatorEvent): void {
     let isHalfDone = false;
     try {
-      const [state, effects] = step(this.#state, event, Date.now());
+      const [state, effects] = step(this.#state, event, monotonicMs());
       isHalfDone = true;
       this.#state = state;
       for (const effect of effects) this.#host.perform(effect);
@@ -84,7 +85,7 @@ export class CoordinatorLoop {
     clearTimeout(this.#timer);
     const deadline = nextDeadline(this.#state);
     if (deadline === null || this.#closed) return;
-    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - Date.now()));
+    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - monotonicMs()));
     this.#timer = setTimeout(() => this.dispatch({ type: 'deadlineReached' }), waitMs);
   }
 }

@@ -18,6 +18,7 @@ import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { Uploads } from '../donors/uploads.ts';
+import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { RunCounts } from '../monitoring/metrics.ts';
 import { audit, RunHistory } from '../operator/history.ts';
 import { type TrafficOf, trafficOf } from '../operator/traffic.ts';
@@ -59,7 +60,7 @@ export class ActiveRun {
     this.network = new Network(options);
     const isExpected = options.expectedDonors !== null;
     this.reception = new Reception({ ...options, network: this.network, isExpected }, this.#receptionHost());
-    this.history = new RunHistory(store, name, Date.now);
+    this.history = new RunHistory(store, name, wallMs);
     this.document = parseDocument(row.document);
     this.model = modelOf(this.document.file);
     this.uploads = new Uploads(store, options.blobs, stateSize(this.model));
@@ -104,7 +105,7 @@ export class ActiveRun {
   }
 
   snapshot(): Snapshot {
-    return snapshot(this.#loop.state, Date.now());
+    return snapshot(this.#loop.state, monotonicMs());
   }
 
   /** Called after every event that changed something to see. */
@@ -124,7 +125,7 @@ export class ActiveRun {
   /** What the operator says. A stop holds until a start, also over a restart of the server. */
   command(command: OperatorCommand, session = ''): void {
     const { store } = this.#options;
-    audit(store, this.name, command, session, this.committedSteps, Date.now());
+    audit(store, this.name, command, session, this.committedSteps, wallMs());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain();
     this.#loop.dispatch({ type: 'operatorSaid', command });
@@ -301,7 +302,7 @@ export class ActiveRun {
         this.reception.send(one, { type: 'probe', peer: other, epoch });
         this.reception.send(other, { type: 'probe', peer: one, epoch });
       },
-      record: (detail) => store.addEvent(this.name, 'planned', detail, Date.now(), this.committedSteps),
+      record: (detail) => store.addEvent(this.name, 'planned', detail, wallMs(), this.committedSteps),
       log,
       failed: (error) => this.failed(error),
     };

@@ -1,6 +1,7 @@
 /** What of a run is kept: the effects that go to the store, and with them the metrics file and the counts. */
 import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { BlobStore } from '../files/blobs.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import type { RunCounts } from '../monitoring/metrics.ts';
 import type { TrafficOf } from '../operator/traffic.ts';
 import { saveCheckpoint } from '../store/keptBlobs.ts';
@@ -44,7 +45,7 @@ export function keep(
       return true;
     case 'rollBack':
       store.rollBack(name, effect.toStep);
-      addRollBack(store, name, effect, Date.now());
+      addRollBack(store, name, effect, wallMs());
       counts.rolledBack();
       metrics?.rewrite();
       return true;

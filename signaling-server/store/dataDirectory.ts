@@ -10,6 +10,7 @@ import type { Model } from '../../swarm/model/model.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
 import { type BlobStore, openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import { hashSources } from '../texts/sources.ts';
 import { type FileProgress, prepareTokens } from '../texts/tokens.ts';
 import { openWeights, seededWeights, type Weights } from '../weights/weights.ts';
@@ -99,7 +100,7 @@ async function addNewRun(
     if (!sources.ok) return sources;
     const document: RunDocument = { file, ...tokens.value, tensorNames: weights.value.tensorNames };
     const contentHash = hashOf([file, sources.value]);
-    store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest.value), Date.now());
+    store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest.value), wallMs());
     return success(file.name);
   } finally {
     await weights.value.close();

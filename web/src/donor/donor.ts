@@ -9,6 +9,7 @@ import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/pr
 import type { DonorPage, DonorStatus, WorkerFailure } from '../executor/protocol.ts';
 import type { Mesh } from '../net/mesh.ts';
 import type { SignalingState } from '../net/signaling.ts';
+import { monotonicMs, wallMs } from '../page/clock.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
 import { DonorBridge } from '../worker/bridge.ts';
@@ -64,9 +65,9 @@ export class Donor implements DonorPage {
   /** Finishes the step as a pause does, then goes on by itself. */
   snooze(milliseconds: number): void {
     if (!isMember(this.#live.current)) return;
-    const untilMs = Date.now() + milliseconds;
+    const untilMs = wallMs() + milliseconds; // for the person to read
     this.#ask({ type: 'asked', what: 'pause', rest: { kind: 'snooze', untilMs } });
-    void this.#wakeAt(untilMs);
+    void this.#wakeAt(monotonicMs() + milliseconds, untilMs);
   }
 
   /** Without finishing anything: the worker and with it all work on the GPU ends here and now. */
@@ -120,7 +121,7 @@ export class Donor implements DonorPage {
     if (!sent || message.type !== 'measured') return;
     this.#live.dispatch({ type: 'admitted' });
     const { wrongUnit } = message.profile;
-    if (wrongUnit) this.#live.dispatch({ type: 'befell', incident: withoutUnit(wrongUnit, Date.now()) });
+    if (wrongUnit) this.#live.dispatch({ type: 'befell', incident: withoutUnit(wrongUnit, wallMs()) });
     if (this.#live.current.pending === 'pause') this.#conversation?.send({ type: 'pause' });
   }
 
@@ -173,7 +174,7 @@ export class Donor implements DonorPage {
       this.#live.dispatch({ type: 'failed', reason, detail });
       return;
     }
-    this.#trouble = nextTrouble(this.#trouble, performance.now());
+    this.#trouble = nextTrouble(this.#trouble, monotonicMs());
     const pauseMs = restartPauseMs(this.#trouble, reason);
     if (pauseMs === null) {
       this.#live.dispatch({ type: 'failed', reason, detail });
@@ -212,11 +213,11 @@ export class Donor implements DonorPage {
     this.#bridge?.limit({ ...limits, speed: Math.max(LEAST_SPEED, limits.speed * eased) });
   }
 
-  async #wakeAt(untilMs: number): Promise<void> {
+  async #wakeAt(dueMs: number, untilMs: number): Promise<void> {
     for (;;) {
       const { rest } = this.#live.current;
       if (rest?.kind !== 'snooze' || rest.untilMs !== untilMs) return;
-      const leftMs = untilMs - Date.now();
+      const leftMs = dueMs - monotonicMs();
       if (leftMs <= 0) return this.ask('resume');
       await this.#wait(Math.min(leftMs, SNOOZE_LOOK_MS));
     }
@@ -258,13 +259,13 @@ export class Donor implements DonorPage {
   }
 
   async #pulse(bridge: DonorBridge): Promise<void> {
-    let atMs = Date.now();
+    let atMs = wallMs();
     while (this.#bridge === bridge) {
       this.#conversation?.mesh?.pulse();
       await this.#wait(PULSE_MS);
-      const incident = slept(atMs, Date.now());
+      const incident = slept(atMs, wallMs());
       if (incident) this.#live.dispatch({ type: 'befell', incident });
-      atMs = Date.now();
+      atMs = wallMs();
     }
   }
 

@@ -1,5 +1,6 @@
 /** When something is wrong: what happened here, where the browser says more, and a text to hand on. */
 import { useState } from 'preact/hooks';
+import { wallMs } from '../page/clock.ts';
 import { diagnostics } from './diagnostics.ts';
 import type { DonorState } from './state.ts';
 
@@ -11,7 +12,7 @@ export function Help({ state }: { state: DonorState }) {
   const { browser } = state.machine;
   const gpuPage = browser && GPU_PAGES[browser];
   // Made while it is looked at only.
-  const text = isOpen ? diagnostics(state, navigator.userAgent, Date.now()) : '';
+  const text = isOpen ? diagnostics(state, navigator.userAgent, wallMs()) : '';
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(text);

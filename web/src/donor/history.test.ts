@@ -5,29 +5,31 @@ import { withoutUnit } from './incidents.ts';
 import type { DonorPhase } from './phase.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
 
+const at = (ms: number) => ({ wallMs: ms, monotonicMs: ms });
+
 test('a change of the headline is logged once, with its time; changes of numbers are not', () => {
-  const clicked = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'donateClicked' }), 1_000);
+  const clicked = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'donateClicked' }), at(1_000));
   expect(clicked.log).toEqual([{ atMs: 1_000, text: 'Starting: Opening the GPU.' }]);
   const same = nextState(clicked, { type: 'otherTabsSeen', count: 1 });
-  expect(remembered(clicked, same, 2_000).log).toHaveLength(1);
+  expect(remembered(clicked, same, at(2_000)).log).toHaveLength(1);
 });
 
 test('what befell the tab is logged once', () => {
   const wrong = withoutUnit('matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU', 1_000);
-  const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'befell', incident: wrong }), 1_000);
+  const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'befell', incident: wrong }), at(1_000));
   expect(told.log.map(({ text }) => text)).toEqual([
     'This GPU’s matrix unit computes wrong results, so the plain kernels compute in its place, somewhat slower and right ' +
       '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU).',
   ]);
-  expect(remembered(told, nextState(told, { type: 'otherTabsSeen', count: 1 }), 2_000).log).toHaveLength(1);
+  expect(remembered(told, nextState(told, { type: 'otherTabsSeen', count: 1 }), at(2_000)).log).toHaveLength(1);
 });
 
 test('the log is bounded', () => {
   let state = INITIAL_STATE;
   for (let round = 0; round < 200; round++) {
     const failed = nextState(state, { type: 'failed', reason: 'internal', detail: `number ${round}` });
-    state = remembered(state, failed, round);
-    state = remembered(state, nextState(state, { type: 'donateClicked' }), round);
+    state = remembered(state, failed, at(round));
+    state = remembered(state, nextState(state, { type: 'donateClicked' }), at(round));
   }
   expect(state.log).toHaveLength(100);
   expect(state.log.at(-2)?.text).toContain('(number 199)');
@@ -36,7 +38,7 @@ test('the log is bounded', () => {
 /** One phase after the other, a second apart. */
 function through(...phases: readonly DonorPhase[]): DonorState {
   let state = INITIAL_STATE;
-  for (const [at, phase] of phases.entries()) state = remembered(state, { ...state, phase }, at * 1_000);
+  for (const [index, phase] of phases.entries()) state = remembered(state, { ...state, phase }, at(index * 1_000));
   return state;
 }
 const COMPUTING: DonorPhase = { kind: 'computing' };
@@ -48,6 +50,15 @@ test('a lost server is told of when the tab is let in again, with how long it wa
   expect(through(COMPUTING, LOST, { ...LOST }, CHECK, { kind: 'joined' }).incident).toEqual({
     atMs: 4_000,
     text: 'The server did not answer for 3 s; then this tab went on by itself.',
+  });
+});
+
+test('[SV11] how long it was away is told by the clock that nobody sets', () => {
+  let state = remembered(INITIAL_STATE, { ...INITIAL_STATE, phase: LOST }, { wallMs: 86_400_000, monotonicMs: 0 });
+  state = remembered(state, { ...state, phase: { kind: 'joined' } }, { wallMs: 3_000, monotonicMs: 6_000 });
+  expect(state.incident).toEqual({
+    atMs: 3_000,
+    text: 'The server did not answer for 6 s; then this tab went on by itself.',
   });
 });
 

@@ -4,14 +4,20 @@ import { written } from './log.ts';
 import { headlineOf } from './sentences.ts';
 import type { DonorState } from './state.ts';
 
-export const remembered = (before: DonorState, after: DonorState, atMs: number): DonorState =>
-  logged(before, endured(before, after, atMs), atMs);
+/** One moment, by both clocks. */
+interface Moment {
+  readonly wallMs: number;
+  readonly monotonicMs: number;
+}
 
-function endured(before: DonorState, after: DonorState, atMs: number): DonorState {
+export const remembered = (before: DonorState, after: DonorState, at: Moment): DonorState =>
+  logged(before, endured(before, after, at), at.wallMs);
+
+function endured(before: DonorState, after: DonorState, { wallMs, monotonicMs }: Moment): DonorState {
   const { phase } = after;
   if (phase === before.phase) return after;
-  const outage = outageAt(before.outage, phase, atMs);
-  const incident = before.outage && outage === null ? recovered(before.outage, phase, atMs) : null;
+  const outage = outageAt(before.outage, phase, monotonicMs);
+  const incident = before.outage && outage === null ? recovered(before.outage, phase, monotonicMs, wallMs) : null;
   return { ...after, outage, incident: incident ?? after.incident };
 }
 

@@ -14,6 +14,7 @@ export interface Incident {
 /** What the page is getting over. */
 export interface Outage {
   readonly reason: 'server' | 'deviceLost' | 'internal';
+  /** By the monotonic clock. */
   readonly sinceMs: number;
 }
 
@@ -27,19 +28,27 @@ const WHAT: Readonly<Record<Outage['reason'], string>> = {
 };
 
 /** At a change of phase. Begins where the page starts over, and ends where it is let in again. */
-export function outageAt(outage: Outage | null, phase: DonorPhase, atMs: number): Outage | null {
-  if (phase.kind === 'reconnecting') return outage ?? { reason: phase.reason, sinceMs: atMs };
+export function outageAt(outage: Outage | null, phase: DonorPhase, nowMs: number): Outage | null {
+  if (phase.kind === 'reconnecting') return outage ?? { reason: phase.reason, sinceMs: nowMs };
   return phase.kind === 'starting' ? outage : null;
 }
 
 /** Null where the page was not let in again: it left meanwhile, or was refused. */
-export function recovered({ reason, sinceMs }: Outage, phase: DonorPhase, atMs: number): Incident | null {
+export function recovered(
+  { reason, sinceMs }: Outage,
+  phase: DonorPhase,
+  nowMs: number,
+  atMs: number,
+): Incident | null {
   if (!['joined', 'computing', 'spare'].includes(phase.kind)) return null;
-  const lasted = durationText((atMs - sinceMs) / 1_000);
+  const lasted = durationText((nowMs - sinceMs) / 1_000);
   return { atMs, text: `${WHAT[reason]} for ${lasted}; then this tab went on by itself.` };
 }
 
-/** Of two looks at the clock a second apart; null: it did not sleep. */
+/**
+ * Of two looks at the wall clock a second apart; null: it did not sleep. Of the two clocks this is the one that goes on in
+ * a sleep everywhere; a notice is all that depends on it.
+ */
 export function slept(beforeMs: number, nowMs: number): Incident | null {
   const gapMs = nowMs - beforeMs;
   if (gapMs < SLEPT_MS) return null;

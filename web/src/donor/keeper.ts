@@ -3,6 +3,7 @@
  * before it is added to, because another tab may have written meanwhile.
  */
 
+import { wallMs } from '../page/clock.ts';
 import { type DayTraffic, dayOf, dayTrafficOf, NO_TRAFFIC } from './conditions.ts';
 import { type Credit, credited, creditOf, creditText, NO_CREDIT } from './credit.ts';
 import { type Settings, settingsOf, settingsText } from './preferences.ts';
@@ -112,7 +113,7 @@ export class Keeper {
     if (tokens === 0 && (all === 0 || runTokens === this.#runTokens)) return;
     this.#countedTokens = all;
     this.#runTokens = runTokens;
-    const day = dayOf(new Date());
+    const day = dayOf(new Date(wallMs()));
     const credit = credited(this.credit, { run: run.name, tokens, runTokens, day });
     write(CREDIT, creditText(credit));
     this.#onCredit(credit);

@@ -2,6 +2,7 @@
 import '../page/noEval.ts';
 import { render } from 'preact';
 import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
+import { monotonicMs, wallMs } from '../page/clock.ts';
 import { Live } from '../page/live.ts';
 import type { DonorActions, PageActions } from './actions.ts';
 import { Donor } from './donor.ts';
@@ -44,7 +45,7 @@ function mark({ phase, me }: DonorState): void {
 }
 
 const next = (state: DonorState, event: DonorEvent): DonorState =>
-  remembered(state, nextState(state, event), Date.now());
+  remembered(state, nextState(state, event), { wallMs: wallMs(), monotonicMs: monotonicMs() });
 
 /** What a person has just done or waits for. */
 const isUrgent = (before: DonorState, after: DonorState): boolean =>
@@ -128,11 +129,11 @@ render(<Page />, document.body.querySelector('#page') ?? document.body);
 // A reload, or the way back to this page, is no new visit: what was consented to goes on, and the page says so.
 addEventListener('pagehide', () => {
   const { rest } = live.current;
-  markDonating(!mayDonate(live.current) && rest === null ? Date.now() : null);
+  markDonating(!mayDonate(live.current) && rest === null ? wallMs() : null);
 });
-const last = lastDonation(Date.now());
+const last = lastDonation(wallMs());
 if (last?.goesOn && mayDonate(live.current)) {
   donor.donate();
-  live.dispatch({ type: 'befell', incident: reloaded(Date.now()) });
+  live.dispatch({ type: 'befell', incident: reloaded(wallMs()) });
 } else if (last) live.dispatch({ type: 'befell', incident: ended(last.untilMs) });
 if (live.current.preferences.onlyIdle) void watcher.watchPerson();

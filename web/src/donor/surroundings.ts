@@ -2,6 +2,8 @@
  * Looks at what conditions are about: screen, power, the person, the clock. What a browser does not say stays unknown. The
  * clock is looked at by a timer of the page, which a hidden tab gets once a minute: hours are kept to the minute.
  */
+
+import { monotonicMs, wallMs } from '../page/clock.ts';
 import { AWAY_MINUTES, dayOf, type Surroundings, UNKNOWN_SURROUNDINGS } from './conditions.ts';
 
 const LOOK_MS = 10_000;
@@ -34,7 +36,7 @@ export class Watcher {
   #seen = UNKNOWN_SURROUNDINGS;
   #battery: BatteryManager | null = null;
   #idle: IdleDetector | null = null;
-  #handMs = Date.now();
+  #handMs = monotonicMs();
 
   constructor(onSeen: (surroundings: Surroundings) => void) {
     this.#onSeen = onSeen;
@@ -48,9 +50,9 @@ export class Watcher {
 
   /** What is so now; told only where it is new. */
   look(): void {
-    const now = new Date();
+    const now = new Date(wallMs());
     const { userState, screenState } = this.#idle ?? { userState: null, screenState: null };
-    const isInUse = now.getTime() - this.#handMs < AWAY_MS;
+    const isInUse = monotonicMs() - this.#handMs < AWAY_MS;
     const seen: Surroundings = {
       hidden: document.visibilityState === 'hidden',
       power: this.#battery === null ? 'unknown' : this.#battery.charging ? 'mains' : 'battery',
@@ -83,7 +85,7 @@ export class Watcher {
 
   #hand(): void {
     const wasHere = this.#seen.isPersonHere;
-    this.#handMs = Date.now();
+    this.#handMs = monotonicMs();
     if (!wasHere) this.look();
   }
 

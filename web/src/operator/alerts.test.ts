@@ -18,34 +18,33 @@ const input = (part: Partial<AlertInput> & { phase?: SnapshotPhase; computing?: 
   const { phase = 'training', computing = 1, ...rest } = part;
   return {
     snapshot: { phase, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
-    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, nowMs: 0, movedAtMs: 0 },
+    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, stillMs: 0, wallMs: 0 },
     ...rest,
   };
 };
 
 describe('alerts', () => {
   test('nothing while steps come, and while nobody wants any', () => {
-    expect(alertsOf(input({ nowMs: 50_000 }))).toEqual([]);
+    expect(alertsOf(input({ stillMs: 50_000 }))).toEqual([]);
     for (const phase of ['paused', 'finished'] as const)
-      expect(alertsOf(input({ phase, computing: 0, nowMs: 1e9 }))).toEqual([]);
+      expect(alertsOf(input({ phase, computing: 0, stillMs: 1e9 }))).toEqual([]);
   });
 
   test('a run that stalls: five times the usual step, half a minute at least', () => {
-    expect(alertsOf(input({ nowMs: 51_000 }))).toEqual(['The run stalls: no step for 51 s.']);
-    expect(alertsOf(input({ curve: [stepOf(0.1)], nowMs: 29_000 }))).toEqual([]);
-    expect(alertsOf(input({ curve: [], nowMs: 31_000 }))).toHaveLength(1);
+    expect(alertsOf(input({ stillMs: 51_000 }))).toEqual(['The run stalls: no step for 51 s.']);
+    expect(alertsOf(input({ curve: [stepOf(0.1)], stillMs: 29_000 }))).toEqual([]);
+    expect(alertsOf(input({ curve: [], stillMs: 31_000 }))).toHaveLength(1);
   });
 
   test('too few donors, a run that failed', () => {
     expect(alertsOf(input({ computing: 0 }))).toEqual(['Too few donors: 0 at work, at least 1 wanted.']);
     expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
-    expect(alertsOf(input({ phase: 'preparing', computing: 0, nowMs: 90_000 }))).toHaveLength(1);
+    expect(alertsOf(input({ phase: 'preparing', computing: 0, stillMs: 90_000 }))).toHaveLength(1);
     expect(alertsOf(input({ phase: 'failed' }))).toEqual(['The run stands: NaN.']);
   });
 
   test('no checkpoint, where one would save something', () => {
-    const nowMs = 31 * MINUTE_MS;
-    const late = { nowMs, movedAtMs: nowMs };
+    const late = { wallMs: 31 * MINUTE_MS };
     expect(alertsOf(input({ ...late, events: [checkpoint(0, 4)] }))).toEqual([
       'No checkpoint for 31 min: 5 steps would be lost.',
     ]);

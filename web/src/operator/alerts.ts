@@ -13,12 +13,13 @@ export interface AlertInput {
   readonly curve: readonly WatchedStep[];
   readonly events: readonly WatchedEvent[];
   readonly limits: AlertLimits;
-  readonly nowMs: number;
-  /** When the newest step was seen to be committed, or the page was opened. */
-  readonly movedAtMs: number;
+  /** Since the newest step was seen to be committed, or the page was opened. */
+  readonly stillMs: number;
+  /** For the age of a checkpoint, which may be older than this page and than the server. */
+  readonly wallMs: number;
 }
 
-export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: AlertInput): string[] {
+export function alertsOf({ snapshot, curve, events, limits, stillMs, wallMs }: AlertInput): string[] {
   const { phase, donors, committedSteps } = snapshot;
   if (phase === 'failed') return [`The run stands: ${snapshot.sentence}`];
   if (phase === 'paused' || phase === 'finished') return [];
@@ -27,7 +28,7 @@ export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: 
   // Between two plans everyone gets ready: that is a moment, or else the run stalls.
   if (phase !== 'preparing' && computing < limits.donors)
     found.push(`Too few donors: ${computing} at work, at least ${limits.donors} wanted.`);
-  const still = (nowMs - movedAtMs) / 1000;
+  const still = stillMs / 1000;
   const usual = percentile(
     curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds),
     0.5,
@@ -35,9 +36,9 @@ export function alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }: 
   const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (Number.isNaN(usual) ? 0 : usual));
   if (phase !== 'waiting' && still > allowed) found.push(`The run stalls: no step for ${durationText(still)}.`);
   const saved = events.findLast(({ kind }) => kind === 'checkpoint');
-  if (saved && committedSteps > saved.step && nowMs - saved.atMs > limits.checkpointMinutes * 60_000)
+  if (saved && committedSteps > saved.step && wallMs - saved.atMs > limits.checkpointMinutes * 60_000)
     found.push(
-      `No checkpoint for ${durationText((nowMs - saved.atMs) / 1000)}: ${committedSteps - saved.step} steps would be lost.`,
+      `No checkpoint for ${durationText((wallMs - saved.atMs) / 1000)}: ${committedSteps - saved.step} steps would be lost.`,
     );
   return found;
 }

@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
+import { monotonicMs, wallMs } from '../page/clock.ts';
 import { type Act, Answer, useAct } from './act.tsx';
 import { alertsOf } from './alerts.ts';
 import { tell } from './api.ts';
@@ -13,14 +14,16 @@ const NONE: readonly string[] = [];
 
 /** Whatever part of the dashboard is open; the tab's title says how many there are. */
 export function useAlerts({ snapshot, curve, events, alertLimits: limits }: OperatorState): readonly string[] {
-  const [nowMs, look] = useState(Date.now());
-  const [movedAtMs, moved] = useState(Date.now());
-  useEffect(() => moved(Date.now()), [snapshot?.committedSteps, snapshot?.phase]);
+  const [nowMs, look] = useState(monotonicMs());
+  const [movedAtMs, moved] = useState(monotonicMs());
+  useEffect(() => moved(monotonicMs()), [snapshot?.committedSteps, snapshot?.phase]);
   useEffect(() => {
-    const timer = setInterval(() => look(Date.now()), LOOK_MS);
+    const timer = setInterval(() => look(monotonicMs()), LOOK_MS);
     return () => clearInterval(timer);
   }, []);
-  const alerts = snapshot ? alertsOf({ snapshot, curve, events, limits, nowMs, movedAtMs }) : NONE;
+  const alerts = snapshot
+    ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, wallMs: wallMs() })
+    : NONE;
   useEffect(() => {
     document.title = `${alerts.length > 0 ? `⚠ ${alerts.length} · ` : ''}Shoal: operator`;
   }, [alerts.length]);

@@ -1,6 +1,7 @@
 /** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
 import { useMemo, useState } from 'preact/hooks';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/messages/watch.ts';
+import { wallMs } from '../page/clock.ts';
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
@@ -126,4 +127,4 @@ const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, {
 
 /** Of today the time alone. */
 const whenText = (atMs: number): string =>
-  (new Date(atMs).toDateString() === new Date().toDateString() ? TIME : DAY_AND_TIME).format(atMs);
+  (new Date(atMs).toDateString() === new Date(wallMs()).toDateString() ? TIME : DAY_AND_TIME).format(atMs);
