@@ -31,10 +31,10 @@ test('[SV10] over a message: its donor is refused, counted and told of in the lo
   const server = await servers.serve({ log: (level, text) => level === 'warn' && said.push(text) });
   const honest = await ScriptedDonor.joined(server.url);
   await honest.hears('committed');
-  const { faulted } = server.run.history;
-  vi.spyOn(server.run.history, 'faulted').mockImplementation((...words) => {
-    if (words[1].detail === 'strange') boom();
-    faulted.apply(server.run.history, words);
+  const follow = server.run.history.event.bind(server.run.history);
+  vi.spyOn(server.run.history, 'event').mockImplementation((event) => {
+    if (event.type === 'said' && event.message.type === 'fault' && event.message.detail === 'strange') boom();
+    follow(event);
   });
   const stranger = await ScriptedDonor.joined(server.url);
   stranger.say({ type: 'fault', epoch: 0, reason: 'internal', detail: 'strange' });

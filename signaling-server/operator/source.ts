@@ -10,16 +10,18 @@ import {
   type PeerFacts,
   type PlanInForce,
   type StepTimeline,
+  type WatchedEvent,
   type WatchedStep,
   type WatchMessage,
+  watchedEventSchema,
 } from '../../swarm/messages/watch.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { computeOf } from '../../swarm/precision.ts';
 import { batchOf } from '../../swarm/run/runFile.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
+import type { EventRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
-import { eventOf } from './history.ts';
 import { clusterOf, predictedSpans } from './plan.ts';
 
 /** Steps and events that a new dashboard is told of. */
@@ -74,6 +76,12 @@ export function operatorSource(run: ActiveRun, store: Store, now: () => number =
       ...news('served', run.counts.servedBytes),
     };
   };
+}
+
+/** Of a kind that only the server knows, or written by another version: nothing. */
+export function eventOf({ detail, ...row }: EventRow): WatchedEvent[] {
+  const event = watchedEventSchema.safeParse({ ...JSON.parse(detail), ...row });
+  return event.success ? [event.data] : [];
 }
 
 function alertLimits(store: Store, name: string): AlertLimits {

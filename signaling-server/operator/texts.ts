@@ -10,9 +10,9 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import { perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
+import { audit } from '../run/history.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { OperatorDesk } from './desk.ts';
-import { audit } from './history.ts';
 
 const TEXT_BYTES_LIMIT = 64 * 1024 * 1024;
 /** Less is no text to train on. */

@@ -1,6 +1,6 @@
 /**
- * One run: what donors and the operator say becomes events of its coordinator, what that asks for becomes messages, rows
- * and files. It decides nothing. Its reception, the store and the metrics file are all it owns.
+ * One run: what donors and the operator say becomes events of its coordinator, what that asks for is done by its
+ * observers, one after the other. It decides nothing.
  */
 import { invariant, type PeerId } from '../../swarm/base.ts';
 import type { CoordinatorEvent, Effect, Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
@@ -14,70 +14,69 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
-import { DonorMemories } from '../donors/donorMemory.ts';
-import { Network } from '../donors/network.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
-import { Uploads } from '../donors/uploads.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
-import { RunCounts } from '../monitoring/metrics.ts';
-import { audit, RunHistory } from '../operator/history.ts';
-import { type TrafficOf, trafficOf } from '../operator/traffic.ts';
 import type { AutoPlanner, PlannerHost } from '../planning/autoPlanner.ts';
-import { isStored, type Manifest, parseManifest, stateSize } from '../store/checkpointState.ts';
-import { factsOf, isEvaluationDue, parseDocument, type RunDocument } from '../store/runDocument.ts';
+import { isStored, type Manifest, parseManifest } from '../store/checkpointState.ts';
+import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CoordinatorLoop } from './coordinatorLoop.ts';
-import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
+import { audit } from './history.ts';
+import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
-import { keep } from './runRecords.ts';
+import { type RunParts, runParts } from './runParts.ts';
 import { configOf, startState } from './runStart.ts';
 import { Watchers } from './watchers.ts';
 
-export class ActiveRun {
+export class ActiveRun implements Observed {
   readonly name: string;
   readonly document: RunDocument;
-  readonly model: Model;
   readonly facts: RunFacts;
-  readonly memory: DonorMemories;
-  readonly counts = new RunCounts();
-  readonly network: Network;
+  readonly model: Model;
+  readonly memory: RunParts['memory'];
+  readonly counts: RunParts['counts'];
+  readonly network: RunParts['network'];
+  readonly history: RunParts['history'];
+  readonly uploads: RunParts['uploads'];
+  readonly trafficOf: RunParts['trafficOf'];
   readonly reception: Reception;
-  readonly history: RunHistory;
-  readonly uploads: Uploads;
-  readonly trafficOf: TrafficOf;
+  readonly #observers: readonly RunObserver[];
   readonly #options: RunOptions;
   readonly #watchers = new Watchers();
-  readonly #metrics: MetricsFile | null;
   readonly #loop: CoordinatorLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(options: RunOptions) {
-    const { store, name } = options;
+    const { store, name, gatherLimitMs } = options;
     const row = store.run(name);
     invariant(row, `the store knows no run ${name}`);
     this.name = name;
     this.#options = options;
-    this.network = new Network(options);
+    this.document = parseDocument(row.document);
+    this.facts = factsOf(this.document);
+    this.model = modelOf(this.document.file);
+    const config = configOf(this.document, this.model, options);
+    const { observers, ...parts } = runParts(options, this, config.steps);
+    ({
+      memory: this.memory,
+      counts: this.counts,
+      network: this.network,
+      history: this.history,
+      uploads: this.uploads,
+      trafficOf: this.trafficOf,
+    } = parts);
     const isExpected = options.expectedDonors !== null;
     this.reception = new Reception({ ...options, network: this.network, isExpected }, this.#receptionHost());
-    this.history = new RunHistory(store, name, wallMs);
-    this.document = parseDocument(row.document);
-    this.model = modelOf(this.document.file);
-    this.uploads = new Uploads(store, options.blobs, stateSize(this.model));
-    this.memory = new DonorMemories(this.model, this.document.file);
-    this.facts = factsOf(this.document);
-    this.trafficOf = trafficOf(store, name, this.model, this.document.file);
-    const config = configOf(this.document, this.model, options);
+    // Last: what is answered is then always stored.
+    this.#observers = [...observers, { effect: (effect) => this.#answer(effect) }];
     this.#loop = new CoordinatorLoop(config, startState(store, name), {
       perform: (effect) => this.#perform(effect),
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
     });
     options.planner?.attach(this.#plannerHost());
-    const { gatherLimitMs } = options;
     if (gatherLimitMs)
       this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
-    this.#metrics = metricsFileOf(options, (steps) => isEvaluationDue(this.document, steps, config.steps));
   }
 
   get phase(): CoordinatorState['phase']['name'] {
@@ -86,6 +85,10 @@ export class ActiveRun {
 
   get committedSteps(): number {
     return this.#loop.state.committedSteps;
+  }
+
+  tokensOf(peer: PeerId): number {
+    return this.#donor(peer)?.tokens ?? 0;
   }
 
   get epoch(): number {
@@ -201,9 +204,7 @@ export class ActiveRun {
     this.#closed = true;
     this.#loop.close();
     clearTimeout(this.#gatherTimer);
-    this.#options.planner?.close();
-    this.#metrics?.append(true);
-    this.history.flush();
+    for (const observer of this.#observers) observer.close?.();
     this.reception.close();
   }
 
@@ -226,50 +227,32 @@ export class ActiveRun {
     };
   }
 
-  /** It may be planned for. */
   #joined(connection: Connection): void {
-    this.history.joined(connection, this.committedSteps);
-    const { peer, profile, limits, donor, adapter } = connection;
-    if (profile) this.#options.planner?.measured(peer, profile, limits, donor, adapter.halves === true);
+    this.#observe({ type: 'joined', connection });
     this.#tell(connection);
   }
 
-  #said({ peer, adapter }: Connection, message: RunMessage): RefusalReason | null {
-    this.#options.planner?.heard(peer, message);
-    switch (message.type) {
-      case 'limits':
-      case 'probed':
-        return null;
-      case 'report':
-        this.network.reported(peer, message.links ?? []);
-        this.history.reported(peer, message);
-        break;
-      case 'fault':
-        this.history.faulted(peer, message, this.committedSteps);
-        break;
-      case 'uploaded':
-        if (!message.shards.every((shard) => isStored(this.#options.blobs, shard))) return 'malformed';
-        break;
-      case 'ready':
-        if (this.history.plan) this.memory.ready(peer, adapter, this.history.plan.plan, message.memoryBytes);
-        break;
-    }
+  #said(connection: Connection, message: RunMessage): RefusalReason | null {
+    const { peer } = connection;
+    this.#observe({ type: 'said', connection, message });
+    if (message.type === 'limits' || message.type === 'probed') return null;
+    if (message.type === 'uploaded' && !message.shards.every((shard) => isStored(this.#options.blobs, shard)))
+      return 'malformed';
     this.#loop.dispatch({ type: 'donorSaid', peer, message });
     return null;
   }
 
   #gone(peer: PeerId, detail: string): void {
     try {
-      this.memory.gone(peer);
-      this.uploads.gone(peer);
-      // Nobody is named for what was never done: who comes and goes would fill the list.
-      if (!this.#donor(peer)?.tokens) this.#options.store.unlinkPeer(this.name, peer);
-      this.#options.planner?.gone(peer);
-      this.history.gone(peer, detail, this.committedSteps);
+      this.#observe({ type: 'gone', peer, detail });
     } finally {
       // Whatever else cannot be written: nobody waits for a donor that is not there.
       this.#loop.dispatch({ type: 'donorGone', peer, detail });
     }
+  }
+
+  #observe(event: DonorEvent): void {
+    for (const observer of this.#observers) observer.event?.(event);
   }
 
   /**
@@ -308,11 +291,6 @@ export class ActiveRun {
     };
   }
 
-  /** What goes on beside the events: of whose failing nobody else would hear. */
-  #background(work: Promise<void>): void {
-    work.catch((error: unknown) => this.failed(error));
-  }
-
   #tell({ peer, adapter, limits: { memoryBytes } }: Connection): void {
     this.#loop.dispatch({ type: 'donorJoined', peer, adapter, ...(memoryBytes === null ? {} : { memoryBytes }) });
   }
@@ -324,27 +302,19 @@ export class ActiveRun {
   }
 
   #perform(effect: Effect): void {
-    const { store, blobs, log, planner } = this.#options;
-    this.history.performing(effect, this.committedSteps);
-    planner?.performing(effect);
-    if (effect.type === 'storeEpoch') this.network.planned(effect.plan);
-    if (keep({ store, blobs, run: this, metrics: this.#metrics }, effect, (work) => this.#background(work))) return;
-    switch (effect.type) {
-      case 'send':
-        if (effect.message.type === 'committed' && effect.message.checkpoint)
-          this.#background(this.uploads.asked(effect.to, effect.message));
-        this.reception.send(effect.to, effect.message);
-        return;
-      case 'planWanted': {
-        const answer = this.#options.answer(effect);
-        if (answer !== null) this.#loop.dispatch({ type: 'planned', ask: effect.ask, answer });
-        return;
-      }
-      case 'refuse':
-        this.reception.refuse(effect.peer, effect.reason, effect.detail);
-        return;
-      case 'log':
-        log(effect.level, effect.text);
+    for (const observer of this.#observers) {
+      const work = observer.effect?.(effect);
+      work?.catch((error: unknown) => this.failed(error));
     }
+  }
+
+  #answer(effect: Effect): void {
+    if (effect.type === 'planWanted') {
+      const answer = this.#options.answer(effect);
+      if (answer !== null) this.#loop.dispatch({ type: 'planned', ask: effect.ask, answer });
+    }
+    if (effect.type === 'send') this.reception.send(effect.to, effect.message);
+    if (effect.type === 'refuse') this.reception.refuse(effect.peer, effect.reason, effect.detail);
+    if (effect.type === 'log') this.#options.log(effect.level, effect.text);
   }
 }

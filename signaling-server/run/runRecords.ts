@@ -1,61 +1,36 @@
-/** What of a run is kept: the effects that go to the store, and with them the metrics file and the counts. */
-import type { Effect } from '../../swarm/coordinator/events.ts';
-import type { BlobStore } from '../files/blobs.ts';
+/** What of a run the store keeps. */
 import { wallMs } from '../monitoring/clock.ts';
-import type { RunCounts } from '../monitoring/metrics.ts';
-import type { TrafficOf } from '../operator/traffic.ts';
 import { saveCheckpoint } from '../store/keptBlobs.ts';
-import type { Store } from '../store/store.ts';
-import type { MetricsFile } from './metricsFile.ts';
 import { addRollBack } from './rollBacks.ts';
+import type { Observed, RunObserver } from './runObserver.ts';
+import type { RunOptions } from './runOptions.ts';
 
-interface Records {
-  readonly store: Store;
-  readonly blobs: BlobStore;
-  readonly run: { readonly name: string; readonly counts: RunCounts; readonly trafficOf: TrafficOf };
-  readonly metrics: MetricsFile | null;
-}
-
-/** Whether it was one to keep. `background`: takes what ends later. */
-export function keep(
-  { store, blobs, run, metrics }: Records,
-  effect: Effect,
-  background: (work: Promise<void>) => void,
-): boolean {
-  const { name, counts, trafficOf } = run;
-  switch (effect.type) {
-    case 'storeCommit':
-      store.commitStep(name, effect.record, effect.ledger);
-      counts.committed(effect.record, trafficOf(effect.record.plan));
-      metrics?.append();
-      return true;
-    case 'storeEvaluation':
-      store.saveEvaluation(name, effect.committedSteps, effect.loss);
-      metrics?.append();
-      return true;
-    case 'storeCheckpoint':
-      background(
-        saveCheckpoint(store, blobs, name, {
+export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed): RunObserver => ({
+  event: (event) => {
+    if (event.type === 'joined' && event.connection.member !== null)
+      store.linkMember(name, event.connection.peer, event.connection.member);
+    // Nobody is named for what was never done: who comes and goes would fill the list.
+    if (event.type === 'gone' && run.tokensOf(event.peer) === 0) store.unlinkPeer(name, event.peer);
+  },
+  effect: (effect) => {
+    switch (effect.type) {
+      case 'storeCommit':
+        return store.commitStep(name, effect.record, effect.ledger);
+      case 'storeEvaluation':
+        return store.saveEvaluation(name, effect.committedSteps, effect.loss);
+      case 'storeCheckpoint':
+        return saveCheckpoint(store, blobs, name, {
           step: effect.step,
           shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
           ...(effect.lossScale ? { lossScale: effect.lossScale } : {}),
-        }),
-      );
-      counts.checkpointed();
-      return true;
-    case 'rollBack':
-      store.rollBack(name, effect.toStep);
-      addRollBack(store, name, effect, wallMs());
-      counts.rolledBack();
-      metrics?.rewrite();
-      return true;
-    case 'storeEpoch':
-      store.saveEpoch(name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
-      return true;
-    case 'storePaused':
-      store.setOperatorPaused(name, effect.paused);
-      return true;
-    default:
-      return false;
-  }
-}
+        });
+      case 'rollBack':
+        store.rollBack(name, effect.toStep);
+        return addRollBack(store, name, effect, wallMs());
+      case 'storeEpoch':
+        return store.saveEpoch(name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
+      case 'storePaused':
+        return store.setOperatorPaused(name, effect.paused);
+    }
+  },
+});

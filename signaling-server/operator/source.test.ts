@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stepTimelineSchema } from '../../swarm/messages/watch.ts';
 import { OperatedServer, OPERATED_STEPS as STEPS } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
-import { eventOf } from './history.ts';
-import { LINKS_INTERVAL_MS, operatorSource } from './source.ts';
+
+import { eventOf, LINKS_INTERVAL_MS, operatorSource } from './source.ts';
 
 let operated: OperatedServer;
 beforeEach(() => {

@@ -6,15 +6,15 @@
 import type { PeerId } from '../../swarm/base.ts';
 import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
-import { type Happened, type WatchedEvent, watchedEventSchema } from '../../swarm/messages/watch.ts';
+import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { aligned } from '../../swarm/timeline/alignment.ts';
 import type { ReportedSpan } from '../../swarm/timeline/measured.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
-import type { Connection } from '../donors/connectedDonors.ts';
-import { type EventRow, OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
+import { OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
+import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 
 /** Steps whose spans wait to be written together. */
 const BATCH = 16;
@@ -27,9 +27,9 @@ export function addHappened(store: Store, run: string, happened: Happened, nowMs
   store.addEvent(run, kind, JSON.stringify(detail), nowMs, step);
 }
 
-export class RunHistory {
+export class RunHistory implements RunObserver {
   readonly #store: Store;
-  readonly #name: string;
+  readonly #run: Observed;
   readonly #now: () => number;
   /** Spans of the step that is being reported, by peer. */
   #reports = new Map<PeerId, readonly ReportedSpan[]>();
@@ -42,9 +42,9 @@ export class RunHistory {
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
 
-  constructor(store: Store, name: string, now: () => number) {
+  constructor(store: Store, run: Observed, now: () => number) {
     this.#store = store;
-    this.#name = name;
+    this.#run = run;
     this.#now = now;
   }
 
@@ -53,50 +53,52 @@ export class RunHistory {
     return this.#plan;
   }
 
-  #add(happened: Happened, step: number): void {
-    addHappened(this.#store, this.#name, happened, this.#now(), step);
-  }
-
-  joined({ peer, adapter, member }: Connection, step: number): void {
-    if (member !== null) this.#store.linkMember(this.#name, peer, member);
-    const { vendor, architecture, description } = adapter;
-    this.#add({ kind: 'joined', peer, adapter: { vendor, architecture, description } }, step);
-  }
-
-  /** Of each donor one event a plan: whatever it says, it fills no store. */
-  faulted(peer: PeerId, { reason, about, detail }: FaultMessage, step: number): void {
-    const epoch = this.#plan?.epoch ?? 0;
-    const isNews = this.#faults.get(peer)?.epoch !== epoch;
-    this.#faults.set(peer, { count: this.faults(peer) + 1, epoch });
-    if (isNews) this.#add({ kind: 'fault', peer, reason, about, detail }, step);
-  }
-
   faults(peer: PeerId): number {
     return this.#faults.get(peer)?.count ?? 0;
   }
 
-  gone(peer: PeerId, detail: string, step: number): void {
-    this.#faults.delete(peer);
-    // Who left by its button closes its connection behind it.
-    if (!this.#left.delete(peer)) this.#add({ kind: 'gone', peer, detail }, step);
+  event(event: DonorEvent): void {
+    if (event.type === 'joined') {
+      const { peer, adapter } = event.connection;
+      const { vendor, architecture, description } = adapter;
+      this.#add({ kind: 'joined', peer, adapter: { vendor, architecture, description } });
+    } else if (event.type === 'said') {
+      if (event.message.type === 'report') this.#reportedBy(event.connection.peer, event.message);
+      if (event.message.type === 'fault') this.#faulted(event.connection.peer, event.message);
+    } else {
+      this.#faults.delete(event.peer);
+      // Who left by its button closes its connection behind it.
+      if (!this.#left.delete(event.peer)) this.#add({ kind: 'gone', peer: event.peer, detail: event.detail });
+    }
   }
 
-  reported(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
+  #add(happened: Happened, step = this.#run.committedSteps): void {
+    addHappened(this.#store, this.#run.name, happened, this.#now(), step);
+  }
+
+  /** Of each donor one event a plan: whatever it says, it fills no store. */
+  #faulted(peer: PeerId, { reason, about, detail }: FaultMessage): void {
+    const epoch = this.#plan?.epoch ?? 0;
+    const isNews = this.#faults.get(peer)?.epoch !== epoch;
+    this.#faults.set(peer, { count: this.faults(peer) + 1, epoch });
+    if (isNews) this.#add({ kind: 'fault', peer, reason, about, detail });
+  }
+
+  #reportedBy(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
     const key = `${epoch} ${step}`;
     if (key !== this.#reported) this.#reports = new Map();
     this.#reported = key;
     this.#reports.set(peer, spans);
   }
 
-  /** Before the effect is performed; `step`: committed steps. */
-  performing(effect: Effect, step: number): void {
+  effect(effect: Effect): void {
     switch (effect.type) {
       case 'storeEpoch': {
         const { epoch, reason, plan } = effect;
         this.#plan = { epoch, plan };
         const { stages, microBatches, schedule } = plan;
         const counts = { donors: peers(plan).length, stages: stages.length, microBatches: microBatches.length };
-        this.#add({ kind: 'plan', epoch, reason, ...counts, schedule }, step);
+        this.#add({ kind: 'plan', epoch, reason, ...counts, schedule });
         return;
       }
       case 'storeCommit':
@@ -110,24 +112,24 @@ export class RunHistory {
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
       case 'finished':
-        this.#add({ kind: 'finished' }, step);
+        this.#add({ kind: 'finished' });
         return;
       case 'send':
         if (effect.message.type !== 'standby' || effect.message.state !== 'left') return;
         this.#left.add(effect.to);
-        this.#add({ kind: 'left', peer: effect.to }, step);
+        this.#add({ kind: 'left', peer: effect.to });
     }
   }
 
   /** Newer than what the store has; the store's own are read there. */
   trace(step: number): TraceRow | null {
     this.#traceNow();
-    return this.#unsaved.findLast((trace) => trace.step <= step) ?? this.#store.trace(this.#name, step);
+    return this.#unsaved.findLast((trace) => trace.step <= step) ?? this.#store.trace(this.#run.name, step);
   }
 
   range(): readonly [number, number] | null {
     this.#traceNow();
-    const stored = this.#store.traceRange(this.#name);
+    const stored = this.#store.traceRange(this.#run.name);
     const [oldest, newest] = [this.#unsaved[0], this.#unsaved.at(-1)];
     if (!oldest || !newest) return stored;
     return [stored?.[0] ?? oldest.step, newest.step];
@@ -135,18 +137,18 @@ export class RunHistory {
 
   bubbles(from: number): Map<number, number> {
     this.#traceNow();
-    const all = this.#store.bubbles(this.#name, from);
+    const all = this.#store.bubbles(this.#run.name, from);
     for (const { step, bubble } of this.#unsaved) all.set(step, bubble);
     return all;
   }
 
-  flush(): void {
+  close(): void {
     this.#traceNow();
     this.#save();
   }
 
   #save(): void {
-    if (this.#unsaved.length > 0) this.#store.saveTraces(this.#name, this.#unsaved);
+    if (this.#unsaved.length > 0) this.#store.saveTraces(this.#run.name, this.#unsaved);
     this.#unsaved = [];
   }
 
@@ -173,12 +175,6 @@ export class RunHistory {
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
     this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline)) });
   }
-}
-
-/** Of a kind that only the server knows, or written by another version: nothing. */
-export function eventOf({ detail, ...row }: EventRow): WatchedEvent[] {
-  const event = watchedEventSchema.safeParse({ ...JSON.parse(detail), ...row });
-  return event.success ? [event.data] : [];
 }
 
 /** One line of the audit. */

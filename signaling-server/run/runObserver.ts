@@ -1,0 +1,31 @@
+/** Whoever follows a run: it is told what donors do, before the decisions are, and then what these ask for. */
+import type { PeerId } from '../../swarm/base.ts';
+import type { Effect } from '../../swarm/coordinator/events.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import type { Connection } from '../donors/connectedDonors.ts';
+import type { RunMessage } from '../donors/reception.ts';
+import type { RunDocument } from '../store/runDocument.ts';
+
+export type DonorEvent =
+  /** Its GPU is checked: it may be planned for. */
+  | { readonly type: 'joined'; readonly connection: Connection }
+  | { readonly type: 'said'; readonly connection: Connection; readonly message: RunMessage }
+  | { readonly type: 'gone'; readonly peer: PeerId; readonly detail: string };
+
+export interface RunObserver {
+  event?(event: DonorEvent): void;
+  /** Nobody waits for what ends later; that it failed is counted. */
+  effect?(effect: Effect): void | Promise<void>;
+  /** Nothing comes any more. */
+  close?(): void;
+}
+
+/** What an observer may ask of its run. */
+export interface Observed {
+  readonly name: string;
+  readonly document: RunDocument;
+  readonly model: Model;
+  readonly committedSteps: number;
+  /** That stand committed. */
+  tokensOf(peer: PeerId): number;
+}

@@ -1,0 +1,107 @@
+/** What follows a run beside its decisions, and in which order each is told. */
+import { DonorMemories } from '../donors/donorMemory.ts';
+import { Network } from '../donors/network.ts';
+import { Uploads } from '../donors/uploads.ts';
+import { wallMs } from '../monitoring/clock.ts';
+import { RunCounts } from '../monitoring/metrics.ts';
+import type { AutoPlanner } from '../planning/autoPlanner.ts';
+import { stateSize } from '../store/checkpointState.ts';
+import { isEvaluationDue } from '../store/runDocument.ts';
+import { RunHistory } from './history.ts';
+import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
+import type { Observed, RunObserver } from './runObserver.ts';
+import type { RunOptions } from './runOptions.ts';
+import { runRecords } from './runRecords.ts';
+import { type TrafficOf, trafficOf } from './traffic.ts';
+
+export interface RunParts {
+  readonly memory: DonorMemories;
+  readonly counts: RunCounts;
+  readonly network: Network;
+  readonly history: RunHistory;
+  readonly uploads: Uploads;
+  readonly trafficOf: TrafficOf;
+  readonly observers: readonly RunObserver[];
+}
+
+/** `steps`: how many will be done. */
+export function runParts(options: RunOptions, run: Observed, steps: number): RunParts {
+  const { store, blobs, name, planner } = options;
+  const { model, document } = run;
+  const { file } = document;
+  const memory = new DonorMemories(model, file);
+  const counts = new RunCounts();
+  const network = new Network(options);
+  const history = new RunHistory(store, run, wallMs);
+  const uploads = new Uploads(store, blobs, stateSize(model));
+  const traffic = trafficOf(store, name, model, file);
+  const metrics = metricsFileOf(options, (committed) => isEvaluationDue(document, committed, steps));
+  const observers: RunObserver[] = [
+    history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
+    ...(planner === undefined ? [] : [planning(planner)]),
+    ways(network), // before the plan is sent: its members may relay to each other at once
+    memoryUse(memory, history),
+    runRecords(options, run), // before anything is sent: what was answered is then always stored
+    counting(counts, traffic),
+    ...(metrics === null ? [] : [metricLines(metrics)]), // after the records: it reads them
+    uploading(uploads), // before the request is sent: its answer may come at once
+  ];
+  return { memory, counts, network, history, uploads, trafficOf: traffic, observers };
+}
+
+const planning = (planner: AutoPlanner): RunObserver => ({
+  event: (event) => {
+    if (event.type === 'gone') return planner.gone(event.peer);
+    const { peer, profile, limits, donor, adapter } = event.connection;
+    if (event.type === 'said') planner.heard(peer, event.message);
+    else if (profile) planner.measured(peer, profile, limits, donor, adapter.halves === true);
+  },
+  effect: (effect) => planner.performing(effect),
+  close: () => planner.close(),
+});
+
+const ways = (network: Network): RunObserver => ({
+  event: (event) => {
+    if (event.type === 'said' && event.message.type === 'report')
+      network.reported(event.connection.peer, event.message.links ?? []);
+  },
+  effect: (effect) => {
+    if (effect.type === 'storeEpoch') network.planned(effect.plan);
+  },
+});
+
+const memoryUse = (memory: DonorMemories, history: RunHistory): RunObserver => ({
+  event: (event) => {
+    if (event.type === 'gone') return memory.gone(event.peer);
+    const isReady = event.type === 'said' && event.message.type === 'ready';
+    if (!isReady || history.plan === null) return;
+    const { peer, adapter } = event.connection;
+    memory.ready(peer, adapter, history.plan.plan, event.message.memoryBytes);
+  },
+});
+
+const counting = (counts: RunCounts, traffic: TrafficOf): RunObserver => ({
+  effect: (effect) => {
+    if (effect.type === 'storeCommit') counts.committed(effect.record, traffic(effect.record.plan));
+    if (effect.type === 'storeCheckpoint') counts.checkpointed();
+    if (effect.type === 'rollBack') counts.rolledBack();
+  },
+});
+
+const metricLines = (metrics: MetricsFile): RunObserver => ({
+  effect: ({ type }) => {
+    if (type === 'storeCommit' || type === 'storeEvaluation') metrics.append();
+    if (type === 'rollBack') metrics.rewrite();
+  },
+  close: () => metrics.append(true),
+});
+
+const uploading = (uploads: Uploads): RunObserver => ({
+  event: (event) => {
+    if (event.type === 'gone') uploads.gone(event.peer);
+  },
+  effect: (effect) => {
+    if (effect.type !== 'send' || effect.message.type !== 'committed' || !effect.message.checkpoint) return;
+    return uploads.asked(effect.to, effect.message);
+  },
+});
