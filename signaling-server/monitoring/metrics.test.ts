@@ -21,7 +21,7 @@ test('metrics in the open format end with their own mark, and the board asks for
   expect(text).toContain('shoal_run_loss 1.5');
   expect(text).toContain('shoal_run_phase{phase="training"} 1');
   for (const file of ['grafana.json', 'alerts.yml']) {
-    const asked = readFileSync(join(import.meta.dirname, 'monitoring', file), 'utf8').match(/shoal_\w+/g) ?? [];
+    const asked = readFileSync(join(import.meta.dirname, file), 'utf8').match(/shoal_\w+/g) ?? [];
     expect(asked.length).toBeGreaterThan(3);
     for (const name of new Set(asked))
       expect(text).toContain(`# TYPE ${name.replace(/_(total|bucket|sum|count)$/, '')}`);
