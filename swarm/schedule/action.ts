@@ -1,6 +1,7 @@
 /**
  * The vocabulary of work. An action is one thing one peer does; its text form is the same word in logs, tests, the
- * dashboard and debug groups: `2F0` is stage 2, forward, micro-batch 0; `1SEND_F3`; `0REDUCE` (no micro-batch).
+ * dashboard and debug groups: `2F0` is stage 2, forward, micro-batch 0; `1SEND_F3`; `0REDUCE` (of a whole stage);
+ * `COMMIT` (of the whole step).
  */
 import { invariant, type PeerId, peerId } from '../base.ts';
 
@@ -18,15 +19,24 @@ export const SIMULATED_SCHEDULES = [
 ] as const;
 export type SimulatedSchedule = (typeof SIMULATED_SCHEDULES)[number];
 
-/** Per micro-batch: F forward, R recompute, B backward, and the transfers. Per stage: REDUCE, UPDATE, GATHER. */
+/** Per micro-batch: F forward, R recompute, B backward, and the transfers. */
 export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';
-export type StageOp = 'REDUCE' | 'UPDATE' | 'GATHER';
+/** Per stage: REDUCE sends its gradient sums to who keeps them, GATHER takes its new values. */
+export type StageOp = 'REDUCE' | 'GATHER';
+/**
+ * Per step: REPORT adds the sums of what this peer keeps and tells the server, COMMIT awaits its answer, UPDATE applies it
+ * to what this peer keeps, SEND_V sends the new values.
+ */
+export type StepOp = 'REPORT' | 'COMMIT' | 'UPDATE' | 'SEND_V';
 
 export type MicroAction = { readonly op: MicroOp; readonly stage: number; readonly microBatch: number };
 export type StageAction = { readonly op: StageOp; readonly stage: number };
-export type Action = MicroAction | StageAction;
+export type StepAction = { readonly op: StepOp };
+/** What is done for the state, once all micro-batches are through. */
+export type StateAction = StageAction | StepAction;
+export type Action = MicroAction | StateAction;
 
-/** An action and who does it. A stage's REDUCE, UPDATE and GATHER are done by several peers. */
+/** An action and who does it. A StateAction is done by several peers. */
 export interface Work {
   readonly peer: PeerId;
   readonly action: Action;
@@ -42,12 +52,13 @@ export const MICRO_OPS: readonly MicroOp[] = ['F', 'R', 'B', 'SEND_F', 'RECV_F',
 /** Numbers for the kinds of action, those of MICRO_OPS first: for tables of millions. */
 export const OP_INDEX = {
   ...{ F: 0, R: 1, B: 2, SEND_F: 3, RECV_F: 4, SEND_B: 5, RECV_B: 6 },
-  ...{ REDUCE: 7, UPDATE: 8, GATHER: 9 },
-} as const satisfies Record<MicroOp | StageOp, number>;
-const TEXT = /^(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B|REDUCE|UPDATE|GATHER)(\d*)$/;
+  ...{ REDUCE: 7, REPORT: 8, COMMIT: 9, UPDATE: 10, SEND_V: 11, GATHER: 12 },
+} as const satisfies Record<Action['op'], number>;
+const TEXT = /^(?:(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B)(\d+)|(\d+)(REDUCE|GATHER)|(REPORT|COMMIT|UPDATE|SEND_V))$/;
 
 export function formatAction(action: Action): string {
-  return `${action.stage}${action.op}${'microBatch' in action ? action.microBatch : ''}`;
+  if ('microBatch' in action) return `${action.stage}${action.op}${action.microBatch}`;
+  return 'stage' in action ? `${action.stage}${action.op}` : action.op;
 }
 
 export function parseAction(text: string): Action {
@@ -58,11 +69,11 @@ export function parseAction(text: string): Action {
 
 /** Of a text that somebody else wrote; null: it is no action. */
 export function readAction(text: string): Action | null {
-  const [, stage, op, microBatch] = TEXT.exec(text) ?? [];
-  if (op === undefined || MICRO_OPS.includes(op as MicroOp) !== (microBatch !== '')) return null;
-  return microBatch === ''
-    ? { op: op as StageOp, stage: Number(stage) }
-    : { op: op as MicroOp, stage: Number(stage), microBatch: Number(microBatch) };
+  const [, microStage, microOp, microBatch, stage, stageOp, stepOp] = TEXT.exec(text) ?? [];
+  if (microOp !== undefined)
+    return { op: microOp as MicroOp, stage: Number(microStage), microBatch: Number(microBatch) };
+  if (stageOp !== undefined) return { op: stageOp as StageOp, stage: Number(stage) };
+  return stepOp === undefined ? null : { op: stepOp as StepOp };
 }
 
 /** Work of the GPU on a micro-batch. */

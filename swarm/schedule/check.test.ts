@@ -51,8 +51,18 @@ describe('scheduleProblems', () => {
     ],
     [
       '[SC6] a missing reduce',
-      'a: 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1 1REDUCE 1UPDATE 1GATHER',
+      'a: 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1 1REDUCE REPORT COMMIT UPDATE SEND_V 1GATHER',
       'SC6 0REDUCE is missing from the list of a',
+    ],
+    [
+      '[SC20] a missing report',
+      'a: 0F0 0F1 0B0 0B1 0REDUCE COMMIT UPDATE SEND_V 0GATHER\nb: 1F0 1F1 1B0 1B1 1REDUCE REPORT COMMIT UPDATE SEND_V 1GATHER',
+      'SC20 REPORT is missing from the list of a',
+    ],
+    [
+      '[SC8] values that nobody sends',
+      'a: 0F0 0F1 0B0 0B1 0REDUCE REPORT COMMIT UPDATE 0GATHER\nb: 1F0 1F1 1B0 1B1 1REDUCE REPORT COMMIT UPDATE SEND_V 1GATHER',
+      'SC8 SEND_V is missing from the list of a',
     ],
   ])('%s is reported', (_, text, sentence) => {
     expect(found(text).map((problem) => problem.split(':\n')[0])).toContain(sentence);
@@ -73,6 +83,21 @@ describe('scheduleProblems', () => {
         'SC9 peers wait for each other:',
         'a: 0F0 [0B0] 0F1 0B1  waits for 1B0 of b',
         'b: 1F0 [1F1] 1B0 1B1  waits for 0F1 of a',
+      ].join('\n'),
+    ]);
+  });
+
+  test('[SC9] [SC20] an update before its commit never comes, whoever waits for it', () => {
+    const state = 'UPDATE REPORT COMMIT SEND_V';
+    expect(
+      found(
+        `a: 0F0 0F1 0B0 0B1 0REDUCE ${state} 0GATHER\nb: 1F0 1F1 1B0 1B1 1REDUCE REPORT COMMIT UPDATE SEND_V 1GATHER`,
+      ),
+    ).toEqual([
+      [
+        'SC9 peers wait for each other:',
+        'a: 0F0 0F1 0B0 0B1 0REDUCE [UPDATE] REPORT COMMIT SEND_V 0GATHER  waits for COMMIT of a',
+        'b: 1F0 1F1 1B0 1B1 1REDUCE REPORT [COMMIT] UPDATE SEND_V 1GATHER  waits for REPORT of a',
       ].join('\n'),
     ]);
   });
@@ -113,10 +138,10 @@ describe('scheduleProblems', () => {
         if (how === 'doubled') list.push(action);
         else list.splice(index, 1);
         if (how === 'misplaced') lists.set(peerId('stranger'), [action]);
-        // Before everything else only a first stage's forward is possible, and an update that waits for others.
+        // Before everything else only a first stage's forward is possible, and what waits for others alone.
         if (how === 'early') {
-          fc.pre(action.op !== 'F' && action.op !== 'RECV_F' && action.op !== 'RECV_B' && action.op !== 'UPDATE');
-          fc.pre(action.op !== 'GATHER');
+          fc.pre(action.op !== 'F' && action.op !== 'RECV_F' && action.op !== 'RECV_B');
+          fc.pre(action.op !== 'REPORT' || list.some(({ op }) => op === 'REDUCE'));
           list.unshift(action);
         }
         expect(

@@ -35,7 +35,10 @@ const RULE_OF_OP: Readonly<Record<Action['op'], Problem['rule']>> = {
   SEND_B: 'SC5',
   RECV_B: 'SC5',
   REDUCE: 'SC6',
+  REPORT: 'SC20',
+  COMMIT: 'SC20',
   UPDATE: 'SC7',
+  SEND_V: 'SC8',
   GATHER: 'SC8',
 };
 
@@ -80,7 +83,7 @@ function workProblems(plan: Plan, schedule: Schedule, kind: ScheduleKind): Probl
   return found;
 }
 
-/** The work of the plan, whatever its order. Of transfers and of reduce and update a schedule has all or, before lowering, none. */
+/** The work of the plan, whatever its order. Of transfers and of what is done for the state a schedule has all or, before lowering, none. */
 function expectedWork(plan: Plan, schedule: Schedule, kind: ScheduleKind): Map<PeerId, Map<string, Action>> {
   const all = [...schedule.values()].flat();
   const transfers = all.some(isTransfer);
@@ -170,8 +173,8 @@ function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
 function withoutBackward(actions: readonly Action[]): (action: MicroAction) => boolean {
   const count = (wanted: Action['op']): number => actions.reduce((sum, { op }) => sum + (op === wanted ? 1 : 0), 0);
   if (count('F') === count('B')) return () => false;
-  const backwards = new Set(actions.filter(({ op }) => op === 'B').map(keyOf));
+  const backwards = new Set(actions.flatMap((action) => (action.op === 'B' ? keyOf(action) : [])));
   return (action) => !backwards.has(keyOf(action));
 }
 
-const keyOf = (action: Action): string => `${action.stage} ${'microBatch' in action ? action.microBatch : ''}`;
+const keyOf = ({ stage, microBatch }: MicroAction): string => `${stage} ${microBatch}`;

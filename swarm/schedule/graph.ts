@@ -65,7 +65,7 @@ function arrows(wires: Wiring, peers: readonly PeerId[], actions: readonly Actio
   };
   const listener: NeedsListener = {
     micro: (op, stage, microBatch) => note(wires.number(op, stage, microBatch)),
-    stage: (op, stage, peer) => note(wires.stageNumber(op, stage, peer)),
+    state: (action, peer) => note(wires.stateNumber(action, peer)),
   };
   for (; number < actions.length; number++) {
     const { peer, action } = workAt(peers, actions, peerOf, number);

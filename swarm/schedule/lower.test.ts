@@ -5,7 +5,17 @@ import { holders, owner, type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { type Action, formatSchedule, parseSchedule } from './action.ts';
-import { addRecompute, addReduce, addTransfers, addUpdate, build, forwardOnly, lower, stepSchedule } from './lower.ts';
+import {
+  addCommit,
+  addRecompute,
+  addReduce,
+  addTransfers,
+  addUpdate,
+  build,
+  forwardOnly,
+  lower,
+  stepSchedule,
+} from './lower.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
 const model = outlineModel(4, true);
@@ -70,7 +80,13 @@ describe('passes', () => {
     );
   });
 
-  test('[SC7] [SC8] keepers update at the end, then members and replicas gather', () => {
+  test('[SC20] each peer reports at the end of its list, and awaits the commit', () => {
+    expect(formatSchedule(addCommit(parseSchedule('a: 0B0 0REDUCE\nb:')))).toBe(
+      text('a: 0B0 0REDUCE REPORT COMMIT', 'b: REPORT COMMIT'),
+    );
+  });
+
+  test('[SC7] [SC8] keepers update, primaries send the new values, then members and replicas gather', () => {
     const kept: Plan = {
       ...pipeline,
       state: pipeline.state.map(({ block, shards }) =>
@@ -79,22 +95,22 @@ describe('passes', () => {
     };
     const schedule = new Map(peers(kept).map((peer): [typeof peer, Action[]] => [peer, []]));
     expect(formatSchedule(addUpdate(kept, schedule))).toBe(
-      text('a: 0UPDATE 1UPDATE 0GATHER 1GATHER', 'b: 1UPDATE 1GATHER', 'c: 1UPDATE'),
+      text('a: UPDATE SEND_V 0GATHER 1GATHER', 'b: UPDATE SEND_V 1GATHER', 'c: UPDATE SEND_V'),
     );
   });
 
-  test('[SC5]-[SC8] the whole step of two donors', () => {
+  test('[SC5]-[SC8] [SC20] the whole step of two donors', () => {
     expect(formatSchedule(stepSchedule(pipeline))).toBe(
       text(
-        'a: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0REDUCE 0UPDATE 0GATHER',
-        'b: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1REDUCE 1UPDATE 1GATHER',
+        'a: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0REDUCE REPORT COMMIT UPDATE SEND_V 0GATHER',
+        'b: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1REDUCE REPORT COMMIT UPDATE SEND_V 1GATHER',
       ),
     );
   });
 
   test('the whole step of one donor has no transfer', () => {
     const alone = equalSplit(model, 2, [a], { microBatches: 2 });
-    expect(formatSchedule(stepSchedule(alone))).toBe('a: 0F0 0F1 0B0 0B1 0REDUCE 0UPDATE 0GATHER');
+    expect(formatSchedule(stepSchedule(alone))).toBe('a: 0F0 0F1 0B0 0B1 0REDUCE REPORT COMMIT UPDATE SEND_V 0GATHER');
   });
 
   test('an evaluation is forwards and their transfers', () => {
@@ -104,7 +120,7 @@ describe('passes', () => {
   });
 });
 
-test('[SC2] [SC5]-[SC8] random plans: as much work of each kind as counted by hand', () => {
+test('[SC2] [SC5]-[SC8] [SC20] random plans: as much work of each kind as counted by hand', () => {
   fc.assert(
     fc.property(fc.integer(), (seed) => {
       const { model, plan } = randomPlan(seededRandom(seed));
@@ -119,8 +135,10 @@ test('[SC2] [SC5]-[SC8] random plans: as much work of each kind as counted by ha
       expect([count('SEND_F'), count('RECV_F'), count('SEND_B'), count('RECV_B')]).toEqual(Array(4).fill(crossings));
       expect(count('REDUCE')).toBe(members);
       expect(count('GATHER')).toBeGreaterThanOrEqual(members);
-      const headKeepers = new Set(plan.state.at(-1)?.shards.flatMap(({ peer, replicas }) => [peer, ...replicas]));
-      expect(count('UPDATE')).toBeGreaterThanOrEqual(headKeepers.size);
+      const shards = plan.state.flatMap((state) => state.shards);
+      expect(count('UPDATE')).toBe(new Set(shards.flatMap(({ peer, replicas }) => [peer, ...replicas])).size);
+      expect(count('SEND_V')).toBe(new Set(shards.map(({ peer }) => peer)).size);
+      expect([count('REPORT'), count('COMMIT')]).toEqual(Array(2).fill(peers(plan).length));
       expect(holders(model, plan, 'head')).toHaveLength(plan.stages.at(-1)?.members.length ?? 0);
     }),
     { seed: 3, numRuns: 200 },

@@ -1,13 +1,14 @@
 /**
  * From a builder's forwards and backwards to what a peer runs: small passes from schedule to schedule, each adding one
  * kind of action. Sends run beside the peer's work, so they stand right after what they send; receives are awaited, so
- * they stand right before what needs them. See SPEC.md, SC5 to SC8.
+ * they stand right before what needs them. See SPEC.md, SC5 to SC8 and SC20.
  */
 import type { PeerId } from '../base.ts';
 import { homeStage, owner, type Plan } from '../plan/plan.ts';
-import type { Action, MicroAction, Schedule, ScheduleName, StageAction } from './action.ts';
+import type { Action, MicroAction, Schedule, ScheduleName, StateAction } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
+import { keepersOf } from './order.ts';
 
 /** A builder writes forwards and backwards alone; everything else follows from the plan. */
 const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {
@@ -20,7 +21,7 @@ export const build = (plan: Plan): Schedule => BUILDERS[plan.schedule](plan);
 
 /** Everything a step needs, from a builder's schedule. */
 export const lower = (plan: Plan, schedule: Schedule): Schedule =>
-  addUpdate(plan, addReduce(addTransfers(plan, addRecompute(plan, schedule))));
+  addUpdate(plan, addCommit(addReduce(addTransfers(plan, addRecompute(plan, schedule)))));
 
 /** The lists that peers run in a step. */
 export const stepSchedule = (plan: Plan): Schedule => lower(plan, build(plan));
@@ -66,43 +67,47 @@ export function addReduce(schedule: Schedule): Schedule {
   return new Map(
     [...schedule].map(([peer, actions]) => {
       const lastOfStage = new Map<number, number>();
-      actions.forEach(({ op, stage }, index) => {
-        if (op === 'B' || op === 'SEND_B') lastOfStage.set(stage, index);
+      actions.forEach((action, index) => {
+        if (action.op === 'B' || action.op === 'SEND_B') lastOfStage.set(action.stage, index);
       });
       const reduced = actions.flatMap((action, index): Action[] =>
-        lastOfStage.get(action.stage) === index ? [action, { op: 'REDUCE', stage: action.stage }] : [action],
+        'stage' in action && lastOfStage.get(action.stage) === index
+          ? [action, { op: 'REDUCE', stage: action.stage }]
+          : [action],
       );
       return [peer, reduced];
     }),
   );
 }
 
-/** At the end of every list: keepers update the home stages of their blocks, then members and replicas gather. */
+/** At the end of every list: each peer reports, and awaits the commit. */
+export const addCommit = (schedule: Schedule): Schedule =>
+  new Map([...schedule].map(([peer, actions]) => [peer, [...actions, { op: 'REPORT' }, { op: 'COMMIT' }]]));
+
+/** At the end of every list: keepers update, primaries send the new values, members and replicas gather them. */
 export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
   return new Map(
     [...schedule].map(([peer, actions]) => {
-      const updates = stagesOf(plan, (stage) => keeps(plan, stage, peer, 'any'));
-      const gathers = stagesOf(plan, (stage) => computes(plan, stage, peer) || keeps(plan, stage, peer, 'replica'));
-      const ends: StageAction[] = [
-        ...updates.map((stage) => ({ op: 'UPDATE' as const, stage })),
-        ...gathers.map((stage) => ({ op: 'GATHER' as const, stage })),
+      const shards = plan.state.flatMap((state) => state.shards);
+      const isPrimary = shards.some((shard) => shard.peer === peer);
+      const isKeeper = shards.some((shard) => keepersOf(shard).includes(peer));
+      const gathers = plan.stages.flatMap(({ members }, stage): StateAction[] =>
+        members.some((member) => member.peer === peer) || isReplica(plan, stage, peer) ? [{ op: 'GATHER', stage }] : [],
+      );
+      const ends: StateAction[] = [
+        ...(isKeeper ? [{ op: 'UPDATE' } as const] : []),
+        ...(isPrimary ? [{ op: 'SEND_V' } as const] : []),
+        ...gathers,
       ];
       return [peer, [...actions, ...ends]];
     }),
   );
 }
 
-const stagesOf = (plan: Plan, holds: (stage: number) => boolean): number[] =>
-  plan.stages.map((_, stage) => stage).filter(holds);
-
-const computes = (plan: Plan, stage: number, peer: PeerId): boolean =>
-  plan.stages[stage]?.members.some((member) => member.peer === peer) ?? false;
-
-const keeps = (plan: Plan, stage: number, peer: PeerId, as: 'any' | 'replica'): boolean =>
+/** Of a block whose home this stage is. */
+const isReplica = (plan: Plan, stage: number, peer: PeerId): boolean =>
   plan.state.some(
-    ({ block, shards }) =>
-      homeStage(plan, block) === stage &&
-      shards.some((shard) => shard.replicas.includes(peer) || (as === 'any' && shard.peer === peer)),
+    ({ block, shards }) => homeStage(plan, block) === stage && shards.some(({ replicas }) => replicas.includes(peer)),
   );
 
 /** Each action replaced by some, in place. */

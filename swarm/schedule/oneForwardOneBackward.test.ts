@@ -4,7 +4,7 @@ import { type PeerId, peerId, seededRandom } from '../base.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { formatAction, formatSchedule, parseSchedule, type Schedule } from './action.ts';
+import { formatAction, formatSchedule, isCompute, parseSchedule, type Schedule } from './action.ts';
 import { scheduleProblems, slots } from './check.ts';
 import { gpipe } from './gpipe.ts';
 import { build, stepSchedule } from './lower.ts';
@@ -179,8 +179,9 @@ function expectAscending(plan: Plan, schedule: Schedule): void {
   for (const [peer, actions] of schedule)
     plan.stages.forEach((_, stage) => {
       for (const op of ['F', 'B']) {
-        const own = actions.filter((action) => action.stage === stage && action.op === op);
-        const ids = own.map((action) => ('microBatch' in action ? action.microBatch : -1));
+        const ids = actions.flatMap((action) =>
+          isCompute(action) && action.stage === stage && action.op === op ? action.microBatch : [],
+        );
         expect(ids, `${peer}: ${actions.map(formatAction).join(' ')}`).toEqual(ids.toSorted((a, b) => a - b));
       }
     });

@@ -48,14 +48,36 @@ describe('[SC4] before', () => {
     expect(needs(b, '1REDUCE')).toBe('b 1B0, b 1B1');
   });
 
-  test('[SC7] an update needs every reduce of the step', () => {
-    expect(needs(b, '1UPDATE')).toBe('a 0REDUCE, b 1REDUCE, c 2REDUCE');
+  test('[SC20] a report needs the gradients of all who compute with what its peer keeps; a tied embedding is in two stages', () => {
+    expect(needs(b, 'REPORT')).toBe('b 1REDUCE');
+    expect(needs(a, 'REPORT')).toBe('a 0REDUCE, c 2REDUCE');
+    const untied = wiring(outlineModel(3, false), plan, stepSchedule(plan));
+    expect(needs(a, 'REPORT', untied)).toBe('a 0REDUCE');
   });
 
-  test('[SC8] a gather needs the updates of its blocks; a tied embedding is updated in the first stage', () => {
-    expect(needs(b, '1GATHER')).toBe('b 1UPDATE');
-    expect(new Set(needs(c, '2GATHER').split(', '))).toEqual(new Set(['a 0UPDATE', 'c 2UPDATE']));
+  test('[SC20] a commit needs the reports of all who have losses or keep state, and its own', () => {
+    expect(needs(b, 'COMMIT').split(', ').toSorted()).toEqual(['a REPORT', 'b REPORT', 'c REPORT']);
+    // a keeps everything, c has the losses.
+    const shards = plan.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, peer: a })),
+    }));
+    const kept = { ...plan, state: shards };
+    const wires = wiring(model, kept, stepSchedule(kept));
+    expect(needs(a, 'COMMIT', wires).split(', ').toSorted()).toEqual(['a REPORT', 'c REPORT']);
+    expect(needs(b, 'COMMIT', wires).split(', ').toSorted()).toEqual(['a REPORT', 'b REPORT', 'c REPORT']);
+    expect(needs(a, 'REPORT', wires)).toBe('a 0REDUCE, b 1REDUCE, c 2REDUCE');
+  });
+
+  test('[SC7] an update needs the commit, as its peer has it', () => {
+    expect(needs(b, 'UPDATE')).toBe('b COMMIT');
+  });
+
+  test('[SC8] new values are sent after the update and gathered after that; a tied embedding comes from the first stage', () => {
+    expect(needs(b, 'SEND_V')).toBe('b UPDATE');
+    expect(needs(b, '1GATHER')).toBe('b COMMIT, b SEND_V');
+    expect(needs(c, '2GATHER').split(', ').toSorted()).toEqual(['a SEND_V', 'c COMMIT', 'c SEND_V']);
     const untied = wiring(outlineModel(3, false), plan, stepSchedule(plan));
-    expect(new Set(needs(c, '2GATHER', untied).split(', '))).toEqual(new Set(['c 2UPDATE']));
+    expect(needs(c, '2GATHER', untied)).toBe('c COMMIT, c SEND_V');
   });
 });

@@ -1,23 +1,23 @@
 /**
  * What must come first: the one place that knows. The checker, the lowering, the simulator and the executor all ask
  * `before` (or, for a million answers, `tellNeeds`), so a schedule that one of them accepts means the same to the
- * others. See SPEC.md, SC4 to SC8.
+ * others. See SPEC.md, SC4 to SC8 and SC20.
  *
  * Where a schedule leaves something out (transfers before lowering, recompute where nothing is recomputed), the need
  * falls through to what stands behind it: a forward without a receive needs the neighbour's forward itself.
  */
-import { assertNever, invariant, type PeerId } from '../base.ts';
+import { assertNever, at, invariant, type PeerId } from '../base.ts';
 import type { BlockName, Model } from '../model/model.ts';
-import { homeStage, type Plan } from '../plan/plan.ts';
+import { homeStage, type Plan, type Shard } from '../plan/plan.ts';
 import {
   type Action,
   MICRO_OPS,
   type MicroOp,
   OP_INDEX,
   type Schedule,
-  type StageAction,
-  type StageOp,
+  type StateAction,
   type Work,
+  workKey,
 } from './action.ts';
 
 /** A plan and a schedule, indexed for `before`. */
@@ -30,14 +30,10 @@ export interface Wiring {
   readonly find: (work: Work) => number;
   /** As `find`, whoever does it: a micro-batch has one owner in a stage. */
   readonly number: (op: MicroOp, stage: number, microBatch: number) => number;
-  /** As `find`, of what several peers do for a stage. */
-  readonly stageNumber: (op: StageOp, stage: number, peer: PeerId) => number;
-  readonly reduces: readonly StageWork[];
-}
-
-interface StageWork {
-  readonly peer: PeerId;
-  readonly action: StageAction;
+  /** As `find`, of what several peers do. */
+  readonly stateNumber: (action: StateAction, peer: PeerId) => number;
+  /** Without whose reports no step is committed: those who have losses or keep state. */
+  readonly reporters: ReadonlySet<PeerId>;
 }
 
 export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedule): Wiring {
@@ -54,16 +50,13 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
     (OP_INDEX[op] * stages + stage) * microBatches + rank(microBatch);
   const number = (op: MicroOp, stage: number, microBatch: number): number =>
     numbers[place(op, stage, microBatch)] ?? -1;
-  const stageNumbers = new Map<string, number>();
-  const stageNumber = (op: StageOp, stage: number, peer: PeerId): number =>
-    stageNumbers.get(`${op} ${stage} ${peer}`) ?? -1;
-  const reduces: StageWork[] = [];
+  const stateNumbers = new Map<string, number>();
+  const stateNumber = (action: StateAction, peer: PeerId): number => stateNumbers.get(workKey({ peer, action })) ?? -1;
   let count = 0;
   for (const [peer, actions] of schedule) {
     for (const action of actions) {
       if ('microBatch' in action) numbers[place(action.op, action.stage, action.microBatch)] = count;
-      else stageNumbers.set(`${action.op} ${action.stage} ${peer}`, count);
-      if (action.op === 'REDUCE') reduces.push({ peer, action });
+      else stateNumbers.set(workKey({ peer, action }), count);
       count++;
     }
   }
@@ -77,12 +70,10 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
       return peer;
     },
     find: ({ peer, action }) =>
-      'microBatch' in action
-        ? number(action.op, action.stage, action.microBatch)
-        : stageNumber(action.op, action.stage, peer),
+      'microBatch' in action ? number(action.op, action.stage, action.microBatch) : stateNumber(action, peer),
     number,
-    stageNumber,
-    reduces,
+    stateNumber,
+    reporters: stateNumbers.size === 0 ? new Set() : reportersOf(plan),
   };
 }
 
@@ -99,7 +90,7 @@ export function before(work: Work, wiring: Wiring): Work[] {
   tellNeeds(work.action, work.peer, wiring, {
     micro: (op, stage, microBatch) =>
       void found.push({ peer: wiring.owner(stage, microBatch), action: { op, stage, microBatch } }),
-    stage: (op, stage, peer) => void found.push({ peer, action: { op, stage } }),
+    state: (action, peer) => void found.push({ peer, action }),
   });
   return found;
 }
@@ -107,52 +98,88 @@ export function before(work: Work, wiring: Wiring): Work[] {
 /** Who is told of needs, one by one: whoever walks a million of them has no use for a list of each. */
 export interface NeedsListener {
   readonly micro: (op: MicroOp, stage: number, microBatch: number) => void;
-  readonly stage: (op: StageOp, stage: number, peer: PeerId) => void;
+  readonly state: (action: StateAction, peer: PeerId) => void;
 }
 
 /** As `before`. */
-export function tellNeeds(action: Action, peer: PeerId, wiring: Wiring, { micro, stage: state }: NeedsListener): void {
-  const { stage } = action;
+export function tellNeeds(action: Action, peer: PeerId, wiring: Wiring, { micro, state }: NeedsListener): void {
   switch (action.op) {
     case 'F':
-      if (stage > 0) tellArrival('F', stage, action.microBatch, wiring, micro);
+      if (action.stage > 0) tellArrival('F', action.stage, action.microBatch, wiring, micro);
       return;
     case 'R':
     case 'SEND_F':
-      micro('F', stage, action.microBatch);
+      micro('F', action.stage, action.microBatch);
       return;
-    case 'B':
-      micro('F', stage, action.microBatch);
-      if (isThere(wiring, 'R', stage, action.microBatch)) micro('R', stage, action.microBatch);
+    case 'B': {
+      const { stage, microBatch } = action;
+      micro('F', stage, microBatch);
+      if (isThere(wiring, 'R', stage, microBatch)) micro('R', stage, microBatch);
       // The last stage's loss is its own: no gradient comes from outside.
-      if (stage !== wiring.lastStage) tellArrival('B', stage, action.microBatch, wiring, micro);
+      if (stage !== wiring.lastStage) tellArrival('B', stage, microBatch, wiring, micro);
       return;
+    }
     case 'SEND_B':
-      micro('B', stage, action.microBatch);
+      micro('B', action.stage, action.microBatch);
       return;
     case 'RECV_F':
-      micro('SEND_F', stage - 1, action.microBatch);
+      micro('SEND_F', action.stage - 1, action.microBatch);
       return;
     case 'RECV_B':
-      micro('SEND_B', stage + 1, action.microBatch);
+      micro('SEND_B', action.stage + 1, action.microBatch);
       return;
     case 'REDUCE':
-      for (const member of wiring.plan.stages[stage]?.members ?? [])
-        if (member.peer === peer) for (const id of member.microBatches) micro('B', stage, id);
+      for (const member of at(wiring.plan.stages, action.stage).members)
+        if (member.peer === peer) for (const id of member.microBatches) micro('B', action.stage, id);
+      return;
+    case 'REPORT':
+      for (const work of reducesFor(peer, wiring)) state(work.action, work.peer);
+      return;
+    case 'COMMIT':
+      for (const reporter of new Set([...wiring.reporters, peer])) state({ op: 'REPORT' }, reporter);
       return;
     case 'UPDATE':
-      // The commit stands between: it needs every shard's report, and so every holder's gradients.
-      for (const reduce of wiring.reduces) state('REDUCE', reduce.action.stage, reduce.peer);
+      state({ op: 'COMMIT' }, peer);
+      return;
+    case 'SEND_V':
+      state({ op: 'UPDATE' }, peer);
       return;
     case 'GATHER':
-      for (const { block, shards } of wiring.plan.state)
-        if (usesBlock(block, stage, wiring))
-          for (const shard of shards) state('UPDATE', homeStage(wiring.plan, block), shard.peer);
+      state({ op: 'COMMIT' }, peer);
+      for (const primary of primariesFor(action.stage, wiring)) state({ op: 'SEND_V' }, primary);
       return;
     default:
       assertNever(action);
   }
 }
+
+/** What a report of this peer waits for: its own gradients, and those of all who compute with a block that it keeps. */
+function reducesFor(peer: PeerId, wiring: Wiring): { peer: PeerId; action: StateAction }[] {
+  const { stages, state } = wiring.plan;
+  const kept = state.filter(({ shards }) => shards.some((shard) => keepersOf(shard).includes(peer)));
+  return stages.flatMap(({ members }, stage) => {
+    const isKept = kept.some(({ block }) => usesBlock(block, stage, wiring));
+    const senders = members.filter((member) => isKept || member.peer === peer);
+    return senders.map((member) => ({ peer: member.peer, action: { op: 'REDUCE', stage } as const }));
+  });
+}
+
+const reportersOf = ({ stages, state }: Plan): Set<PeerId> =>
+  new Set([
+    ...at(stages, stages.length - 1).members.map(({ peer }) => peer),
+    ...state.flatMap(({ shards }) => shards.flatMap(keepersOf)),
+  ]);
+
+/** The primary, then the replicas. */
+export const keepersOf = ({ peer, replicas }: Shard): readonly PeerId[] => [peer, ...replicas];
+
+/** Who sends the new values of a stage's blocks. */
+const primariesFor = (stage: number, wiring: Wiring): Set<PeerId> =>
+  new Set(
+    wiring.plan.state.flatMap(({ block, shards }) =>
+      usesBlock(block, stage, wiring) ? shards.map(({ peer }) => peer) : [],
+    ),
+  );
 
 /** What brings a stage its input: its receive, or where the schedule has none the neighbour's work itself. */
 function tellArrival(

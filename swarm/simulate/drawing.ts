@@ -4,7 +4,7 @@
  * a bar is stands in it (`3`: forward, in bold: backward, in italics: recompute) and in full in its tooltip.
  */
 import { rounded } from '../base.ts';
-import { type Action, formatAction } from '../schedule/action.ts';
+import { formatAction, type MicroAction } from '../schedule/action.ts';
 import { type Bar, barsOf, type Outcome } from './outcome.ts';
 
 /** All in pixels. */
@@ -40,7 +40,7 @@ export function drawTimeline(outcome: Outcome, title: string): string {
     ...heading(outcome, bars, title),
     ...ticks(makespanSeconds).map(
       (seconds) =>
-        `<path d="M${at(seconds, scale)} ${TOP - 4}V${bottom}" stroke="#d5d9df"/><text x="${at(seconds, scale)}" y="${bottom + 16}" text-anchor="middle" fill="#5b6470">${rounded(seconds, 4)} s</text>`,
+        `<path d="M${pixelsAt(seconds, scale)} ${TOP - 4}V${bottom}" stroke="#d5d9df"/><text x="${pixelsAt(seconds, scale)}" y="${bottom + 16}" text-anchor="middle" fill="#5b6470">${rounded(seconds, 4)} s</text>`,
     ),
     ...peers.map(
       (_, peer) =>
@@ -66,9 +66,9 @@ function heading({ makespanSeconds, bubbleRatio }: Outcome, bars: readonly Bar[]
 }
 
 function drawn({ peer, action, start, end }: Bar, scale: number, peers: number, stages: number) {
-  const x = at(start, scale);
+  const x = pixelsAt(start, scale);
   const width = round((end - start) * scale);
-  const text = 'microBatch' in action ? String(action.microBatch) : '';
+  const text = String(action.microBatch);
   const label =
     text.length * DIGIT <= width
       ? `<text x="${round(x + width / 2)}" y="${top(peer) + 17}" text-anchor="middle"${styleOf(action)}>${text}</text>`
@@ -77,11 +77,11 @@ function drawn({ peer, action, start, end }: Bar, scale: number, peers: number, 
   return `<g><title>${hint}</title><rect x="${x}" y="${top(peer)}" width="${width}" height="${ROW}" fill="${colour(action, peers, stages)}" stroke="#3a4250" stroke-width=".5"/>${label}</g>`;
 }
 
-const styleOf = ({ op }: Action): string =>
+const styleOf = ({ op }: MicroAction): string =>
   op === 'B' ? ' font-weight="700"' : op === 'R' ? ' font-style="italic"' : '';
 
 /** A peer's later stages are darker. */
-function colour({ op, stage }: Action, peers: number, stages: number): string {
+function colour({ op, stage }: MicroAction, peers: number, stages: number): string {
   const { hue, lightness } = HUES[op === 'F' || op === 'R' ? op : 'B'];
   const rounds = Math.max(1, Math.ceil(stages / peers));
   const darker = rounds === 1 ? 0 : (Math.floor(stage / peers) / (rounds - 1)) * 16;
@@ -93,7 +93,7 @@ function pixelsPerSecond(makespanSeconds: number, bars: readonly Bar[]): number 
   if (makespanSeconds === 0) return 1;
   const lengths = bars.map(({ start, end }) => end - start).filter((length) => length > 0);
   const usual = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)] ?? makespanSeconds;
-  const highest = bars.reduce((id, { action }) => Math.max(id, 'microBatch' in action ? action.microBatch : 0), 0);
+  const highest = bars.reduce((id, { action }) => Math.max(id, action.microBatch), 0);
   const wished = (String(highest).length * DIGIT + 4) / usual;
   return Math.min(MOST_WIDTH / makespanSeconds, Math.max(LEAST_WIDTH / makespanSeconds, wished));
 }
@@ -108,6 +108,6 @@ function ticks(makespanSeconds: number): number[] {
 }
 
 const round = (pixels: number): number => Math.round(pixels * 100) / 100;
-const at = (seconds: number, scale: number): number => round(LEFT + seconds * scale);
+const pixelsAt = (seconds: number, scale: number): number => round(LEFT + seconds * scale);
 const top = (peer: number): number => TOP + peer * (ROW + GAP);
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');

@@ -1,7 +1,7 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { assertNever, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
+import { assertNever, at, invariant, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type Action, formatAction, type Schedule } from '../schedule/action.ts';
+import { formatAction, type MicroAction, type Schedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
 import { deadlock } from '../schedule/check.ts';
 import { chimera } from '../schedule/chimera.ts';
@@ -36,7 +36,7 @@ export interface Outcome {
 /** An action in the timeline: who does it, and from when to when. */
 export interface Bar {
   readonly peer: number;
-  readonly action: Action;
+  readonly action: MicroAction;
   readonly start: number;
   readonly end: number;
 }
@@ -66,12 +66,13 @@ export function outcomeDocument(outcome: Outcome) {
 
 function barList<T>(
   { work: { actions, peerOf, order, startSeconds, endSeconds } }: Outcome,
-  bar: (peer: number, action: Action, start: number, end: number) => T,
+  bar: (peer: number, action: MicroAction, start: number, end: number) => T,
 ): T[] {
   const bars: T[] = [];
   for (const number of order) {
     const action = actions[number];
-    if (action) bars.push(bar(peerOf[number] ?? 0, action, startSeconds[number] ?? 0, endSeconds[number] ?? 0));
+    invariant(action && 'microBatch' in action, 'a problem has work on micro-batches alone');
+    bars.push(bar(at(peerOf, number), action, at(startSeconds, number), at(endSeconds, number)));
   }
   return bars;
 }

@@ -196,18 +196,24 @@ describe('links', () => {
   });
 });
 
-test('[SI5] [SC8] reduce, update and gather take what the costs say, a tied gather after the first stage', () => {
+test('[SI5] [SC8] [SC20] what is done for the state takes what the costs say, and waits for the commit in between', () => {
   const [model, plan] = pipeline(2, 1);
-  const seconds = { REDUCE: 1, UPDATE: 10, GATHER: 2 };
-  const timeline = simulate(model, plan, stepSchedule(plan), { ...FREE, stateSeconds: (op) => seconds[op] });
+  const seconds = { REDUCE: 1, REPORT: 3, COMMIT: 4, UPDATE: 10, SEND_V: 5, GATHER: 2 };
+  const timeline = simulate(model, plan, stepSchedule(plan), { ...FREE, stateSeconds: ({ op }) => seconds[op] });
   const state = print(timeline.filter(({ action }) => !('microBatch' in action)));
   expect(state).toEqual([
     'd1 1REDUCE 4-5',
+    'd1 REPORT 5-8',
     'd0 0REDUCE 6-7',
-    'd0 0UPDATE 7-17',
-    'd1 1UPDATE 7-17',
-    'd0 0GATHER 17-19',
-    'd1 1GATHER 17-19',
+    'd0 REPORT 7-10',
+    'd0 COMMIT 10-14',
+    'd1 COMMIT 10-14',
+    'd0 UPDATE 14-24',
+    'd1 UPDATE 14-24',
+    'd0 SEND_V 24-29',
+    'd1 SEND_V 24-29',
+    'd0 0GATHER 29-31',
+    'd1 1GATHER 29-31',
   ]);
 });
 

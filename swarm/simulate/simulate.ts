@@ -7,7 +7,7 @@
 import { invariant, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type Action, formatAction, OP_INDEX, type Schedule, type StageOp } from '../schedule/action.ts';
+import { type Action, formatAction, OP_INDEX, type Schedule, type StateAction } from '../schedule/action.ts';
 import { type Dispatcher, inListOrder, NOTHING, type Policy } from '../schedule/dispatch.ts';
 import { type WorkGraph, workGraph, workOf } from '../schedule/graph.ts';
 import { receiver, wiring } from '../schedule/order.ts';
@@ -23,7 +23,7 @@ export interface Costs {
   /** As a forward, where it is absent. */
   readonly recomputeSeconds?: (stage: number, microBatch: number, peer: PeerId) => number;
   /** Nothing, where it is absent. */
-  readonly stateSeconds?: (op: StageOp, stage: number, peer: PeerId) => number;
+  readonly stateSeconds?: (action: StateAction, peer: PeerId) => number;
   readonly rest?: Rest;
   /** `sent` is the action whose outcome travels. */
   readonly link: (from: PeerId, to: PeerId, sent: Action) => LinkCost;
@@ -320,11 +320,12 @@ function actionSeconds(action: Action, peer: PeerId, costs: Costs): number {
       return (costs.recomputeSeconds ?? costs.forwardSeconds)(action.stage, action.microBatch, peer);
     case 'B':
       return costs.backwardSeconds(action.stage, action.microBatch, peer);
-    case 'REDUCE':
-    case 'UPDATE':
-    case 'GATHER':
-      return costs.stateSeconds?.(action.op, action.stage, peer) ?? 0;
-    default:
+    case 'SEND_F':
+    case 'RECV_F':
+    case 'SEND_B':
+    case 'RECV_B':
       return 0;
+    default:
+      return costs.stateSeconds?.(action, peer) ?? 0;
   }
 }

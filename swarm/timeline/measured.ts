@@ -2,21 +2,20 @@
 import type { PeerId } from '../base.ts';
 import type { ReportMessage } from '../messages/messages.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type ComputeAction, formatAction, isCompute, readAction } from '../schedule/action.ts';
-import type { Span } from './timeline.ts';
+import { formatAction, isCompute, readAction } from '../schedule/action.ts';
+import type { ComputeSpan } from './timeline.ts';
 
 export type ReportedSpan = ReportMessage['spans'][number];
 
 /** Before it is known when the work began. */
-interface Submission extends Omit<Span, 'startSeconds'> {
-  readonly action: ComputeAction;
+interface Submission extends Omit<ComputeSpan, 'startSeconds'> {
   /** When it was handed to the GPU: by then its input was here. */
   readonly submittedSeconds: number;
   /** At a share of the GPU's time: what this work takes alone, as the donor spaces its work by. */
   readonly aloneSeconds?: number | undefined;
 }
 
-export type MeasuredSpan = Submission & Pick<Span, 'startSeconds'>;
+export type MeasuredSpan = Submission & ComputeSpan;
 
 /** Work waits in the GPU's queue: it begins when the work `before` it has ended, not when it was handed in. */
 export const begun = (submission: Submission, before: MeasuredSpan | undefined): MeasuredSpan => ({

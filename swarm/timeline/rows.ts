@@ -1,8 +1,8 @@
-/** A timeline as it is stored and as the operator's page is sent it: rows of (peer, action, start, end). */
+/** Work on micro-batches as it is stored and as the operator's page is sent it: rows of (peer, action, start, end). */
 import { peerId } from '../base.ts';
 import type { StepTimeline } from '../messages/watch.ts';
-import { formatAction, parseAction } from '../schedule/action.ts';
-import type { Timeline } from './timeline.ts';
+import { formatAction, isCompute, parseAction } from '../schedule/action.ts';
+import type { ComputeSpan, Timeline } from './timeline.ts';
 
 /** Of one step: a picture shows no more. */
 const MOST_ROWS = 5_000;
@@ -19,11 +19,11 @@ export const rowsOf = (timeline: Timeline): SpanRow[] =>
       toMicroseconds(endSeconds),
     ]);
 
-export const timelineOfRows = (rows: readonly SpanRow[]): Timeline =>
-  rows.map(([peer, action, startSeconds, endSeconds]) => ({
-    ...{ peer: peerId(peer), action: parseAction(action) },
-    ...{ startSeconds, endSeconds },
-  }));
+export const timelineOfRows = (rows: readonly SpanRow[]): ComputeSpan[] =>
+  rows.flatMap(([peer, text, startSeconds, endSeconds]) => {
+    const action = parseAction(text);
+    return isCompute(action) ? [{ peer: peerId(peer), action, startSeconds, endSeconds }] : [];
+  });
 
 /** What the clocks of browsers have. */
 const toMicroseconds = (seconds: number): number => Math.round(seconds * 1e6) / 1e6;

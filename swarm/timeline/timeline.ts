@@ -1,6 +1,6 @@
 /** What happened, or what is predicted to happen: the simulator and the executor both answer with a Timeline. */
 import type { PeerId } from '../base.ts';
-import { type Action, isTransfer } from '../schedule/action.ts';
+import { type Action, type ComputeAction, isTransfer } from '../schedule/action.ts';
 
 export interface Interval {
   readonly startSeconds: number;
@@ -11,6 +11,10 @@ export interface Interval {
 export interface Span extends Interval {
   readonly peer: PeerId;
   readonly action: Action;
+}
+
+export interface ComputeSpan extends Span {
+  readonly action: ComputeAction;
 }
 
 /** Ordered by start, then by peer. */
@@ -24,8 +28,8 @@ export const shifted = <T extends Interval>(interval: T, seconds: number): T => 
   endSeconds: interval.endSeconds + seconds,
 });
 
-export function spansByPeer(timeline: Timeline): Map<PeerId, Span[]> {
-  const found = new Map<PeerId, Span[]>();
+export function spansByPeer<T extends Span>(timeline: readonly T[]): Map<PeerId, T[]> {
+  const found = new Map<PeerId, T[]>();
   for (const span of timeline) {
     const own = found.get(span.peer);
     if (own) own.push(span);

@@ -13,12 +13,15 @@ import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.t
 import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
-import type { Reading, ShardNorm, Stage, Stream } from './engine.ts';
+import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { StageWork } from './forecast.ts';
 import type { Role } from './role.ts';
 import { addSlices, sendSlices } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { gatherValues, sendValues, valueParts } from './values.ts';
+
+/** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
+const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SEND_V']);
 
 export class StepRun {
   readonly #role: Role;
@@ -31,7 +34,7 @@ export class StepRun {
   readonly #timeline: MeasuredSpan[] = [];
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
-  #updated = false;
+  #scalars: UpdateScalars | null = null;
 
   /** Of an evaluation; null: a training step. */
   readonly #round: number | null;
@@ -48,7 +51,6 @@ export class StepRun {
     for (const stage of this.#role.stages.values()) stage.begin(this.#around.lossScale);
     this.#role.shards.begin();
     await this.#runAll(actions);
-    await this.#update();
     await Promise.all(this.#pending);
     return this.#timeline;
   }
@@ -66,7 +68,7 @@ export class StepRun {
 
   async #runAll(actions: readonly Action[]): Promise<void> {
     for (const action of actions) {
-      this.#around.signal.throwIfAborted();
+      if (!AFTER_COMMIT.has(action.op)) this.#around.signal.throwIfAborted();
       await this.#run(action);
     }
   }
@@ -87,10 +89,17 @@ export class StepRun {
         return this.#dispatch('gradient', action.stage, action.stage - 1, action.microBatch);
       case 'REDUCE':
         return sendSlices(this.#role, action.stage, this.#step, (...sent) => this.#sendBeside(...sent));
+      case 'REPORT':
+        return this.#report();
+      case 'COMMIT':
+        this.#scalars = await this.#around.committed();
+        return;
       case 'UPDATE':
         return this.#update();
+      case 'SEND_V':
+        return sendValues(this.#role, this.#step, (...sent) => this.#sendBeside(...sent));
       case 'GATHER':
-        return this.#gather(action.stage);
+        return gatherValues(this.#role, action.stage, this.#step, this.#around.receive);
       case 'R':
         return this.#recompute(action.stage, action.microBatch);
       default:
@@ -171,8 +180,8 @@ export class StepRun {
     this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
   }
 
-  /** Once a step for all shards of this peer. */
-  async #reduceAndReport(): Promise<void> {
+  /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
+  async #report(): Promise<void> {
     const { peer, epoch } = this.#role;
     // What the commit will let out belongs to this step too.
     for (const { holder, part } of valueParts(this.#role))
@@ -209,23 +218,13 @@ export class StepRun {
   }
 
   async #update(): Promise<void> {
-    if (this.#updated) return;
-    this.#updated = true;
-    await this.#reduceAndReport();
-    const scalars = await this.#around.committed();
-    // From here on nothing may interrupt: a committed step is completed, whoever dies.
+    const scalars = this.#scalars;
+    invariant(scalars, 'a step is committed before its update');
     await this.#around.pace.run(
       { op: 'update' },
       () => this.#role.shards.update(scalars),
       () => this.#settled(),
     );
-    await sendValues(this.#role, this.#step, (...sent) => this.#sendBeside(...sent));
-  }
-
-  async #gather(index: number): Promise<void> {
-    // A holder that keeps no shard has no UPDATE: it too reports first, and gathers only what is committed.
-    await this.#update();
-    await gatherValues(this.#role, index, this.#step, this.#around.receive);
   }
 
   #sendBeside(to: PeerId, key: TensorKey, reading: Reading): void {

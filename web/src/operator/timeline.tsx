@@ -1,8 +1,8 @@
 /** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
-import { type Action, formatAction } from '../../../swarm/schedule/action.ts';
-import { lengthSeconds, makespanSeconds, spansByPeer, type Timeline } from '../../../swarm/timeline/timeline.ts';
+import { type ComputeAction, formatAction } from '../../../swarm/schedule/action.ts';
+import { type ComputeSpan, lengthSeconds, makespanSeconds, spansByPeer } from '../../../swarm/timeline/timeline.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 
@@ -12,8 +12,8 @@ const WIDTH = 1_000;
 const LEAST_WIDTH = 1.5;
 
 export interface ShownStep extends Omit<SentStep, 'measured' | 'predicted'> {
-  readonly measured: Timeline;
-  readonly predicted: Timeline;
+  readonly measured: readonly ComputeSpan[];
+  readonly predicted: readonly ComputeSpan[];
 }
 
 interface TimelineProps {
@@ -38,18 +38,15 @@ export function timelineText({ step, measured, predicted, bubble }: ShownStep): 
   return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
-/** A page is sent no other work than F, R and B. */
-const batchOf = (action: Action): string => ('microBatch' in action ? String(action.microBatch) : '');
-
 export function StepTimeline({ step: { measured, predicted }, peers }: TimelineProps) {
   const [followed, follow] = useState<string>('');
   const [isWhole, whole] = useState(false);
   const batches = useMemo(
-    () => [...new Set(measured.map(({ action }) => batchOf(action)))].sort((a, b) => Number(a) - Number(b)),
+    () => [...new Set(measured.map(({ action }) => String(action.microBatch)))].sort((a, b) => Number(a) - Number(b)),
     [measured],
   );
-  const measuredBy = useMemo<ReadonlyMap<string, Timeline>>(() => spansByPeer(measured), [measured]);
-  const predictedBy = useMemo<ReadonlyMap<string, Timeline>>(() => spansByPeer(predicted), [predicted]);
+  const measuredBy = useMemo<ReadonlyMap<string, readonly ComputeSpan[]>>(() => spansByPeer(measured), [measured]);
+  const predictedBy = useMemo<ReadonlyMap<string, readonly ComputeSpan[]>>(() => spansByPeer(predicted), [predicted]);
   const rows = [...new Set([...peers, ...measuredBy.keys()])];
   const shown = isWhole ? rows : rows.slice(0, MOST_ROWS);
   const seconds = Math.max(makespanSeconds(measured), makespanSeconds(predicted), 1e-6);
@@ -111,7 +108,7 @@ export function StepTimeline({ step: { measured, predicted }, peers }: TimelineP
 }
 
 interface BarsProps {
-  readonly spans: Timeline;
+  readonly spans: readonly ComputeSpan[];
   readonly seconds: number;
   readonly followed: string;
   readonly kind: 'measured' | 'predicted';
@@ -125,7 +122,7 @@ function Bars({ spans, seconds, followed, kind }: BarsProps) {
     <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
       {spans.map((span) => {
         const { action, startSeconds } = span;
-        const isFaint = followed !== '' && batchOf(action) !== followed;
+        const isFaint = followed !== '' && String(action.microBatch) !== followed;
         return (
           <rect
             key={`${formatAction(action)} ${startSeconds}`}
@@ -144,7 +141,7 @@ function Bars({ spans, seconds, followed, kind }: BarsProps) {
 const WORDS: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'recomputed' };
 
 /** `1F0`: stage 2, forward. */
-const actionText = ({ op, stage }: Action): string => `stage ${stage + 1}, ${WORDS[op] ?? op}`;
+const actionText = ({ op, stage }: ComputeAction): string => `stage ${stage + 1}, ${WORDS[op] ?? op}`;
 
 const PATH_HEADS: readonly Head[] = [
   { name: 'Work' },
@@ -155,8 +152,8 @@ const PATH_HEADS: readonly Head[] = [
 ];
 
 /** The way of one micro-batch through the peers, in words. */
-function Path({ spans, followed }: { spans: Timeline; followed: string }) {
-  const own = spans.filter(({ action }) => batchOf(action) === followed);
+function Path({ spans, followed }: { spans: readonly ComputeSpan[]; followed: string }) {
+  const own = spans.filter(({ action }) => String(action.microBatch) === followed);
   return (
     <Stacks label="Its way through the donors" heads={PATH_HEADS} caption={`Micro-batch ${Number(followed) + 1}`}>
       {own.map(({ peer, action, startSeconds, endSeconds }, place) => {

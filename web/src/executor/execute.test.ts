@@ -1,0 +1,119 @@
+/** A step of one peer from its list, with a stage and shards that only note what is asked of them. */
+import { expect, test } from 'vitest';
+import { invariant, peerId } from '../../../swarm/base.ts';
+import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
+import { formatAction, parseAction } from '../../../swarm/schedule/action.ts';
+import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
+import { FULL_SPEED } from './dutyCycle.ts';
+import type { Reading, Shards, Stage, UpdateScalars } from './engine.ts';
+import { StepRun } from './execute.ts';
+import { buildRole, type Engine } from './role.ts';
+import type { Surroundings } from './surroundings.ts';
+
+const [A, B] = [peerId('a'), peerId('b')];
+/** A role asks a run for no more. */
+const TRAIN = { sequenceLength: 4 } as Train;
+const SCALARS: UpdateScalars = { learningRate: 1, clipScale: 1, time: 1 };
+const reading: Reading = { take: async (use) => use(new Float32Array(1)) };
+
+/** What the first of two peers does; its tied embedding is computed with by both. */
+async function stepOfFirst(around: (notes: string[]) => Partial<Surroundings>) {
+  const notes: string[] = [];
+  const note = (what: string) => () => void notes.push(what);
+  const stage: Stage = {
+    ...{ begin: note('begin'), forward: note('forward'), recompute: note('recompute'), backward: note('backward') },
+    readOutput: async () => reading,
+    readInputGradient: async () => reading,
+    readLoss: async () => reading,
+    readGradient: async () => reading,
+    writeValues: () => undefined,
+    readValues: async () => reading,
+    settled: async () => undefined,
+    ...{ bytes: 0, close: () => undefined },
+  };
+  const shards: Shards = {
+    ...{ bytes: 0, begin: () => undefined, addOwn: () => undefined, addReceived: note('add received') },
+    sumSquares: async () => [],
+    update: note('update'),
+    readValues: async () => reading,
+    readState: async () => new Float32Array(1),
+    writeState: () => undefined,
+    close: () => undefined,
+  };
+  const engine = { wire: 'f32', asked: 'f32', compute: 'f32', stage: async () => stage, shards: async () => shards };
+  const model = outlineModel(2, true);
+  const plan = equalSplit(model, 1, [A, B], { microBatches: 1 });
+  const role = await buildRole(engine as Engine, model, TRAIN, plan, A, 1);
+  const { signal } = new AbortController();
+  const run = new StepRun(
+    role,
+    {
+      signal,
+      now: () => 0,
+      pace: FULL_SPEED,
+      links: [],
+      lossScale: 1,
+      send: async (_to, { kind }) => void notes.push(`send ${kind}`),
+      receive: async ({ kind }) => {
+        notes.push(`receive ${kind}`);
+        return new Float32Array(1);
+      },
+      tokens: async () => ({ ids: new Uint32Array(1), targets: new Uint32Array(1) }),
+      report: note('report'),
+      committed: async () => {
+        notes.push('committed');
+        return SCALARS;
+      },
+      ...around(notes),
+    },
+    0,
+  );
+  const actions = stepSchedule(plan).get(A);
+  invariant(actions, 'the first peer has a list');
+  return { run, notes, actions };
+}
+
+test('[SC4] [SC20] the second half of a step is read from the list', async () => {
+  const { run, notes, actions } = await stepOfFirst(() => ({}));
+  const timeline = await run.train(actions);
+  expect([...new Set(notes)]).toEqual([
+    ...['begin', 'forward', 'send activation', 'receive gradient', 'backward', 'receive slice', 'add received'],
+    ...['report', 'committed', 'update', 'send values'],
+  ]);
+  expect(timeline.map(({ action }) => formatAction(action))).toEqual(['0F0', '0B0']);
+});
+
+test('[SC20] without a COMMIT in the list nothing is updated', async () => {
+  const { run, notes } = await stepOfFirst(() => ({}));
+  await expect(run.train([parseAction('UPDATE')])).rejects.toThrow('before its update');
+  expect(notes).not.toContain('update');
+});
+
+test('[SC21] a step that is given up before its commit is not updated', async () => {
+  const abort = new AbortController();
+  const { run, notes, actions } = await stepOfFirst(() => ({
+    signal: abort.signal,
+    report: () => abort.abort(new Error('given up')),
+  }));
+  await expect(run.train(actions)).rejects.toThrow('given up');
+  expect(notes).not.toContain('committed');
+  expect(notes).not.toContain('update');
+});
+
+test('[SC21] a committed step is updated and its values sent, though the step is given up meanwhile', async () => {
+  const abort = new AbortController();
+  const { run, notes, actions } = await stepOfFirst(() => ({
+    signal: abort.signal,
+    committed: async () => {
+      abort.abort(new Error('given up'));
+      return SCALARS;
+    },
+  }));
+  await expect(run.train(actions)).rejects.toThrow('given up');
+  expect(notes.slice(notes.indexOf('report') + 1).filter((what, at, all) => all.indexOf(what) === at)).toEqual([
+    'update',
+    'send values',
+  ]);
+});
