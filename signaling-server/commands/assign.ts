@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { type Assignment, assign, type PeerSizing } from '../../swarm/planner/assign.ts';
 import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizingProblem.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
+import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
 
 /** What is found is called the least possible up to this part of it. */
@@ -57,15 +58,12 @@ const largestText = (samples: number): string => (Number.isFinite(samples) ? `${
 function tableOf({ layers, stateGiB }: SizingProblem, assignment: Assignment): string {
   const { objectiveMs, samplesPerSecond, leastMs, peers } = assignment;
   const rows = [COLUMNS.map(([title]) => title), ...peers.map((peer) => COLUMNS.map(([, cell]) => cell(peer)))];
-  const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const pad = (cell: string, column: number) =>
-    column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
   const isLeast = objectiveMs <= leastMs * (1 + ROUNDING);
   const above = isLeast ? 'the least possible' : `at most ${(100 * (objectiveMs / leastMs - 1)).toFixed(1)} % above it`;
   const step = `${((objectiveMs * layers) / 1000).toFixed(3)} s for ${layers} layers`;
   return [
     `${objectiveMs.toFixed(2)} ms a layer (${above}), ${step}, ${samplesPerSecond.toFixed(3)} samples a second`,
-    ...rows.map((row) => row.map(pad).join('   ').trimEnd()),
+    ...aligned(rows, '   '),
     ...unevenNote(peers, stateGiB),
     '',
   ].join('\n');

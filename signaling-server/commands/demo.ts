@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
+import { invariant } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { onInterrupt } from '../headless/interrupt.ts';
@@ -13,7 +14,7 @@ import { terminalLog } from '../monitoring/log.ts';
 import { checkpointWeights, parseManifest } from '../store/checkpointState.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
-import { parseDocument } from '../store/runDocument.ts';
+import { storedDocument } from '../store/runDocument.ts';
 import { prepareDefaultRun } from '../texts/corpus.ts';
 import { sampleText } from '../texts/sampleText.ts';
 import { failed, need } from './failure.ts';
@@ -63,7 +64,7 @@ async function chooseRun(data: DataDirectory): Promise<string> {
 
 /** Its last step is committed, saved, and its held-out loss is known. */
 function isFinished({ store }: DataDirectory, runName: string): boolean {
-  const { steps } = parseDocument(store.run(runName)?.document ?? '').file.train;
+  const { steps } = storedDocument(store, runName).file.train;
   return store.newestCheckpoint(runName)?.committedSteps === steps && store.evaluations(runName).has(steps);
 }
 
@@ -105,11 +106,13 @@ async function train(data: DataDirectory, runName: string): Promise<void> {
 /** The contract's last three lines. */
 async function conclude(data: DataDirectory, runName: string): Promise<void> {
   const { store, blobs, directory } = data;
-  const { file } = parseDocument(store.run(runName)?.document ?? '');
+  const { file } = storedDocument(store, runName);
   const folder = join(directory, 'exports', runName);
   if (!existsSync(folder)) need(await exportRun(data, runName, folder), failed);
-  const manifest = parseManifest(store.newestCheckpoint(runName)?.manifest ?? '');
-  const text = await sampleText(modelOf(file), checkpointWeights(blobs, manifest), SAMPLE);
+  const checkpoint = store.newestCheckpoint(runName);
+  invariant(checkpoint, `the finished run ${runName} has a checkpoint`);
+  const weights = checkpointWeights(blobs, parseManifest(checkpoint.manifest));
+  const text = await sampleText(modelOf(file), weights, SAMPLE);
   const evaluations = store.evaluations(runName);
   const loss = (committedSteps: number): string => evaluations.get(committedSteps)?.toFixed(3) ?? 'unknown';
   say(`held-out loss: ${loss(0)} -> ${loss(file.train.steps)} nats a byte`);

@@ -1,6 +1,6 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import type { Command } from 'commander';
-import { type Result, rounded } from '../../swarm/base.ts';
+import { got, type Result, rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { quickSearch } from '../../swarm/planner/quickSearch.ts';
@@ -11,6 +11,7 @@ import { counted } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
+import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
 
 interface PlanOptions {
@@ -91,24 +92,21 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
     ['peer', 'stage', 'layers', 'samples', 'recomputed', 'busy', 'memory', 'of', 'sent a step'],
     ...plan.stages.flatMap(({ layers, members }, stage) =>
       members.map(({ peer, samples, recompute }) => {
-        const own = numbers.get(peer);
+        const own = got(numbers, peer);
         return [
           ...[peer, String(stage), `[${layers.join(', ')})`, String(samples), String(recompute.length)],
-          ...[`${rounded(own?.busySeconds ?? 0, 4)} s`, megabytes(own?.memoryBytes ?? 0)],
-          ...[megabytes(own?.memoryLimitBytes ?? 0), megabytes(own?.sentBytes ?? 0)],
+          ...[`${rounded(own.busySeconds, 4)} s`, megabytes(own.memoryBytes)],
+          ...[megabytes(own.memoryLimitBytes), megabytes(own.sentBytes)],
         ];
       }),
     ),
   ];
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const pad = (cell: string, column: number) =>
-    column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
   const rate = ({ predicted: { stepSeconds, tokensPerSecond } }: ClusterPlan): string =>
     `${rounded(stepSeconds, 4)} s a step, ${rounded(tokensPerSecond, 4)} tokens a second`;
   return [
     `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}`,
     ...(before === null ? [] : [`before the change: ${before.ok ? rate(before.value) : before.reason}`]),
-    ...rows.map((row) => row.map(pad).join('  ').trimEnd()),
+    ...aligned(rows, '  '),
     ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
     ...reasons.map(reasonText),
     '',

@@ -13,7 +13,7 @@ import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextPro
 import { type Log, terminalLog } from '../monitoring/log.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
-import { parseDocument } from '../store/runDocument.ts';
+import { storedDocument } from '../store/runDocument.ts';
 import { prepareDefaultRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
 import { SCHEDULE_WISHES, type ScheduleWish, schedule, wholeNumber } from './options.ts';
@@ -86,7 +86,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   const data = need(await openDataDirectory(options.dataDir), failed);
   try {
     const runName = await chooseRun(data, path, log);
-    checkStages(stages, modelOf(parseDocument(data.store.run(runName)?.document ?? '').file).layers, path ?? runName);
+    checkStages(stages, modelOf(storedDocument(data.store, runName).file).layers, path ?? runName);
     const interrupt = onInterrupt();
     const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
     const { host, port } = options;

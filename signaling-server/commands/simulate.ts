@@ -10,6 +10,7 @@ import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate
 import { readJsonFile } from '../files/jsonFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
+import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
 
 interface SimulateOptions {
@@ -56,8 +57,6 @@ function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }
       String(peer.peakInFlight),
     ]),
   ];
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const lines = rows.map((row) => row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join('  '));
   const whole = `${rounded(makespanSeconds, 6)} s, ${rounded(100 * bubbleRatio, 6)} % of the peers' time idle`;
-  return `${title(problem)}: ${whole}\n${lines.join('\n')}\n`;
+  return `${title(problem)}: ${whole}\n${aligned(rows, '  ', 'number').join('\n')}\n`;
 }

@@ -25,7 +25,7 @@ import { terminalLog } from '../monitoring/log.ts';
 import { rollBacksSince } from '../run/rollBacks.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
-import { parseDocument } from '../store/runDocument.ts';
+import { storedDocument } from '../store/runDocument.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
 import { browser, donorSpec, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
@@ -131,7 +131,7 @@ async function prepare(data: DataDirectory, path: string, options: SwarmOptions)
   const progress = fileProgress((line) => terminalLog()('info', line));
   const seed = options.seed === undefined ? {} : { seed: options.seed };
   const runName = need(await addRun(data, path, { progress, ...seed }), badInput);
-  const { file } = parseDocument(data.store.run(runName)?.document ?? '');
+  const { file } = storedDocument(data.store, runName);
   checkSteps(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);

@@ -1,4 +1,5 @@
 /** How many things one address holds at once: connections, donors. What is over the limit is not let in. */
+import { got } from '../../swarm/base.ts';
 export class AddressLimit {
   readonly #most: number;
   readonly #held = new Map<string, number>();
@@ -13,7 +14,7 @@ export class AddressLimit {
     if (held >= this.#most) return null;
     this.#held.set(address, held + 1);
     return () => {
-      const left = (this.#held.get(address) ?? 1) - 1;
+      const left = got(this.#held, address) - 1;
       if (left === 0) this.#held.delete(address);
       else this.#held.set(address, left);
     };

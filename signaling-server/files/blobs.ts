@@ -6,7 +6,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { access, type FileHandle, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { invariant } from '../../swarm/base.ts';
+import { got, invariant } from '../../swarm/base.ts';
 import { makeFolder } from './makeFolder.ts';
 
 /** The SHA-256 of a blob's bytes, as 64 lower-case hexadecimal digits. */
@@ -87,7 +87,7 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
     await rm(path(hash), { force: true });
   };
   const letGo = async (hash: BlobHash): Promise<void> => {
-    const others = (held.get(hash) ?? 1) - 1;
+    const others = got(held, hash) - 1;
     if (others > 0) held.set(hash, others);
     else held.delete(hash);
     if (others === 0 && doomed.delete(hash)) await remove(hash);

@@ -5,7 +5,7 @@
 
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { type Manifest, manifestHashes, parseManifest } from './checkpointState.ts';
-import { parseDocument } from './runDocument.ts';
+import { storedDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
 
 /** The newest and the one before it: a donor may be reading the older one. */
@@ -14,7 +14,7 @@ const KEPT_CHECKPOINTS = 2;
 function neededBlobs(store: Store): ReadonlySet<BlobHash> {
   const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
   for (const name of store.runNames()) {
-    const { data, evaluation, tokenizer } = parseDocument(store.run(name)?.document ?? '{}');
+    const { data, evaluation, tokenizer } = storedDocument(store, name);
     for (const hash of [...data.shards, ...(evaluation?.shards ?? [])]) needed.add(hash);
     for (const { hash } of tokenizer) needed.add(hash);
   }

@@ -3,11 +3,13 @@
  * blobs it is everything a server needs to go on with the run without the files it came from.
  */
 
+import { invariant } from '../../swarm/base.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
+import type { Store } from './store.ts';
 
 export interface RunDocument {
   readonly file: RunFile;
@@ -21,6 +23,13 @@ export interface RunDocument {
 
 /** The store's own words: written by `JSON.stringify` of the same type, migrated with the schema. */
 export const parseDocument = (text: string): RunDocument => ({ tokenizer: [], ...JSON.parse(text) }) as RunDocument;
+
+/** The document of a run that the store has. */
+export function storedDocument(store: Store, name: string): RunDocument {
+  const row = store.run(name);
+  invariant(row, `the store has a run ${name}`);
+  return parseDocument(row.document);
+}
 
 /** What a donor is told of the run. */
 export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({

@@ -41,7 +41,7 @@ async function tensorsOf(path: string, model: Model): Promise<Map<string, Float6
   const blocks = new Map<string, Float32Array>();
   for (const { name, elements } of model.blocks) blocks.set(name, await weights.value.readBlock(name, 0, elements));
   await weights.value.close();
-  return referenceTensors(model, (name) => blocks.get(name) ?? []);
+  return referenceTensors(model, (name) => got(blocks, name));
 }
 
 async function goldenCase(name: string): Promise<Case> {

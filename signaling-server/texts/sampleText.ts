@@ -1,5 +1,5 @@
 /** Text out of weights: a tokenizer around the CPU reference of the model. */
-import { type Random, seededRandom } from '../../swarm/base.ts';
+import { got, type Random, seededRandom } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { generate } from '../../swarm/reference/generate.ts';
 import { referenceTensors } from '../../swarm/reference/reference.ts';
@@ -29,7 +29,7 @@ export async function sampleText(
 ): Promise<string> {
   const blocks = new Map<string, Float32Array>();
   for (const { name, elements } of model.blocks) blocks.set(name, await read(name, 0, elements));
-  const tensors = referenceTensors(model, (name) => blocks.get(name) ?? []);
+  const tensors = referenceTensors(model, (name) => got(blocks, name));
   const random: Random = seededRandom(seed);
   const given = tokenizer.encode(prompt);
   const added = generate(model, tensors, given, { count: tokens, temperature, random });

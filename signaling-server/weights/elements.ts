@@ -1,5 +1,6 @@
 /** Elements of a tensor's bytes as float32, in every type that weights are kept in, and which of them are no numbers. */
 import { getFloat16 } from '@petamoriken/float16';
+import { outside } from '../../swarm/base.ts';
 import { decodeElements } from '../../swarm/model/safetensors.ts';
 
 const BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
@@ -26,7 +27,10 @@ export function elementsOf(dtype: WeightType, bytes: Uint8Array<ArrayBuffer>): F
   const table = halves;
   const source = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2);
   const values = new Float32Array(source.length);
-  for (let i = 0; i < source.length; i++) values[i] = table[source[i] ?? 0] ?? 0;
+  for (let i = 0; i < source.length; i++) {
+    const bits = source[i] ?? outside(source, i);
+    values[i] = table[bits] ?? outside(table, bits);
+  }
   return values;
 }
 

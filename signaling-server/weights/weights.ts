@@ -3,7 +3,7 @@
  * read, or drawn from a seed. Nothing holds a whole model: a reader asks for a range of a block's elements.
  */
 import { type FileHandle, open } from 'node:fs/promises';
-import { overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
+import { got, invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import { type BlockName, block, type Model, type TensorSpec } from '../../swarm/model/model.ts';
 import {
@@ -94,9 +94,8 @@ function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void
       const out = new Float32Array(to - from);
       for (const spec of block(model, name).tensors) {
         const wanted = overlap([from, to], [spec.offset, spec.offset + spec.elements]);
-        const tensor = tensors.get(spec.name);
-        if (!wanted || !tensor) continue;
-        out.set(await readElements(tensor, spec, wanted), wanted[0] - from);
+        if (!wanted) continue;
+        out.set(await readElements(got(tensors, spec.name), spec, wanted), wanted[0] - from);
       }
       return out;
     },
@@ -107,8 +106,9 @@ function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void
       const spec = block(model, name).tensors.find(
         ({ offset, elements }) => offset <= element && element < offset + elements,
       );
-      const tensor = spec && tensors.get(spec.name);
-      return `${tensor?.part.path} has ${values[index]} in ${tensor?.fileName}, at its element ${element - (spec?.offset ?? 0)}: finite numbers were expected`;
+      invariant(spec, `${name} has an element ${element}`);
+      const { part, fileName } = got(tensors, spec.name);
+      return `${part.path} has ${values[index]} in ${fileName}, at its element ${element - spec.offset}: finite numbers were expected`;
     },
     close,
   };

@@ -3,7 +3,7 @@
  * compute the same list from the two plans, so nobody asks for anything. A peer that has a range already keeps its own
  * copy; every other range comes from its primary. Rules HO in SPEC.md.
  */
-import { overlap, type PeerId, type Range } from '../base.ts';
+import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import type { Compute } from '../precision.ts';
@@ -62,7 +62,9 @@ export function transfers(model: Model, before: Plan, after: Plan, asked: Comput
 }
 
 function primaries(plan: Plan, block: BlockName, range: Range): { peer: PeerId; range: Range }[] {
-  return (plan.state.find((state) => state.block === block)?.shards ?? []).flatMap((shard) => {
+  const placed = plan.state.find((state) => state.block === block);
+  invariant(placed, `the plan places ${block}`);
+  return placed.shards.flatMap((shard) => {
     const part = overlap(shard.range, range);
     return part ? [{ peer: shard.peer, range: part }] : [];
   });

@@ -2,7 +2,7 @@
  * What a peer allocates for a plan, buffer by buffer. The stage and the shards create exactly these lists, so the
  * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
  */
-import { overlap, type PeerId, type Range } from '../base.ts';
+import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
@@ -259,7 +259,7 @@ export function stagesOfPeer(
     if (!member) return;
     found.set(stage, {
       layers,
-      samples: Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0)),
+      samples: Math.max(...member.microBatches.map((id) => got(sizes, id))),
       sequence,
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
       recompute: member.recompute,

@@ -3,7 +3,7 @@
  * who hands what to whom. A step that is done again sends them again. What passes between steps (held-out activations,
  * state that changes hands) is not in it.
  */
-import { overlap } from '../base.ts';
+import { at, got, overlap } from '../base.ts';
 import { blocksOfStage, type Model } from '../model/model.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
 import type { Plan } from './plan.ts';
@@ -32,7 +32,7 @@ function streamBytes({ stages, microBatches }: Plan, bytesOf: (samples: number) 
   let bytes = 0;
   for (const [stage, next] of owners.slice(1).entries())
     for (const { id, samples } of microBatches)
-      if (owners[stage]?.get(id) !== next.get(id)) bytes += bytesOf(samples[1] - samples[0]);
+      if (got(at(owners, stage), id) !== got(next, id)) bytes += bytesOf(samples[1] - samples[0]);
   return bytes;
 }
 
@@ -42,7 +42,7 @@ function stateBytes(model: Model, { stages, state }: Plan): number {
   let elements = 0;
   for (const { layers, members } of stages)
     for (const { block, ranges } of blocksOfStage(model, layers))
-      for (const { peer, range } of shardsOf.get(block) ?? []) {
+      for (const { peer, range } of got(shardsOf, block)) {
         const elsewhere = members.filter((member) => member.peer !== peer).length;
         for (const part of ranges) {
           const [from, to] = overlap(part, range) ?? [0, 0];

@@ -34,7 +34,7 @@ export async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime
     const times = await timesOf(device, part);
     part.forEach(({ kernel: { name } }, index) => {
       const known = sums.get(name) ?? { name, calls: 0, ms: 0 };
-      sums.set(name, { name, calls: known.calls + 1, ms: known.ms + (times[index] ?? 0) });
+      sums.set(name, { name, calls: known.calls + 1, ms: known.ms + at(times, index) });
     });
   }
   return [...sums.values()].sort((a, b) => b.ms - a.ms);

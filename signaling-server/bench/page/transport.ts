@@ -3,7 +3,7 @@
  * machines have fast and slow phases. The bare connection is a plain RTCPeerConnection with two channels and the
  * simplest gate there is; the link is the product's, its tensors cut into frames as the executor cuts them.
  */
-import { invariant, peerId } from '../../../swarm/base.ts';
+import { at, invariant, peerId } from '../../../swarm/base.ts';
 import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { type Link, openSimplePeerLink } from '../../../web/src/net/link.ts';
 
@@ -56,8 +56,8 @@ interface Way {
 }
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const quantile = (ascending: readonly number[], at: number): number =>
-  ascending[Math.min(ascending.length - 1, Math.floor(at * ascending.length))] ?? 0;
+const quantile = (ascending: readonly number[], share: number): number =>
+  at(ascending, Math.min(ascending.length - 1, Math.floor(share * ascending.length)));
 const sorted = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
 const median = (values: readonly number[]): number => quantile(sorted(values), 0.5);
 const spread = (times: readonly number[]): Spread => ({
@@ -254,7 +254,7 @@ export class TransportEnd {
     });
     const [link, bare] = [of('link'), of('bare')];
     // Of each round by itself: what slows the machine down for a while slows both ways of a round.
-    const shares = rates.link.map((rate, round) => rate / (rates.bare[round] ?? Number.NaN));
+    const shares = rates.link.map((rate, round) => rate / at(rates.bare, round));
     return { bytes, link, bare, share: median(shares) };
   }
 

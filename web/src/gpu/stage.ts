@@ -5,7 +5,7 @@
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { type Launch, updateDims } from '../../../shaders/launch.ts';
-import { invariant, type Range } from '../../../swarm/base.ts';
+import { got, invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
@@ -274,7 +274,7 @@ export class GpuStage implements Stage {
   }
 
   #rows(microBatch: number): number {
-    return (this.#samples.get(microBatch) ?? 0) * this.#plan.size.sequence;
+    return got(this.#samples, microBatch) * this.#plan.size.sequence;
   }
 
   #slot(microBatch: number): string {

@@ -30,13 +30,13 @@ export class Probes {
     this.#probes.get(peer)?.reached(true);
   }
 
-  /** Who waits still waits in vain. */
+  /** Whoever still waits is told that the peer was not reached. */
   end(peer: PeerId): void {
     this.#probes.get(peer)?.reached(false);
     this.#probes.delete(peer);
   }
 
   over(nowMs: number): PeerId[] {
-    return this.peers.filter((peer) => nowMs >= (this.#probes.get(peer)?.endMs ?? 0));
+    return [...this.#probes].flatMap(([peer, { endMs }]) => (nowMs >= endMs ? peer : []));
   }
 }

@@ -3,7 +3,7 @@
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
 
-import { rounded } from '../../../swarm/base.ts';
+import { at, rounded } from '../../../swarm/base.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 import { STEP_TENSORS } from '../../../swarm/plan/stepTraffic.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
@@ -72,7 +72,7 @@ export interface Drawing {
 export function chartsOf(input: ChartInput): Drawing[] {
   const shown = within(input.steps, input.window);
   const groups = groupsOf(shown.length, MOST_POINTS);
-  const xs = groups.map(([, to]) => (shown[to - 1]?.step ?? 0) + 1);
+  const xs = groups.map(([, to]) => at(shown, to - 1).step + 1);
   const means = (of: Field['of']): (number | null)[] => meansOf(shown.map(of), groups);
   const trailing = (of: (step: WatchedStep) => number, share: number): number[] => {
     const values = Float64Array.from(shown, of);
@@ -238,7 +238,7 @@ function over(tables: readonly LineTable[]): Pick<Chart, 'xs' | 'lines'> {
   const { xs, columns } = joined(tables);
   const lines = tables.map(({ label, tone, pattern }, index) => ({
     ...{ label, tone, pattern },
-    values: columns[index] ?? [],
+    values: at(columns, index),
   }));
   return { xs, lines };
 }
@@ -252,7 +252,7 @@ function besideOthers(own: Chart, { compared, window }: ChartInput, of: (run: Co
     return {
       label: run.run,
       ...(COMPARED[place] ?? { tone: 'soft', pattern: 'dashed' }),
-      xs: groups.map(([, to]) => (steps[to - 1]?.step ?? 0) + 1),
+      xs: groups.map(([, to]) => at(steps, to - 1).step + 1),
       ys: meansOf(steps.map(of(run)), groups),
     };
   });
@@ -264,7 +264,7 @@ function smoothedByStep(steps: readonly WatchedStep[], weight: number): Map<numb
     steps.map(({ loss }) => loss),
     weight,
   );
-  return new Map(steps.map(({ step }, index) => [step, values[index] ?? Number.NaN]));
+  return new Map(steps.map(({ step }, index) => [step, at(values, index)]));
 }
 
 /** What a chart shows, in one sentence for who does not see it. */

@@ -1,5 +1,6 @@
 /** What the world sees of a run. Pure. */
 import { useMemo, useState } from 'preact/hooks';
+import { at } from '../../../swarm/base.ts';
 import type { Leaderboard } from '../../../swarm/messages/leaderboard.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { Board } from '../page/board.tsx';
@@ -87,10 +88,10 @@ function Run({ status, board, problem }: StatusState & { readonly status: Public
 }
 
 function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Chart {
-  const inWindow = ([at]: readonly [number, number]): boolean =>
-    window === null || (at >= window[0] && at <= window[1]);
+  const inWindow = ([step]: readonly [number, number]): boolean =>
+    window === null || (step >= window[0] && step <= window[1]);
   const lines = [curve.filter(inWindow), evaluations.filter(inWindow)].map((points) => ({
-    xs: points.map(([at]) => at),
+    xs: points.map(([step]) => step),
     ys: points.map(([, value]) => value),
   }));
   const { xs, columns } = joined(lines);
@@ -98,8 +99,8 @@ function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Char
     ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText },
     ...{ xs, isLog: false, fromZero: false },
     lines: [
-      { label: 'training', tone: 'accent', pattern: 'solid', values: columns[0] ?? [] },
-      { label: 'held-out', tone: 'good', pattern: 'points', values: columns[1] ?? [] },
+      { label: 'training', tone: 'accent', pattern: 'solid', values: at(columns, 0) },
+      { label: 'held-out', tone: 'good', pattern: 'points', values: at(columns, 1) },
     ],
     csv: () => ({
       columns: ['step', 'loss', 'heldOutLoss'],
