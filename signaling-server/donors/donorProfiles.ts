@@ -14,15 +14,14 @@ import {
   workSeconds,
 } from '../../swarm/autoplan/peerProfile.ts';
 import { corrected, SpanWindow, workDone } from '../../swarm/autoplan/spans.ts';
-import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { PeerId } from '../../swarm/base.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { ReportMessage } from '../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../swarm/messages/profile.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { type Plan, peers as peersOf } from '../../swarm/plan/plan.ts';
+import { aloneBytes } from '../../swarm/planner/aloneBytes.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
-import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import type { MemoryCaps } from '../../swarm/planner/fit.ts';
 import { type Compute, computeOf } from '../../swarm/precision.ts';
 
@@ -73,8 +72,7 @@ export class DonorProfiles {
   constructor(options: DonorProfilesOptions) {
     this.#options = options;
     const { model, batch } = options;
-    const alone = peerId('alone');
-    this.#wholeBytes = predictedBytes(model, equalSplit(model, batch.samples, [alone]), alone, batch.sequence);
+    this.#wholeBytes = aloneBytes(model, batch.samples, batch.sequence);
   }
 
   /** As it is known by now. */

@@ -33,7 +33,7 @@ export type RunMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'he
 export interface ReceptionHost {
   /** Why nobody may come in now; null: they may. */
   shut(): RefusalReason | null;
-  greeting(): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps'>;
+  greeting(donor: string | null): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps' | 'memory'>;
   /** Its GPU is checked: it may be planned for. */
   joined(connection: Connection): void;
   /** Limits, or what one says that may be planned for; a reason where it does not fit. */
@@ -76,10 +76,11 @@ export class Reception implements DonorHost {
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
     if (shut !== null) return shut;
     if (this.#donors.count >= maxDonors) return 'serverFull';
-    const { peer, token, limits } = this.#donors.enter(hello, link);
+    const { peer, token, limits, donor } = this.#donors.enter(hello, link);
     network.connected(peer, link);
     const { iceServers } = network;
-    link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, iceServers, ...this.#host.greeting() });
+    const greeting = this.#host.greeting(donor);
+    link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, iceServers, ...greeting });
     link.send(this.#donors.downloads());
     if (limits.downloadBytesPerSecond !== null) this.#downloads.request();
     return peer;

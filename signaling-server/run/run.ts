@@ -14,6 +14,7 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
+import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import type { AutoPlanner, PlannerHost } from '../planning/autoPlanner.ts';
@@ -209,11 +210,12 @@ export class ActiveRun implements Observed {
   }
 
   #receptionHost(): ReceptionHost {
+    const memoryOf = memoryToTry(this.#options.store, this.name);
     return {
       shut: () => (this.phase === 'finished' ? 'runFinished' : null),
-      greeting: () => {
+      greeting: (donor) => {
         const { generation, epoch, committedSteps } = this.#loop.state;
-        return { run: this.facts, generation, epoch, committedSteps };
+        return { run: this.facts, generation, epoch, committedSteps, memory: memoryOf(donor) };
       },
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),

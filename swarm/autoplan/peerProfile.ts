@@ -26,15 +26,17 @@ const ratioSchema = z.object({
 export const peerProfileSchema = z.object({
   layers: profileSchema.shape.layers,
   memoryBytes: profileSchema.shape.memoryBytes,
+  memoryTriedBytes: profileSchema.shape.memoryTriedBytes,
   /** Measured over predicted, by what was done; empty before the first step. */
   ratios: z.array(ratioSchema).max(256),
 });
 export type PeerProfile = Readonly<z.infer<typeof peerProfileSchema>>;
 export type Op = PeerProfile['ratios'][number]['op'];
 
-export const admittedProfile = ({ layers, memoryBytes }: Profile): PeerProfile => ({
+export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes }: Profile): PeerProfile => ({
   layers: layers.toSorted((a, b) => a.samples - b.samples),
   memoryBytes,
+  memoryTriedBytes,
   ratios: [],
 });
 

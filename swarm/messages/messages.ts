@@ -145,6 +145,13 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     generation: count,
     epoch: count,
     committedSteps: count,
+    /** For this donor's probe of its memory. */
+    memory: z.object({
+      /** What the largest run that was drafted, or may be, needs of one donor alone. */
+      draftedBytes: z.int().min(0),
+      /** What it found on an earlier visit. */
+      known: z.object({ memoryBytes: memory, memoryTriedBytes: memory }).nullable(),
+    }),
   }),
   z.object({ type: z.literal('refused'), reason: z.enum(REFUSAL_REASONS), detail: sentence }),
   z.object({ type: z.literal('signal'), from: peer, epoch: count, attempt: count.optional(), data: z.string() }),

@@ -22,8 +22,10 @@ export const profileSchema = z.object({
   layers: z
     .array(z.object({ samples: z.int().min(1).max(65_536), forwardSeconds: seconds, backwardSeconds: seconds }))
     .max(8),
-  /** GPU memory that could really be had, as far as it was tried. */
+  /** GPU memory that could really be had. */
   memoryBytes: memory,
+  /** So much was tried, or time or slowness ended it: no reason to try again for less. Absent: unknown. */
+  memoryTriedBytes: memory.optional(),
   /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
   checkedKernels: count,
   /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */

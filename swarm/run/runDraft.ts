@@ -15,7 +15,7 @@ export const MODEL_PRESETS = {
   medium: { n_layer: 8, n_head: 8, n_embd: 512 },
   'gpt2-small': { n_layer: 12, n_head: 12, n_embd: 768 },
 } as const;
-type ModelPreset = keyof typeof MODEL_PRESETS;
+export type ModelPreset = keyof typeof MODEL_PRESETS;
 const PRESET_NAMES = Object.keys(MODEL_PRESETS) as [ModelPreset, ...ModelPreset[]];
 
 const whole = z.int().min(1).max(1e9);

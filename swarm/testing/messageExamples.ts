@@ -44,7 +44,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
     type: 'measured',
     profile: {
       layers: [{ samples: 1, forwardSeconds: 0.1, backwardSeconds: 0.2 }],
-      ...{ memoryBytes: 1e9, checkedKernels: 20 },
+      ...{ memoryBytes: 1e9, memoryTriedBytes: 2e9, checkedKernels: 20 },
     },
   },
   { type: 'limits', limits: { ...NO_LIMITS, speed: 0.5 } },
@@ -81,6 +81,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
       ...{ order: { type: 'sequential' }, evaluation: null, wire: 'f32' },
     },
     ...{ generation: 0, epoch: 1, committedSteps: 2 },
+    memory: { draftedBytes: 5, known: { memoryBytes: 4, memoryTriedBytes: 5 } },
   },
   { type: 'refused', reason: 'malformed', detail: 'd' },
   { type: 'signal', from: A, epoch: 1, attempt: 0, data: 'answer' },

@@ -3,16 +3,18 @@
  * micro-batch sizes, and how much GPU memory can really be had. The times are measured anew at every visit.
  */
 import { learnRates } from '../../../shaders/watchdog.ts';
-import { peerId, type Result, seededRandom, success } from '../../../swarm/base.ts';
+import { type Result, seededRandom, success } from '../../../swarm/base.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import { predictedBytes, type StageSize, stageBuffers } from '../../../swarm/plan/memory.ts';
-import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import { type StageSize, stageBuffers } from '../../../swarm/plan/memory.ts';
+import { aloneBytes } from '../../../swarm/planner/aloneBytes.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stream } from '../executor/engine.ts';
 import { NoRoom } from './buffers.ts';
 import { canHalve } from './device.ts';
+import { bytesToTry, probeMemory, type TriedMemory } from './memoryProbe.ts';
 import { createStage, type GpuStage } from './stage.ts';
 import { type Examinee, examine } from './verdict.ts';
 
@@ -22,9 +24,14 @@ interface Applicant extends Omit<Examinee, 'step' | 'compute'> {
   readonly asked?: Compute | undefined;
   /** The most that the donor gives; null: no cap. */
   readonly memoryBytes: number | null;
+  /** Of the server's welcome. */
+  readonly drafted: Welcome['memory'];
+  /** As the browser says it. */
+  readonly machineGibibytes?: number | undefined;
 }
 
-type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire'>;
+type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
+type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire' | 'drafted'>;
 
 /** A device that needs longer for one layer is measured twice: a driver may compile at the first run of a text. */
 const PATIENCE_SECONDS = 0.5;
@@ -37,7 +44,6 @@ const MANY_SAMPLES = [8, 4, 2];
 /** A page draws no more often. */
 const TELL_SECONDS = 0.25;
 const PROBE_BYTES = 256 * 2 ** 20;
-const MOST_PROBED_BYTES = 8 * 2 ** 30;
 
 /** The measured profile, or the sentence that says what is wrong with this GPU. */
 export async function admit(applicant: Applicant): Promise<Result<Profile>> {
@@ -45,8 +51,7 @@ export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   const verdict = await examine({ ...applicant, step: { sequence, samples }, compute: computeHere(applicant) });
   if (!verdict.ok) return verdict;
   const layers = await layerTimes(applicant);
-  const memoryBytes = await allocatable(applicant);
-  return success({ ...verdict.value, layers, memoryBytes });
+  return success({ ...verdict.value, layers, ...(await memoryOf(applicant)) });
 }
 
 const computeHere = ({ gpu: { device, family }, asked = 'f32' }: Pick<Applicant, 'gpu' | 'asked'>): Compute =>
@@ -176,22 +181,14 @@ async function timeLayer(
   return { samples, forwardSeconds, backwardSeconds };
 }
 
-/** Bytes that the device gives, tried up to the donor's cap or what the whole model would need here. */
-async function allocatable({ gpu: { device }, model, train, memoryBytes }: Applicant): Promise<number> {
-  const alone = peerId('alone');
-  const plan = equalSplit(model, train.globalBatchSize, [alone]);
-  const needed = predictedBytes(model, plan, alone, train.sequenceLength);
-  const wanted = Math.min(needed, memoryBytes ?? needed, MOST_PROBED_BYTES);
-  const chunk = Math.min(PROBE_BYTES, device.limits.maxBufferSize);
-  const buffers: GPUBuffer[] = [];
-  let had = 0;
-  while (had < wanted) {
-    const size = Math.ceil(Math.min(chunk, wanted - had) / 4) * 4;
-    device.pushErrorScope('out-of-memory');
-    buffers.push(device.createBuffer({ label: 'memory probe', size, usage: GPUBufferUsage.STORAGE }));
-    if ((await device.popErrorScope()) !== null) break;
-    had += size;
-  }
-  for (const buffer of buffers) buffer.destroy();
-  return Math.min(had, wanted);
+/** What an earlier visit found holds, where that was tried as far as it would be now and is enough for this run. */
+async function memoryOf({ gpu: { device }, model, train, now, ...of }: Applicant): Promise<TriedMemory> {
+  const neededBytes = aloneBytes(model, train.globalBatchSize, train.sequenceLength);
+  const { draftedBytes, known } = of.drafted;
+  const wishes = { neededBytes, draftedBytes, limitBytes: of.memoryBytes, software: of.adapter.software };
+  const memoryTriedBytes = bytesToTry({ ...wishes, machineGibibytes: of.machineGibibytes });
+  const enoughBytes = Math.min(neededBytes, memoryTriedBytes);
+  if (known !== null && known.memoryTriedBytes >= memoryTriedBytes && known.memoryBytes >= enoughBytes)
+    return { memoryBytes: Math.min(known.memoryBytes, memoryTriedBytes), memoryTriedBytes };
+  return { memoryBytes: await probeMemory(device, memoryTriedBytes, neededBytes, now), memoryTriedBytes };
 }

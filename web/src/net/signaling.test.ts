@@ -30,6 +30,7 @@ const WELCOME = {
   generation: 0,
   epoch: 0,
   committedSteps: 0,
+  memory: { draftedBytes: 0, known: null },
 };
 
 /** Node 20 has no CloseEvent; nothing of it is read. */

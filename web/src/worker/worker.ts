@@ -89,7 +89,8 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     const now = () => performance.now() / 1000;
     const { train, wire, compute: asked } = run;
     const applicant = { gpu, adapter: profile, model: model.value, train, wire, asked, memoryBytes, memory, now };
-    const admitted = await admit(applicant);
+    const machineGibibytes = 'deviceMemory' in navigator ? Number(navigator.deviceMemory) : undefined;
+    const admitted = await admit({ ...applicant, drafted: welcome.memory, machineGibibytes });
     if (welcome !== newest) return;
     if (admitted.ok) session?.measured(admitted.value);
     else await page.fail('wrongGpu', admitted.reason);
