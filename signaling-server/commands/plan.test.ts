@@ -129,5 +129,5 @@ it('[CL13] says which stage gathers its layers, and that no run does so far', as
   const path = write({ peers, links: { default: { latencySeconds: 0.0005, bytesPerSecond: 1e9 } } });
   expect(await runCommand(['plan', run, '--cluster', path])).toBe(0);
   expect(command.out).toMatch(/Stage 0 gathers its layers.*No run gathers layers so far\./);
-  expect(command.out).toMatch(/^a: stage 0, gathered layers \[0, 4\), /m);
+  expect(command.out).toMatch(/^a: stage 0, gathered layers 1–4, /m);
 });

@@ -94,8 +94,8 @@ export function parseSchedule(text: string): Schedule {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   return new Map(
     lines.map((line) => {
-      const [peer, ...actions] = line.trim().split(/\s+/);
-      invariant(peer?.endsWith(':'), `"${line}" starts with no peer`);
+      const [peer = '', ...actions] = line.trim().split(/\s+/);
+      invariant(peer.endsWith(':'), `"${line}" starts with no peer`);
       return [peerId(peer.slice(0, -1)), actions.map(parseAction)];
     }),
   );

@@ -39,8 +39,8 @@ export function tallies({ peers, peerOf, opOf, listFrom }: WorkGraph, columns: T
     const start = startSeconds[work] ?? outside(startSeconds, work);
     const end = endSeconds[work] ?? outside(endSeconds, work);
     busy[peer] = (busy[peer] ?? outside(busy, peer)) + (end - start);
-    if (opOf[work] === OP_INDEX.F) starts[startsTo[peer]++] = start;
-    else if (opOf[work] === OP_INDEX.B) ends[endsTo[peer]++] = end;
+    if (opOf[work] === OP_INDEX.F) append(starts, startsTo, peer, start);
+    else if (opOf[work] === OP_INDEX.B) append(ends, endsTo, peer, end);
   }
   return peers.map((_, peer) => ({
     busySeconds: at(busy, peer),
@@ -49,6 +49,13 @@ export function tallies({ peers, peerOf, opOf, listFrom }: WorkGraph, columns: T
       ends.subarray(listFrom[peer], endsTo[peer]),
     ),
   }));
+}
+
+/** Writes where the peer's part of `values` ends so far. */
+function append(values: Float64Array, endOf: Int32Array, peer: number, value: number): void {
+  const end = endOf[peer] ?? outside(endOf, peer);
+  values[end] = value;
+  endOf[peer] = end + 1;
 }
 
 /** Of intervals with these starts and ends, both ascending, an end counting before a start. */

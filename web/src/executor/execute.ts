@@ -121,7 +121,7 @@ export class StepRun {
       const reading = await stage.readLoss(microBatch);
       const sum = reading.take((rows) => {
         let total = 0;
-        for (let row = 0; row < rows.length; row++) if (this.#counted(microBatch, row)) total += rows[row];
+        for (const [row, loss] of rows.entries()) if (this.#counted(microBatch, row)) total += loss;
         return { microBatch, lossSum: Number.isFinite(total) ? total : null };
       });
       sum.catch(() => undefined); // awaited with the report

@@ -3,7 +3,7 @@
  * and the frames of others fill them. The copy outlives the attempt, so a hand-over that fails on the way can begin
  * again with nothing lost (CO23).
  */
-import { invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
@@ -58,7 +58,8 @@ function found({ parts }: Belongings, { block, kind, range }: Transfer): Float32
     if (!shared || missing === 0) continue;
     for (let i = shared[0]; i < shared[1]; i++) {
       if (written[i - range[0]] === 1) continue;
-      values[i - range[0]] = part.values[i - part.range[0]];
+      const index = i - part.range[0];
+      values[i - range[0]] = part.values[index] ?? outside(part.values, index);
       written[i - range[0]] = 1;
       missing--;
     }

@@ -72,7 +72,7 @@ test('[LI5] time spent waiting for others is little credit; full speed waits for
 test('[LI6] traffic stays within a tenth of the upload cap and of each receiver’s part', async () => {
   const clock = new VirtualTime();
   const traffic = new Traffic(clock);
-  const [a, b, c] = ['a', 'b', 'c'].map(peerId);
+  const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
   traffic.limit({ uploadBytesPerSecond: 2e6, downloadBytesPerSecond: 1e6 });
   traffic.share(new Map([[a, 5e5]]));
   const sent = new Map([a, b, c].map((peer) => [peer, 0]));
