@@ -17,7 +17,7 @@ function stepBytes(path: string): number {
   return 2 * train.globalBatchSize * packedBytes(precision.wire, train.sequenceLength * model.width) + tied;
 }
 
-test('[WI1] [WI7] llama-tiny, int8: the golden curve within 1e-2', async () => {
+test('[WI10] [WI7] llama-tiny, int8: the golden curve within 1e-2', async () => {
   const [name, wire] = ['llama-tiny', 'int8'] as const;
   const run = copyOfRun(name, (file) => ({ ...file, precision: { wire } satisfies { wire: WireEncoding } }));
   const report = join(temporaryFolder(), 'report.json');

@@ -1,7 +1,7 @@
 /** What the documents name is there: every file and folder of this repository in backticks, in a command or behind a link. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
 const NAMED =
@@ -30,4 +30,26 @@ test.each(DOCUMENTS)('%s names files that are there', (document) => {
   const named = [...text.matchAll(NAMED)].map(([, quoted, linked, typed]) => quoted ?? linked ?? typed ?? '');
   expect(named.length, 'files named').toBeGreaterThan(0);
   expect(named.filter((name) => !NOT_OURS.test(name) && !isThere(name, document))).toEqual([]);
+});
+
+describe('swarm/SPEC.md', () => {
+  const rules = [...readFileSync(join(ROOT, 'swarm/SPEC.md'), 'utf8').matchAll(/^- \*\*([A-Z]{2}\d+)\*\* /gm)].map(
+    ([, id]) => id ?? '',
+  );
+
+  test('has each rule once', () => {
+    expect(rules.filter((id, index) => rules.indexOf(id) !== index)).toEqual([]);
+  });
+
+  test('has every rule that the code, its tests or a document names', () => {
+    const areas = [...new Set(rules.map((id) => id.slice(0, 2)))].join('|');
+    const rule = new RegExp(`\\b(?:${areas})\\d{1,2}\\b`, 'g');
+    const texts = FILES.filter((file) => /\.(tsx?|mjs|wgsl|md)$/.test(file));
+    const missing = texts.flatMap((file) => {
+      const named = readFileSync(join(ROOT, file), 'utf8').match(rule) ?? [];
+      return named.flatMap((id) => (rules.includes(id) ? [] : [`${file}: ${id}`]));
+    });
+    expect(texts.length).toBeGreaterThan(100);
+    expect(missing).toEqual([]);
+  });
 });

@@ -36,7 +36,7 @@ async function finished(key?: string): Promise<void> {
 }
 
 describe('[MB1] names', () => {
-  it('are nobody’s until they are chosen, count committed work alone, and go without a trace', async () => {
+  it('[MB3] [MB4] are nobody’s until they are chosen, count committed work alone, and go without a trace', async () => {
     await operated.serve(null);
     await call('PUT', '/api/name', { name: ' <b>Ada</b>  L. ', team: 'Engines' });
     await finished(KEY);
@@ -60,7 +60,7 @@ describe('[MB1] names', () => {
     expect(operated.data.store.memberPeers('tiny')).toEqual([]);
   });
 
-  it('chosen while a donor works count from its connection on; what it did before stays nobody’s', async () => {
+  it('[MB3] chosen while a donor works count from its connection on; what it did before stays nobody’s', async () => {
     await operated.serve(null);
     const donor = new ScriptedDonor(operated.server.url, { key: KEY });
     await donor.hears('committed', ({ step }) => step === 2);
@@ -71,7 +71,7 @@ describe('[MB1] names', () => {
     expect((await board()).teams).toEqual([]);
   });
 
-  it('go with the operator’s block, and do not come back from there', async () => {
+  it('[OP13] go with the operator’s block, and do not come back from there', async () => {
     await operated.serve(null);
     await call('PUT', '/api/name', { name: 'Ada', team: '' });
     const donor = new ScriptedDonor(operated.server.url, { key: KEY });
@@ -112,7 +112,7 @@ describe('[MB2] a page before it joins', () => {
     expect(about.parameters).toBe(operated.server.run.model.blocks.reduce((sum, { elements }) => sum + elements, 0));
   });
 
-  it('reads what the newest saved state writes, written once', async () => {
+  it('[MB5] reads what the newest saved state writes, written once', async () => {
     await operated.serve(null);
     const sample = async () => publicSampleSchema.parse(await (await call('GET', '/api/sample')).json()).sample;
     expect(await sample()).toBeNull();

@@ -72,7 +72,7 @@ describe('[SZ5] the golden problems', () => {
     ]);
   });
 
-  it('[SZ7] names the peers that compute beside less than an even share of the state', async () => {
+  it('[SZ14] names the peers that compute beside less than an even share of the state', async () => {
     const small = { ...PEER, memoryGiB: 10 };
     expect(await runCommand(['assign', write({ ...PROBLEM, peers: [small, ...OTHERS] })])).toBe(0);
     expect(command.out).toContain(
@@ -80,7 +80,7 @@ describe('[SZ5] the golden problems', () => {
     );
   });
 
-  it('[SZ4] has no largest micro-batch where every one fits', async () => {
+  it('[SZ12] has no largest micro-batch where every one fits', async () => {
     const problem = withPeer({ activationGiB: { table: [1, 1] } });
     expect(await runCommand(['assign', write(problem), '--json'])).toBe(0);
     expect(JSON.parse(command.out).peers[0]).toMatchObject({ maxMicroBatch: null, maxMicroBatchEvenState: null });

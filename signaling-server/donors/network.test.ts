@@ -36,7 +36,7 @@ it('[WP12] tells every donor the ICE servers', async () => {
   expect((await new ScriptedDonor(server.url).hears('welcome')).iceServers).toEqual(iceServers);
 });
 
-it('[WP9] relays nothing before there is a plan, and gives the sender its window back', async () => {
+it('[WP22] relays nothing before there is a plan, and gives the sender its window back', async () => {
   const server = await serve({ expectedDonors: 9 });
   const [a, b] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
   await Promise.all([a.hears('welcome'), b.hears('welcome')]);
@@ -47,7 +47,7 @@ it('[WP9] relays nothing before there is a plan, and gives the sender its window
   expect(b.relayed).toEqual([]);
 });
 
-it('[WP9] relays between the donors of a plan', async () => {
+it('[WP22] relays between the donors of a plan', async () => {
   const server = await serve({ expectedDonors: 2 });
   const [a, b] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
   await Promise.all([a.hears('prepare'), b.hears('prepare')]);

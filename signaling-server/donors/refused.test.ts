@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => servers.close());
 
-describe('[WP] what no page says', () => {
+describe('[WP3] what no page says', () => {
   /** Two donors train to the end while a third one misbehaves; the reason it is refused with. */
   async function refusalOf(misbehave: (donor: ScriptedDonor) => void | Promise<void>, greets = true) {
     const server = await servers.serve({ expectedDonors: 2 });
@@ -34,13 +34,13 @@ describe('[WP] what no page says', () => {
   it('a tensor', async () => expect(await refusalOf((donor) => donor.sayRaw(new Uint8Array(99)))).toBe('malformed'));
   it('an unknown word', async () =>
     expect(await refusalOf((donor) => donor.sayRaw('{"type":"mine"}'))).toBe('malformed'));
-  it('another version', async () =>
+  it('[WP2] another version', async () =>
     expect(await refusalOf((donor) => donor.sayRaw('{"type":"hello","protocol":99}'), false)).toBe('wrongProtocol'));
   it('a message that is too long', async () =>
     expect(await refusalOf((donor) => donor.sayRaw(' '.repeat(MESSAGE_BYTES_LIMIT + 1)))).toBe('tooLarge'));
-  it('something before hello', async () =>
+  it('[WP1] something before hello', async () =>
     expect(await refusalOf((donor) => donor.say({ type: 'heartbeat' }), false)).toBe('outOfOrder'));
-  it('hello twice', async () =>
+  it('[WP1] hello twice', async () =>
     expect(await refusalOf((donor) => donor.say({ type: 'hello', protocol: 1, adapter: SCRIPTED_ADAPTER }))).toBe(
       'outOfOrder',
     ));

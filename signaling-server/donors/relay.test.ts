@@ -60,7 +60,7 @@ describe('Relay', () => {
     expect(relay.counts).toEqual({ frames: 1, bytes: 100, droppedFrames: 0 });
   });
 
-  test('[WP9] forwards only between the donors of the plan; the rest is dropped, counted and credited', () => {
+  test('[WP22] forwards only between the donors of the plan; the rest is dropped, counted and credited', () => {
     const { relay, port, frame } = relayed(ALICE, BOB);
     expect(relay.accept(ALICE, frame(CAROL, 100))).toBeNull();
     expect(relay.accept(CAROL, frame(BOB, 100))).toBeNull();
@@ -76,7 +76,7 @@ describe('Relay', () => {
     expect(relay.accept(ALICE, frame(BOB, 1))).toBe('tooManyMessages');
   });
 
-  test('[WP10] a donor that does not read holds up what is for it alone, within the windows', () => {
+  test('[WP24] a donor that does not read holds up what is for it alone, within the windows', () => {
     const { relay, port, frame } = relayed(ALICE, BOB, CAROL);
     for (let i = 0; i < 4; i++) for (const from of [ALICE, CAROL]) relay.accept(from, frame(BOB));
     for (let i = 0; i < 4; i++) relay.accept(BOB, frame(ALICE));

@@ -30,7 +30,7 @@ async function finished(): Promise<ScriptedDonor> {
 }
 
 describe('[OP3] runs', () => {
-  it('are listed with their checkpoints, created from a draft, and cloned from a checkpoint', async () => {
+  it('[OP10] are listed with their checkpoints, created from a draft, and cloned from a checkpoint', async () => {
     await operated.serve(null);
     const { get, post } = await operated.logIn();
     await finished();
@@ -104,7 +104,7 @@ describe('[OP3] runs', () => {
     expect(events).toContainEqual(expect.objectContaining({ what: 'create run second from tiny, text sea' }));
   });
 
-  it('are planned before they are made, on a cluster in words, with a what-if beside it', async () => {
+  it('[OP9] are planned before they are made, on a cluster in words, with a what-if beside it', async () => {
     await operated.serve(null);
     const { post } = await operated.logIn();
     const ask = (part: object) =>
@@ -212,7 +212,7 @@ describe('[OP5] what is shown beside the numbers', () => {
     expect((await ask({ prompts: [] })).status).toBe(400);
   });
 
-  it('tells the world how the run does, and names nobody', async () => {
+  it('[OP15] tells the world how the run does, and names nobody', async () => {
     const { url } = await operated.serve(null);
     const donor = await finished();
     const text = await (await fetch(`${url}/api/status`)).text();
@@ -227,7 +227,7 @@ describe('[OP5] what is shown beside the numbers', () => {
 });
 
 describe('[OP6] the limits of the alerts', () => {
-  it('are kept with the run, seen by every dashboard, and stand in the audit', async () => {
+  it('[OP14] are kept with the run, seen by every dashboard, and stand in the audit', async () => {
     await operated.serve(null);
     const { post } = await operated.logIn();
     expect((await operated.shown()).alertLimits).toEqual(INITIAL_ALERT_LIMITS);
@@ -263,7 +263,7 @@ describe('[OP4] a donor', () => {
     expect((await post('/api/operator/let-go', { peer: 'x', how: 'politely' })).status).toBe(400);
   });
 
-  it('is kept out by its address until the door is opened again; the address itself is not kept', async () => {
+  it('[OP13] is kept out by its address until the door is opened again; the address itself is not kept', async () => {
     await operated.serve(9);
     const { get, post } = await operated.logIn();
     const donor = await ScriptedDonor.joined(operated.server.url);

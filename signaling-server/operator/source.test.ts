@@ -52,7 +52,7 @@ describe('the dashboard', () => {
     expect([told(), told()]).toEqual([1, undefined]);
   });
 
-  it('[OP1] [OP6] has a donor’s faults, once a plan, and what its steps send by kind', async () => {
+  it('[OP1] [OP16] has a donor’s faults, once a plan, and what its steps send by kind', async () => {
     const server = await operated.serve(2);
     await operated.logIn();
     const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];

@@ -16,7 +16,7 @@ function withScale(store: Store, step: number, lossScale: LossScale): void {
   store.saveCheckpoint('tiny', step, JSON.stringify({ ...manifestAt(store, step), lossScale }), STEPS);
 }
 
-it('[MP3] a checkpoint has the loss scale and its count; a run sent back to it and a server started from it go on with them', async () => {
+it('[MP9] a checkpoint has the loss scale and its count; a run sent back to it and a server started from it go on with them', async () => {
   servers = new TinyServers({ steps: STEPS });
   servers.writeRun({ ...tinyRunFile({ steps: STEPS, checkpointEverySteps: 2 }), precision: { compute: 'f16' } });
   const { store } = await servers.data();

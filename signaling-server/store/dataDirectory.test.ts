@@ -109,7 +109,7 @@ test('[FI8] a run that is given again is known by the bytes of its files', async
   expect(await reason(path)).toBe('DIR/run.json: DIR/text.txt: there is no such file');
 });
 
-test('[DA6] a tokenizer that does not fit is refused in one sentence', async () => {
+test('[DA10] a tokenizer that does not fit is refused in one sentence', async () => {
   expect(await reason(writeRun({ model: { ...model, vocab_size: 2_456 } }))).toBe(
     'DIR/run.json: data.tokenizer DIR/words.json has 2457 ids, but model.vocab_size is 2456: expected at most as many',
   );

@@ -180,7 +180,7 @@ describe('a packed wire', () => {
   test.each([
     ['odd-llama', 'f16'],
     ['odd-llama', 'int8'],
-  ] as const)('[WI1] %s, %s: the golden curve within 1e-2, the same bits twice', async (name, wire) => {
+  ] as const)('[WI10] %s, %s: the golden curve within 1e-2, the same bits twice', async (name, wire) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase(name);
     const steps = golden.expected.length;
@@ -190,7 +190,7 @@ describe('a packed wire', () => {
     await golden.weights.close();
   });
 
-  test('[WI1] f32 is what it was: the golden curve within 2e-6', async () => {
+  test('[WI10] f32 is what it was: the golden curve within 2e-6', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     expect(farthest(await trained(golden, 'f32', 5), golden)).toBeLessThan(2e-6);
@@ -237,7 +237,7 @@ describe('a packed wire', () => {
   });
 
   test.each(['f16', 'int8'] as const)(
-    '[WI1] %s is packed by the work that makes it: what is left is a copy',
+    '[WI8] %s is packed by the work that makes it: what is left is a copy',
     async (wire) => {
       if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
       const golden = await openGoldenCase('odd-llama');

@@ -51,7 +51,7 @@ const refused = async (file: RunFile): Promise<string> => {
   return prepared.ok ? 'accepted' : prepared.reason.replaceAll(folder, 'DIR');
 };
 
-test('all files are one token list, in shards that hold every window', async () => {
+test('[DA1] [DA8] all files are one token list, in shards that hold every window', async () => {
   const first = Uint8Array.from({ length: 100_000 }, (_, i) => i % 251);
   const second = Uint8Array.from({ length: 50_003 }, (_, i) => i % 13);
   const text = new Uint8Array([...first, ...second]);

@@ -32,7 +32,7 @@ describe('spans of a report', () => {
     expect(workDone(plan, A, spans).map(({ seconds }) => seconds)).toEqual([1.5, 2]);
   });
 
-  it('[ST3] [AP1] of a recompute are none of the backward, which computes all layers but one again', () => {
+  it('[ST8] [AP1] of a recompute are none of the backward, which computes all layers but one again', () => {
     const firstTwo = plan.stages.flatMap(({ layers: [from] }) => [from, from + 1]);
     const [work] = workDone(recomputing(plan, firstTwo), A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
     expect(work).toEqual({ op: 'B', shape: { ...inner, first: true }, recomputed: 1, samples: 2, seconds: 3 });

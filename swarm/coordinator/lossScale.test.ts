@@ -9,7 +9,7 @@ import type { CoordinatorState } from './state.ts';
 import { step } from './step.ts';
 
 describe('the loss scale', () => {
-  it('[MP3] doubles after two thousand sound steps, up to a limit, and halves with an overflow, down to one', () => {
+  it('[MP8] doubles after two thousand sound steps, up to a limit, and halves with an overflow, down to one', () => {
     let scale = FIRST_LOSS_SCALE;
     for (let i = 0; i < 1_999; i++) scale = afterCommit(scale);
     expect(scale.scale).toBe(65_536);
@@ -60,7 +60,7 @@ const starts = (messages: readonly ServerMessage[]) => messages.filter(({ type }
 const committed = (messages: readonly ServerMessage[]) => messages.find((message) => message.type === 'committed');
 
 describe('a run that asks for f16', () => {
-  it('[MP2] takes the scale out of the norm and puts it into the clip scale', () => {
+  it('[MP2] [MP7] takes the scale out of the norm and puts it into the clip scale', () => {
     const { says, scale } = alone('f16');
     const answer = says(1, 0, (4 * 65_536) ** 2, 1);
     expect(committed(answer)?.clipScale).toBeCloseTo(1 / 4 / 65_536, 9);

@@ -64,7 +64,45 @@ describe('[WI2] a frame says how its tensor is written', () => {
   });
 });
 
-test('[WP18] a probe is two whole messages, a quarter of a megabyte both ways', () => {
+test('[WP6] [WP7] the bytes of a frame', () => {
+  const key = { kind: 'slice', epoch: 0x01020304, step: 5, stage: 0x0607, index: 8, range: [9, 11] } as const;
+  const bytes = new Uint8Array(encodeTensor(key, Float32Array.of(1, -2))[0] ?? new ArrayBuffer(0));
+  const header = '01 02 0706 04030201 05000000 08000000 09000000 0b000000 00000000 08000000';
+  const payload = '0000803f 000000c0';
+  expect(Buffer.from(bytes).toString('hex')).toBe(`${header} ${payload}`.replaceAll(' ', ''));
+});
+
+describe('[WP8] chunks of a tensor', () => {
+  const frames = encodeTensor({ ...KEY, range: [0, 20_000] }, new Float32Array(20_000));
+  const changed = (at: number, value: number): ReturnType<typeof decodeFrame> => {
+    const copy = frames[1]?.slice(0) ?? new ArrayBuffer(0);
+    new DataView(copy).setUint32(at, value, true);
+    return decodeFrame(copy);
+  };
+
+  test('are cut every 65,504 bytes', () => {
+    expect(frames.map(({ byteLength }) => byteLength)).toEqual([65_536, 80_000 - 65_504 + 32]);
+    expect(changed(24, 65_504)).toMatchObject({ ok: true, value: { offset: 65_504 } });
+  });
+
+  test.each([
+    ['an offset between two chunks', 24, 65_500, 'the payload is no chunk of its tensor'],
+    ['an offset past the tensor', 24, 131_008, 'the payload is no chunk of its tensor'],
+    ['a payload of another length', 28, 14_492, 'the payload length differs from the message'],
+    ['a tensor of more than 256 MiB', 20, 2 ** 26 + 1, 'a tensor of 268435460 bytes is out of bounds'],
+    ['a tensor of nothing', 20, 0, 'a tensor of 0 bytes is out of bounds'],
+  ])('%s', (_, at, value, reason) => {
+    expect(changed(at, value)).toEqual({ ok: false, reason });
+  });
+
+  test('[WP2] another version', () => {
+    const copy = frames[0]?.slice(0) ?? new ArrayBuffer(0);
+    new DataView(copy).setUint8(0, 2);
+    expect(decodeFrame(copy)).toEqual({ ok: false, reason: 'frame version 2, expected 1' });
+  });
+});
+
+test('[WP29] a probe is two whole messages, a quarter of a megabyte both ways', () => {
   const frames = probeFrames(3);
   expect(frames).toHaveLength(2);
   expect(frames.reduce((sum, { byteLength }) => sum + byteLength, 0)).toBe(PROBE_BYTES);

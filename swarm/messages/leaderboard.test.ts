@@ -8,7 +8,7 @@ const CREDITS = [
   { member: 'd', name: 'Dan', team: 'Nobody', tokens: 0 },
 ];
 
-test('donors and teams stand by what they gave; who gave nothing has no place', () => {
+test('[MB3] donors and teams stand by what they gave; who gave nothing has no place', () => {
   const board = leaderboard('r', 40, CREDITS, 'a');
   expect(leaderboardSchema.parse(board)).toEqual(board);
   expect(board.donors.map(({ rank, name, tokens }) => [rank, name, tokens])).toEqual([

@@ -1,4 +1,4 @@
-/** [WP] Whatever bytes come in place of a message or a frame: an answer with a reason, never an exception. */
+/** [WP3] Whatever bytes come in place of a message or a frame: an answer with a reason, never an exception. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { PEER_EXAMPLES, SERVER_EXAMPLES } from '../testing/messageExamples.ts';
@@ -42,7 +42,7 @@ const mutated = fc
     return JSON.stringify(message, (_key, inner: unknown) => (at++ === place % (keys + 1) ? value : inner)) ?? '';
   });
 
-test('[WP] there is an example of every message, and it is understood', () => {
+test('[WP3] there is an example of every message, and it is understood', () => {
   for (const [schema, examples, decode] of [
     [peerMessageSchema, PEER_EXAMPLES, decodePeerMessage],
     [serverMessageSchema, SERVER_EXAMPLES, decodeServerMessage],
@@ -54,7 +54,7 @@ test('[WP] there is an example of every message, and it is understood', () => {
   }
 });
 
-test('[WP] a number that no machine has, in place of any number: refused, or a finite one', () => {
+test('[WP3] a number that no machine has, in place of any number: refused, or a finite one', () => {
   const strange = ['-1', '1e999', '-1e308', '1e308', '0.5', 'NaN', '"7"', '-0', '9007199254740993', 'null'];
   for (const example of VALID) {
     const text = JSON.stringify(example);
@@ -63,11 +63,11 @@ test('[WP] a number that no machine has, in place of any number: refused, or a f
   }
 });
 
-test('[WP] arbitrary text is refused with a reason', () => {
+test('[WP3] arbitrary text is refused with a reason', () => {
   fc.assert(fc.property(fc.string({ maxLength: 300 }), decodeBoth), RUNS);
 });
 
-test('[WP] arbitrary JSON is refused with a reason, also with names of Object’s own', () => {
+test('[WP3] arbitrary JSON is refused with a reason, also with names of Object’s own', () => {
   const keys = fc.oneof(
     fc.string(),
     fc.constantFrom('type', '__proto__', 'constructor', 'toString', 'epoch', 'shards'),
@@ -80,7 +80,7 @@ test('[WP] arbitrary JSON is refused with a reason, also with names of Object’
   expect(({} as Record<string, unknown>).polluted).toBeUndefined();
 });
 
-test('[WP] a valid message with one value changed, or cut anywhere', () => {
+test('[WP3] a valid message with one value changed, or cut anywhere', () => {
   fc.assert(fc.property(mutated, decodeBoth), RUNS);
   fc.assert(
     fc.property(mutated, fc.nat(), (text, length) => decodeBoth(text.slice(0, length % (text.length + 1)))),
@@ -88,12 +88,12 @@ test('[WP] a valid message with one value changed, or cut anywhere', () => {
   );
 });
 
-test('[WP] nesting as deep as a message is long is refused', () => {
+test('[WP3] nesting as deep as a message is long is refused', () => {
   decodeBoth('['.repeat(100_000));
   decodeBoth(`{"type":"hello","adapter":${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}}`);
 });
 
-test('[WP] arbitrary bytes are no frame, or a frame within every bound', () => {
+test('[WP6] arbitrary bytes are no frame, or a frame within every bound', () => {
   const bytes = fc.uint8Array({ maxLength: 200 });
   const header = fc
     .tuple(
@@ -121,7 +121,7 @@ test('[WP] arbitrary bytes are no frame, or a frame within every bound', () => {
   expect(decodeFrame(new ArrayBuffer(FRAME_BYTES + 1)).ok).toBe(false);
 });
 
-test('[WP] a frame with one byte changed stays within the bounds of the tensor that it names', () => {
+test('[WP8] a frame with one byte changed stays within the bounds of the tensor that it names', () => {
   const key = { kind: 'gradient', epoch: 1, step: 2, stage: 1, index: 3, range: [0, 20_000] } as const;
   const frames = encodeTensor(key, new Float32Array(20_000));
   fc.assert(

@@ -43,7 +43,7 @@ function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan
   }
 }
 
-test('[HO1] every need is met once, from someone who has it, between any two plans of a model', () => {
+test('[HO1] [HO2] every need is met once, from someone who has it, between any two plans of a model', () => {
   fc.assert(
     fc.property(fc.nat(1e6), fc.integer({ min: 1, max: 4 }), (seed, donors) => {
       const { model, plan } = randomPlan(seededRandom(seed));

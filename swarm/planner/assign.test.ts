@@ -162,7 +162,7 @@ describe('assign beside an exhaustive search', () => {
     }
   });
 
-  test('[SZ5] more samples than are searched to the end: at most 2 % above the proven bound', () => {
+  test('[SZ13] more samples than are searched to the end: at most 2 % above the proven bound', () => {
     const problem = largeProblem({ seed: 2, peers: 64, kinds: 4, globalBatch: 32_768, tightness: 0.999 });
     const answer = assign(problem);
     if (!answer.ok) throw new Error(answer.reason);
@@ -279,7 +279,7 @@ describe('assign', () => {
     ...{ allGatherMs: 0, reduceScatterMs: 0, unevenFactor: 1.25, recompute: false, peers },
   });
 
-  test('[SZ7] a peer that cannot hold an even share of the state computes all the same', () => {
+  test('[SZ14] a peer that cannot hold an even share of the state computes all the same', () => {
     const answer = assign(group(20, [peer('large', 24, 2), peer('small', 2, 1)]));
     if (!answer.ok) throw new Error(answer.reason);
     const [large, small] = answer.value.peers;

@@ -84,7 +84,7 @@ describe('roomiestPlacement', () => {
     }
   });
 
-  test('[SZ5] with less work than it takes, what it finds is a placement, and not called proven', () => {
+  test('[SZ13] with less work than it takes, what it finds is a placement, and not called proven', () => {
     let thinned = 0;
     let found = 0;
     for (let seed = 1; seed <= 60; seed++) {

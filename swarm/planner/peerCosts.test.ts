@@ -26,7 +26,7 @@ describe('curves', () => {
     expect([1, 2, 3, 10].map((m) => at(PEER.forwardMs, m))).toEqual([5, 7, 10, 24]);
   });
 
-  test('[SZ2] activations go on with the mean slope of the last five entries, a single one in proportion', () => {
+  test('[SZ10] activations go on with the mean slope of the last five entries, a single one in proportion', () => {
     expect(at(extended([9, 1, 2, 3, 4, 9]), 8)).toBe(9 + 2 * 2);
     expect(at(extended([1, 4]), 4)).toBe(10);
     expect(at(extended([1, 4, 9], 2), 4)).toBe(14);
@@ -41,7 +41,7 @@ describe('the cost model', () => {
     expect([1, 2, 5].map((m) => roomGiB(costs, m))).toEqual([8, 7, 4]);
   });
 
-  test('[SZ4] the largest micro-batches, beside no state and beside an even share', () => {
+  test('[SZ12] the largest micro-batches, beside no state and beside an even share', () => {
     expect(costs).toMatchObject({ maxMicroBatch: 9, maxMicroBatchEvenState: 4 });
     const largest = (table: number[]) =>
       costOf({ ...GROUP, peers: [{ ...PEER, activationGiB: { table } }] }).maxMicroBatch;
@@ -65,7 +65,7 @@ describe('the cost model', () => {
     expect(peerTimeMs({ ...slow, reduceScatterMs: 20 }, costs, 2, 3)).toBe(30 + 62);
   });
 
-  test('[SZ3] an uneven state makes gathering and reducing slower', () => {
+  test('[SZ11] an uneven state makes gathering and reducing slower', () => {
     const slow = { ...GROUP, allGatherMs: 100, reduceScatterMs: 100 };
     expect(peerTimeMs(slow, costs, 4, 1)).toBe(300);
     expect(peerTimeMs(slow, costs, 5, 1)).toBe(450);

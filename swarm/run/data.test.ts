@@ -50,7 +50,7 @@ test('[DA2] a window is gathered out of the shards it reads, its last target inc
     }
 });
 
-test('one byte a token up to 256 ids, two up to 65,536, then four', () => {
+test('[DA8] one byte a token up to 256 ids, two up to 65,536, then four', () => {
   expect([256, 257, 65_536, 65_537].map(bytesPerToken)).toEqual([1, 2, 2, 4]);
   expect([...decodeShard(Uint8Array.of(1, 2).buffer, 1)]).toEqual([1, 2]);
   expect([...decodeShard(Uint8Array.of(1, 2, 3, 4).buffer, 2)]).toEqual([0x0201, 0x0403]);

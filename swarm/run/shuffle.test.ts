@@ -69,7 +69,7 @@ test('[DA4] every window comes at every place about equally often, and so does e
   }
 });
 
-test('[DA4] a huge number of windows needs no more than a small one', () => {
+test('[DA9] a huge number of windows needs no more than a small one', () => {
   const n = 2 ** 44 + 1;
   const places = Array.from({ length: 1_000 }, (_, index) => permuted(index, n, 5, 0));
   expect(new Set(places).size).toBe(1_000);

@@ -57,7 +57,7 @@ describe('a peer that gives a share of its time', () => {
     ]);
   });
 
-  it('[SI9] that waited rests so much less, up to its slack', () => {
+  it('[SI13] that waited rests so much less, up to its slack', () => {
     // Rested at 8 from its forwards, it waits until 15: of these 7 s, 3 are caught up on.
     expect(run(0.75, 3)).toEqual([
       '0F0 0-4',
@@ -71,7 +71,7 @@ describe('a peer that gives a share of its time', () => {
     ]);
   });
 
-  it('[SI9] begins a step as rested as the wait for its commit left it', () => {
+  it('[SI14] begins a step as rested as the wait for its commit left it', () => {
     expect(run(0.75, 3, -2).slice(0, 3)).toEqual(['0F0 0-2', '0F1 2-6', '1F0 2-6']);
   });
 

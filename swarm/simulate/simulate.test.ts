@@ -181,7 +181,7 @@ describe('links', () => {
     ]);
   });
 
-  test('[SI3] the two directions are apart', () => {
+  test('[SI10] the two directions are apart', () => {
     // 1B0 ends while activations are still on their way; its gradient does not queue behind them.
     const schedule = parseSchedule('d0: 0F0 0F1 0F2 0B0 0B1 0B2\nd1: 1F0 1B0 1F1 1B1 1F2 1B2');
     const timeline = simulate(model, plan, schedule, { ...slow, activationBytes: () => 200 });

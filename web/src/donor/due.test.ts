@@ -23,7 +23,7 @@ const COMPUTING: DonorState = { ...INITIAL_STATE, phase: { kind: 'computing' } }
 const reached = (...events: readonly DonorEvent[]): DonorState => events.reduce(nextState, COMPUTING);
 const AT_ONCE: DonorEvent = { type: 'pausedAtOnce', rest: null };
 
-describe('[LI7] the traffic of a day', () => {
+describe('[LI12] the traffic of a day', () => {
   test('asks for a pause shortly before its cap, and stops all at the cap', () => {
     expect(due(reached(onDay('2026-11-21'), CAPPED, sent(92e6)))).toBeNull();
     expect(due(reached(onDay('2026-11-21'), CAPPED, sent(94e6)))).toBe('pause');

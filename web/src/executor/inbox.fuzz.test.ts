@@ -1,4 +1,4 @@
-/** [WP] Whatever a peer sends, the inbox neither throws nor keeps more than its bound; honest tensors still arrive. */
+/** [WP20] Whatever a peer sends, the inbox neither throws nor keeps more than its bound; honest tensors still arrive. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
@@ -35,7 +35,7 @@ function framesOf(name: Omit<Parameters<typeof encodeTensor>[0], 'range'>, eleme
   );
 }
 
-test('[WP] arbitrary and damaged frames are dropped and counted, and honest ones arrive', async () => {
+test('[WP20] arbitrary and damaged frames are dropped and counted, and honest ones arrive', async () => {
   const frames = fc.array(fc.tuple(fc.constantFrom(HONEST, HOSTILE), frame), { maxLength: 60 });
   await fc.assert(
     fc.asyncProperty(frames, async (sent) => {

@@ -41,7 +41,7 @@ function tab(opens: boolean) {
 
 const quiet = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('[WP18] a link opens beside the step; what measures it waits for the step’s end and for the donor’s caps, and counts', async () => {
+test('[WP29] a link opens beside the step; what measures it waits for the step’s end and for the donor’s caps, and counts', async () => {
   const { log, said, parts, endStep } = tab(true);
   const probing = probeLink(ASKED, parts);
   await quiet();
@@ -53,7 +53,7 @@ test('[WP18] a link opens beside the step; what measures it waits for the step�
   expect(said).toEqual([{ type: 'probed', peer: B, roundTripMs: 4, bytesPerSecond: null }]);
 });
 
-test('[WP18] where no link opens, nothing is sent and nothing is said', async () => {
+test('[WP30] where no link opens, nothing is sent and nothing is said', async () => {
   const { log, said, parts, endStep } = tab(false);
   endStep();
   await probeLink(ASKED, parts);

@@ -41,7 +41,7 @@ async function stageOn({ device, family }: DawnDevice, recompute: readonly numbe
 const lossOf = async (stage: GpuStage): Promise<Float32Array> =>
   (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());
 
-test('[ST5] a GPU that drops a pass silently is found at the next reading', async () => {
+test('[ST9] a GPU that drops a pass silently is found at the next reading', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   const stage = await stageOn(dawn.value);

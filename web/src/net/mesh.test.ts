@@ -6,7 +6,7 @@ import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from '../testing/fakeSwarm
 import { ATTEMPT_LIMIT_MS, CONNECT_LIMIT_MS, RETRY_FIRST_MS, SOON_MS } from './way.ts';
 
 describe('Mesh', () => {
-  test('[WP] opens one link a pair, whoever connects first', async () => {
+  test('[WP21] opens one link a pair, whoever connects first', async () => {
     const { tab, links } = swarm(ALICE, BOB, CAROL);
     const second = tab(BOB).mesh.connect([ALICE, CAROL], 1);
     await quiet();
@@ -19,12 +19,12 @@ describe('Mesh', () => {
     expect(tab(BOB).frames).toEqual([{ from: CAROL, bytes: 50 }]);
   });
 
-  test('[WP] connecting to nobody is done at once', async () => {
+  test('[WP21] connecting to nobody is done at once', async () => {
     const { tab } = swarm(ALICE);
     await expect(tab(ALICE).mesh.connect([], 1)).resolves.toBeUndefined();
   });
 
-  test('[WP] keeps open links through a new epoch, closes those not wanted any more', async () => {
+  test('[WP21] keeps open links through a new epoch, closes those not wanted any more', async () => {
     const { tab, links } = swarm(ALICE, BOB, CAROL);
     await Promise.all([
       tab(ALICE).mesh.connect([BOB, CAROL], 1),
@@ -41,7 +41,7 @@ describe('Mesh', () => {
     await expect(tab(ALICE).mesh.send(CAROL, new ArrayBuffer(1))).rejects.toThrow('no link');
   });
 
-  test('[WP] says once that an open link is lost, and opens it again at the next epoch', async () => {
+  test('[WP26] says once that an open link is lost, and opens it again at the next epoch', async () => {
     const { tab, links } = swarm(ALICE, BOB);
     await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
     links[0]?.break('the network is gone');
@@ -52,7 +52,7 @@ describe('Mesh', () => {
   });
 
   for (const vanishing of [ALICE, BOB]) {
-    test(`[WP] heals a link that only ${vanishing} knows to be gone`, async () => {
+    test(`[WP21] heals a link that only ${vanishing} knows to be gone`, async () => {
       const { tab, links } = swarm(ALICE, BOB);
       await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
       const of = (peer: PeerId): FakeLink | undefined => links.find((link) => link.peer !== peer);
@@ -67,7 +67,7 @@ describe('Mesh', () => {
     });
   }
 
-  test('[WP] relays after 15 s without a direct link, and not before', async () => {
+  test('[WP14] relays after 15 s without a direct link, and not before', async () => {
     const { tab, clock, server } = swarm(ALICE, BOB);
     server.swallow = true;
     let connected = false;
@@ -89,7 +89,7 @@ describe('Mesh', () => {
     expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'relayed', why: 'noAnswer' }]);
   });
 
-  test('[WP] an end without any address relays at once, and so does the other', async () => {
+  test('[WP14] an end without any address relays at once, and so does the other', async () => {
     const { tab, links, server } = swarm(ALICE, BOB);
     server.swallow = true; // their offer leads nowhere
     const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
@@ -106,7 +106,7 @@ describe('Mesh', () => {
     expect(server.relayedFrames).toBe(1);
   });
 
-  test('[WP] tries the direct way again behind what is relayed, and changes over between two steps only', async () => {
+  test('[WP25] tries the direct way again behind what is relayed, and changes over between two steps only', async () => {
     const { tab, clock, links, server } = swarm(ALICE, BOB);
     const pulse = async (): Promise<void> => {
       for (const peer of [ALICE, BOB]) tab(peer).mesh.pulse();
@@ -137,7 +137,7 @@ describe('Mesh', () => {
     expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'direct' }]);
   });
 
-  test('[WP] a link that fails while a connect waits is begun again until the deadline', async () => {
+  test('[WP14] a link that fails while a connect waits is begun again until the deadline', async () => {
     const { tab, clock, links, server } = swarm(ALICE, BOB);
     server.swallow = true;
     const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
@@ -150,7 +150,7 @@ describe('Mesh', () => {
     expect(server.carried.map(({ attempt }) => attempt)).toContain(1);
   });
 
-  test('[WP] a pair that is relayed does not wait again for the direct way at the next epoch', async () => {
+  test('[WP25] a pair that is relayed does not wait again for the direct way at the next epoch', async () => {
     const { tab, clock, server } = swarm(ALICE, BOB);
     server.swallow = true;
     const connecting = tab(ALICE).mesh.connect([BOB], 1);
@@ -161,7 +161,7 @@ describe('Mesh', () => {
     expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'relayed' }]);
   });
 
-  test('[WP] a lost link is waited for again, not relayed at once', async () => {
+  test('[WP14] a lost link is waited for again, not relayed at once', async () => {
     const { tab, clock, links } = swarm(ALICE, BOB);
     await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
     clock.nowMs = 100_000;
@@ -173,7 +173,7 @@ describe('Mesh', () => {
     expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'direct' }]);
   });
 
-  test('[WP] what is relayed passes a credit window of 256 KiB, in order', async () => {
+  test('[WP10] what is relayed passes a credit window of 256 KiB, in order', async () => {
     const { tab, clock, server } = swarm(ALICE, BOB);
     server.swallow = true;
     const connecting = tab(ALICE).mesh.connect([BOB], 1);
@@ -188,7 +188,7 @@ describe('Mesh', () => {
     expect(tab(BOB).frames.map(({ bytes }) => bytes)).toEqual(sizes);
   });
 
-  test('[WP] a newer epoch takes the place of a connect that still waits', async () => {
+  test('[WP21] a newer epoch takes the place of a connect that still waits', async () => {
     const { tab, server, links } = swarm(ALICE, BOB);
     server.swallow = true;
     const first = expect(tab(ALICE).mesh.connect([BOB], 1)).rejects.toThrow('epoch 2 took the place of epoch 1');
@@ -199,7 +199,7 @@ describe('Mesh', () => {
     expect(openLinks(links)).toHaveLength(2);
   });
 
-  test('[WP] drops signals of an older attempt, and counts them', async () => {
+  test('[WP21] drops signals of an older attempt, and counts them', async () => {
     const { tab, server, links } = swarm(ALICE, BOB);
     server.swallow = true;
     tab(ALICE)
@@ -218,7 +218,7 @@ describe('Mesh', () => {
     expect(openLinks(links)).toHaveLength(2);
   });
 
-  test('[WP] what is left of an ended attempt begins nothing', async () => {
+  test('[WP21] what is left of an ended attempt begins nothing', async () => {
     const { tab, links } = swarm(ALICE, BOB);
     await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
     links[0]?.break('gone');
@@ -229,7 +229,7 @@ describe('Mesh', () => {
     expect(links).toHaveLength(before);
   });
 
-  test('[WP] drops messages longer than a frame, and counts them', async () => {
+  test('[WP6] drops messages longer than a frame, and counts them', async () => {
     const { tab } = swarm(ALICE, BOB);
     await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
     await tab(ALICE).mesh.send(BOB, new ArrayBuffer(FRAME_BYTES + 1));
@@ -239,14 +239,14 @@ describe('Mesh', () => {
     expect(tab(BOB).mesh.refusals.oversizedMessages).toBe(1);
   });
 
-  test('[WP] links that others begin are bounded', () => {
+  test('[WP17] links that others begin are bounded', () => {
     const { tab, links } = swarm(BOB);
     for (let i = 0; i < 300; i++) tab(BOB).mesh.signalled(peerId(`a${i}`), 1, 0, 'offer none');
     expect(links).toHaveLength(256);
     expect(tab(BOB).mesh.refusals.tooManyLinks).toBe(44);
   });
 
-  test('[WP] a pulse pings open links; silence for 15 s loses them', async () => {
+  test('[WP5] a pulse pings open links; silence for 15 s loses them', async () => {
     const { tab, clock, links } = swarm(ALICE, BOB);
     await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
     tab(ALICE).mesh.pulse();
@@ -263,7 +263,7 @@ describe('Mesh', () => {
     expect(tab(ALICE).lost).toEqual([BOB]);
   });
 
-  test('[WP] a closed mesh has no links and takes no calls', async () => {
+  test('[WP21] a closed mesh has no links and takes no calls', async () => {
     const { tab, links } = swarm(ALICE, BOB);
     await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
     tab(ALICE).mesh.close();

@@ -43,7 +43,7 @@ for (const [spare, member] of [
   });
 }
 
-test('[WP18] a link that does not open is not measured, and never relayed', async () => {
+test('[WP30] a link that does not open is not measured, and never relayed', async () => {
   const { tab, clock, links, server } = swarm(ALICE, BOB);
   server.swallow = true;
   const reached = probe((peer) => tab(peer).mesh, ALICE, BOB, 1);

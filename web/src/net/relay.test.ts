@@ -36,7 +36,7 @@ function relayed() {
 const frame = (): ArrayBuffer => new ArrayBuffer(FRAME_BYTES);
 
 describe('Relay', () => {
-  test('[WP] no more than the window is on its way to a donor; each donor has its own', () => {
+  test('[WP10] no more than the window is on its way to a donor; each donor has its own', () => {
     const { relay, sent, credit } = relayed();
     for (let i = 0; i < 10; i++) void relay.send(BOB, frame());
     expect(sent).toHaveLength(RELAY_WINDOW_BYTES / FRAME_BYTES);
@@ -47,14 +47,14 @@ describe('Relay', () => {
     expect(sent.filter(({ peer }) => peer === BOB)).toHaveLength(RELAY_WINDOW_BYTES / FRAME_BYTES + 2);
   });
 
-  test('[WP] a credit for more than is on its way opens no larger window', () => {
+  test('[WP10] a credit for more than is on its way opens no larger window', () => {
     const { relay, sent, credit } = relayed();
     credit(BOB, 4_000_000_000);
     for (let i = 0; i < 10; i++) void relay.send(BOB, frame());
     expect(sent).toHaveLength(RELAY_WINDOW_BYTES / FRAME_BYTES);
   });
 
-  test('[WP] closing rejects who waits and who comes later; a socket that is gone rejects the frame', async () => {
+  test('[WP10] closing rejects who waits and who comes later; a socket that is gone rejects the frame', async () => {
     const { relay, clock } = relayed();
     const sends = Promise.allSettled(Array.from({ length: 6 }, () => relay.send(BOB, frame())));
     relay.close();
@@ -66,7 +66,7 @@ describe('Relay', () => {
     await expect(other.relay.send(BOB, frame())).rejects.toThrow('no connection');
   });
 
-  test('[WP] answers a ping, times its own, measures the rate by the credits', () => {
+  test('[WP16] answers a ping, times its own, measures the rate by the credits', () => {
     const { relay, sent, clock, credit } = relayed();
     relay.ping(BOB);
     clock.nowMs = 30;
@@ -81,7 +81,7 @@ describe('Relay', () => {
     expect(relay.measured(BOB)).toEqual({ roundTripMs: 30, bytesPerSecond: FRAME_BYTES / 0.05 });
   });
 
-  test('[WP] counts what is no envelope, and does not let it through', () => {
+  test('[WP9] counts what is no envelope, and does not let it through', () => {
     const { relay, frames } = relayed();
     relay.heard(new ArrayBuffer(3));
     relay.heard(encodeEnvelope('frame', BOB, new Uint8Array(40)).buffer);
@@ -90,7 +90,7 @@ describe('Relay', () => {
 });
 
 describe('RateMeter', () => {
-  test('[WP] a sample weighs by its bytes', () => {
+  test('[WP16] a sample weighs by its bytes', () => {
     const meter = new RateMeter();
     meter.sample(8_000_000, 1_000, 0);
     meter.sample(1_000, 1_000, 0);
@@ -99,7 +99,7 @@ describe('RateMeter', () => {
     expect(meter.bytesPerSecond).toBeLessThan(2_010_000);
   });
 
-  test('[WP] the round trip is taken off, but never more than half of the time', () => {
+  test('[WP16] the round trip is taken off, but never more than half of the time', () => {
     const meter = new RateMeter();
     meter.sample(1_000, 10, 100);
     expect(meter.bytesPerSecond).toBe(1_000 / 0.005);

@@ -105,7 +105,7 @@ function conversation(invite: string | null = null) {
 }
 
 describe('Signaling', () => {
-  test('[WP] says hello first, with the protocol, the adapter and the invitation', () => {
+  test('[WP1] says hello first, with the protocol, the adapter and the invitation', () => {
     const { last } = conversation('secret');
     last().onopen?.(new Event('open'));
     expect(last().sent).toEqual([
@@ -113,7 +113,7 @@ describe('Signaling', () => {
     ]);
   });
 
-  test('[WP] is open at welcome; sends nothing before it', () => {
+  test('[WP1] is open at welcome; sends nothing before it', () => {
     const { signaling, states, messages, last, join } = conversation();
     expect(signaling.send({ type: 'heartbeat' })).toBe(false);
     join();
@@ -123,7 +123,7 @@ describe('Signaling', () => {
     expect(last().sent.slice(1)).toEqual([{ type: 'pause' }]);
   });
 
-  test('[WP] counts and drops what it does not understand, and what comes before welcome', () => {
+  test('[WP3] counts and drops what it does not understand, and what comes before welcome', () => {
     const { signaling, messages, last, join } = conversation();
     last().onopen?.(new Event('open'));
     last().say({ type: 'start', epoch: 0, step: 0 });
@@ -134,7 +134,7 @@ describe('Signaling', () => {
     expect(messages).toHaveLength(1);
   });
 
-  test('[WP] carries bytes both ways, after welcome only', () => {
+  test('[WP1] carries bytes both ways, after welcome only', () => {
     const { signaling, bytes, last, join } = conversation();
     last().onopen?.(new Event('open'));
     last().sayBytes(1, 2);
@@ -148,14 +148,14 @@ describe('Signaling', () => {
     expect(signaling.malformedMessages).toBe(1);
   });
 
-  test('[WP] a greeting that is not understood is one of another version', () => {
+  test('[WP2] a greeting that is not understood is one of another version', () => {
     const { states, last } = conversation();
     last().onopen?.(new Event('open'));
     last().say({ type: 'welcome', protocol: 99 });
     expect(states.at(-1)).toMatchObject({ kind: 'refused', reason: 'wrongProtocol' });
   });
 
-  test('[WP] a refusal is final: no further connection', async () => {
+  test('[WP4] a refusal is final: no further connection', async () => {
     const { states, sockets, last, sleep } = conversation();
     last().onopen?.(new Event('open'));
     last().say({ type: 'refused', reason: 'serverFull', detail: 'full' });
@@ -166,7 +166,7 @@ describe('Signaling', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  test('[WP] comes back for ever, with growing jittered pauses from 0.5 s to 15 s', async () => {
+  test('[WP4] comes back for ever, with growing jittered pauses from 0.5 s to 15 s', async () => {
     const { sockets, states, last, sleep } = conversation();
     for (let i = 0; i < 12; i++) {
       last().onclose?.(CLOSE);
@@ -182,7 +182,7 @@ describe('Signaling', () => {
     }
   });
 
-  test('[WP] begins with the short pause again after a connection that lived', async () => {
+  test('[WP4] begins with the short pause again after a connection that lived', async () => {
     const { states, last, join, sleep } = conversation();
     for (let i = 0; i < 5; i++) {
       last().onclose?.(CLOSE);
@@ -195,7 +195,7 @@ describe('Signaling', () => {
     expect(state?.kind === 'closed' && state.pauseMs).toBeLessThanOrEqual(RETRY_FIRST_MS);
   });
 
-  test('[WP] greets again on the next connection', async () => {
+  test('[WP4] greets again on the next connection', async () => {
     const { signaling, messages, last, join, sleep } = conversation();
     join();
     last().onclose?.(CLOSE);
@@ -205,7 +205,7 @@ describe('Signaling', () => {
     expect(messages.map(({ type }) => type)).toEqual(['welcome', 'welcome']);
   });
 
-  test('[WP] gives up a connection that does not open', async () => {
+  test('[WP4] gives up a connection that does not open', async () => {
     const { sockets, last, sleep } = conversation();
     const first = last();
     await sleep(OPEN_LIMIT_MS);
@@ -215,7 +215,7 @@ describe('Signaling', () => {
     expect(sockets).toHaveLength(2);
   });
 
-  test('[WP] after close there are no events and no connections', async () => {
+  test('[WP4] after close there are no events and no connections', async () => {
     const { signaling, sockets, states, last, join, sleep } = conversation();
     join();
     const before = states.length;
@@ -227,7 +227,7 @@ describe('Signaling', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  test('[WP] the pause never leaves its bounds', () => {
+  test('[WP4] the pause never leaves its bounds', () => {
     const random = seededRandom(7);
     for (let failures = 0; failures < 2_000; failures++) {
       const pause = retryMs(failures, random);

@@ -100,7 +100,7 @@ interface LinkCase {
 
 export const LINK_CONTRACT: readonly LinkCase[] = [
   {
-    title: '[WP] both ends open, and say so',
+    title: '[WP15] both ends open, and say so',
     async run(openLink) {
       const { a, b } = openPair(openLink);
       invariant(is(a, 'connecting') && is(b, 'connecting'), 'a new link is connecting');
@@ -111,7 +111,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] messages arrive whole, unchanged and once, those of one size in order, both ways at once',
+    title: '[WP15] messages arrive whole, unchanged and once, those of one size in order, both ways at once',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
       const sizes = [1, 31, 32, 4_096, FRAME_BYTES - 1, FRAME_BYTES, ...Array.from({ length: 60 }, () => FRAME_BYTES)];
@@ -129,7 +129,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] refuses to send before it is open and after it is closed',
+    title: '[WP15] refuses to send before it is open and after it is closed',
     async run(openLink) {
       const { a, b } = openPair(openLink);
       invariant(await rejects(a.link.send(message(8, 0))), 'sent before it was open');
@@ -141,7 +141,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] closing one end closes the other once, and tells only the other',
+    title: '[WP15] closing one end closes the other once, and tells only the other',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
       a.link.close();
@@ -152,7 +152,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] answers a ping',
+    title: '[WP5] answers a ping',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
       // A ping may be dropped while its channel is still opening: ask again, one round of messages later.
@@ -180,7 +180,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] closes where a ping has had no answer for 15 s',
+    title: '[WP5] closes where a ping has had no answer for 15 s',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
       a.link.ping(1_000);
@@ -192,7 +192,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] carries the smallest and the largest of a burst, more than the gate lets through at once',
+    title: '[WP31] carries the smallest and the largest of a burst, more than the gate lets through at once',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
       const sizes = Array.from({ length: 120 }, (_, i) => (i % 3 === 0 ? 40 : FRAME_BYTES));
@@ -204,7 +204,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP] takes no harm from what is no signal',
+    title: '[WP3] takes no harm from what is no signal',
     async run(openLink) {
       const { a, b } = openPair(openLink);
       for (const data of ['', '{', 'null', '[]', '{"type":"renegotiate","renegotiate":true}', '{"candidate":{}}']) {
