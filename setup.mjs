@@ -20,6 +20,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { aptGet } from './signaling-server/headless/aptGet.mjs';
 import { findBrowser, noBrowser } from './signaling-server/headless/findBrowser.mjs';
 
 const ROOT = dirname(fileURLToPath(import.meta.url));
@@ -154,18 +155,17 @@ function build() {
 }
 
 /** True where every package is installed. The list of packages is fetched first, once. */
-function installDebian(packages) {
+async function installDebian(packages) {
   say(`installing ${packages.join(' and ')} (apt-get)`);
-  const quiet = { DEBIAN_FRONTEND: 'noninteractive' };
-  if (!execute('apt-get', ['update', '-qq'], quiet)) say('apt-get update failed; going on with the lists there are');
-  return execute('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], quiet);
+  if (!(await aptGet(['update', '-qq'], say))) say('apt-get update failed; going on with the lists there are');
+  return aptGet(['install', '-y', '-qq', '--no-install-recommends', ...packages], say);
 }
 
 async function provideBrowser() {
   if (await findBrowser()) return;
   if (process.env.SHOAL_CHROMIUM) throw new SetupError(noBrowser());
   if (isRootOnDebian()) {
-    installDebian(['chromium', 'libvulkan1']);
+    await installDebian(['chromium', 'libvulkan1']);
   } else {
     say('no Chromium was found: asking Playwright for its own; it may want the root password, for libraries');
     const playwright = join(MODULES, 'playwright', 'cli.js');
@@ -176,10 +176,10 @@ async function provideBrowser() {
 }
 
 /** Dawn for Node needs the Vulkan loader. Where there is none its tests are skipped and say so: no reason to stop. */
-function provideVulkan() {
+async function provideVulkan() {
   const folders = ['/usr/lib', '/usr/lib64', '/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu'];
   if (process.platform !== 'linux' || folders.some((folder) => existsSync(join(folder, 'libvulkan.so.1')))) return;
-  if (isRootOnDebian() && installDebian(['libvulkan1'])) return;
+  if (isRootOnDebian() && (await installDebian(['libvulkan1']))) return;
   const bundled = CHROMIUM_FOLDERS.find((folder) => existsSync(join(folder, 'libvulkan.so.1')));
   if (bundled) process.env.LD_LIBRARY_PATH = [bundled, process.env.LD_LIBRARY_PATH].filter(Boolean).join(':');
 }
@@ -191,7 +191,7 @@ async function setUp(command, rest) {
   const opensTabs =
     BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
-  if (VULKAN_COMMANDS.includes(command) && !asksForHelp) provideVulkan();
+  if (VULKAN_COMMANDS.includes(command) && !asksForHelp) await provideVulkan();
 }
 
 /** The lanes of `npm test`. Types and lint count as one test each. */
