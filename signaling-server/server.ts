@@ -33,6 +33,7 @@ import { newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
 import { type PlanTerms, planTerms } from './planning/planning.ts';
 import { planSearch } from './planning/planThread.ts';
+import { openRecorder, type Recorder } from './run/recorder.ts';
 import { ActiveRun } from './run/run.ts';
 import { parseManifest, stateProblem } from './store/checkpointState.ts';
 import type { DataDirectory } from './store/dataDirectory.ts';
@@ -73,6 +74,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly expectedDonors?: number | null;
   readonly steps?: number;
   readonly metricsPath?: string;
+  /** Every event of the decisions is appended to it. */
+  readonly recordPath?: string;
   readonly maxDonors?: number;
   readonly donorsPerAddress?: number;
   readonly connectionsPerAddress?: number;
@@ -98,7 +101,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const newest = data.store.newestCheckpoint(options.runName);
   const problem = newest && (await stateProblem(data.blobs, parseManifest(newest.manifest)));
   if (problem !== null) return refusal(`run ${options.runName}: ${problem}`);
-  const run = activeRun(options);
+  const recorder =
+    options.recordPath === undefined ? null : openRecorder(options.recordPath, (text) => log('warn', text));
+  if (recorder?.ok === false) return recorder;
+  const run = activeRun(options, recorder?.value);
   const app = application(access);
   const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
     options.onOperatorToken?.(token),
@@ -159,7 +165,7 @@ function application({ tls, trustProxy }: Access): FastifyInstance {
   return Fastify({ ...options, serverFactory });
 }
 
-function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun {
+function activeRun({ data, runName, log, ...options }: ServerOptions, recorder?: Recorder): ActiveRun {
   const row = data.store.run(runName);
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
@@ -175,6 +181,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions): ActiveRun
     store: data.store,
     blobs: data.blobs,
     name: runName,
+    ...(recorder === undefined ? {} : { recorder }),
     log: boundedLog(log, monotonicMs),
     ...(options.terms ?? planTerms(model, batch, options, { ...planSearch(file.model), kept })),
     expectedDonors: options.expectedDonors ?? null,

@@ -2,6 +2,7 @@
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
 import { COMES_LATER, LATER_SCHEDULES } from '../planning/planFile.ts';
+import { recordFault } from '../run/recorder.ts';
 import { badInput, need } from './failure.ts';
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
@@ -31,6 +32,13 @@ export function schedule(text: string): ScheduleWish {
 /** Each `--donor` adds one. */
 export function donorSpec(text: string, before: readonly DonorSpec[] = []): readonly DonorSpec[] {
   return [...before, need(parseDonorSpec(text), (reason) => badInput(`--donor ${text}: ${reason}`))];
+}
+
+export const RECORD_OPTION = 'append every event of the decisions, one JSON object a line, for `shoal replay`';
+
+export function checkRecord(path: string | undefined): void {
+  const fault = path === undefined ? null : recordFault(path);
+  if (fault !== null) throw badInput(`--record: ${fault}`);
 }
 
 export function browser(text: string): string {

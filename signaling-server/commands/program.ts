@@ -10,6 +10,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   demo: async () => (await import('./demo.ts')).addDemoCommand,
   serve: async () => (await import('./serve.ts')).addServeCommand,
   swarm: async () => (await import('./swarm.ts')).addSwarmCommand,
+  replay: async () => (await import('./replay.ts')).addReplayCommand,
   export: async () => (await import('./export.ts')).addExportCommand,
   sample: async () => (await import('./sample.ts')).addSampleCommand,
   doctor: async () => (await import('./doctor.ts')).addDoctorCommand,

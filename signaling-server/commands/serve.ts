@@ -16,7 +16,7 @@ import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDire
 import { storedDocument } from '../store/runDocument.ts';
 import { prepareDefaultRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
-import { SCHEDULE_WISHES, type ScheduleWish, schedule, wholeNumber } from './options.ts';
+import { checkRecord, RECORD_OPTION, SCHEDULE_WISHES, type ScheduleWish, schedule, wholeNumber } from './options.ts';
 import { checkAuto, checkStages } from './planChoice.ts';
 
 const HIGHEST_PORT = 65_535;
@@ -36,6 +36,7 @@ interface ServeOptions {
   readonly trustProxy?: string[];
   readonly iceServers?: string;
   readonly invite?: string;
+  readonly record?: string;
 }
 
 export function addServeCommand(program: Command): void {
@@ -71,6 +72,7 @@ export function addServeCommand(program: Command): void {
       need(parseTrustProxy(text), badInput),
     )
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
+    .option('--record <file>', RECORD_OPTION)
     .option('--invite <token>', 'only donors whose link carries it may join', inviteToken)
     .action(serve);
 }
@@ -78,6 +80,7 @@ export function addServeCommand(program: Command): void {
 async function serve(path: string | undefined, options: ServeOptions): Promise<void> {
   const { donors: headless, stages } = options;
   checkAuto(options);
+  checkRecord(options.record);
   if (headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
   const access = accessOf(options);
@@ -92,7 +95,8 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const { host, port } = options;
     const wishes = wishesOf(options);
     const pages = PAGES_FOLDER;
-    const opened = { data, host, ...wishes, ...network, access, pages, log, onOperatorToken };
+    const record = options.record === undefined ? {} : { recordPath: options.record };
+    const opened = { data, host, ...record, ...wishes, ...network, access, pages, log, onOperatorToken };
     let next = chosenRun();
     let server = need(await createServer({ ...opened, runName, port, onActivate: next.choose }), failed);
     announce(server, access, options);

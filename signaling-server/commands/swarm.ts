@@ -28,7 +28,7 @@ import { exportRun } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
-import { browser, donorSpec, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
+import { browser, checkRecord, donorSpec, RECORD_OPTION, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -40,6 +40,7 @@ interface SwarmOptions extends PlanOptions {
   readonly dataDir?: string;
   readonly seed?: number;
   readonly report?: string;
+  readonly record?: string;
   readonly chaos?: string;
 }
 
@@ -64,6 +65,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option('--chaos <script>', 'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,server-kill@STEP')
     .option('--report <file>', 'faults that happened, roll-backs and memory, as JSON')
+    .option('--record <file>', RECORD_OPTION)
     .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
     .option(
       '--donor <spec>',
@@ -107,6 +109,7 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
 
 /** What is written when all is trained can be written. */
 async function checkPlaces({ metrics, report, ...options }: SwarmOptions): Promise<void> {
+  checkRecord(options.record);
   for (const [name, path] of [['--metrics', metrics] as const, ['--report', report] as const]) {
     const fault = path === undefined ? null : filePlaceFault(path);
     if (fault !== null) throw badInput(`${name}: ${fault}`);
@@ -147,6 +150,7 @@ const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOpti
   expectedDonors: donors,
   ...(options.steps === undefined ? {} : { steps: options.steps }),
   ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
+  ...(options.record === undefined ? {} : { recordPath: options.record }),
 });
 
 async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {

@@ -32,6 +32,7 @@ const orderSchema = z.discriminatedUnion('type', [
     gatherLimitMs: z.number().nullable(),
     steps: z.int().exactOptional(),
     metricsPath: z.string().exactOptional(),
+    recordPath: z.string().exactOptional(),
     stages: z.int().exactOptional(),
     microBatches: z.int().exactOptional(),
     schedule: z.enum(SCHEDULE_NAMES).exactOptional(),

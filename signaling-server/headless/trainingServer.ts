@@ -43,6 +43,7 @@ export interface TrainingOptions extends PlanWishes {
   readonly expectedDonors: number;
   readonly steps?: number;
   readonly metricsPath?: string;
+  readonly recordPath?: string;
   /** Expected donors that are not there by then are not waited for; null: they are. */
   readonly gatherLimitMs?: number | null;
   /** 0: any free one. */

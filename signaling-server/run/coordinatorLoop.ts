@@ -6,12 +6,13 @@
 import type { CoordinatorConfig, CoordinatorEvent, Effect, StartState } from '../../swarm/coordinator/events.ts';
 import { begin, type CoordinatorState, nextDeadline } from '../../swarm/coordinator/state.ts';
 import { step } from '../../swarm/coordinator/step.ts';
+import type { Recording } from '../../swarm/recording/recording.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
 /** setTimeout takes no longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-interface LoopHost {
+export interface LoopHost {
   perform(effect: Effect): void;
   /** Something threw over this event. `isHalfDone`: while its effects were performed; else nothing has changed. */
   failed(event: CoordinatorEvent, error: unknown, isHalfDone: boolean): void;
@@ -22,6 +23,7 @@ interface LoopHost {
 export class CoordinatorLoop {
   readonly #config: CoordinatorConfig;
   readonly #host: LoopHost;
+  readonly #recording: Recording<void> | null;
   /** Events that come while another one is being handled wait their turn. */
   readonly #events: CoordinatorEvent[] = [];
   #state: CoordinatorState;
@@ -29,10 +31,11 @@ export class CoordinatorLoop {
   #busy = false;
   #closed = false;
 
-  constructor(config: CoordinatorConfig, start: StartState, host: LoopHost) {
+  constructor(config: CoordinatorConfig, start: StartState, host: LoopHost, recording: Recording<void> | null) {
     this.#config = config;
     this.#host = host;
-    this.#state = begin(config, start);
+    this.#recording = recording;
+    this.#state = this.#begin(start);
   }
 
   get state(): CoordinatorState {
@@ -42,7 +45,7 @@ export class CoordinatorLoop {
   /** From what the store knows, with nobody there yet; what waited is of the state before. */
   beginAgain(start: StartState): void {
     this.#events.length = 0;
-    this.#state = begin(this.#config, start);
+    this.#state = this.#begin(start);
   }
 
   dispatch(event: CoordinatorEvent): void {
@@ -59,6 +62,12 @@ export class CoordinatorLoop {
     this.#host.handled();
   }
 
+  #begin(start: StartState): CoordinatorState {
+    const state = begin(this.#config, start);
+    this.#recording?.began(this.#config, start, state, monotonicMs());
+    return state;
+  }
+
   /**
    * `step` is pure: an event that it throws over never happened. An effect that throws leaves some of them performed and
    * others not, which is what a killed server leaves behind too: the host has to begin again from its store.
@@ -66,12 +75,22 @@ export class CoordinatorLoop {
   #handle(event: CoordinatorEvent): void {
     let isHalfDone = false;
     try {
-      const [state, effects] = step(this.#state, event, monotonicMs());
+      const effects = this.#decide(event);
       isHalfDone = true;
-      this.#state = state;
       for (const effect of effects) this.#host.perform(effect);
     } catch (error) {
       this.#host.failed(event, error, isHalfDone);
+    }
+  }
+
+  #decide(event: CoordinatorEvent): readonly Effect[] {
+    const now = monotonicMs();
+    let effects: readonly Effect[] = [];
+    try {
+      [this.#state, effects] = step(this.#state, event, now);
+      return effects;
+    } finally {
+      this.#recording?.decided(event, this.#state, effects, now);
     }
   }
 

@@ -20,7 +20,7 @@ import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import type { AutoPlanner, PlannerHost } from '../planning/autoPlanner.ts';
 import { isStored, type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
-import { CoordinatorLoop } from './coordinatorLoop.ts';
+import { CoordinatorLoop, type LoopHost } from './coordinatorLoop.ts';
 import { audit } from './history.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -70,11 +70,12 @@ export class ActiveRun implements Observed {
     this.reception = new Reception({ ...options, network: this.network, isExpected }, this.#receptionHost());
     // Last: what is answered is then always stored.
     this.#observers = [...observers, { effect: (effect) => this.#answer(effect) }];
-    this.#loop = new CoordinatorLoop(config, startState(store, name), {
+    const host: LoopHost = {
       perform: (effect) => this.#perform(effect),
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
-    });
+    };
+    this.#loop = new CoordinatorLoop(config, startState(store, name), host, options.recorder ?? null);
     options.planner?.attach(this.#plannerHost());
     if (gatherLimitMs)
       this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
@@ -204,6 +205,7 @@ export class ActiveRun implements Observed {
     if (this.#closed) return;
     this.#closed = true;
     this.#loop.close();
+    this.#options.recorder?.close();
     clearTimeout(this.#gatherTimer);
     for (const observer of this.#observers) observer.close?.();
     this.reception.close();

@@ -5,6 +5,7 @@ import type { BlobStore } from '../files/blobs.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { AutoPlanner } from '../planning/autoPlanner.ts';
 import type { Store } from '../store/store.ts';
+import type { Recorder } from './recorder.ts';
 import type { RunTerms } from './runStart.ts';
 
 export interface RunOptions extends RunTerms, NetworkOptions {
@@ -13,6 +14,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly name: string;
   readonly log: Log;
   readonly metricsPath?: string;
+  /** Of the decisions; closed with the run. */
+  readonly recorder?: Recorder;
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;

@@ -11,6 +11,7 @@ import { courseOf, nextDeadline } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { type Plan, peers } from '../plan/plan.ts';
+import type { Recording } from '../recording/recording.ts';
 import { answer } from './honestDonor.ts';
 import {
   ADAPTER,
@@ -74,8 +75,8 @@ const pick = <T>(random: Random, from: readonly T[]): T => {
   return chosen;
 };
 
-/** Plays both acts. Throws where an invariant is broken, or the run does not end although its donors stay. */
-export function playChaos(seed: number, firstActEvents: number): ChaosResult {
+/** Plays both acts, every event told to `recording`. Throws where an invariant is broken, or the run does not end although its donors stay. */
+export function playChaos(seed: number, firstActEvents: number, recording: Recording<void> | null = null): ChaosResult {
   const random = seededRandom(seed);
   const layers = 1 + below(random, 4);
   const lanes = random() < 0.5 ? 1 : 2 + below(random, 3);
@@ -92,7 +93,7 @@ export function playChaos(seed: number, firstActEvents: number): ChaosResult {
     ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
   });
   const isPlannerSlow = seed % 3 === 0;
-  const run = isPlannerSlow ? rehearse(terms, () => null) : rehearse(terms);
+  const run = rehearse(terms, isPlannerSlow ? () => null : undefined, recording);
   const crowd = Math.max(6, layers * lanes + 2);
   const chaos: Chaos = {
     random,

@@ -23,6 +23,7 @@ import type { Block, BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
 import type { LossScale } from '../precision.ts';
+import type { Recording } from '../recording/recording.ts';
 
 export const ADAPTER: AdapterProfile = {
   vendor: 'v',
@@ -103,6 +104,7 @@ export interface Rehearsal {
   /** Of a block. */
   readonly elements: number;
   readonly planner: Planner;
+  readonly recording: Recording<void> | null;
   readonly store: Store;
   state: CoordinatorState;
   /** Connected, and not refused. */
@@ -121,6 +123,7 @@ export interface Rehearsal {
 export function rehearse(
   { config, elements, makePlan }: RehearsalTerms,
   planner: Planner = (wanted) => answerTo(wanted, makePlan),
+  recording: Recording<void> | null = null,
 ): Rehearsal {
   const store: Store = {
     commits: [],
@@ -132,11 +135,14 @@ export function rehearse(
     paused: false,
     plan: null,
   };
-  const state = begin(config, stored(store));
+  const start = stored(store);
+  const state = begin(config, start);
+  recording?.began(config, start, state, 0);
   return {
     config,
     elements,
     planner,
+    recording,
     store,
     state,
     connected: new Set(),
@@ -166,7 +172,9 @@ function stored({ commits, evaluations, checkpoint, lossScale, epoch, generation
 /** The server dies and comes back from its store; every connection is gone. */
 export function restart(run: Rehearsal): void {
   for (const peers of [run.connected, run.ready, run.holding]) peers.clear();
-  run.state = begin(run.config, stored(run.store));
+  const start = stored(run.store);
+  run.state = begin(run.config, start);
+  run.recording?.began(run.config, start, run.state, 0);
   run.ended = null;
 }
 
@@ -199,6 +207,7 @@ function happenAlone(run: Rehearsal, event: CoordinatorEvent, now: number): Effe
     if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
   const [state, effects] = step(before, event, now);
+  run.recording?.decided(event, state, effects, now);
   run.state = state;
   const { committedSteps, lossScale } = state;
   if (committedSteps > before.committedSteps) run.scales.set(committedSteps, lossScale);

@@ -1,0 +1,99 @@
+/**
+ * The recording of a server's decisions, as a file. Each line is written before its effects are performed and before the
+ * next event is looked at: nothing is queued, and a killed server has lost no line.
+ */
+import { createHash } from 'node:crypto';
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { parseLine, type Recording, recording } from '../../swarm/recording/recording.ts';
+import { makeFolder } from '../files/makeFolder.ts';
+import { filePlaceFault } from '../files/outputPlace.ts';
+
+const NEWLINE = 10;
+const CHUNK_BYTES = 65_536;
+/** The first line says what the run began with; of a larger file's first bytes no more is looked at. */
+const FIRST_LINE_LIMIT = 16 * 1024 ** 2;
+
+/** 132 bits. */
+export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22);
+
+export class Recorder implements Recording<void> {
+  readonly #lines = recording(hashOf);
+  readonly #warn: (text: string) => void;
+  #file: number | null;
+
+  constructor(file: number, warn: (text: string) => void) {
+    this.#file = file;
+    this.#warn = warn;
+  }
+
+  readonly began: Recording<void>['began'] = (...facts) => this.#write(() => this.#lines.began(...facts));
+
+  readonly decided: Recording<void>['decided'] = (...facts) => this.#write(() => this.#lines.decided(...facts));
+
+  close(): void {
+    if (this.#file !== null) closeSync(this.#file);
+    this.#file = null;
+  }
+
+  /** A full disk ends the recording, not the run. */
+  #write(lineOf: () => string): void {
+    if (this.#file === null) return;
+    const line = Buffer.from(lineOf());
+    try {
+      for (let from = 0; from < line.length; ) from += writeSync(this.#file, line, from);
+    } catch (error) {
+      this.#warn(`The recording ends here: ${error instanceof Error ? error.message : error}`);
+      this.close();
+    }
+  }
+}
+
+/** Why no recording can be written there, or appended to what is there; null: it can. */
+export function recordFault(path: string): string | null {
+  const fault = filePlaceFault(path);
+  if (fault !== null || !existsSync(path)) return fault;
+  const file = openSync(path, 'r');
+  const { size } = fstatSync(file);
+  const first = size === 0 ? null : parseLine(firstLine(file, size), true);
+  closeSync(file);
+  return first === null || first.ok ? null : `${path}: its first line ${first.reason}`;
+}
+
+/** Goes on with the recording that is there, behind its last whole line. */
+export function openRecorder(path: string, warn: (text: string) => void): Result<Recorder> {
+  const fault = recordFault(path);
+  if (fault !== null) return refusal(fault);
+  makeFolder(dirname(path));
+  const file = openSync(path, 'a+');
+  ftruncateSync(file, wholeLines(file, fstatSync(file).size));
+  return success(new Recorder(file, warn));
+}
+
+function firstLine(file: number, size: number): string {
+  const bytes = bytesAt(file, 0, Math.min(size, FIRST_LINE_LIMIT));
+  const end = bytes.indexOf(NEWLINE);
+  return bytes.toString('utf8', 0, end < 0 ? bytes.length : end);
+}
+
+/** Bytes up to the end of the last line that has one. */
+function wholeLines(file: number, size: number): number {
+  for (let end = size; end > 0; ) {
+    const begin = Math.max(0, end - CHUNK_BYTES);
+    const last = bytesAt(file, begin, end).lastIndexOf(NEWLINE);
+    if (last >= 0) return begin + last + 1;
+    end = begin;
+  }
+  return 0;
+}
+
+function bytesAt(file: number, begin: number, end: number): Buffer {
+  const bytes = Buffer.alloc(end - begin);
+  for (let read = 0; read < bytes.length; ) {
+    const more = readSync(file, bytes, read, bytes.length - read, begin + read);
+    if (more === 0) return bytes.subarray(0, read);
+    read += more;
+  }
+  return bytes;
+}
