@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, expectReplayed, runSwarm, temporaryFolder } from './product.ts';
 
 interface Report {
   readonly chaos: readonly { readonly entry: string; readonly firedAtStep: number | null }[];
@@ -11,12 +11,14 @@ interface Report {
   readonly memory: readonly { readonly donor: number; readonly predictedBytes: number; readonly peakBytes: number }[];
 }
 
-/** gpt2-tiny, checkpoints every 3 steps: within the oracle's bounds at every step, whatever the script. */
+/** gpt2-tiny, checkpoints every 3 steps: within the oracle's bounds at every step, and replayed, whatever the script. */
 async function chaos(donors: number, script: string): Promise<Report & { readonly donorsAtEnd: number | undefined }> {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
   const [folder, reportFile] = [join(temporaryFolder(), 'export'), join(temporaryFolder(), 'report.json')];
+  const record = join(temporaryFolder(), 'record.jsonl');
   const options = ['--donors', String(donors), '--chaos', script, '--report', reportFile, '--export', folder];
-  const { metrics } = await runSwarm(run, ...options);
+  const { metrics } = await runSwarm(run, ...options, '--record', record);
+  await expectReplayed(record);
   expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
   expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
   const report: Report = JSON.parse(readFileSync(reportFile, 'utf8'));

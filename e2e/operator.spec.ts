@@ -18,7 +18,7 @@ import {
   writeSamples,
 } from './dashboardControls.ts';
 import { byKeyboard, expectAccessible } from './pageChecks.ts';
-import { copyOfRun, startServer, withSteps } from './product.ts';
+import { beside, copyOfRun, expectReplayed, startServer, withSteps } from './product.ts';
 
 const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 const WINDOW = { width: 1440, height: 900 };
@@ -218,7 +218,8 @@ async function letGo(page: Page, other: Page, donor: Donor): Promise<void> {
 
 test('operators read, steer, draft, go back, let go and change the run; two at once and a lost server leave it whole', async () => {
   const runFile = copyOfRun('gpt2-long', withSteps(2_000));
-  const first = await startServer(runFile);
+  const record = beside(runFile, 'record.jsonl');
+  const first = await startServer(runFile, { record });
   const [operator, donor] = await Promise.all([openOperator(first), openDonor(first.url)]);
   const { page } = operator;
   const complaints = complaintsOf(page);
@@ -252,7 +253,7 @@ test('operators read, steer, draft, go back, let go and change the run; two at o
   await page.getByText('The connection is lost; this is how the run was last seen.').waitFor();
   await page.getByText('Reconnecting').waitFor();
   expect(await page.getByRole('button', { name: 'Resume', exact: true }).isDisabled()).toBe(true);
-  const server = await startServer(runFile, { dataDirectory: first.dataDirectory, port: first.port });
+  const server = await startServer(runFile, { dataDirectory: first.dataDirectory, port: first.port, record });
   await page.locator('body[data-connection="open"]').waitFor();
   expect(await operator.until(() => true)).toMatchObject({ phase: 'paused', committedSteps: before.committedSteps });
 
@@ -280,4 +281,7 @@ test('operators read, steer, draft, go back, let go and change the run; two at o
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.getByText('Refused: this is not the token that the server printed last.').waitFor();
   await expectAccessible(page, 'Login');
+
+  await server.stop();
+  await expectReplayed(record);
 });

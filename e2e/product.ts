@@ -109,6 +109,12 @@ export class RunningCommand {
 
 export const shoal = (...commandArguments: string[]): Promise<Ended> => new RunningCommand(commandArguments).ended;
 
+/** The recording of a server, its kills and restarts included, comes out of the decisions as it went in. */
+export async function expectReplayed(recording: string): Promise<void> {
+  const { code, stdout, stderr } = await shoal('replay', recording);
+  expect([code, stdout], stderr).toEqual([0, expect.stringMatching(/^\d+ events, \d+ effects, equal\n$/)]);
+}
+
 export interface Swarm extends Ended {
   readonly metrics: readonly CommitRecord[];
 }
@@ -138,6 +144,8 @@ export interface ServeOptions {
   readonly iceServers?: string;
   /** gpipe: every donor takes part, in equal parts. Else whoever makes a step shorter, as a person's server has it. */
   readonly schedule?: 'gpipe';
+  /** The file of a recording. */
+  readonly record?: string;
 }
 
 /** `shoal serve`, once it listens. */
@@ -149,6 +157,7 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
     ...(options.host === undefined ? [] : ['--host', options.host]),
     ...(options.schedule === undefined ? [] : ['--schedule', options.schedule]),
+    ...(options.record === undefined ? [] : ['--record', options.record]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);
   const operatorUrl = await command.printed(/^dashboard:\s+(\S+)$/m);
