@@ -17,7 +17,7 @@ test('[SV9] five losses of an address are free, then newcomers of it wait, each 
   expect(arrivals.waitMs(THERE, 0)).toBe(0);
 });
 
-test('[SV9] many who vanish at once count once; time forgives', () => {
+test('[SV14] many who vanish at once count once; time forgives', () => {
   const arrivals = new Arrivals();
   for (let donor = 0; donor < 100; donor++) arrivals.lost(HERE, 90 * donor);
   expect(arrivals.waitMs(HERE, 9_000)).toBe(0);

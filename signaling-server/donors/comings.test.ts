@@ -97,7 +97,7 @@ test('[SV7] 6,000 joins leave no more rows than half as many', { timeout: 120_00
   expect(run.memory.all()).toEqual([]);
 });
 
-test('[SV7] uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
+test('[SV13] uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
   const blobs = await openBlobs(servers.dataFolder);
   const store = storeOn(new DatabaseSync(':memory:'));
   invariant(store.ok, 'the store is new');

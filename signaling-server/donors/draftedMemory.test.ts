@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => servers.close());
 
-test('[AD7] a donor hears what the largest draft of the form would need of it, and what it found before', async () => {
+test('[AD9] a donor hears what the largest draft of the form would need of it, and what it found before', async () => {
   const server = await servers.serve();
   const stranger = await ScriptedDonor.joined(server.url);
   expect(stranger.welcome.memory.known).toBeNull();

@@ -71,7 +71,7 @@ test('[SV10] where a plan is made: nothing is rolled back, and the donor whose c
   expect({ donors: donors.length, generation }).toEqual({ donors: 1, generation: 0 });
 });
 
-test('[SV10] while effects are performed: the run begins again from its store with those who are left', async () => {
+test('[SV15] while effects are performed: the run begins again from its store with those who are left', async () => {
   const server = await servers.serve();
   const { store } = await servers.data();
   const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];

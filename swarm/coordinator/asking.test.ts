@@ -67,7 +67,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.trace().slice(-2)).toEqual(['a < standby spare', 'b < start e2 step 1']);
   });
 
-  it('[CO25] that the plan stays tells those whom it does not use', () => {
+  it('[CO37] that the plan stays tells those whom it does not use', () => {
     const swarm = training('a');
     swarm.join('b');
     swarm.trace();
@@ -78,7 +78,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.run.store.epoch).toBe(1);
   });
 
-  it('[CO25] whoever hands over is let go when that is done, not when the next plan is found to stay', () => {
+  it('[CO37] whoever hands over is let go when that is done, not when the next plan is found to stay', () => {
     const swarm = training('a');
     swarm.join('b');
     swarm.answer(planOf('b'));
@@ -90,7 +90,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.trace()).toEqual(['a < standby spare', 'b < start e2 step 1']);
   });
 
-  it('[CO25] whoever hands over and asks to go is let go when that is done', () => {
+  it('[CO37] whoever hands over and asks to go is let go when that is done', () => {
     for (const [button, state] of [
       ['pause', 'paused'],
       ['leave', 'left'],
@@ -156,7 +156,7 @@ describe('plans that take their time', () => {
     expect(swarm.trace()).toEqual(['epoch 1 a: donors are there', 'a < prepare e1 step 0 loaded']);
   });
 
-  it('[CO27] an answer for donors that are others by now is passed over; it was asked anew', () => {
+  it('[CO38] an answer for donors that are others by now is passed over; it was asked anew', () => {
     const swarm = waiting('a', 'b');
     expect(swarm.trace()).toEqual(['plan wanted now: a', 'plan wanted now: a b']);
     swarm.answer(planOf('a'), 0);

@@ -166,7 +166,7 @@ describe('a commit', () => {
     ['ready although the step runs', [{ type: 'ready', epoch: 1, memoryBytes: 1 } as const]],
     ['an evaluation', [{ type: 'evaluated', epoch: 1, step: 0, losses: [] } as const]],
     ['an upload', [{ type: 'uploaded', epoch: 1, step: 1, shards: [] } as const]],
-  ])('[CO14] refuses %s, and everyone else trains on', (_what, said) => {
+  ])('[CO33] refuses %s, and everyone else trains on', (_what, said) => {
     const swarm = training();
     for (const message of said) swarm.say('a', message);
     expect(swarm.trace()).toEqual([
@@ -179,7 +179,7 @@ describe('a commit', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO14] refuses a spare that speaks of a plan which it has no part in', () => {
+  it('[CO33] refuses a spare that speaks of a plan which it has no part in', () => {
     const swarm = training();
     swarm.join('c');
     swarm.trace();

@@ -42,7 +42,7 @@ describe('a course of donors', () => {
     expect(swarm.trace()).toEqual(['d < standby spare', 'a b c < start e2 step 1']);
   });
 
-  it('[CO23] hands over again, without a roll-back, when a newcomer is lost on the way', () => {
+  it('[CO36] hands over again, without a roll-back, when a newcomer is lost on the way', () => {
     const swarm = script({ steps: 4 });
     swarm.join('a');
     swarm.settle('a report');
@@ -59,7 +59,7 @@ describe('a course of donors', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO23] goes back to the checkpoint when one who has the state is lost on the way', () => {
+  it('[CO36] goes back to the checkpoint when one who has the state is lost on the way', () => {
     const swarm = script({ steps: 4 });
     swarm.join('a', 'b');
     swarm.settle('* report');

@@ -36,7 +36,7 @@ describe('deadlines', () => {
     expect(swarm.run.state).toBe(state);
   });
 
-  it('[CO11] allows a minute for the first step of a course, then four times the slowest one, at least ten seconds', () => {
+  it('[CO11] allows a minute for the first step of a plan, then four times the slowest one, at least ten seconds', () => {
     const swarm = training();
     expect(nextDeadline(swarm.run.state)).toBe(1_000 + 60_000);
     swarm.pass(500);
@@ -49,7 +49,7 @@ describe('deadlines', () => {
     expect(nextDeadline(swarm.run.state)).toBe(7_500 + 24_000);
   });
 
-  it('[CO11] forgives one late report, and refuses whose second one in a row is late', () => {
+  it('[CO31] forgives one late report, and refuses whose second one in a row is late', () => {
     const swarm = training();
     swarm.settle('b report');
     swarm.expire();
@@ -69,7 +69,7 @@ describe('deadlines', () => {
     ]);
   });
 
-  it('[CO11] a committed step between makes a late report the first one again', () => {
+  it('[CO31] a committed step between makes a late report the first one again', () => {
     const swarm = training({ steps: 9 });
     for (let time = 0; time < 3; time++) {
       swarm.settle('b report');
@@ -80,7 +80,7 @@ describe('deadlines', () => {
     expect(swarm.run.state.epoch).toBe(4);
   });
 
-  it('[CO11] singles nobody out where all are late, is twice as patient then, and gives up after the third time', () => {
+  it('[CO31] singles nobody out where all are late, is twice as patient then, and gives up after the third time', () => {
     const swarm = training();
     const allowed: number[] = [];
     for (let time = 0; time < 3; time++) {
@@ -94,7 +94,7 @@ describe('deadlines', () => {
     expect(swarm.run.state.phase.name).toBe('waiting');
   });
 
-  it('[CO15] refuses whose shards are not in when the run waits for them', () => {
+  it('[CO35] refuses whose shards are not in when the run waits for them', () => {
     const swarm = script({ expectedDonors: 2, steps: 1 });
     swarm.join('a', 'b');
     swarm.settle('b uploaded');
@@ -146,7 +146,7 @@ describe('faults', () => {
     expect(swarm.trace()[0]).toBe('refuse b faulty');
   });
 
-  it('[CO12] who has lost a second link after a donor went for the first one goes itself', () => {
+  it('[CO32] who has lost a second link after a donor went for the first one goes itself', () => {
     const swarm = script({ expectedDonors: 3, layers: 3, steps: 3 });
     swarm.join('a', 'b', 'c');
     const refused: string[] = [];
@@ -170,7 +170,7 @@ describe('faults', () => {
     expect(swarm.run.state.donors).toHaveLength(2);
   });
 
-  it('[CO12] losing the device, or running out of memory, loses the donor at once', () => {
+  it('[CO32] losing the device, or running out of memory, loses the donor at once', () => {
     const lost = training();
     lost.say('a', fault(0, 'deviceLost'));
     expect(lost.trace()).toEqual(['b < abandon e1', 'epoch 2 b: a lost its GPU', 'b < prepare e2 step 0 loaded']);
@@ -179,7 +179,7 @@ describe('faults', () => {
     expect(full.trace().slice(0, 2)).toEqual(['refuse a faulty', 'b < abandon e1']);
   });
 
-  it('[CO5] a plan that was abandoned before everyone was ready is loaded again', () => {
+  it('[CO28] a plan that was abandoned before everyone was ready is loaded again', () => {
     const swarm = script({ expectedDonors: 2 });
     swarm.join('a', 'b');
     swarm.settle('b ready');
@@ -202,7 +202,7 @@ describe('checkpoints and evaluations', () => {
       shards: swarm.shardsOf(name).map((shard) => ({ ...shard, hash: step.toString(16).padStart(64, '0') })),
     });
 
-  it('[CO15] trains on while shards are uploaded, for half an interval', () => {
+  it('[CO34] trains on while shards are uploaded, for half an interval', () => {
     const swarm = training({ steps: 20, checkpointEverySteps: 6 });
     swarm.settle('b uploaded');
     expect(swarm.run.state.phase).toMatchObject({ name: 'holding', awaits: 'checkpoint' });
@@ -223,7 +223,7 @@ describe('checkpoints and evaluations', () => {
     expect(swarm.run.state.pending).toEqual([]);
   });
 
-  it('[CO15] refuses whose upload the next step waited for in vain', () => {
+  it('[CO35] refuses whose upload the next step waited for in vain', () => {
     const swarm = training({ steps: 9, checkpointEverySteps: 1 });
     swarm.settle('b uploaded');
     swarm.trace();
@@ -237,7 +237,7 @@ describe('checkpoints and evaluations', () => {
     ]);
   });
 
-  it('[CO15] asks for another checkpoint where one lacks the shards of a donor that left', () => {
+  it('[CO35] asks for another checkpoint where one lacks the shards of a donor that left', () => {
     const swarm = training({ steps: 20, checkpointEverySteps: 4 });
     swarm.settle('b uploaded');
     expect(swarm.run.state.committedSteps).toBe(6);
@@ -259,7 +259,7 @@ describe('checkpoints and evaluations', () => {
     expect(swarm.trace()).toContain('checkpoint 1');
   });
 
-  it('[CO14] refuses a shard that is not its own', () => {
+  it('[CO33] refuses a shard that is not its own', () => {
     const swarm = training({ checkpointEverySteps: 1 });
     swarm.settleOne();
     swarm.settleOne();

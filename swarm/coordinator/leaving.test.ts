@@ -108,7 +108,7 @@ describe('a donor that goes', () => {
     expect(swarm.run.state.generation).toBe(0);
   });
 
-  it('[CO8] does not miss a member whose shards are in when the run only waits for the others', () => {
+  it('[CO30] does not miss a member whose shards are in when the run only waits for the others', () => {
     const swarm = script({ steps: 1, expectedDonors: 2 });
     swarm.join('a', 'b');
     swarm.settle('a uploaded');

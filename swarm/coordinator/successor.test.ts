@@ -4,7 +4,7 @@ import { rehearsalTerms } from '../testing/rehearsal.ts';
 import { script } from '../testing/script.ts';
 
 describe('the donors that are expected', () => {
-  it('[CO19] starts with fewer donors once nobody waits for the others any more', () => {
+  it('[CO39] starts with fewer donors once nobody waits for the others any more', () => {
     const swarm = script({ steps: 2, expectedDonors: 3 });
     swarm.gatheringEnded();
     expect(swarm.run.state.phase.name).toBe('waiting');

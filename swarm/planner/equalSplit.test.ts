@@ -86,7 +86,7 @@ describe('lanes', () => {
             }
   });
 
-  test('[PL15] more donors than layers: fewer stages only where that shortens the step', () => {
+  test('[PL19] more donors than layers: fewer stages only where that shortens the step', () => {
     const model = outlineModel(4, true);
     const shape = (count: number, samples: number) => laneCounts(equalSplit(model, samples, donors(count)));
     expect(shape(4, 8)).toEqual([1, 1, 1, 1]);
@@ -106,7 +106,7 @@ describe('lanes', () => {
     expect(laneCounts(even)).toEqual([1, 2]);
   });
 
-  test('[PL15] micro-batches in turn, each on one lane through stages of as many lanes', () => {
+  test('[PL20] micro-batches in turn, each on one lane through stages of as many lanes', () => {
     const plan = equalSplit(outlineModel(2, true), 6, donors(4), { microBatches: 6 });
     expect(hands(plan, 0)).toEqual([
       [0, 2, 4],
@@ -115,13 +115,13 @@ describe('lanes', () => {
     expect(hands(plan, 1)).toEqual(hands(plan, 0));
   });
 
-  test('[PL15] the lane with the fewest samples is next where micro-batches differ', () => {
+  test('[PL20] the lane with the fewest samples is next where micro-batches differ', () => {
     const plan = equalSplit(outlineModel(1, true), 10, donors(3), { microBatches: 4 });
     expect(plan.microBatches.map(({ samples: [from, to] }) => to - from)).toEqual([3, 3, 2, 2]);
     expect(hands(plan, 0)).toEqual([[0], [1], [2, 3]]);
   });
 
-  test('[PL15] there is a micro-batch for every lane', () => {
+  test('[PL21] there is a micro-batch for every lane', () => {
     expect(equalSplit(outlineModel(1, true), 40, donors(6), { stages: 1 }).microBatches).toHaveLength(6);
   });
 

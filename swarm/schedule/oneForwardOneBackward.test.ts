@@ -58,7 +58,7 @@ describe('the plain rule', () => {
         );
   });
 
-  test('[SC12] with the same lanes in all stages, whichever micro-batches each has', () => {
+  test('[SC22] with the same lanes in all stages, whichever micro-batches each has', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const random = seededRandom(seed);
@@ -94,7 +94,7 @@ describe('unequal lanes', () => {
     expect(scheduleProblems({ tied: true }, uneven, parseSchedule(text)).map(({ rule }) => rule)).toEqual(['SC9']);
   });
 
-  test('[SC12] a peer that feeds three lanes keeps all of them fed; the last stage turns each round at once', () => {
+  test('[SC22] a peer that feeds three lanes keeps all of them fed; the last stage turns each round at once', () => {
     expect(print(uneven)).toEqual([
       'd0: 0F0 0F1 0F2 0F3 0F4 0F5 0B0 0B1 0B2 0B3 0B4 0B5',
       'd1: 1F0 1F3 1B0 1B3',
@@ -113,7 +113,7 @@ describe('unequal lanes', () => {
     expect(print(longer)[0]).toBe('d0: 0F0 0F1 0F2 0F3 0F4 0B0 0F5 0B1 0F6 0B2 0F7 0B3 0F8 0B4 0B5 0B6 0B7 0B8');
   });
 
-  test('[SC9] [SC12] random plans run to their end, every peer taking its micro-batches in ascending order', () => {
+  test('[SC9] [SC22] random plans run to their end, every peer taking its micro-batches in ascending order', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const { model, samples, plan: drawn } = randomPlan(seededRandom(seed));
@@ -127,7 +127,7 @@ describe('unequal lanes', () => {
     );
   });
 
-  test('[SC11] [SC12] random lanes never keep more in flight than gpipe, and in the last stage one', () => {
+  test('[SC11] [SC22] random lanes never keep more in flight than gpipe, and in the last stage one', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const plan = randomLanes(seed);
@@ -143,7 +143,7 @@ describe('unequal lanes', () => {
     );
   });
 
-  test('[SC11] [SC12] the equal split’s lanes keep p − s in flight where they are most', () => {
+  test('[SC11] [SC22] the equal split’s lanes keep p − s in flight where they are most', () => {
     for (let layers = 2; layers <= 5; layers++)
       for (let count = 2; count <= 3 * layers; count++) {
         const model = outlineModel(layers, true);
@@ -187,7 +187,7 @@ function expectAscending(plan: Plan, schedule: Schedule): void {
     });
 }
 
-test('[SC12] a peer with several stages runs to its end too', () => {
+test('[SC22] a peer with several stages runs to its end too', () => {
   const base = lanes([[upTo(4)], [upTo(4)], [upTo(4)], [upTo(4)]]);
   const turn: PeerId[] = [peerId('a'), peerId('b')];
   const plan: Plan = {

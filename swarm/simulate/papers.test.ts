@@ -113,7 +113,7 @@ describe('Breadth-First (Lamy-Poirier 2023)', () => {
     expect(factors.map((factor) => Number(factor.toFixed(5)))).toEqual([1.875, 1.4375, 1.21875, 1.10938]);
   });
 
-  test('[SC13] a peer comes to each stage once a direction, whatever m; interleaving comes back with every group', () => {
+  test('[SC24] a peer comes to each stage once a direction, whatever m; interleaving comes back with every group', () => {
     const visits = (schedule: Schedule): number => {
       const [actions = []] = schedule.values();
       const list = actions.filter(isCompute);
@@ -135,7 +135,7 @@ describe('Chimera (Li and Hoefler 2021)', () => {
     for (const p of [2, 4, 8, 16]) expect(run(chain('chimera', p, p, { pairs: p / 2 })).bubbleRatio).toBe(0);
   });
 
-  test('[SC14] six peers, six micro-batches: six forwards and ten backwards on the critical path', () => {
+  test('[SC25] six peers, six micro-batches: six forwards and ten backwards on the critical path', () => {
     expect(makespan('chimera', 6, 6)).toBe(6 * 1 + 10 * 2);
   });
 
@@ -218,7 +218,7 @@ describe('orders that follow messages, in jitter', () => {
     [4, 16, 0.1, 0, 48, 100],
     [8, 32, 0.5, 0, 89, 98.7],
   ])(
-    '[SC16] varuna, %i peers, %i micro-batches, jitter %d s computing, %d s travelling',
+    '[SC26] varuna, %i peers, %i micro-batches, jitter %d s computing, %d s travelling',
     (p, m, compute, link, noSlower, mean) => {
       const own = (weather: object) => makespan('varuna', p, m, weather);
       const other = (weather: object) => recomputing(chain('1f1b', p, m, weather));
@@ -226,7 +226,7 @@ describe('orders that follow messages, in jitter', () => {
     },
   );
 
-  test('[SC16] where links waver more than computing does, varuna is no slower for 95 of 100 seeds', () => {
+  test('[SC26] where links waver more than computing does, varuna is no slower for 95 of 100 seeds', () => {
     const own = (weather: object) => makespan('varuna', 8, 32, weather);
     const other = (weather: object) => recomputing(chain('1f1b', 8, 32, weather));
     expect(beside(own, other, 0.05, 0.5).noSlower).toBeGreaterThanOrEqual(95);

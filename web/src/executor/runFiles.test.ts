@@ -19,7 +19,7 @@ async function upload(answers: readonly (number | null)[]) {
   return { outcome, tries, pauses };
 }
 
-test('[SV6] an upload that the network lost, or that could not be kept just then, is tried again', async () => {
+test('[SV12] an upload that the network lost, or that could not be kept just then, is tried again', async () => {
   expect(await upload([200])).toEqual({ outcome: HASH, tries: 1, pauses: [] });
   expect(await upload([null, 507, 200])).toEqual({ outcome: HASH, tries: 3, pauses: [1_000, 2_000] });
 });

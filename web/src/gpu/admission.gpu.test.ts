@@ -86,7 +86,7 @@ test.each(['gpt2', 'llama'] as const)(
   },
 );
 
-test('[AD7] memory is allocated, written and freed, time and again', async () => {
+test('[AD8] memory is allocated, written and freed, time and again', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   for (let time = 0; time < 3; time++)

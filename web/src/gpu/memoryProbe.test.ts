@@ -65,25 +65,25 @@ class FakeCard {
   }
 }
 
-test('[AD7] a card with room for all of it has all of it: every byte is written once, and freed', async () => {
+test('[AD8] a card with room for all of it has all of it: every byte is written once, and freed', async () => {
   const card = new FakeCard(24 * GIB);
   expect(await card.probe(2 * GIB, 19 * MIB)).toBe(2 * GIB);
   expect(card).toMatchObject({ written: 2 * GIB, most: 2 * GIB, had: 0 });
 });
 
-test('[AD7] the sum doubles until there is an error', async () => {
+test('[AD8] the sum doubles until there is an error', async () => {
   const card = new FakeCard(700 * MIB);
   // 19 that the run needs, then twice as much each time: 608, and not 1,216.
   expect(await card.probe(2 * GIB, 19 * MIB)).toBe(608 * MIB);
   expect(card.had).toBe(0);
 });
 
-test('[AD7] a piece that takes ten times as long a byte ends it: the card has that no more', async () => {
+test('[AD8] a piece that takes ten times as long a byte ends it: the card has that no more', async () => {
   const card = new FakeCard(24 * GIB, (at) => (at > 500 * MIB ? 1e-9 : 1e-10));
   expect(await card.probe(2 * GIB, 19 * MIB)).toBe(304 * MIB);
 });
 
-test('[AD7] it takes no more than half a second beyond what the run needs, which is tried whatever it takes', async () => {
+test('[AD8] it takes no more than half a second beyond what the run needs, which is tried whatever it takes', async () => {
   const slow = new FakeCard(24 * GIB, () => 1 / (600 * MIB));
   expect(await slow.probe(2 * GIB, 19 * MIB)).toBe(304 * MIB);
   expect(slow.clock).toBeCloseTo(304 / 600);
