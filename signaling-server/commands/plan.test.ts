@@ -65,8 +65,7 @@ it('prints a table for people, with what a change of the cluster would do', asyn
   expect(command.out).toContain('a-2');
   expect(command.out).toMatch(/what limits it is /);
   // Why each has its size.
-  for (const peer of ['a', 'a-2'])
-    expect(command.out).toMatch(new RegExp(`^${peer}: stage 0, layers 1–4, `, 'm'));
+  for (const peer of ['a', 'a-2']) expect(command.out).toMatch(new RegExp(`^${peer}: stage 0, layers 1–4, `, 'm'));
 });
 
 it('[CL12] the search ends with its seconds, and says what ran out', async () => {

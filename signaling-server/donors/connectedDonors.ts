@@ -18,7 +18,7 @@ export interface Connection {
   /** Bearer of its HTTP calls. */
   readonly token: string;
   readonly adapter: AdapterProfile;
-  /** By which its last measurements are kept; null: it is remembered by nothing. */
+  /** By which its last measurements are kept; null: nothing of it is kept. */
   readonly donor: string | null;
   /** By which its name is kept, where it chose one. */
   readonly member: string | null;
@@ -64,7 +64,7 @@ export class ConnectedDonors {
     return [...this.#connections.values()].filter(({ profile }) => profile !== null);
   }
 
-  /** One that is gone hears nothing. */
+  /** Nothing happens where that donor is gone. */
   send(to: PeerId, message: ServerMessage): void {
     this.#connections.get(to)?.link.send(message);
   }

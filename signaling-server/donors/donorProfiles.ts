@@ -25,13 +25,13 @@ import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import type { MemoryCaps } from '../../swarm/planner/fit.ts';
 import { type Compute, computeOf } from '../../swarm/precision.ts';
 
-/** Every GPU that passes the admission has so much. */
+/** A GPU that passes the admission has at least so much. */
 const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
-/** Nothing that a browser launches is done faster. */
+/** No layer takes less, since a browser takes longer to launch anything. */
 const LEAST_LAYER_SECONDS = 1e-6;
-/** Of one donor, those measured last. */
+/** Links that are kept of one donor: those measured last. */
 const MOST_LINKS = 256;
-/** Who drifts by so much did not measure at its admission what it works with. */
+/** Where real times differ from the admission's by more than this factor, the admission's are wrong and are scaled. */
 const DISBELIEVED = 20;
 
 /** What donors measured on their last visits. */
@@ -211,13 +211,16 @@ export class DonorProfiles {
     if (profile.ratios.length > 0) this.#options.kept?.save(known.donor, profile);
   }
 
-  /** What it tried is all it has only where it could not have it: the whole model may need less than any GPU has. */
+  /**
+   * The admission tries no more memory than the whole model needs, or the donor's limit allows. A donor that got all of it
+   * may have more: at least what every GPU has.
+   */
   #memory({ memoryBytes }: Profile, { memoryBytes: cap }: Limits): number {
     const wanted = Math.min(this.#wholeBytes, cap ?? Number.POSITIVE_INFINITY);
     return memoryBytes >= wanted ? Math.max(memoryBytes, LEAST_MEMORY_BYTES) : memoryBytes;
   }
 
-  /** With what its newest spans say. */
+  /** Its profile, corrected by its newest spans. */
   #fresh(known: Known): PeerProfile {
     const typical = known.spans.typical(known.limits.speed < 1);
     if (typical.length > 0 && hasTimes(known.profile))
@@ -226,7 +229,7 @@ export class DonorProfiles {
   }
 }
 
-/** Times of nothing would have all the work, and no span could be compared with them. */
+/** A time of 0 would draw all work to this donor, and no span could be compared with it. */
 const plausible = (admitted: Profile): Profile => ({
   ...admitted,
   layers: admitted.layers.map(({ samples, forwardSeconds, backwardSeconds }) => ({

@@ -19,16 +19,16 @@ import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
 const HELLO_LIMIT_MS = 10_000;
-/** Time from its `hello` to what it measured: a place is for who means to compute. */
+/** Time from its `hello` to its measurements, so that nobody holds a place without computing. */
 const ADMISSION_LIMIT_MS = 600_000;
 /** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
 const MESSAGE_BURST = 1_000;
 const MESSAGES_PER_SECOND = 500;
-/** What a relayed frame costs of a message: the windows bound their bytes, this their number. */
+/** A relayed frame counts as this part of a message, which bounds their number; the relay's windows bound their bytes. */
 const FRAME_COST = 0.05;
-/** A donor that does not read what it is sent is given up when so much waits for it. */
+/** A donor is disconnected when so many bytes wait for it to read them. */
 const UNREAD_BYTES_LIMIT = 16 * 1024 * 1024;
-/** What was not said to be too large within this is cut off by the WebSocket library. */
+/** Messages above `MESSAGE_BYTES_LIMIT` are refused with a reason; above this the WebSocket library cuts the connection. */
 export const SOCKET_BYTES_LIMIT = 4 * MESSAGE_BYTES_LIMIT;
 
 /** The way to a donor, as the run sees it. */
@@ -45,7 +45,7 @@ export interface DonorHost {
   /** Answers `hello`: the name this donor has from now on (it was sent `welcome`), or why it may not join. */
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason;
   /** A message after `hello`; a reason where it does not fit what the server has said. */
-  heard(peer: PeerId, message: PeerMessage): RefusalReason | null;
+  onMessage(peer: PeerId, message: PeerMessage): RefusalReason | null;
   /** A binary message after `hello`: for another donor. */
   relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null;
   gone(peer: PeerId, detail: string): void;
@@ -152,7 +152,7 @@ export class DonorSocket implements DonorLink {
     if (!decoded.ok) return ['malformed', decoded.reason];
     if (decoded.value.type === 'measured') clearTimeout(this.#admissionTimer);
     if (decoded.value.type === 'hello') return ['outOfOrder', 'a second hello'];
-    const reason = this.#host.heard(this.#peer, decoded.value);
+    const reason = this.#host.onMessage(this.#peer, decoded.value);
     return reason === null ? null : [reason, `${decoded.value.type} does not fit here`];
   }
 

@@ -13,15 +13,15 @@ import {
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
-import { Arrivals } from './arrivals.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
+import { JoinDelays } from './joinDelays.ts';
 import type { Network } from './network.ts';
 import { Resumes } from './resumes.ts';
 
-/** A number from 1 to 1,000 is no bound that anyone reaches on purpose: it keeps a flood from filling memory. */
+/** More than any swarm has so far; it keeps a flood of connections from filling memory. */
 const MAX_DONORS = 1_000;
-/** Donors hear of each other's limits at most so often. */
+/** Donors are told each other's limits at most so often. */
 const DOWNLOADS_INTERVAL_MS = 250;
 
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
@@ -38,7 +38,7 @@ export interface ReceptionHost {
   joined(connection: Connection): void;
   /** Limits, or what one says that may be planned for; a reason where it does not fit. */
   said(connection: Connection, message: RunMessage): RefusalReason | null;
-  /** Without a word of it others lose steps. */
+  /** Whether others lose steps if it vanishes now. */
   isNeeded(peer: PeerId): boolean;
   gone(peer: PeerId, detail: string): void;
   failed(error: unknown): void;
@@ -50,7 +50,7 @@ interface ReceptionOptions {
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;
-  /** Donors that were counted on beforehand are our own: they never wait. */
+  /** True where the command itself opened the donors: those never wait to join. */
   readonly isExpected: boolean;
 }
 
@@ -59,8 +59,8 @@ export class Reception implements DonorHost {
   readonly #host: ReceptionHost;
   readonly #donors = new ConnectedDonors();
   readonly #resumes = new Resumes();
-  readonly #arrivals = new Arrivals();
-  /** One donor that changes its mind all the time is no flood for all others. */
+  readonly #joinDelays = new JoinDelays();
+  /** Throttled: a donor that changes its limits all the time would flood all others with messages. */
   readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.broadcast(this.#donors.downloads()));
   #closed = false;
 
@@ -86,7 +86,7 @@ export class Reception implements DonorHost {
     return peer;
   }
 
-  heard(peer: PeerId, message: PeerMessage): RefusalReason | null {
+  onMessage(peer: PeerId, message: PeerMessage): RefusalReason | null {
     const connection = this.#donors.of(peer);
     if (!connection) return null;
     switch (message.type) {
@@ -125,9 +125,9 @@ export class Reception implements DonorHost {
     this.#options.network.gone(peer);
     const address = this.#donors.of(peer)?.link.address;
     if (this.#closed || !this.#donors.leave(peer)) return;
-    if (address !== undefined && this.#host.isNeeded(peer)) this.#arrivals.lost(address, monotonicMs());
+    if (address !== undefined && this.#host.isNeeded(peer)) this.#joinDelays.lost(address, monotonicMs());
     this.#resumes.gone(peer);
-    this.#arrivals.gone(peer);
+    this.#joinDelays.gone(peer);
     this.#host.gone(peer, detail);
   }
 
@@ -139,9 +139,9 @@ export class Reception implements DonorHost {
     this.#host.countRefusal(reason);
   }
 
-  /** Those whose GPU is checked and who have not to wait, in the order in which they connected. */
+  /** Those whose GPU is checked and who need not wait, in the order in which they connected. */
   measured(): readonly Connection[] {
-    return this.#donors.measured().filter(({ peer }) => !this.#arrivals.isWaiting(peer));
+    return this.#donors.measured().filter(({ peer }) => !this.#joinDelays.isWaiting(peer));
   }
 
   /** The donor whose HTTP calls carry this token. */
@@ -149,7 +149,7 @@ export class Reception implements DonorHost {
     return this.#donors.ofToken(token);
   }
 
-  /** One that is gone hears nothing. */
+  /** Nothing happens where that donor is gone. */
   send(to: PeerId, message: ServerMessage): void {
     this.#donors.send(to, message);
   }
@@ -158,12 +158,12 @@ export class Reception implements DonorHost {
     this.#donors.broadcast(message);
   }
 
-  /** Its connection ends with these words; what it held goes when the connection has. */
+  /** Ends its connection with this reason; the run is told when the connection has closed. */
   turnOut(peer: PeerId, reason: RefusalReason, detail: string): void {
     this.#donors.of(peer)?.link.refuse(reason, detail);
   }
 
-  /** As `turnOut`; from here on the run knows nothing of it. */
+  /** As `turnOut`, but its connection is forgotten at once. */
   refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
     this.#donors.refuse(peer, reason, detail);
   }
@@ -172,7 +172,7 @@ export class Reception implements DonorHost {
     if (this.#closed) return;
     this.#closed = true;
     this.#resumes.close();
-    this.#arrivals.close();
+    this.#joinDelays.close();
     this.#downloads.cancel();
     this.#donors.close();
   }
@@ -192,7 +192,7 @@ export class Reception implements DonorHost {
     const { peer, link } = connection;
     const join = (): void => this.#later(connection, () => this.#host.joined(connection));
     if (this.#options.isExpected) join();
-    else if (this.#arrivals.asked(peer, link.address, join) === 'later')
+    else if (this.#joinDelays.asked(peer, link.address, join) === 'later')
       link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Frames from donor to donor through their sockets. The one idea: a receiver's socket is handed a little at a time, the
+ * Frames from donor to donor through their sockets. A receiver's socket is handed a little at a time, the
  * rest waits in its queue, and only what its socket has taken is credited to the sender; so the queue of a donor that
  * does not read is never longer than the windows of those who send to it. Rules WP in SPEC.md.
  */

@@ -31,7 +31,7 @@ export class Resumes {
     else resting.timer = setTimeout(() => this.asked(peer, resume), Math.ceil((1 - earned) * EVERY_MS) + 1);
   }
 
-  /** It wants to rest on, or to go. */
+  /** It goes on resting, or leaves: a `resume` that waits is cancelled. */
   withdrawn(peer: PeerId): void {
     clearTimeout(this.#resting.get(peer)?.timer);
   }

@@ -1,7 +1,7 @@
 /**
- * What donors upload for checkpoints, until it is in one. Its one idea: an upload is of one of the newest checkpoints that
- * were asked for, or of none. So a donor may send what it was asked for and no more, and what no manifest names some
- * requests later, because its donor left or because nobody wanted it, is taken off the disk again.
+ * What donors upload for checkpoints, until a checkpoint has it. Every upload belongs to one of the newest checkpoints that
+ * were asked for. So a donor may send what it was asked for and no more; a blob that no manifest names some requests
+ * later, because its donor left or because nobody wanted it, is deleted.
  */
 import type { PeerId } from '../../swarm/base.ts';
 import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';

@@ -1,5 +1,5 @@
 /**
- * Donors who chose to be named, and the peer ids under which they worked since. The one idea: credit stays in the ledger
+ * Donors who chose to be named, and the peer ids under which they worked since. Credit stays in the ledger
  * of committed steps; a name is only tied to the ids that its donor had while it was named, and untied when it is deleted.
  * A donor is known by the hash of a random key that its browser remembers.
  */
@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { Queries } from './queries.ts';
 
-/** Beyond it the oldest names go that never worked. */
+/** Above it, the oldest names that never computed are deleted. */
 const NAMES_KEPT = 10_000;
 
 export interface Member {

@@ -1,6 +1,6 @@
 /**
  * What the store keeps for the operator alone: a bounded history of events, the newest steps' measured spans, and which
- * checkpoints are to stay. Its one idea: everything here is bounded when it is written, so that a run of a year takes
+ * checkpoints are to stay. Everything here is bounded when it is written, so that a run of a year takes
  * no more room than one of a day.
  */
 import { peerId } from '../../swarm/base.ts';

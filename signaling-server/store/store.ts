@@ -101,7 +101,7 @@ function migrate(database: DatabaseSyncInstance): string | null {
   return null;
 }
 
-/** Plans that are kept: those of the newest steps, whose spans are shown beside them, and more. */
+/** How many plans are kept: more than the newest steps have, whose spans are shown beside their plans. */
 const EPOCHS_KEPT = 512;
 
 const RUN_COLUMNS = 'name, contentHash, document, active, operatorPaused, generation, epoch';
@@ -131,7 +131,7 @@ const runRow = (row: Row): RunRow => ({
 });
 
 function storeOf(database: DatabaseSyncInstance): Store {
-  /** Understood once each: they are few, and understanding one takes longer than most of them. */
+  /** Each statement is prepared once and kept: there are few, and preparing takes longer than running most of them. */
   const statements = new Map<string, ReturnType<typeof database.prepare>>();
   const prepared = (sql: string): ReturnType<typeof database.prepare> => {
     const statement = statements.get(sql) ?? database.prepare(sql);

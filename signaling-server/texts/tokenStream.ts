@@ -1,5 +1,5 @@
 /**
- * Token ids of a text that is never whole in memory, equal to those of the text encoded at once. Its one idea: a place
+ * Token ids of a text that is never whole in memory, equal to those of the text encoded at once. A place
  * to cut is proposed by a rule and accepted by the tokenizer itself. The piece is encoded together with the text after
  * the cut; if these ids end with those of the text after the cut encoded alone, then a tokenizer that begins anew there
  * goes on just as the one that came from the left, and what stands before is the piece's ids.

@@ -37,7 +37,7 @@ export class Conversation {
       now: () => performance.now(),
       onState: (state) => this.#onState(state),
       onMessage: (message) => this.#onMessage(message),
-      onBytes: (bytes) => this.#mesh?.heard(bytes),
+      onBytes: (bytes) => this.#mesh?.onBytes(bytes),
     });
   }
 

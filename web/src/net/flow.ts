@@ -1,8 +1,7 @@
 /**
- * Back-pressure for one data channel. The one idea: two watermarks. The gate closes when the channel holds
- * `HIGH_BYTES`, opens when the channel says that it holds at most `LOW_BYTES`, and who comes while it is closed waits in
- * line. Nothing polls. The channel never holds more than `HIGH_BYTES` plus one message, the line at most
- * `WAITING_LIMIT` messages.
+ * Back-pressure for one data channel. Two watermarks: the gate closes when the channel holds `HIGH_BYTES` and opens when
+ * the channel says that it holds at most `LOW_BYTES`; messages that come while it is closed wait in line. Nothing polls.
+ * The channel never holds more than `HIGH_BYTES` plus one message, the line at most `WAITING_LIMIT` messages.
  */
 
 /** What the gate needs of an RTCDataChannel. */

@@ -1,5 +1,5 @@
 /**
- * A direct connection to one other donor, and the only import of simple-peer. The one idea: everyone else sees `Link`,
+ * A direct connection to one other donor, and the only import of simple-peer: everyone else sees `Link`,
  * so that another transport is one file.
  *
  * simple-peer owns the connection and the channel that carries frames. Heartbeats and small frames have channels of

@@ -1,6 +1,6 @@
 /**
  * The ways of this tab to others: direct links, and the server's socket where a direct one does not open. One way by itself
- * is in way.ts; here is what all of them are for. The ideas:
+ * is in way.ts; here is what they have in common.
  *
  * Each end chooses its own way to the other: frames arrive by either. An end that gives up waiting for the direct way
  * tells the other, so that both wait no longer than the first; later it tries again behind what is relayed, and changes
@@ -31,7 +31,7 @@ interface MeshOptions {
   readonly now: () => number;
   /** To be carried by the server. */
   sendSignal(to: PeerId, epoch: number, attempt: number, data: string): void;
-  /** What goes through the server's socket, to be taken by `heard` of the other end; false where there is none. */
+  /** What goes through the server's socket, to be taken by `onBytes` of the other end; false where there is none. */
   sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
   onFrame(from: PeerId, message: ArrayBuffer): void;
   /**
@@ -165,8 +165,8 @@ export class Mesh {
   }
 
   /** A binary message of the server: a frame that was relayed, or a word about one. */
-  heard(message: ArrayBuffer): void {
-    if (!this.#closed) this.#relay.heard(message);
+  onBytes(message: ArrayBuffer): void {
+    if (!this.#closed) this.#relay.onBytes(message);
   }
 
   /** Asks every other end whether it lives, gives up what did not open in time, begins again what is due. */
@@ -232,7 +232,7 @@ export class Mesh {
     if (wasUsed) this.#lose(peer, 'the other end began anew');
   }
 
-  /** A link that was is kept for its number alone. */
+  /** Of a closed link only the attempt's number still matters: to make room, one that no plan wants is forgotten. */
   #dropClosed(): boolean {
     const closed = [...this.#ways.values()].find(
       ({ peer, link }) => link.state === 'closed' && !this.#wanted.has(peer),
@@ -240,7 +240,7 @@ export class Mesh {
     return closed !== undefined && this.#ways.delete(closed.peer);
   }
 
-  /** Whatever came of it: a link that no plan wants by now closes. */
+  /** Whether it opened or not: the link closes unless a plan wants it by now. */
   #endProbe(peer: PeerId): void {
     const way = this.#ways.get(peer);
     if (way?.isProbe && !this.#wanted.has(peer)) way.link.close();

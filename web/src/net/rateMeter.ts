@@ -1,7 +1,7 @@
 /**
  * How fast a link carries bytes and a word, measured from what it carries anyway. A stretch of sending ends when the other
- * end says that it has arrived; its bytes over its time, less the round trip of that word, is one sample. The one idea,
- * BBR's: a busy tab or a full queue only makes a sample worse, so of the newest ones the best is what the link can do.
+ * end says that it has arrived; its bytes over its time, less the round trip of that word, is one sample. As in
+ * BBR, a busy tab or a full queue only makes a sample worse, so the best of the newest ones is what the link can do.
  */
 
 /** Older ones are forgotten: the link may have become another. */

@@ -29,7 +29,7 @@ function relayed() {
     onFrame: (_from, message) => frames.push(message.byteLength),
   });
   const credit = (to: typeof BOB, bytes: number): void =>
-    relay.heard(encodeEnvelope('credit', to, creditContent(bytes)).buffer);
+    relay.onBytes(encodeEnvelope('credit', to, creditContent(bytes)).buffer);
   return { relay, sent, frames, clock, credit };
 }
 
@@ -72,8 +72,8 @@ describe('Relay', () => {
     clock.nowMs = 30;
     const [ping] = sent;
     if (!ping) throw new Error('no ping was sent');
-    relay.heard(encodeEnvelope('pong', BOB, ping.content).buffer);
-    relay.heard(encodeEnvelope('ping', BOB, ping.content).buffer);
+    relay.onBytes(encodeEnvelope('pong', BOB, ping.content).buffer);
+    relay.onBytes(encodeEnvelope('ping', BOB, ping.content).buffer);
     expect(sent.at(-1)).toMatchObject({ kind: 'pong', peer: BOB });
     void relay.send(BOB, frame());
     clock.nowMs = 30 + 30 + 50;
@@ -83,8 +83,8 @@ describe('Relay', () => {
 
   test('[WP9] counts what is no envelope, and does not let it through', () => {
     const { relay, frames } = relayed();
-    relay.heard(new ArrayBuffer(3));
-    relay.heard(encodeEnvelope('frame', BOB, new Uint8Array(40)).buffer);
+    relay.onBytes(new ArrayBuffer(3));
+    relay.onBytes(encodeEnvelope('frame', BOB, new Uint8Array(40)).buffer);
     expect([relay.malformedMessages, frames]).toEqual([1, [40]]);
   });
 });

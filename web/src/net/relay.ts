@@ -1,5 +1,5 @@
 /**
- * This tab's end of the way through the server. The one idea: the server's credits are the gate. To each donor at most
+ * This tab's end of the way through the server. The server's credits are the gate. To each donor at most
  * `RELAY_WINDOW_BYTES` of frames are on their way; who comes beyond that waits in line, first come, first sent.
  */
 import type { PeerId } from '../../../swarm/base.ts';
@@ -77,7 +77,7 @@ export class Relay {
   }
 
   /** A binary message of the server. */
-  heard(message: ArrayBuffer): void {
+  onBytes(message: ArrayBuffer): void {
     const decoded = decodeEnvelope(new Uint8Array(message));
     if (!decoded.ok) {
       this.malformedMessages += 1;

@@ -59,7 +59,7 @@ export class Signaling {
       random,
       now,
       onOpen: () => this.#greet(),
-      onText: (text) => this.#heard(text),
+      onText: (text) => this.#onText(text),
       onBytes: (bytes) => {
         if (this.#welcomed) options.onBytes(bytes);
         else this.malformedMessages += 1;
@@ -99,12 +99,12 @@ export class Signaling {
     this.#socket.send(JSON.stringify(hello));
   }
 
-  #heard(text: string): void {
+  #onText(text: string): void {
     const { onState, onMessage } = this.#options;
     const decoded = decodeServerMessage(text);
     if (!decoded.ok) {
       this.malformedMessages += 1;
-      // Who does not understand even the greeting will not understand what follows.
+      // A server whose greeting is not understood speaks another protocol: nothing after it would be understood either.
       if (!this.#welcomed) this.#end('wrongProtocol', decoded.reason);
       return;
     }

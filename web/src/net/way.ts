@@ -1,7 +1,7 @@
 /**
  * This end's way to one other donor: the newest attempt at a direct link, how frames go meanwhile, when it is tried anew.
  *
- * The idea: an attempt is named by the epoch in which it was begun and its number there, and the newest one wins at both
+ * An attempt is named by the epoch in which it was begun and its number there, and the newest one wins at both
  * ends. Whoever begins one tells the other: the initiator (the smaller id) by its offer, the other by a call for an
  * offer. So two ends that disagree about whether their link lives agree again at the next attempt, and a signal of an
  * older one is known for what it is.
@@ -55,7 +55,7 @@ export interface Signal {
  */
 type Meaning = 'offer' | 'more' | 'call' | 'known' | 'relayed' | 'stale' | 'bad';
 
-/** What a signal is to the end that hears it in this epoch, and that is the initiator or not. */
+/** What a signal means to the end that receives it in this epoch, as the initiator or as the other one. */
 export function meaningOf(signal: Signal, way: Way | undefined, initiates: boolean, epoch: number): Meaning {
   const order = way ? signal.epoch - way.epoch || signal.attempt - way.attempt : 1;
   if (way ? order < 0 : signal.epoch < epoch) return 'stale';

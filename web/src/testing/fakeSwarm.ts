@@ -27,10 +27,10 @@ export function swarm(...peers: PeerId[]) {
     const envelope = decodeEnvelope(message);
     if (!envelope.ok) throw new Error(envelope.reason);
     const { kind, peer: to, content } = envelope.value;
-    tabs.get(to)?.mesh.heard(encodeEnvelope(kind, from, content).buffer);
+    tabs.get(to)?.mesh.onBytes(encodeEnvelope(kind, from, content).buffer);
     if (kind !== 'frame') return;
     server.relayedFrames += 1;
-    tabs.get(from)?.mesh.heard(encodeEnvelope('credit', to, creditContent(content.length)).buffer);
+    tabs.get(from)?.mesh.onBytes(encodeEnvelope('credit', to, creditContent(content.length)).buffer);
   };
   const tabs = new Map<PeerId, Tab>();
   for (const me of peers) {

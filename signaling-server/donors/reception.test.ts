@@ -56,10 +56,10 @@ async function runInMemory(): Promise<{
 /** Joins, is planned for, says that it is ready, and is gone. */
 function comeAndGo(run: ActiveRun): void {
   const { peer, heard } = welcomed(run);
-  run.reception.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
   const prepare = heard.find(({ type }) => type === 'prepare');
   invariant(prepare?.type === 'prepare', 'it is planned for');
-  run.reception.heard(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
+  run.reception.onMessage(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
   invariant(heard.at(-1)?.type === 'start', 'it is at work');
   run.reception.gone(peer, 'its connection closed');
 }
@@ -121,14 +121,14 @@ test('[SV13] uploads that came into no checkpoint are taken off the disk; what a
 test('[SV9] an address whose donors vanish from the plan again and again has the next one wait', async () => {
   const { run } = await runInMemory();
   const honest = welcomed(run, '198.51.100.7');
-  run.reception.heard(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+  run.reception.onMessage(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
   // It is still getting ready: whoever comes is planned for at once.
   vi.useFakeTimers({ toFake: ['performance'] });
   try {
     const planned: boolean[] = [];
     for (let i = 0; i < 8; i++) {
       const { peer, heard } = welcomed(run);
-      run.reception.heard(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+      run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
       planned.push(heard.some(({ type }) => type === 'prepare'));
       run.reception.gone(peer, 'its connection closed');
       vi.advanceTimersByTime(11_000);
