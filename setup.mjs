@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * `node setup.mjs COMMAND …`: everything a fresh clone needs, then the command. Plain JavaScript without dependencies,
- * since it runs before there are any. Its one idea: each part of the set-up has a stamp of what it was made from, so
- * that it does nothing twice and says a word only when it works.
+ * since it runs before there are any. Each part of the set-up has a stamp of what it was made from, so that it does
+ * nothing twice and says a word only when it works.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

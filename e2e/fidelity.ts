@@ -1,4 +1,4 @@
-/** The contract's bounds around the golden numbers: every step's loss and norm, every exported weight. */
+/** The bounds of ST1 around the golden numbers: every step's loss and norm, every exported weight. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { invariant, type Result } from '../swarm/base.ts';

@@ -1,7 +1,7 @@
 /**
- * The grid of the contract's fidelity: every golden model with 1, 2, 3, 4 and 6 donors, both schedules, 1, 2 and 4
- * stages, and twenty random valid plans. Its one idea: a case is the command line that makes it, so that each failure
- * can be run again by hand.
+ * The grid of ST1: every golden model with 1, 2, 3, 4 and 6 donors, both schedules, 1, 2 and 4
+ * stages, and twenty random valid plans. A case is the command line that makes it, so that each failure can be run
+ * again by hand.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * The product as a person runs it: the built command in a process of its own. One idea: whatever a test starts is on one
- * list, and ends with the test, also when that fails; what is ended is ended by its own process id.
+ * The product as a person runs it: the built command in a process of its own. Whatever a test starts is on one list,
+ * and ends with the test, also when that fails; what is ended is ended by its own process id.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -8,7 +8,7 @@ const NAMED =
   /`([\w@./-]+\.(?:ts|tsx|mjs|wgsl|md|json|html|css|png|svg|yml)|[\w-]+(?:\/[\w-]+)*\/)`|\]\(([^):#]+)\)|(?<=[\s`])((?:docs|e2e|shaders|signaling-server|swarm|web)\/[\w./-]*\w)/g;
 /** Files of a model, of a machine or of a run, and the shape of a name. */
 const NOT_OURS =
-  /^(config\.json|tokenizer\.json|model\.safetensors\.index\.json|lvp_icd\.json|gpuFigures\.mjs|exports\/|(.*\/)?x\.(ts|wgsl))$/;
+  /^(config\.json|tokenizer\.json|model\.safetensors\.index\.json|lvp_icd\.json|(.*\/)?gpuFigures\.mjs|exports\/|(.*\/)?x\.(ts|wgsl))$/;
 const NOT_LOOKED_INTO = new Set(['node_modules', 'dist']);
 
 const FILES = readdirSync(ROOT, { withFileTypes: true }).flatMap((entry) => {
@@ -30,6 +30,27 @@ test.each(DOCUMENTS)('%s names files that are there', (document) => {
   const named = [...text.matchAll(NAMED)].map(([, quoted, linked, typed]) => quoted ?? linked ?? typed ?? '');
   expect(named.length, 'files named').toBeGreaterThan(0);
   expect(named.filter((name) => !NOT_OURS.test(name) && !isThere(name, document))).toEqual([]);
+});
+
+/** What a person reads between the code: blocks, and lines from `//` on that is no part of an address. */
+const COMMENT = /\/\*[\s\S]*?\*\/|(?<![:'"`\w])\/\/.*/g;
+const ADDRESS = /https?:\S+/g;
+const FILE = /(?<![\w./@-])(?!\.)[\w./-]*\w\.(?:tsx?|mjs|mts|wgsl|md|yml)\b(?!\w)/g;
+
+test('comments cite files that are there', () => {
+  const sources = FILES.filter((file) => /\.(tsx?|mjs|mts|wgsl)$/.test(file));
+  const cited = sources.flatMap((file) => {
+    const comments = readFileSync(join(ROOT, file), 'utf8').replaceAll(ADDRESS, '').match(COMMENT)?.join('\n') ?? '';
+    return [...new Set(comments.match(FILE))].map((name) => [file, name] as const);
+  });
+  expect(cited.length).toBeGreaterThan(100);
+  expect(cited.filter(([file, name]) => !NOT_OURS.test(name) && !isThere(name, file))).toEqual([]);
+});
+
+test('comments cite rules and documents of this repository, no section of another', () => {
+  const sources = FILES.filter((file) => /\.(tsx?|mjs|mts|wgsl)$/.test(file));
+  const cited = sources.filter((file) => /\b[A-Z]{5,} §/.test(readFileSync(join(ROOT, file), 'utf8')));
+  expect(cited).toEqual([]);
 });
 
 describe('swarm/SPEC.md', () => {

@@ -1,8 +1,8 @@
 /**
  * How the stream is written on its way from peer to peer: the activations that go to the next stage, the gradients that
  * come back. The run file's `precision.wire` decides for the whole run; gradient sums, values and moments always travel
- * as float32. The one idea: a packed tensor is a whole number of 32-bit words, whatever its encoding, so it goes through
- * buffers, readbacks and frames as floats do. Rules WI in SPEC.md.
+ * as float32. A packed tensor is a whole number of 32-bit words, whatever its encoding, so it goes through buffers,
+ * readbacks and frames as floats do. Rules WI in SPEC.md.
  *
  * f16: two halves a word. int8: blocks of INT8_BLOCK elements, each a float32 scale and four codes a word.
  */

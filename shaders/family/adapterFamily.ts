@@ -1,7 +1,7 @@
 /**
- * Which family of kernels an adapter gets. The one idea: `software` kernels are laid out for SwiftShader, whose unit of
- * execution is a row of exactly four lanes; only an adapter that says both things about itself gets them. Every other
- * adapter, llvmpipe with its eight lanes included, gets `gpu` kernels, which assume no subgroup size at all.
+ * Which family of kernels an adapter gets. `software` kernels are laid out for SwiftShader, whose unit of execution is
+ * a row of exactly four lanes; only an adapter that says both things about itself gets them. Every other adapter,
+ * llvmpipe with its eight lanes included, gets `gpu` kernels, which assume no subgroup size at all.
  */
 import type { AdapterFamily } from '../kernel.ts';
 

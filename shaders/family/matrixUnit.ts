@@ -1,6 +1,6 @@
 /**
- * What an adapter multiplies whole matrices with, where it offers that: WGSL's experimental subgroup matrices. The one
- * idea: a unit is a small record of what the adapter says of itself, so that the choice of a product's text stays a function of
+ * What an adapter multiplies whole matrices with, where it offers that: WGSL's experimental subgroup matrices. A unit
+ * is a small record of what the adapter says of itself, so that the choice of a product's text stays a function of
  * adapter and shape. Sums are always of f32; what is multiplied is what the run computes with, never less.
  *
  * The feature is asked for wherever an adapter has it, and no browser offers it yet without its flag for unsafe APIs.

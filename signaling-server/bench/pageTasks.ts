@@ -1,7 +1,7 @@
 /**
  * How long a page holds its own thread, out of the browser's own trace: a task is whatever runs without giving the
- * thread back, script, layout and painting alike. Its one idea: of each short stretch of time the longest one counts,
- * so that thousands of empty tasks make no average.
+ * thread back, script, layout and painting alike. Of each short stretch of time the longest one counts, so that
+ * thousands of empty tasks make no average.
  */
 import type { Browser, Page } from 'playwright';
 import { z } from 'zod';

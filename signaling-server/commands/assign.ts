@@ -27,7 +27,7 @@ async function assignFile(path: string, { json }: { readonly json?: boolean }): 
   process.stdout.write(json ? `${JSON.stringify(documentOf(assignment))}\n` : tableOf(problem, assignment));
 }
 
-/** The contract's document. JSON has no infinity: where every micro-batch fits, there is no largest one. */
+/** The document of `--json`. JSON has no infinity: where every micro-batch fits, there is no largest one. */
 function documentOf({ objectiveMs, samplesPerSecond, peers }: Assignment): unknown {
   const largest = (samples: number) => (Number.isFinite(samples) ? samples : null);
   return {

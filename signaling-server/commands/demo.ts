@@ -103,7 +103,7 @@ async function train(data: DataDirectory, runName: string): Promise<void> {
   throw failed(`Stopped after ${committedSteps} steps; npm run demo goes on from there.`);
 }
 
-/** The contract's last three lines. */
+/** Says the last three lines, which scripts read. */
 async function conclude(data: DataDirectory, runName: string): Promise<void> {
   const { store, blobs, directory } = data;
   const { file } = storedDocument(store, runName);

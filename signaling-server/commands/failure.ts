@@ -1,4 +1,4 @@
-/** How a command ends when it cannot do what it was asked: one sentence and an exit code, the contract's two kinds. */
+/** How a command ends when it cannot do what it was asked: one sentence, and exit code 2 (bad input) or 1. */
 import type { Result } from '../../swarm/base.ts';
 
 export class CommandFailure extends Error {

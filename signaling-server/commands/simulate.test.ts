@@ -9,7 +9,7 @@ beforeEach(() => command.begin());
 afterEach(() => command.end());
 
 const STAGES = [0, 1].map(() => ({ forwardSeconds: 1, backwardSeconds: 2 }));
-/** As the contract writes it, every field there. */
+/** Every field there, as docs/commands.md has them. */
 const PROBLEM = {
   schedule: '1f1b',
   microBatches: 8,

@@ -7,7 +7,7 @@ import { readJsonFile } from '../files/jsonFile.ts';
 
 /** Of what is known, and recognised, and not done yet. */
 export const COMES_LATER = 'comes with a later version of shoal';
-/** Schedules of the contract that nothing runs yet. */
+/** Schedules that are simulated, and that no run has yet. */
 export const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'];
 /** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
 const HIGHEST_ID = 65_535;

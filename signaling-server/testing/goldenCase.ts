@@ -12,7 +12,7 @@ export interface GoldenCase {
   readonly expected: readonly { readonly loss: number; readonly gradientNorm: number }[];
   /** Of checkpoint 0. */
   readState(block: BlockName, kind: 'value' | 'm' | 'v', range: Range): Promise<Float32Array>;
-  /** Of a step's samples `[from, to)`. Sample i of step s is window (s·B + i) mod n: written again, from the contract. */
+  /** Of a step's samples `[from, to)`. Sample i of step s is window (s·B + i) mod n: written again, from DA2 and DA3. */
   tokens(step: number, samples: Range): { readonly ids: Uint32Array; readonly targets: Uint32Array };
 }
 

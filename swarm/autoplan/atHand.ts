@@ -1,7 +1,7 @@
 /**
- * The donors at hand as a cluster, CONTRACT §4's shape: each with its measured times over its share of the GPU's time, the
+ * The donors at hand as a cluster (cluster.ts): each with its measured times over its share of the GPU's time, the
  * memory that it tried and gives, its traffic caps, and the links between them as the run measured them. A link that
- * nobody has measured yet is taken for a good one: it is tried, measured, and then known.
+ * nobody has measured yet is taken for a good one: it is tried, measured, and then known. See SPEC.md, AP1 and AP4.
  */
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';

@@ -1,8 +1,8 @@
 /**
  * What is known of one donor's speed: what its admission measured of a layer, and how the spans of the run compare with
- * that. Its one idea: a span is measured in what the admission would have predicted for it, so that numbers of any stage,
- * micro-batch size and plan correct the same two curves, and mean something to a donor that comes back another day.
- * Times are those of running alone at full speed: the donor's share of its GPU's time is applied when a cluster is made.
+ * that. A span is measured in what the admission would have predicted for it, so that numbers of any stage, micro-batch
+ * size and plan correct the same two curves, and mean something to a donor that comes back another day. Times are those
+ * of running alone at full speed: the donor's share of its GPU's time is applied when a cluster is made.
  */
 import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';

@@ -1,7 +1,7 @@
 /**
  * Checkpoints on their way: a commit asks for one, the primaries upload their shards while training goes on, and the
- * one whose last shard came in is the newest from then on. Its one idea: a checkpoint is keyed by (epoch, step), so an
- * upload of an abandoned plan can never complete another one's.
+ * one whose last shard came in is the newest from then on. A checkpoint is keyed by (epoch, step), so an upload of an
+ * abandoned plan can never complete another one's.
  */
 import type { PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';

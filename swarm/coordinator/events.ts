@@ -1,7 +1,7 @@
 /**
- * What crosses between the coordinator and its shell: the run that it is given, the events that it hears, the effects that
- * it asks for. Its one idea: nothing else does, so a server, a test with a virtual clock and a fuzzer are shells alike.
- * Times are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
+ * What crosses between the coordinator and its shell: the run that it is given, the events that it hears, the effects
+ * that it asks for. Nothing else does, so a server, a test with a virtual clock and a fuzzer are shells alike. Times
+ * are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
 import type { PeerId, Range } from '../base.ts';
 import type { PeerMessage, ServerMessage } from '../messages/messages.ts';
@@ -133,7 +133,7 @@ export type PlanAnswer =
   /** No plan can be made for these donors: one sentence. */
   | { readonly answer: 'none'; readonly reason: string };
 
-/** One line of the metrics (CONTRACT §3) but for `evaluationLoss`. */
+/** One line of the metrics file (docs/commands.md) but for `evaluationLoss`. */
 export interface CommitRecord {
   readonly step: number;
   readonly loss: number;

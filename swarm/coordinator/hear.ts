@@ -1,6 +1,6 @@
 /**
- * What a donor says, judged against the state. Its one idea: a word about an older epoch or step was true when it was
- * said and is passed over; a word that nobody can have asked for is a broken page, which is refused.
+ * What a donor says, judged against the state. A word about an older epoch or step was true when it was said and is
+ * passed over; a word that nobody can have asked for is a broken page, which is refused.
  */
 import { assertNever, type PeerId } from '../base.ts';
 import { takeUpload } from './checkpoint.ts';

@@ -1,6 +1,6 @@
 /**
- * What a step adds up to: which reports it needs, what a report must hold, and the sums over all of them. Its one idea:
- * every sum has a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
+ * What a step adds up to: which reports it needs, what a report must hold, and the sums over all of them. Every sum has
+ * a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
 import type { PeerId } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';

@@ -1,6 +1,6 @@
 /**
- * The fields that messages are made of, each with its bounds. The idea: a bound is what some machine or run could have, so
- * that sums and products of what is heard stay finite.
+ * The fields that messages are made of, each with its bounds. A bound is what some machine or run could have, so that
+ * sums and products of what is heard stay finite.
  */
 import { z } from 'zod';
 import { peerId } from '../base.ts';

@@ -1,8 +1,8 @@
 /**
  * Tensor frames that go through the server, where two donors have no direct way to each other: binary messages of the
- * donors' socket. The one idea: an envelope names the other donor (on the way to the server the receiver, from it the
- * sender) and the server changes nothing but that name. A frame stands in the sender's window until the server has
- * handed it to the receiver's socket and says so by a credit; so nothing queues without bound. Rules WP in SPEC.md.
+ * donors' socket. An envelope names the other donor (on the way to the server the receiver, from it the sender) and the
+ * server changes nothing but that name. A frame stands in the sender's window until the server has handed it to the
+ * receiver's socket and says so by a credit; so nothing queues without bound. Rules WP in SPEC.md.
  *
  * Envelope: version u8 · kind u8 · length of the name u8 · the name · what it carries: a frame; a credit's bytes u32; a
  * ping's time f64, which the pong repeats. Little-endian.

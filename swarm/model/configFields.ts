@@ -1,6 +1,6 @@
 /**
- * Reading a Hugging Face config.json, what every family does alike. Its one idea: a field that changes the arithmetic is
- * honoured or refused by name, every other one is ignored.
+ * Reading a Hugging Face config.json, what every family does alike. A field that changes the arithmetic is honoured or
+ * refused by name, every other one is ignored.
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';

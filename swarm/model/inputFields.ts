@@ -1,6 +1,6 @@
 /**
- * Fields of the files that people write: run files, problems. Its one idea: each field carries the words that finish the
- * sentence "`field` must be …", so that whatever is wrong with a file is one sentence that names the place.
+ * Fields of the files that people write: run files, problems. Each field carries the words that finish the sentence
+ * "`field` must be …", so that whatever is wrong with a file is one sentence that names the place.
  */
 import { z } from 'zod';
 import { invariant } from '../base.ts';

@@ -1,7 +1,7 @@
 /**
  * Llama (LlamaForCausalLM) as a model table: RMSNorm, rotary positions in the half-split layout, SwiGLU, grouped-query
- * attention. Its one idea: matrices that read the same activation (queries, keys, values; gate, up) stand next to each
- * other in Hugging Face's order, so each such group is one linear row, and its gradients are two products.
+ * attention. Matrices that read the same activation (queries, keys, values; gate, up) stand next to each other in
+ * Hugging Face's order, so each such group is one linear row, and its gradients are two products.
  *
  * Every weight is [out, in]. Activations are named as in gpt2.ts: rows start from `x` and end in `y`.
  */

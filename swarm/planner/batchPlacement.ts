@@ -2,7 +2,7 @@
  * Places a batch on peers so that the most room is left. Given, for each peer, the room it has left when it takes b
  * samples (any function of b: divisors make it jagged), it finds b with Σb = batch and the greatest total room.
  *
- * Its one idea is the Lagrangian bound. At any price λ a sample, no placement has more room than
+ * It rests on the Lagrangian bound. At any price λ a sample, no placement has more room than
  *   U = λ·batch + Σ_i max_b (room_i(b) − λ·b)
  * and one that takes b_i on peer i misses U by the sum of the slacks
  *   slack_i(b) = max_b' (room_i(b') − λ·b') − (room_i(b) − λ·b) ≥ 0.

@@ -1,7 +1,7 @@
 /**
  * The cluster file that `shoal plan` reads: who could take part, what each measured of itself, and how they are linked.
- * Its one idea: of several rules for one link the most exact wins (pairs, then regions, then default), field by field.
- * See SPEC.md, rules CL.
+ * Of several rules for one link the most exact wins (pairs, then regions, then default), field by field. See SPEC.md,
+ * rules CL.
  */
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../base.ts';

@@ -1,7 +1,7 @@
 /**
  * What a stage and a hop certainly take, whatever the order and the placement of state: what branch and bound goes by
- * (exhaustive.ts). Its one idea: each number depends on a set of peers and a few small numbers alone, so that it is
- * worked out once for all the plans in which that set stands there.
+ * (exhaustive.ts). Each number depends on a set of peers and a few small numbers alone, so that it is worked out once
+ * for all the plans in which that set stands there.
  */
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 

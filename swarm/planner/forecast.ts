@@ -1,7 +1,7 @@
 /**
  * What a plan would take on a cluster: its schedule through the simulator (Varuna: try candidates by simulating them),
- * then the exchange of state. Its one idea: the step has one barrier, the commit. Everyone's backwards and gradient
- * slices come before it, updates and the new values after it, so the exchange is worked out beside the simulation:
+ * then the exchange of state. The step has one barrier, the commit. Everyone's backwards and gradient slices come
+ * before it, updates and the new values after it, so the exchange is worked out beside the simulation:
  *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for).
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */

@@ -1,7 +1,7 @@
 /**
  * What gathering adds to a plan's work: how long a forward and a backward take in a stage whose blocks come and go
- * (gathering.ts), and what is sent for them. Its one idea: a block is there when the slowest member has sent and received
- * its part, as in any collective, so that a stage has one gather time and one reduce time of a block for all.
+ * (gathering.ts), and what is sent for them. A block is there when the slowest member has sent and received its part,
+ * as in any collective, so that a stage has one gather time and one reduce time of a block for all.
  */
 import { overlap } from '../base.ts';
 import type { BlockUse } from '../model/model.ts';

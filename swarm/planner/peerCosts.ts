@@ -1,7 +1,7 @@
 /**
- * What a micro-batch costs a peer: time and memory, as functions of its size (Cephalo, ICS '25). Its one idea: two
- * sizes are decoupled. The batch follows speed (`peerTimeMs`), the state follows the memory that the batch leaves
- * (`roomGiB`), because every peer gathers every layer's parameters anyway, wherever they are kept.
+ * What a micro-batch costs a peer: time and memory, as functions of its size (Cephalo, ICS '25). Two sizes are
+ * decoupled. The batch follows speed (`peerTimeMs`), the state follows the memory that the batch leaves (`roomGiB`),
+ * because every peer gathers every layer's parameters anyway, wherever they are kept.
  *
  * For l micro-batches of m samples, with F = l·forward(m) and B = l·backward(m) + (l − 1)·extra, a layer takes
  *   t = max(AG, F) + max(AG + RS, F + B)      (without recompute: max(AG, F) + max(AG + RS, B))

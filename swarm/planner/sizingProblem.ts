@@ -1,7 +1,6 @@
 /**
  * The problem that `shoal assign` reads: a group of unequal peers, each with measured times and memory, who share one
- * batch and one training state. Its one idea: everything in it was measured on the peer itself; nothing is derived from
- * a peak rate.
+ * batch and one training state. Everything in it was measured on the peer itself; nothing is derived from a peak rate.
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';

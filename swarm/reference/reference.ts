@@ -1,6 +1,6 @@
 /**
  * A trainer in one process and float64 that interprets the model table: what a swarm's run must reproduce, in small
- * sizes. One step is forward, backward, global-norm clip, AdamW, as the contract of the run file words it.
+ * sizes. One step is forward, backward, global-norm clip, AdamW, as docs/run-file.md words it.
  */
 import { at, invariant } from '../base.ts';
 import { layerBlock, type Model, type Operation } from '../model/model.ts';

@@ -1,7 +1,7 @@
 /**
  * A run as an operator drafts it on the dashboard: another run's text, a model of a list or that run's own, and the few
- * numbers that people change. Its one idea: a draft is a recipe for a run file, so that everything about it is checked
- * where run files are.
+ * numbers that people change. A draft is a recipe for a run file, so that everything about it is checked where run
+ * files are.
  */
 import { z } from 'zod';
 import { type Result, refusal } from '../base.ts';

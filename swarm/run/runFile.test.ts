@@ -33,7 +33,7 @@ const reason = (json: unknown): string => {
   return parsed.ok ? 'accepted' : parsed.reason;
 };
 
-test('defaults are those of the contract, and a parsed run file is a run file again', () => {
+test('defaults are those of docs/run-file.md, and a parsed run file is a run file again', () => {
   const parsed = parseRunFile(minimal, 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);
   expect(parsed.value).toEqual({

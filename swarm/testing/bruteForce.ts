@@ -89,7 +89,7 @@ function jobsOf(problem: SimulateProblem, lists: readonly (readonly Item[])[]): 
 const nameOf = (op: string, stage: number, id: number): string => `${stage}${op}${id}`;
 const upTo = (count: number): number[] => [...Array(count).keys()];
 
-/** Each peer's list, from the words of the contract. */
+/** Each peer's list, from the words of SC10 to SC16. */
 function listsOf({ schedule, stages, microBatches: m, chunks: v, pairs: f, warmup }: SimulateProblem): Item[][] {
   const p = stages.length;
   switch (schedule) {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { playChaos } from './chaos.ts';
 
-/** A million in all: `SHOAL_CHAOS_EVENTS=1000000 npx vitest run swarm/coordinator/chaos.test.ts`. */
+/** A million in all: `SHOAL_CHAOS_EVENTS=1000000 npx vitest run swarm/testing/chaos.test.ts`. */
 const EVENTS = Number(process.env.SHOAL_CHAOS_EVENTS ?? 100_000);
 /** About as many as one play has. */
 const EVENTS_A_PLAY = 580;

@@ -1,7 +1,7 @@
 /**
  * A rehearsal left to chance: a clock of events, donors that answer after a while of their own, and everything that
- * goes wrong in the field, all from one seed. Its one idea: two acts. In the first one donors, links and the server
- * fail; in the second nobody does any more, and the run must come to its end.
+ * goes wrong in the field, all from one seed. It has two acts. In the first one donors, links and the server fail; in
+ * the second nobody does any more, and the run must come to its end.
  */
 
 import { answerTo } from '../autoplan/wishes.ts';

@@ -1,6 +1,6 @@
 /**
- * A run without browsers, for the tests: the real coordinator, a store in memory, and what an honest donor would answer.
- * Its one idea: the store and the donors are the judges. Every effect is held against what they know, so that each test,
+ * A run without browsers, for the tests: the real coordinator, a store in memory, and what an honest donor would
+ * answer. The store and the donors are the judges. Every effect is held against what they know, so that each test,
  * scripted or random, checks all invariants of the step protocol after every event.
  */
 import { answerTo, type MakePlan } from '../autoplan/wishes.ts';

@@ -1,7 +1,7 @@
 /**
- * Whether this computer's own frames come late, and what to do about it. Whoever scrolls or watches a film shares the GPU
- * with this tab; the tab sees it by its own frames. The one idea: additive increase, multiplicative decrease. A second of
- * which much was lost takes a third off what this tab gives, three good ones in a row give a tenth back.
+ * Whether this computer's own frames come late, and what to do about it. Whoever scrolls or watches a film shares the
+ * GPU with this tab; the tab sees it by its own frames. Additive increase, multiplicative decrease: a second of which
+ * much was lost takes a third off what this tab gives, three good ones in a row give a tenth back.
  */
 
 /** Of a second, beyond a frame and a half each. */

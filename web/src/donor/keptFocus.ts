@@ -1,7 +1,7 @@
 /**
  * The keyboard's place. What is pressed may go with what it did, or be switched off; the focus would fall to the top of
- * the page without a word. The one idea: it goes to what names the nearest part that is still there, a card's summary or
- * the page's heading.
+ * the page without a word. It goes to what names the nearest part that is still there, a card's summary or the page's
+ * heading.
  */
 import { useEffect } from 'preact/hooks';
 

@@ -1,7 +1,7 @@
 /**
- * Whether this tab was loaded anew while it donated. The one idea: a mark in the tab's own storage, left when the page
- * goes and taken when it comes, that counts only where the browser says that this was a reload or the way back. A tab
- * that is copied, restored or opened anew takes nothing over: that is another visit.
+ * Whether this tab was loaded anew while it donated. A mark in the tab's own storage is left when the page goes and
+ * taken when it comes; it counts only where the browser says that this was a reload or the way back. A tab that is
+ * copied, restored or opened anew takes nothing over: that is another visit.
  */
 
 const MARK = 'shoal.donating';

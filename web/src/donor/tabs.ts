@@ -1,7 +1,7 @@
 /**
- * Which tabs of this browser donate: they share one GPU, and a person may have forgotten one. The one idea: each of them
- * holds a lock of its own as long as it donates, and who counts it waits for that lock too, and so hears of its end, be it
- * by a button, a closed tab or a crash. A broadcast tells of those that begin.
+ * Which tabs of this browser donate: they share one GPU, and a person may have forgotten one. Each of them holds a lock
+ * of its own as long as it donates, and who counts it waits for that lock too, and so hears of its end, be it by a
+ * button, a closed tab or a crash. A broadcast tells of those that begin.
  */
 const DONATING = 'shoal.donating.';
 

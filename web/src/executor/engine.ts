@@ -73,7 +73,7 @@ export interface UpdateScalars {
   readonly time: number;
 }
 
-/** The shards of which this peer is the primary. `sums` are added in the order that the plan fixes (DESIGN §3.2). */
+/** The shards of which this peer is the primary. `sums` are added in the order that the plan fixes (PL13). */
 export interface Shards {
   readonly bytes: number;
   /** Forgets what an abandoned step added. */

@@ -1,7 +1,7 @@
 /**
- * A part of a page that is drawn anew only while somebody sees it. Its one idea: the same nodes as last time cost
- * nothing. What is out of sight follows now and then, for who reads the page otherwise than by eye, and at once when it
- * comes into sight.
+ * A part of a page that is drawn anew only while somebody sees it. The same nodes as last time cost nothing. What is
+ * out of sight follows now and then, for who reads the page otherwise than by eye, and at once when it comes into
+ * sight.
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';

@@ -1,6 +1,6 @@
 /**
- * The page's end of the worker, and with worker.ts the only import of comlink. The one idea: a worker that dies answers
- * nothing, so every call races with its death; who waits for an answer gets a rejection, never silence.
+ * The page's end of the worker, and with worker.ts the only import of comlink. A worker that dies answers nothing, so
+ * every call races with its death; who waits for an answer gets a rejection, never silence.
  */
 import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
 import type { PeerId, Result } from '../../../swarm/base.ts';
