@@ -1,7 +1,7 @@
 /**
- * Where donors come in, talk and go: who may, what of their words is the run's affair, and when. Its one idea: behind it
- * the run hears only of donors whose GPU is checked, and of whoever comes, rests and comes back all the time only as often
- * as it can bear. Owns the connections.
+ * Where donors come in, talk and go: who may, what of their words is the run's affair, and when. Behind it the run
+ * hears only of donors whose GPU is checked, and of whoever comes, rests and comes back all the time only as often as
+ * it can bear. Owns the connections.
  */
 import type { PeerId } from '../../swarm/base.ts';
 import {

@@ -1,6 +1,6 @@
 /**
- * What a donor says and hears: with the server by its socket, with other donors by the mesh. Its one idea: the server
- * introduces donors to each other, so a mesh begins with a welcome, and ends with the connection that brought it.
+ * What a donor says and hears: with the server by its socket, with other donors by the mesh. The server introduces
+ * donors to each other, so a mesh begins with a welcome, and ends with the connection that brought it.
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';

@@ -1,6 +1,6 @@
 /**
- * A donor's side of the step protocol (SPEC.md, rules CO): takes the server's words in order, keeps one role at a time, runs its
- * steps. Leaving an epoch is one abort. What it promises: a committed step is applied here even when the step's own run
+ * A donor's side of the step protocol (SPEC.md, rules CO): takes the server's words in order, keeps one role at a time,
+ * runs its steps. Leaving an epoch is one abort. What it promises: a committed step is applied here even when the step's own run
  * was aborted a moment later, and nothing is reported for a step before the state stands after the one before.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
