@@ -75,7 +75,7 @@ export class DonorSocket implements DonorLink {
     this.#admissionTimer = setTimeout(() => this.refuse('outOfOrder', 'no hello came'), HELLO_LIMIT_MS);
     socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     socket.on('error', (error) => {
-      if (/max payload/i.test(error.message)) host.countRefusal('tooLarge');
+      if ('code' in error && error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') host.countRefusal('tooLarge');
     });
     socket.on('close', () => this.#ended('its connection closed'));
   }

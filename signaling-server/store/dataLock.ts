@@ -7,6 +7,8 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 
+const SQLITE_BUSY = 5;
+
 interface DataLock {
   release(): void;
 }
@@ -19,8 +21,9 @@ export function lockDataDirectory(directory: string): Result<DataLock> {
     database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
+    if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY)
+      return refusal(`the data directory ${directory} is in use by another server`);
     const detail = error instanceof Error ? error.message : String(error);
-    if (/locked|busy/i.test(detail)) return refusal(`the data directory ${directory} is in use by another server`);
     return refusal(`the data directory ${directory} cannot be opened: ${detail}`);
   }
   const held = database;

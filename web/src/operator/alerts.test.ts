@@ -31,22 +31,26 @@ describe('alerts', () => {
   });
 
   test('a run that stalls: five times the usual step, half a minute at least', () => {
-    expect(alertsOf(input({ stillMs: 51_000 }))).toEqual(['The run stalls: no step for 51 s.']);
+    expect(alertsOf(input({ stillMs: 51_000 }))).toEqual([
+      { kind: 'stalled', text: 'The run stalls: no step for 51 s.' },
+    ]);
     expect(alertsOf(input({ curve: [stepOf(0.1)], stillMs: 29_000 }))).toEqual([]);
     expect(alertsOf(input({ curve: [], stillMs: 31_000 }))).toHaveLength(1);
   });
 
   test('too few donors, a run that failed', () => {
-    expect(alertsOf(input({ computing: 0 }))).toEqual(['Too few donors: 0 at work, at least 1 wanted.']);
+    expect(alertsOf(input({ computing: 0 }))).toEqual([
+      { kind: 'donors', text: 'Too few donors: 0 at work, at least 1 wanted.' },
+    ]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0, stillMs: 90_000 }))).toHaveLength(1);
-    expect(alertsOf(input({ phase: 'failed' }))).toEqual(['The run stands: NaN.']);
+    expect(alertsOf(input({ phase: 'failed' }))).toEqual([{ kind: 'failed', text: 'The run stands: NaN.' }]);
   });
 
   test('no checkpoint, where one would save something', () => {
     const late = { wallMs: 31 * MINUTE_MS };
     expect(alertsOf(input({ ...late, events: [checkpoint(0, 4)] }))).toEqual([
-      'No checkpoint for 31 min: 5 steps would be lost.',
+      { kind: 'checkpoint', text: 'No checkpoint for 31 min: 5 steps would be lost.' },
     ]);
     expect(alertsOf(input({ ...late, events: [checkpoint(0, 9)] }))).toEqual([]);
     expect(alertsOf(input({ ...late, events: [checkpoint(2 * MINUTE_MS, 4)] }))).toEqual([]);

@@ -19,25 +19,33 @@ export interface AlertInput {
   readonly wallMs: number;
 }
 
-export function alertsOf({ snapshot, curve, events, limits, stillMs, wallMs }: AlertInput): string[] {
+/** At most one of each kind. */
+export interface Alert {
+  readonly kind: 'failed' | 'donors' | 'stalled' | 'checkpoint';
+  readonly text: string;
+}
+
+export function alertsOf({ snapshot, curve, events, limits, stillMs, wallMs }: AlertInput): Alert[] {
   const { phase, donors, committedSteps } = snapshot;
-  if (phase === 'failed') return [`The run stands: ${snapshot.sentence}`];
+  if (phase === 'failed') return [{ kind: 'failed', text: `The run stands: ${snapshot.sentence}` }];
   if (phase === 'paused' || phase === 'finished') return [];
-  const found: string[] = [];
+  const found: Alert[] = [];
+  const alert = (kind: Alert['kind'], text: string) => found.push({ kind, text });
   const computing = donors.filter(({ state }) => state === 'computing').length;
   // Between two plans everyone gets ready: that is a moment, or else the run stalls.
   if (phase !== 'preparing' && computing < limits.donors)
-    found.push(`Too few donors: ${computing} at work, at least ${limits.donors} wanted.`);
+    alert('donors', `Too few donors: ${computing} at work, at least ${limits.donors} wanted.`);
   const still = stillMs / 1000;
   const usual = percentile(
     curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds),
     0.5,
   );
   const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (Number.isNaN(usual) ? 0 : usual));
-  if (phase !== 'waiting' && still > allowed) found.push(`The run stalls: no step for ${durationText(still)}.`);
+  if (phase !== 'waiting' && still > allowed) alert('stalled', `The run stalls: no step for ${durationText(still)}.`);
   const saved = events.findLast(({ kind }) => kind === 'checkpoint');
   if (saved && committedSteps > saved.step && wallMs - saved.atMs > limits.checkpointMinutes * 60_000)
-    found.push(
+    alert(
+      'checkpoint',
       `No checkpoint for ${durationText((wallMs - saved.atMs) / 1000)}: ${committedSteps - saved.step} steps would be lost.`,
     );
   return found;

@@ -4,16 +4,16 @@ import { z } from 'zod';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
 import { monotonicMs, wallMs } from '../page/clock.ts';
 import { type Act, Answer, useAct } from './act.tsx';
-import { alertsOf } from './alerts.ts';
+import { type Alert, alertsOf } from './alerts.ts';
 import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import type { OperatorState } from './state.ts';
 
 const LOOK_MS = 2_000;
-const NONE: readonly string[] = [];
+const NONE: readonly Alert[] = [];
 
 /** Whatever part of the dashboard is open; the tab's title says how many there are. */
-export function useAlerts({ snapshot, curve, events, alertLimits: limits }: OperatorState): readonly string[] {
+export function useAlerts({ snapshot, curve, events, alertLimits: limits }: OperatorState): readonly Alert[] {
   const [nowMs, look] = useState(monotonicMs());
   const [movedAtMs, moved] = useState(monotonicMs());
   useEffect(() => moved(monotonicMs()), [snapshot?.committedSteps, snapshot?.phase]);
@@ -45,8 +45,8 @@ export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
         {alerts.length === 0 ? (
           <p class="soft">Nothing to worry about.</p>
         ) : (
-          alerts.map((text) => (
-            <p key={text.replaceAll(/\d+/g, '')} class="notice bad">
+          alerts.map(({ kind, text }) => (
+            <p key={kind} class="notice bad">
               <span aria-hidden="true">⚠ </span>
               {text}
             </p>

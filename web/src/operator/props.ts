@@ -1,6 +1,8 @@
 /** What the dashboard and its parts are given: what is known, and what a press of a button does. */
+
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { OperatorCommand } from '../../../swarm/messages/watch.ts';
+import type { Alert } from './alerts.ts';
 import type { OperatorState } from './state.ts';
 
 interface OperatorActions {
@@ -17,5 +19,5 @@ export interface ViewProps {
 /** What a part is given. */
 export interface SectionProps extends ViewProps {
   readonly snapshot: Snapshot;
-  readonly alerts: readonly string[];
+  readonly alerts: readonly Alert[];
 }
