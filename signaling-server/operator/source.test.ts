@@ -80,7 +80,7 @@ describe('the dashboard', () => {
   it('[OP2] has the measured spans of a step on one clock, and the share that was idle', async () => {
     const server = await operated.serve(2);
     const { get } = await operated.logIn();
-    const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+    const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];
     await donors[0]?.hears('standby', ({ state }) => state === 'finished');
     const { traces, recent, plan, peers } = await operated.shown();
     expect(traces).toEqual([0, STEPS - 1]);
