@@ -1,5 +1,5 @@
 /**
- * Who may name whom: the import table and the habits of this repository that a parser can check. One idea: every rule is
+ * Who may name whom: the import table and the habits of this repository that a parser can check. Every rule is
  * a row of data here, applied to the syntax tree of every source file, so that a breach has a file and a reason.
  */
 import { readdirSync, readFileSync } from 'node:fs';
