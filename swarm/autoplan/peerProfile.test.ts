@@ -80,7 +80,7 @@ describe('the donors at hand', () => {
     expect(parseCluster(JSON.parse(JSON.stringify(cluster)), 'c').ok).toBe(true);
   });
 
-  it('[AP4] one end cannot make a link faster: the lower rate counts, and a lone word betters nothing', () => {
+  it('[AP24] one end cannot make a link faster: the lower rate counts, and a lone word betters nothing', () => {
     const donors = [a, b, c].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
     const { links } = clusterAtHand(
       donors,
@@ -96,7 +96,7 @@ describe('the donors at hand', () => {
     ]);
   });
 
-  it('[AP4] have good links until one is measured', () => {
+  it('[AP24] have good links until one is measured', () => {
     const donors = [a, b].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
     const { links } = clusterAtHand(donors, new Map([[a, [way(b, null, null)]]]));
     expect(links).toEqual({ default: { latencySeconds: 0.01, bytesPerSecond: 5e6 }, regions: [], pairs: [] });
