@@ -39,7 +39,9 @@ test('no kernel has more tensors, or longer dims, than is asked for', () => {
 
 test('no tile of the product stages more in workgroup memory than is asked for', () => {
   const staged = GPU_CANDIDATES.map((gpu) => {
-    const { code } = matmul({ layout: 'NN', tried: { gpu } }).variant('gpu', { ...LARGE_CASE, K: 64 });
+    const code = matmul({ layout: 'NN', tried: { gpu } })
+      .source('gpu', { ...LARGE_CASE, K: 64 })
+      .body();
     const arrays = Array.from(code.matchAll(/var<workgroup> \w+: array<f32, (\d+)>/g), ([, length]) => Number(length));
     expect(arrays).toHaveLength(2);
     return 4 * arrays.reduce((sum, length) => sum + length, 0);

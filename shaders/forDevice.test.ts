@@ -4,33 +4,35 @@ import type { MatrixUnit } from './family/matrixUnit.ts';
 import { forDevice } from './forDevice.ts';
 import { inHalves } from './inHalves.ts';
 import { matmul } from './matmul.ts';
+import { textKey, textOf } from './text.ts';
 import { sumSquares } from './update/sumSquares.ts';
 
 const product = matmul({ layout: 'NN', epilogue: { bias: true } });
 const dims = { M: 37, N: 132, K: 200 };
 const halves: MatrixUnit = { component: 'f16', m: 16, n: 16, k: 16, lanes: 32 };
+const GPU = { family: 'gpu', inBoxes: false } as const;
 const floats: MatrixUnit = { component: 'f32', m: 8, n: 8, k: 8, lanes: 32 };
 
 test('a unit multiplies what the run computes with, or is left alone', () => {
   expect(forDevice([], 'f32', product)).toBe(product);
   expect(forDevice([halves], 'f32', product)).toBe(product);
   expect(forDevice([floats], 'f16', product)).toBe(inHalves(product));
-  expect(forDevice([floats, halves], 'f32', product).variant('gpu', dims).code).toContain('right<f32, 8, 8>');
-  const { code } = forDevice([floats, halves], 'f16', product).variant('gpu', dims);
+  expect(textOf(forDevice([floats, halves], 'f32', product), dims, GPU)).toContain('right<f32, 8, 8>');
+  const code = textOf(forDevice([floats, halves], 'f16', product), dims, GPU);
   expect(code).toContain('right<f16, 16, 16>');
-  expect(code).toContain('b: array<array<vec4h, 33>, 200>');
+  expect(code).toContain('b: array<vec4h>');
 });
 
 test('it is nothing to kernels that are no products, nor to software adapters', () => {
   expect(forDevice([floats], 'f32', sumSquares)).toBe(sumSquares);
-  const { key, code } = product.variant('software', dims);
-  expect(forDevice([floats], 'f32', product).variant('software', dims)).toMatchObject({ key, code });
+  const software = { family: 'software', inBoxes: false } as const;
+  expect(textOf(forDevice([floats], 'f32', product), dims, software)).toBe(textOf(product, dims, software));
 });
 
 test('its text has a key of its own for every unit, and the rows of a micro-batch are not in it', () => {
   const key = (unit: MatrixUnit, M = 37): string =>
-    forDevice([unit], unit.component, product).variant('gpu', { ...dims, M }).key;
+    textKey(forDevice([unit], unit.component, product), { ...dims, M }, GPU);
   const keys = [floats, halves, { ...halves, n: 8 }, { ...halves, lanes: 64 }].map((unit) => key(unit));
-  expect(new Set([...keys, product.variant('gpu', dims).key]).size).toBe(5);
+  expect(new Set([...keys, textKey(product, dims, GPU)]).size).toBe(5);
   expect(key(halves, 38)).toBe(key(halves));
 });

@@ -1,6 +1,6 @@
 /** The CPU references: each backward against finite differences of its forward, and the table's own promises. */
 import { describe, expect, test } from 'vitest';
-import { seededRandom } from '../swarm/base.ts';
+import { at, seededRandom } from '../swarm/base.ts';
 import { swiGluBackward } from './activation/swiGluBackward.ts';
 import { swiGluForward } from './activation/swiGluForward.ts';
 import { columnSum } from './arrays/columnSum.ts';
@@ -31,93 +31,98 @@ describe('backward references against finite differences', () => {
   test('embedding: token and position tables', () => {
     const dims = { N: 6, T: 3, C: 2, V: 4 };
     const forward = float64Arrays(embedForward, dims);
-    const ids = Uint32Array.of(3, 0, 3, 1, 3, 0);
-    const { x: dx } = float64Arrays(
-      { ...embedForward, tensors: [{ name: 'x', access: 'read', type: 'f32' }] },
+    const ids_N = Uint32Array.of(3, 0, 3, 1, 3, 0);
+    const { x_NC: dx_NC } = float64Arrays(
+      { ...embedForward, tensors: [{ name: 'x_NC', access: 'read', type: 'f32' }] },
       dims,
       2,
     );
-    const arrays = { ...forward, ids };
-    const loss = weightedOutput(embedForward, arrays, dims, 'x', dx);
+    const arrays = { ...forward, ids_N };
+    const loss = weightedOutput(embedForward, arrays, dims, 'x_NC', dx_NC);
 
-    const { order, segments } = sortTokens(ids);
-    const { dtoken } = float64Arrays(embedBackwardToken, dims);
-    embedBackwardToken.cpu({ order, segments, dx, dtoken }, dims);
-    expect(gradientError(dtoken, numericalGradient(forward.token, loss))).toBeLessThan(TOLERANCE);
+    const { order: order_N, segments } = sortTokens(ids_N);
+    const { dtoken_VC } = float64Arrays(embedBackwardToken, dims);
+    embedBackwardToken.cpu({ order_N, segments, dx_NC, dtoken_VC }, dims);
+    expect(gradientError(dtoken_VC, numericalGradient(forward.token_VC, loss))).toBeLessThan(TOLERANCE);
 
-    const { dposition } = float64Arrays(embedBackwardPosition, dims);
-    embedBackwardPosition.cpu({ dx, dposition }, dims);
-    expect(gradientError(dposition, numericalGradient(forward.position, loss))).toBeLessThan(TOLERANCE);
+    const { dposition_TC } = float64Arrays(embedBackwardPosition, dims);
+    embedBackwardPosition.cpu({ dx_NC, dposition_TC }, dims);
+    expect(gradientError(dposition_TC, numericalGradient(forward.position_TC, loss))).toBeLessThan(TOLERANCE);
   });
 
   test('layer norm: input, weight and bias', () => {
     const dims = { N: 3, C: 5, epsilon: 1e-5, accumulate: 0 };
     const forward = float64Arrays(layerNormForward, dims);
     const backward = float64Arrays(layerNormBackward, dims, 2);
-    const { dy } = backward;
-    const loss = weightedOutput(layerNormForward, forward, dims, 'y', dy);
-    loss(); // fills stat
-    const { x, weight, bias, stat } = forward;
+    const { dy_NC } = backward;
+    const loss = weightedOutput(layerNormForward, forward, dims, 'y_NC', dy_NC);
+    loss(); // fills stat_N2
+    const { x_NC, weight_C, bias_C, stat_N2 } = forward;
 
-    layerNormBackward.cpu({ x, stat, weight, dy, dx: backward.dx }, dims);
-    const dx = backward.dx.slice();
-    const { dweight, dbias } = float64Arrays(layerNormBackwardWeights, dims);
-    layerNormBackwardWeights.cpu({ x, stat, dy, dweight, dbias }, dims);
+    layerNormBackward.cpu({ x_NC, stat_N2, weight_C, dy_NC, dx_NC: backward.dx_NC }, dims);
+    const dx_NC = backward.dx_NC.slice();
+    const { dweight_C, dbias_C } = float64Arrays(layerNormBackwardWeights, dims);
+    layerNormBackwardWeights.cpu({ x_NC, stat_N2, dy_NC, dweight_C, dbias_C }, dims);
 
-    expect(gradientError(dx, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
-    expect(gradientError(dweight, numericalGradient(weight, loss))).toBeLessThan(TOLERANCE);
-    expect(gradientError(dbias, numericalGradient(bias, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(dx_NC, numericalGradient(x_NC, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(dweight_C, numericalGradient(weight_C, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(dbias_C, numericalGradient(bias_C, loss))).toBeLessThan(TOLERANCE);
 
     loss();
-    layerNormBackward.cpu({ x, stat, weight, dy, dx: backward.dx }, { ...dims, accumulate: 1 });
+    layerNormBackward.cpu({ x_NC, stat_N2, weight_C, dy_NC, dx_NC: backward.dx_NC }, { ...dims, accumulate: 1 });
     expect(
       gradientError(
-        backward.dx,
-        Array.from(dx, (value) => 2 * value),
+        backward.dx_NC,
+        Array.from(dx_NC, (value) => 2 * value),
       ),
     ).toBeLessThan(1e-12);
   });
 
   test('token embedding: the rows of the table', () => {
-    const dims = { N: 3, C: 2, V: 4 };
-    const { token, x } = float64Arrays(embedTokens, dims);
-    embedTokens.cpu({ ids: Uint32Array.of(3, 0, 3), token, x }, dims);
-    expect(Array.from(x)).toEqual([token[6], token[7], token[0], token[1], token[6], token[7]]);
+    const dims = { N: 3, T: 3, C: 2, V: 4 };
+    const { token_VC, x_NC } = float64Arrays(embedTokens, dims);
+    embedTokens.cpu({ ids_N: Uint32Array.of(3, 0, 3), token_VC, x_NC }, dims);
+    expect(Array.from(x_NC)).toEqual([token_VC[6], token_VC[7], token_VC[0], token_VC[1], token_VC[6], token_VC[7]]);
   });
 
   test('RMS norm: input and weight', () => {
     const dims = { N: 3, C: 5, epsilon: 1e-5, accumulate: 0 };
     const forward = float64Arrays(rmsNormForward, dims);
-    const { dy, dx } = float64Arrays(rmsNormBackward, dims, 2);
-    const loss = weightedOutput(rmsNormForward, forward, dims, 'y', dy);
-    loss(); // fills stat
-    const { x, weight, stat } = forward;
-    rmsNormBackward.cpu({ x, stat, weight, dy, dx }, dims);
-    const once = dx.slice();
-    rmsNormBackward.cpu({ x, stat, weight, dy, dx }, { ...dims, accumulate: 1 });
-    const { dweight } = float64Arrays(rmsNormBackwardWeights, dims);
-    rmsNormBackwardWeights.cpu({ x, stat, dy, dweight }, dims);
+    const { dy_NC, dx_NC } = float64Arrays(rmsNormBackward, dims, 2);
+    const loss = weightedOutput(rmsNormForward, forward, dims, 'y_NC', dy_NC);
+    loss(); // fills stat_N
+    const { x_NC, weight_C, stat_N } = forward;
+    rmsNormBackward.cpu({ x_NC, stat_N, weight_C, dy_NC, dx_NC }, dims);
+    const once = dx_NC.slice();
+    rmsNormBackward.cpu({ x_NC, stat_N, weight_C, dy_NC, dx_NC }, { ...dims, accumulate: 1 });
+    const { dweight_C } = float64Arrays(rmsNormBackwardWeights, dims);
+    rmsNormBackwardWeights.cpu({ x_NC, stat_N, dy_NC, dweight_C }, dims);
 
-    expect(gradientError(once, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
-    expect(gradientError(dweight, numericalGradient(weight, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(once, numericalGradient(x_NC, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(dweight_C, numericalGradient(weight_C, loss))).toBeLessThan(TOLERANCE);
     const twice = Array.from(once, (value) => 2 * value);
-    expect(gradientError(dx, twice)).toBeLessThan(1e-12);
+    expect(gradientError(dx_NC, twice)).toBeLessThan(1e-12);
   });
 
   test('rotary positions: turning back is the gradient, and leaves what it does not turn', () => {
     const dims = { N: 6, T: 3, H: 2, D: 4, S: 10, sign: 1 };
-    const table = rotaryTable(dims.T, dims.D, 100);
-    const { x } = float64Arrays({ ...rotary, tensors: [{ name: 'x', access: 'read', type: 'f32' }] }, dims);
-    const { x: dy } = float64Arrays({ ...rotary, tensors: [{ name: 'x', access: 'read', type: 'f32' }] }, dims, 2);
+    const table_TD = rotaryTable(dims.T, dims.D, 100);
+    const { x_NS } = float64Arrays({ ...rotary, tensors: [{ name: 'x_NS', access: 'read', type: 'f32' }] }, dims);
+    const { x_NS: dy_NS } = float64Arrays(
+      { ...rotary, tensors: [{ name: 'x_NS', access: 'read', type: 'f32' }] },
+      dims,
+      2,
+    );
     const loss = () => {
-      const turned = x.slice();
-      rotary.cpu({ table, x: turned }, dims);
-      return dy.reduce((sum, weight, i) => sum + weight * turned[i], 0);
+      const turned = x_NS.slice();
+      rotary.cpu({ table_TD, x_NS: turned }, dims);
+      return dy_NS.reduce((sum, weight, i) => sum + weight * at(turned, i), 0);
     };
-    const dx = dy.slice();
-    rotary.cpu({ table, x: dx }, { ...dims, sign: -1 });
-    expect(gradientError(dx, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
-    for (let n = 0; n < dims.N; n++) expect([dx[n * 10 + 8], dx[n * 10 + 9]]).toEqual([dy[n * 10 + 8], dy[n * 10 + 9]]);
+    const dx_NS = dy_NS.slice();
+    rotary.cpu({ table_TD, x_NS: dx_NS }, { ...dims, sign: -1 });
+    expect(gradientError(dx_NS, numericalGradient(x_NS, loss))).toBeLessThan(TOLERANCE);
+    for (let n = 0; n < dims.N; n++)
+      expect([dx_NS[n * 10 + 8], dx_NS[n * 10 + 9]]).toEqual([dy_NS[n * 10 + 8], dy_NS[n * 10 + 9]]);
   });
 
   test('rotary table: the angle of a late position is that of float64', () => {
@@ -136,20 +141,20 @@ describe('backward references against finite differences', () => {
   test('SwiGLU: gate and up', () => {
     const dims = { N: 3, I: 5 };
     const forward = float64Arrays(swiGluForward, dims);
-    const { dy, dx } = float64Arrays(swiGluBackward, dims, 2);
-    const { x } = forward;
-    swiGluBackward.cpu({ x, dy, dx }, dims);
-    const loss = weightedOutput(swiGluForward, forward, dims, 'y', dy);
-    expect(gradientError(dx, numericalGradient(x, loss))).toBeLessThan(TOLERANCE);
+    const { dy_NI, dx_N2I } = float64Arrays(swiGluBackward, dims, 2);
+    const { x_N2I } = forward;
+    swiGluBackward.cpu({ x_N2I, dy_NI, dx_N2I }, dims);
+    const loss = weightedOutput(swiGluForward, forward, dims, 'y_NI', dy_NI);
+    expect(gradientError(dx_N2I, numericalGradient(x_N2I, loss))).toBeLessThan(TOLERANCE);
   });
 
   test('bias: the sum down the columns', () => {
     const dims = { N: 4, C: 3 };
-    const { dy, dbias } = float64Arrays(columnSum, dims);
-    const bias = new Float64Array(3) as unknown as Float32Array;
-    const loss = () => dy.reduce((sum, value, i) => sum + value * bias[i % 3], 0);
-    columnSum.cpu({ dy, dbias }, dims);
-    expect(gradientError(dbias, numericalGradient(bias, loss))).toBeLessThan(TOLERANCE);
+    const { dy_NC, dbias_C } = float64Arrays(columnSum, dims);
+    const bias_C = new Float64Array(3) as unknown as Float32Array;
+    const loss = () => dy_NC.reduce((sum, value, i) => sum + value * at(bias_C, i % 3), 0);
+    columnSum.cpu({ dy_NC, dbias_C }, dims);
+    expect(gradientError(dbias_C, numericalGradient(bias_C, loss))).toBeLessThan(TOLERANCE);
   });
 
   test.each([
@@ -158,30 +163,30 @@ describe('backward references against finite differences', () => {
     { B: 1, T: 1, H: 1, K: 1, D: 1 },
   ])('attention: queries, keys and values (%o)', (dims) => {
     const forward = float64Arrays(attentionForward, dims);
-    const { dy, delta, dqkv } = float64Arrays(attentionBackwardQuery, dims, 2);
-    const loss = weightedOutput(attentionForward, forward, dims, 'y', dy);
-    loss(); // fills y and lse
-    const { qkv, y, lse } = forward;
-    attentionBackwardQuery.cpu({ qkv, y, lse, dy, delta, dqkv }, dims);
-    attentionBackwardKeyValue.cpu({ qkv, lse, delta, dy, dqkv }, dims);
-    expect(gradientError(dqkv, numericalGradient(qkv, loss))).toBeLessThan(TOLERANCE);
+    const { dy_BTHD, delta_BHT, dqkv_BTED } = float64Arrays(attentionBackwardQuery, dims, 2);
+    const loss = weightedOutput(attentionForward, forward, dims, 'y_BTHD', dy_BTHD);
+    loss(); // fills y_BTHD and lse_BHT
+    const { qkv_BTED, y_BTHD, lse_BHT } = forward;
+    attentionBackwardQuery.cpu({ qkv_BTED, y_BTHD, lse_BHT, dy_BTHD, delta_BHT, dqkv_BTED }, dims);
+    attentionBackwardKeyValue.cpu({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD, dqkv_BTED }, dims);
+    expect(gradientError(dqkv_BTED, numericalGradient(qkv_BTED, loss))).toBeLessThan(TOLERANCE);
   });
 
   test('cross-entropy: logits, and both kernels have one loss', () => {
     const dims = { N: 3, V: 5, scale: 0.25 };
-    const { logits, loss } = float64Arrays(crossEntropyLoss, dims);
-    const targets = Uint32Array.of(4, 0, 2);
+    const { logits_NV, loss_N } = float64Arrays(crossEntropyLoss, dims);
+    const targets_N = Uint32Array.of(4, 0, 2);
     const scaledLoss = () => {
-      crossEntropyLoss.cpu({ logits, targets, loss }, dims);
-      return loss.reduce((sum, value) => sum + value * dims.scale, 0);
+      crossEntropyLoss.cpu({ logits_NV, targets_N, loss_N }, dims);
+      return loss_N.reduce((sum, value) => sum + value * dims.scale, 0);
     };
-    const expected = numericalGradient(logits, scaledLoss);
+    const expected = numericalGradient(logits_NV, scaledLoss);
     scaledLoss();
-    const gradients = logits.slice();
-    const lossAgain = loss.slice();
-    crossEntropy.cpu({ logits: gradients, targets, loss: lossAgain }, dims);
+    const gradients = logits_NV.slice();
+    const lossAgain = loss_N.slice();
+    crossEntropy.cpu({ logits_NV: gradients, targets_N, loss_N: lossAgain }, dims);
     expect(gradientError(gradients, expected)).toBeLessThan(TOLERANCE);
-    expect(lossAgain).toEqual(loss);
+    expect(lossAgain).toEqual(loss_N);
   });
 });
 
@@ -222,7 +227,7 @@ describe('the table', () => {
         for (const { name } of kernel.tensors) expect(kernel.sizes(dims)[name], name).toBeGreaterThan(0);
         for (const { name } of kernel.dims) expect(dims[name], name).toBeDefined();
         for (const family of ['software', 'gpu'] as const) {
-          for (const count of kernel.variant(family, dims).workgroups(dims)) {
+          for (const count of kernel.source(family, dims).workgroups(dims)) {
             expect(count).toBeGreaterThanOrEqual(1);
             expect(count).toBeLessThanOrEqual(65_535);
           }

@@ -1,44 +1,41 @@
 /** Launching and comparing kernels, with one that doubles its input. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Kernel } from './kernel.ts';
-import { compileVariant, createLaunch, encodeLaunch, PipelineCache, updateDims } from './launch.ts';
+import { type Kernel, kernel } from './kernel.ts';
+import { compileKernel, createLaunch, encodeLaunch, PipelineCache, updateDims } from './launch.ts';
+import { f32, read, readWrite, u32 } from './slots.ts';
 import { dawnDevice } from './testing/dawn.ts';
 import { compareKernel, compareOutputs } from './verify.ts';
 
-const code = (body: string): string => `struct Dims { count: u32, factor: f32 }
-@group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read_write> y: array<f32>;
-@group(1) @binding(0) var<uniform> dims: Dims;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3u) { if (id.x < dims.count) { ${body} } }`;
+const made = (name: string, statement: string): Kernel<'x' | 'y', 'count' | 'factor'> =>
+  kernel({
+    name,
+    tensors: [read('x'), readWrite('y')],
+    dims: [u32('count'), f32('factor')],
+    sizes: ({ count }) => ({ x: count, y: count }),
+    source: (_family) => ({
+      key: name,
+      body: () => `fn run(group: vec3u, groups: vec3u, local: u32) {
+  let i = 64u * group.x + local;
+  if (i < dims.count) { ${statement} }
+}
+`,
+      width: 1,
+      workgroupSize: 64,
+      workgroups: ({ count }) => [Math.ceil(count / 64), 1, 1],
+    }),
+    cpu({ x, y }, { factor }) {
+      x.forEach((value, i) => {
+        y[i] = value * factor;
+      });
+    },
+    cases: [{ count: 1, factor: 1 }],
+    tolerance: { absolute: 0, relative: 1e-6 },
+    cost: () => ({ flops: 0, bytes: 0 }),
+  });
 
-const kernel = (name: string, body: string): Kernel => ({
-  name,
-  tensors: [
-    { name: 'x', access: 'read', type: 'f32' },
-    { name: 'y', access: 'readWrite', type: 'f32' },
-  ],
-  dims: [
-    { name: 'count', type: 'u32' },
-    { name: 'factor', type: 'f32' },
-  ],
-  sizes: ({ count = 0 }) => ({ x: count, y: count }),
-  variant: () => ({
-    key: name,
-    code: code(body),
-    entryPoint: 'main',
-    subgroups: false,
-    workgroups: ({ count = 0 }) => [Math.ceil(count / 64), 1, 1],
-  }),
-  cpu({ x, y }, { factor = 0 }) {
-    for (let i = 0; i < x.length; i++) y[i] = x[i] * factor;
-  },
-  cases: [],
-  tolerance: { absolute: 0, relative: 1e-6 },
-  cost: () => ({ flops: 0, bytes: 0 }),
-});
-
-const scale = kernel('scale', 'y[id.x] = dims.factor * x[id.x];');
+const DIMS = { count: 4, factor: 2 };
+const WHOLE = { family: 'gpu', inBoxes: false } as const;
+const scale = made('scale', 'store_y(i, dims.factor * load_x(i));');
 const found = await dawnDevice();
 
 describe.skipIf(!found.ok)(`launches${found.ok ? '' : ` (skipped: ${found.reason})`}`, () => {
@@ -55,38 +52,39 @@ describe.skipIf(!found.ok)(`launches${found.ok ? '' : ` (skipped: ${found.reason
   });
 
   it('says where a wrong kernel is wrong', async () => {
-    const wrong = kernel('wrong', 'y[id.x] = dims.factor * x[id.x] + select(0.0, 1.0, id.x == 70u);');
+    const wrong = made('wrong', 'store_y(i, dims.factor * load_x(i) + select(0.0, 1.0, i == 70u));');
     const { excess, where } = await compareKernel(device, 'gpu', wrong, { count: 80, factor: 2 });
     expect(excess).toBeCloseTo(1, 3);
     expect(where).toMatch(/^y\[70\] is /);
   });
 
   it('names the kernel and the place when WGSL does not compile', async () => {
-    const broken = kernel('broken', 'y[id.x] = nothing;');
-    await expect(compileVariant(device, broken, broken.variant('gpu', {}))).rejects.toThrow(/broken.*nothing/s);
+    const broken = made('broken', 'store_y(i, nothing);');
+    await expect(compileKernel(device, broken, DIMS, WHOLE)).rejects.toThrow(/broken.*nothing/s);
   });
 
   it('compiles a key once', async () => {
     const pipelines = new PipelineCache(device);
-    const variant = scale.variant('gpu', {});
-    await pipelines.precompile([
-      [scale, variant],
-      [scale, variant],
-    ]);
+    await pipelines.precompile(
+      [
+        [scale, DIMS],
+        [scale, { count: 9, factor: 3 }],
+      ],
+      'gpu',
+    );
     expect(pipelines.size).toBe(1);
-    expect(pipelines.get(scale, variant)).toBe(pipelines.get(scale, variant));
+    expect(pipelines.get(scale, DIMS, WHOLE)).toBe(pipelines.get(scale, DIMS, WHOLE));
   });
 
   it('encodes a launch again with other dims, allocating nothing', async () => {
-    const variant = scale.variant('gpu', {});
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
     const buffer = (label: string): GPUBuffer => device.createBuffer({ label, size: 16, usage });
     const [x, y] = [buffer('x'), buffer('y')];
     const readback = device.createBuffer({ size: 16, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     device.queue.writeBuffer(x, 0, new Float32Array([1, 2, 3, 4]));
-    const pipeline = await compileVariant(device, scale, variant);
+    const pipeline = await compileKernel(device, scale, DIMS, WHOLE);
     const buffers = { x: { buffer: x }, y: { buffer: y } };
-    const launch = createLaunch({ device, pipeline, kernel: scale, variant, buffers, dims: { count: 4, factor: 2 } });
+    const launch = createLaunch({ device, pipeline, kernel: scale, variant: WHOLE, buffers, dims: DIMS });
     updateDims(device, launch, { count: 4, factor: 10 });
     const encoder = device.createCommandEncoder();
     const pass = encoder.beginComputePass();
@@ -99,9 +97,8 @@ describe.skipIf(!found.ok)(`launches${found.ok ? '' : ` (skipped: ${found.reason
   });
 
   it('refuses a dispatch of more than 65,535 workgroups and a missing buffer', async () => {
-    const variant = scale.variant('gpu', {});
-    const pipeline = await compileVariant(device, scale, variant);
-    const request = { device, pipeline, kernel: scale, variant, buffers: {} };
+    const pipeline = await compileKernel(device, scale, DIMS, WHOLE);
+    const request = { device, pipeline, kernel: scale, variant: WHOLE, buffers: {} };
     expect(() => createLaunch({ ...request, dims: { count: 64 * 65_536, factor: 1 } })).toThrow(/65536×1×1/);
     expect(() => createLaunch({ ...request, dims: { count: 1, factor: 1 } })).toThrow(/a buffer for x/);
   });

@@ -4,13 +4,14 @@
  * any number of times without allocating.
  */
 import { invariant } from '../swarm/base.ts';
-import { type Dims, dimsBytes, type Kernel, packDims, type Variant } from './kernel.ts';
-import { type Grid, MAX_WORKGROUPS_PER_DIMENSION, PART_BYTES, type Part, partData, partsOf } from './parts.ts';
+import { BOX_BYTES, boxData, boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
+import { type AdapterFamily, type Dims, dimsBytes, type Kernel, packDims } from './kernel.ts';
+import { textKey, textOf, type Variant } from './text.ts';
 
-/** WebGPU's guaranteed minUniformBufferOffsetAlignment: a launch's dims and its parts' uniforms share one buffer. */
+/** WebGPU's guaranteed minUniformBufferOffsetAlignment: a launch's dims and its boxes' uniforms share one buffer. */
 const UNIFORM_ALIGNMENT_BYTES = 256;
 
-/** The part of a buffer that a slot is bound to; offsets are multiples of 256 bytes. Default: the whole buffer. */
+/** The stretch of a buffer that a slot is bound to; offsets are multiples of 256 bytes. Default: the whole buffer. */
 export interface BufferSlice {
   readonly buffer: GPUBuffer;
   readonly offset?: number;
@@ -22,25 +23,25 @@ export interface Launch {
   readonly pipeline: GPUComputePipeline;
   readonly tensors: GPUBindGroup;
   readonly dimsGroup: GPUBindGroup;
-  /** The dims, and behind them where each part of the grid begins. */
+  /** The dims, and behind them where each box of the grid begins. */
   readonly dimsBuffer: GPUBuffer;
-  readonly dispatches: readonly Dispatched[];
+  readonly dispatches: readonly BoxedDispatch[];
   /** Predicted time of all dispatches; 0: nobody asked (watchdog.ts). */
   readonly seconds: number;
 }
 
-/** One dispatch of a launch: the whole grid, or a part of it. */
-interface Dispatched {
+/** One dispatch of a launch: the whole grid, or a box of it. */
+interface BoxedDispatch {
   readonly size: Grid;
-  readonly part: GPUBindGroup | null;
+  readonly box: GPUBindGroup | null;
 }
 
 interface Layouts {
   readonly tensors: GPUBindGroupLayout;
   readonly dims: GPUBindGroupLayout;
-  readonly part: GPUBindGroupLayout;
+  readonly box: GPUBindGroupLayout;
   readonly pipeline: GPUPipelineLayout;
-  readonly pipelineInParts: GPUPipelineLayout;
+  readonly pipelineInBoxes: GPUPipelineLayout;
 }
 
 /** Kernels with the same sequence of accesses share layouts. */
@@ -66,37 +67,38 @@ function layouts(device: GPUDevice, kernel: Kernel): Layouts {
       entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'uniform' } }],
     });
   const dims = uniform('dims');
-  const part = uniform('part');
+  const box = uniform('box');
   const pipelineOf = (label: string, ...bindGroupLayouts: GPUBindGroupLayout[]) =>
     device.createPipelineLayout({ label: `${label} ${key}`, bindGroupLayouts });
   const made: Layouts = {
     tensors,
     dims,
-    part,
+    box,
     pipeline: pipelineOf('kernel', tensors, dims),
-    pipelineInParts: pipelineOf('kernel in parts', tensors, dims, part),
+    pipelineInBoxes: pipelineOf('kernel in boxes', tensors, dims, box),
   };
   known.set(key, made);
   return made;
 }
 
 /** Rejects with an Error that names the kernel and what the WGSL compiler said. */
-export async function compileVariant(device: GPUDevice, kernel: Kernel, variant: Variant): Promise<GPUComputePipeline> {
-  const label = `${kernel.name} ${variant.key}`;
+export async function compileKernel(
+  device: GPUDevice,
+  kernel: Kernel,
+  dims: Dims,
+  variant: Variant,
+): Promise<GPUComputePipeline> {
+  const label = `${kernel.name} ${textKey(kernel, dims, variant)}`;
   // The module's own error is repeated, in better words, by the rejection below: keep it from the uncaptured handler.
   device.pushErrorScope('validation');
-  const module = device.createShaderModule({ label, code: variant.code });
+  const module = device.createShaderModule({ label, code: textOf(kernel, dims, variant) });
   const moduleError = device.popErrorScope();
-  const { pipeline, pipelineInParts } = layouts(device, kernel);
+  const { pipeline, pipelineInBoxes } = layouts(device, kernel);
   try {
     return await device.createComputePipelineAsync({
       label,
-      layout: variant.inParts ? pipelineInParts : pipeline,
-      compute: {
-        module,
-        entryPoint: variant.entryPoint,
-        ...(variant.constants ? { constants: { ...variant.constants } } : {}),
-      },
+      layout: variant.inBoxes ? pipelineInBoxes : pipeline,
+      compute: { module, entryPoint: 'main' },
     });
   } catch (cause) {
     const { messages } = await module.getCompilationInfo();
@@ -110,7 +112,7 @@ export async function compileVariant(device: GPUDevice, kernel: Kernel, variant:
   }
 }
 
-/** One pipeline per `variant.key` and device, however many launches ask for it; compilations run in parallel. */
+/** One pipeline for each text and device, however many launches ask for it; compilations run in parallel. */
 export class PipelineCache {
   readonly #device: GPUDevice;
   readonly #pipelines = new Map<string, Promise<GPUComputePipeline>>();
@@ -119,17 +121,18 @@ export class PipelineCache {
     this.#device = device;
   }
 
-  get(kernel: Kernel, variant: Variant): Promise<GPUComputePipeline> {
-    const found = this.#pipelines.get(variant.key);
+  get(kernel: Kernel, dims: Dims, variant: Variant): Promise<GPUComputePipeline> {
+    const key = textKey(kernel, dims, variant);
+    const found = this.#pipelines.get(key);
     if (found) return found;
-    const made = compileVariant(this.#device, kernel, variant);
-    this.#pipelines.set(variant.key, made);
+    const made = compileKernel(this.#device, kernel, dims, variant);
+    this.#pipelines.set(key, made);
     return made;
   }
 
   /** Starts all compilations at once; resolves when the last is done, rejects with the first failure. */
-  async precompile(wanted: Iterable<readonly [Kernel, Variant]>): Promise<void> {
-    await Promise.all(Array.from(wanted, ([kernel, variant]) => this.get(kernel, variant)));
+  async precompile(wanted: Iterable<readonly [Kernel, Dims]>, family: AdapterFamily): Promise<void> {
+    await Promise.all(Array.from(wanted, ([kernel, dims]) => this.get(kernel, dims, { family, inBoxes: false })));
   }
 
   get size(): number {
@@ -144,8 +147,8 @@ interface LaunchRequest {
   readonly variant: Variant;
   readonly buffers: Readonly<Record<string, BufferSlice>>;
   readonly dims: Dims;
-  /** Dispatches at least, of a variant in parts, and the time they are predicted to take: from `chooseLaunch`. */
-  readonly parts?: number;
+  /** Dispatches at least, of a variant in boxes, and the time they are predicted to take: from `chooseLaunch`. */
+  readonly boxes?: number;
   readonly seconds?: number;
   /** Says which launch it is in labels and messages: `layer.3 qkv`. */
   readonly label?: string;
@@ -158,22 +161,22 @@ export function createLaunch({
   variant,
   buffers,
   dims,
-  parts = 1,
+  boxes: least = 1,
   seconds = 0,
   label,
 }: LaunchRequest): Launch {
   const name = label === undefined ? kernel.name : `${kernel.name} (${label})`;
-  const grid = variant.workgroups(dims);
-  const boxes = variant.inParts ? partsOf(grid, parts) : [];
-  for (const count of variant.inParts ? [] : grid) {
+  const grid = kernel.source(variant.family, dims).workgroups(dims);
+  const boxes = variant.inBoxes ? boxesOf(grid, least) : [];
+  for (const count of variant.inBoxes ? [] : grid) {
     invariant(count >= 1 && count <= MAX_WORKGROUPS_PER_DIMENSION, `${name} wants ${grid.join('×')} workgroups`);
   }
-  const { tensors: tensorsLayout, dims: dimsLayout, part: partLayout } = layouts(device, kernel);
+  const { tensors: tensorsLayout, dims: dimsLayout, box: boxLayout } = layouts(device, kernel);
   const dimsSize = dimsBytes(kernel);
   invariant(dimsSize <= UNIFORM_ALIGNMENT_BYTES, `${name} has ${dimsSize} bytes of dims`);
   const dimsBuffer = device.createBuffer({
     label: `${name} dims`,
-    size: boxes.length === 0 ? dimsSize : boxes.length * UNIFORM_ALIGNMENT_BYTES + PART_BYTES,
+    size: boxes.length === 0 ? dimsSize : boxes.length * UNIFORM_ALIGNMENT_BYTES + BOX_BYTES,
     usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
   });
   device.queue.writeBuffer(dimsBuffer, 0, packDims(kernel, dims));
@@ -191,26 +194,15 @@ export function createLaunch({
     layout: dimsLayout,
     entries: [{ binding: 0, resource: { buffer: dimsBuffer, offset: 0, size: dimsSize } }],
   });
-  const dispatches: readonly Dispatched[] = variant.inParts
+  const dispatches: readonly BoxedDispatch[] = variant.inBoxes
     ? boxes.map((box, index) => {
         const offset = (index + 1) * UNIFORM_ALIGNMENT_BYTES;
-        return { size: box.size, part: partGroup(device, partLayout, dimsBuffer, offset, box, grid) };
+        device.queue.writeBuffer(dimsBuffer, offset, boxData(box, grid));
+        const entries = [{ binding: 0, resource: { buffer: dimsBuffer, offset, size: BOX_BYTES } }];
+        return { size: box.size, box: device.createBindGroup({ label: `${name} box`, layout: boxLayout, entries }) };
       })
-    : [{ size: grid, part: null }];
+    : [{ size: grid, box: null }];
   return { kernel, pipeline, tensors, dimsGroup, dimsBuffer, dispatches, seconds };
-}
-
-function partGroup(
-  device: GPUDevice,
-  layout: GPUBindGroupLayout,
-  buffer: GPUBuffer,
-  offset: number,
-  box: Part,
-  grid: Grid,
-): GPUBindGroup {
-  device.queue.writeBuffer(buffer, offset, partData(box, grid));
-  const entries = [{ binding: 0, resource: { buffer, offset, size: PART_BYTES } }];
-  return device.createBindGroup({ label: `${buffer.label} part`, layout, entries });
 }
 
 /** Changes what varies from step to step (a learning rate, a clip scale). The workgroup counts stay as they are. */
@@ -228,9 +220,8 @@ export function encodeLaunch(
   pass.setPipeline(launch.pipeline);
   pass.setBindGroup(0, launch.tensors);
   pass.setBindGroup(1, launch.dimsGroup);
-  for (let index = from; index < to; index++) {
-    const { size, part } = launch.dispatches[index];
-    if (part) pass.setBindGroup(2, part);
+  for (const { size, box } of launch.dispatches.slice(from, to)) {
+    if (box) pass.setBindGroup(2, box);
     pass.dispatchWorkgroups(...size);
   }
 }

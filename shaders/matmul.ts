@@ -6,8 +6,10 @@
  * Letters and layouts: family/product.ts. The text: family/software.ts, family/gpu.ts and, where a GPU has matrix units,
  * family/subgroupMatrix.ts.
  */
-import { invariant, normal, type Random } from '../swarm/base.ts';
-import { gpuText, gpuTile, gpuWorkgroups } from './family/gpu.ts';
+import { at, invariant, normal, type Random } from '../swarm/base.ts';
+import { SOFTWARE_LANES } from './family/adapterFamily.ts';
+import { tensorWidths } from './family/bindings.ts';
+import { gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './family/gpu.ts';
 import type { MatrixUnit } from './family/matrixUnit.ts';
 import {
   checkEpilogue,
@@ -15,20 +17,22 @@ import {
   epilogueNames,
   type Layout,
   type Product,
+  type ProductTensor,
   productTensors,
 } from './family/product.ts';
 import { type Slices, sliceRows, slicesOf } from './family/slices.ts';
-import { softwareKey, softwareText, softwareTile, softwareWorkgroups } from './family/software.ts';
-import { matrixText, matrixTile } from './family/subgroupMatrix.ts';
-import type { GpuShape, MatrixRow, SoftwareRow } from './family/tiles.ts';
-import type { AdapterFamily, Arrays, Dims, Kernel, Variant } from './kernel.ts';
+import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgroups } from './family/software.ts';
+import { gpuWidths } from './family/strips.ts';
+import { matrixDirectives, matrixInvocations, matrixText, matrixTile } from './family/subgroupMatrix.ts';
+import type { GpuShape, MatrixRule, SoftwareRule } from './family/tiles.ts';
+import type { AdapterFamily, Arrays, Dims, Kernel, Source } from './kernel.ts';
 import { u32 } from './slots.ts';
 
 /** What the tuning tries in place of the table's choice. */
 export interface Tried {
-  readonly software?: Pick<SoftwareRow, 'depth'>;
+  readonly software?: Pick<SoftwareRule, 'depth'>;
   readonly gpu?: GpuShape;
-  readonly matrix?: Pick<MatrixRow, 'side' | 'depthBytes'>;
+  readonly matrix?: Pick<MatrixRule, 'side' | 'depthBytes'>;
 }
 
 export interface MatmulForm {
@@ -52,27 +56,30 @@ export function geluSlope(x: number): number {
 
 const geluArgument = (x: number): number => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
 
-type Shape = Readonly<Record<'M' | 'N' | 'K', number>>;
+type Shape = Dims<'M' | 'N' | 'K'>;
 
-function shapeOf(dims: Dims): Shape {
-  const { M, N, K } = dims;
-  invariant(M !== undefined && N !== undefined && K !== undefined, 'a product has the dims M, N, K');
+/** S of a product that is no sum of slices: all its steps. */
+function shapeOf(dims: Dims): Dims<'M' | 'N' | 'K' | 'S'> {
+  const { M, N, K, S = K } = dims;
+  invariant(M !== undefined && N !== undefined && K !== undefined && S !== undefined, 'a product has the dims M, N, K');
   invariant(M >= 1 && N >= 1 && K >= 1, `a product of ${M}×${N}×${K} has nothing to do`);
-  return { M, N, K };
+  return { M, N, K, S };
 }
 
-function sizes({ layout, epilogue = {}, slices }: MatmulForm, dims: Dims): Record<string, number> {
-  const { M, N, K } = shapeOf(dims);
-  const all: Record<string, number> = {
+/** 0 for a tensor that the form has not. */
+function sizes({ layout, epilogue = {}, slices }: MatmulForm, dims: Dims): Record<ProductTensor, number> {
+  const { M, N, K, S } = shapeOf(dims);
+  const names = productTensors(layout, epilogue, slices).map(({ name }) => name);
+  const of = (name: ProductTensor, size: number): number => (names.includes(name) ? size : 0);
+  return {
     a: M * K,
     b: K * N,
-    c: slices ? Math.ceil(K / dims.S) * sliceRows(M, epilogue.biasGradient) * N : M * N,
-    bias: N,
-    residual: M * N,
-    pre: M * N,
-    biasGradient: N,
+    c_MN: slices ? Math.ceil(K / S) * sliceRows(M, epilogue.biasGradient) * N : M * N,
+    bias_N: of('bias_N', N),
+    residual_MN: of('residual_MN', M * N),
+    pre_MN: of('pre_MN', M * N),
+    dbias_N: of('dbias_N', N),
   };
-  return Object.fromEntries(productTensors(layout, epilogue, slices).map(({ name }) => [name, all[name] ?? 0]));
 }
 
 /** The product as its text sees it: what varies with the micro-batch is a run-time dim. */
@@ -83,11 +90,11 @@ export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims, slices
     : { layout, epilogue, m: 'runtime', n: N, k: K };
 }
 
-function variantOf(
+function sourceOf(
   { layout, epilogue = {}, tried = {}, unit, slices }: MatmulForm,
   family: AdapterFamily,
   dims: Dims,
-): Variant {
+): Source {
   const { M, N, K } = shapeOf(dims);
   const product = productOf(layout, epilogue, dims, slices);
   const form = ['matmul', family, layout, ...epilogueNames(epilogue), ...(slices ? ['slices'] : [])];
@@ -96,9 +103,10 @@ function variantOf(
     const tile = softwareTile(product, K, tried.software);
     return {
       key: [...form, softwareKey(product, tile)].join(' '),
-      code: softwareText(product, tile),
-      entryPoint: 'main',
-      subgroups: true,
+      body: () => softwareText(product, tile),
+      width: tensorWidths(softwareWidths(product)),
+      workgroupSize: SOFTWARE_LANES,
+      directives: ['enable subgroups;'],
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
@@ -109,19 +117,22 @@ function variantOf(
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
     key: [...form, ...size, ...own, ...units].join(' '),
-    code: unit ? matrixText(product, tile, unit) : gpuText(product, plain),
-    entryPoint: 'main',
-    subgroups: unit !== undefined,
+    body: () => (unit ? matrixText(product, tile, unit) : gpuText(product, plain)),
+    width: tensorWidths(gpuWidths(product)),
+    workgroupSize: unit ? matrixInvocations(tile, unit) : gpuInvocations(plain),
+    ...(unit ? { directives: matrixDirectives(unit), takesSubgroup: true } : {}),
     workgroups: (actual) => {
-      const [x, y] = gpuWorkgroups(tile, shapeOf(actual).M, N);
-      return [x, y, slices ? Math.ceil(actual.K / actual.S) : 1];
+      const shape = shapeOf(actual);
+      const [x, y] = gpuWorkgroups(tile, shape.M, N);
+      return [x, y, Math.ceil(shape.K / shape.S)];
     },
   };
 }
 
 interface WeightGradientSlices extends Slices {
-  /** Of one slice. */
+  /** Of one slice, and those of them that are the product's own. */
   readonly floats: number;
+  readonly elements: number;
 }
 
 /** How a weight gradient is cut on an adapter of this family, where its sums have `roomBytes` to lie in. */
@@ -135,57 +146,56 @@ export function weightGradientSlices(
   const epilogue = { biasGradient };
   const [x, y] = gpuWorkgroups(gpuTile(productOf('TN', epilogue, dims), M), M, N);
   const room = family === 'gpu' ? Math.floor(roomBytes / (4 * floats)) : 0;
-  return { ...slicesOf(x * y, K, room), floats };
+  return { ...slicesOf(x * y, K, room), floats, elements: M * N };
 }
 
-function reference(layout: Layout, epilogue: Epilogue, arrays: Arrays, dims: Dims): void {
-  const { M, N, K } = shapeOf(dims);
-  const { a, b, c, bias, residual, pre, biasGradient } = arrays;
-  invariant(a && b && c, 'a product has a, b and c');
-  const aAt = (m: number, k: number): number => (layout === 'TN' ? a[k * M + m] : a[m * K + k]) ?? Number.NaN;
-  const bAt = (k: number, n: number): number => (layout === 'NT' ? b[n * K + k] : b[k * N + n]) ?? Number.NaN;
+function reference(layout: Layout, epilogue: Epilogue, arrays: Arrays<ProductTensor>, { M, N, K }: Shape): void {
+  const { a, b, c_MN, bias_N, residual_MN, pre_MN, dbias_N } = arrays;
+  const aAt = (m: number, k: number): number => at(a, layout === 'TN' ? k * M + m : m * K + k);
+  const bAt = (k: number, n: number): number => at(b, layout === 'NT' ? n * K + k : k * N + n);
   for (let m = 0; m < M; m++) {
     for (let n = 0; n < N; n++) {
       const i = m * N + n;
       let v = 0;
       for (let k = 0; k < K; k++) v += aAt(m, k) * bAt(k, n);
-      if (epilogue.bias) v += bias?.[n] ?? Number.NaN;
+      if (epilogue.bias) v += at(bias_N, n);
       if (epilogue.gelu) {
-        if (pre) pre[i] = v;
+        pre_MN[i] = v;
         v = gelu(v);
       }
-      if (epilogue.geluBackward) v *= geluSlope(pre?.[i] ?? Number.NaN);
-      if (epilogue.residual) v += residual?.[i] ?? Number.NaN;
-      c[i] = epilogue.accumulate ? (c[i] ?? Number.NaN) + v : v;
+      if (epilogue.geluBackward) v *= geluSlope(at(pre_MN, i));
+      if (epilogue.residual) v += at(residual_MN, i);
+      c_MN[i] = epilogue.accumulate ? at(c_MN, i) + v : v;
     }
   }
-  for (let n = 0; epilogue.biasGradient && biasGradient && n < N; n++) {
-    let v = epilogue.accumulate ? (biasGradient[n] ?? Number.NaN) : 0;
+  for (let n = 0; epilogue.biasGradient && n < N; n++) {
+    let v = epilogue.accumulate ? at(dbias_N, n) : 0;
     for (let k = 0; k < K; k++) v += bAt(k, n);
-    biasGradient[n] = v;
+    dbias_N[n] = v;
   }
 }
 
 /** Each slice is the product of its own rows of A and B, and the bias gradient lies behind it. */
-function slicesReference({ epilogue = {} }: MatmulForm, arrays: Arrays, dims: Dims): void {
-  const { M, N, K } = shapeOf(dims);
-  const { a, b, c } = arrays;
-  for (let slice = 0, from = 0; from < K; slice++, from += dims.S) {
-    const end = Math.min(K, from + dims.S);
+function slicesReference({ epilogue = {} }: MatmulForm, arrays: Arrays<ProductTensor>, dims: Dims): void {
+  const { M, N, K, S } = shapeOf(dims);
+  const { a, b, c_MN } = arrays;
+  for (let slice = 0, from = 0; from < K; slice++, from += S) {
+    const end = Math.min(K, from + S);
     const first = slice * sliceRows(M, epilogue.biasGradient) * N;
-    const sums = c.subarray(first, first + M * N);
-    const biasGradient = c.subarray(first + M * N, first + M * N + N);
-    const [rowsOfA, rowsOfB] = [a.subarray(from * M, end * M), b.subarray(from * N, end * N)];
-    reference('TN', epilogue, { a: rowsOfA, b: rowsOfB, c: sums, biasGradient }, { M, N, K: end - from });
+    const slicesOfC = {
+      c_MN: c_MN.subarray(first, first + M * N),
+      dbias_N: c_MN.subarray(first + M * N, first + M * N + N),
+    };
+    const rows = { a: a.subarray(from * M, end * M), b: b.subarray(from * N, end * N) };
+    reference('TN', epilogue, { ...arrays, ...rows, ...slicesOfC }, { M, N, K: end - from });
   }
 }
 
 /** Inputs whose sums are of size 1 whatever K is, and pre-activations from both tails of gelu. */
-function fill(arrays: Arrays, dims: Dims, random: Random): void {
+function fill({ b, pre_MN }: Partial<Arrays<ProductTensor>>, dims: Dims, random: Random): void {
   const { K } = shapeOf(dims);
-  const { b, pre } = arrays;
   for (let i = 0; b && i < b.length; i++) b[i] = normal(random) / Math.sqrt(K);
-  for (let i = 0; pre && i < pre.length; i++) pre[i] = 4 * normal(random);
+  for (let i = 0; pre_MN && i < pre_MN.length; i++) pre_MN[i] = 4 * normal(random);
 }
 
 /** Every remainder: of four (vec4 or scalar rows), of a panel (64 and 128 steps, 32 columns), of a tile (32 and 64). */
@@ -240,9 +250,10 @@ function makeMatmul(form: MatmulForm): Kernel {
     tensors: productTensors(layout, epilogue, slices),
     dims: [u32('M'), u32('N'), u32('K'), ...(slices ? [u32('S')] : [])],
     sizes: (dims) => sizes(form, dims),
-    variant: (family, dims) => variantOf(form, family, dims),
-    cpu: (arrays, dims) => (slices ? slicesReference(form, arrays, dims) : reference(layout, epilogue, arrays, dims)),
-    cases: slices ? SLICED_CASES : CASES.map((shape) => ({ ...shape })),
+    source: (family, dims) => sourceOf(form, family, dims),
+    cpu: (arrays: Arrays<ProductTensor>, dims) =>
+      slices ? slicesReference(form, arrays, dims) : reference(layout, epilogue, arrays, shapeOf(dims)),
+    cases: slices ? SLICED_CASES : CASES,
     fill,
     tolerance: { absolute: 1e-5, relative: 1e-5 },
     cost: (dims) => {

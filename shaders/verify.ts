@@ -7,9 +7,8 @@ import { invariant, normal, seededRandom } from '../swarm/base.ts';
 import { halfBits, halfValue, LARGEST_HALF } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
-import { inParts } from './parts.ts';
-
-type MutableArrays = Record<string, Float32Array | Uint32Array>;
+import { textKey } from './text.ts';
+import { variantOf } from './watchdog.ts';
 
 /** Every case of these kernels, with what a test calls it. */
 export const caseTable = (kernels: readonly Kernel[]): { kernel: Kernel; dims: Dims; title: string }[] =>
@@ -22,15 +21,19 @@ export const caseTable = (kernels: readonly Kernel[]): { kernel: Kernel; dims: D
   );
 
 /** All tensors of a case: the kernel's own rule, or seeded normal values (zeros for u32 tensors). */
-export function caseArrays(kernel: Kernel, dims: Dims, seed = 1): MutableArrays {
+export function caseArrays<Tensor extends string, Case extends string>(
+  kernel: Kernel<Tensor, Case>,
+  dims: Dims<Case>,
+  seed = 1,
+): Arrays<Tensor> {
   const random = seededRandom(seed);
   const sizes = kernel.sizes(dims);
-  const arrays: MutableArrays = {};
-  for (const { name, type } of kernel.tensors) {
+  const drawn = kernel.tensors.map(({ name, type }): [Tensor, Float32Array | Uint32Array] => {
     const length = sizes[name];
     invariant(length !== undefined, `${kernel.name} says no size for ${name}`);
-    arrays[name] = type === 'u32' ? new Uint32Array(length) : Float32Array.from({ length }, () => normal(random));
-  }
+    return [name, type === 'u32' ? new Uint32Array(length) : Float32Array.from({ length }, () => normal(random))];
+  });
+  const arrays = Object.fromEntries(drawn) as Arrays<Tensor>; // one for each name of the table
   kernel.fill?.(arrays, dims, random);
   return arrays;
 }
@@ -64,18 +67,18 @@ function upload(device: GPUDevice, label: string, values: Float32Array | Uint32A
   return buffer;
 }
 
-/** One launch, in `parts` dispatches; resolves to what the `readWrite` tensors hold afterwards. Validation errors reject. */
-export async function runKernel(
+/** One launch, in `boxes` dispatches; resolves to what the `readWrite` tensors hold afterwards. Validation errors reject. */
+export async function runKernel<Tensor extends string>(
   device: GPUDevice,
   family: AdapterFamily,
-  kernel: Kernel,
+  kernel: Kernel<Tensor>,
   dims: Dims,
-  arrays: Arrays,
+  arrays: Arrays<NoInfer<Tensor>>,
   pipelines: PipelineCache = new PipelineCache(device),
-  parts = 1,
-): Promise<MutableArrays> {
-  const variant = inParts(kernel.variant(family, dims), dims, parts);
-  const pipeline = await pipelines.get(kernel, variant);
+  boxes = 1,
+): Promise<Arrays<Tensor>> {
+  const variant = variantOf(kernel, family, dims, boxes);
+  const pipeline = await pipelines.get(kernel, dims, variant);
   device.pushErrorScope('validation');
   const owned: GPUBuffer[] = [];
   const buffers: Record<string, BufferSlice> = {};
@@ -90,7 +93,7 @@ export async function runKernel(
     // Bound at its exact size, so that a read or write past the end shows in the values.
     buffers[name] = { buffer, offset: 0, size: Math.max(4, values.byteLength) };
   }
-  const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims, parts, label: 'verify' });
+  const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims, boxes, label: 'verify' });
   owned.push(launch.dimsBuffer);
   const pass = encoder.beginComputePass({ label: `verify ${kernel.name}` });
   encodeLaunch(pass, launch);
@@ -112,14 +115,15 @@ export async function runKernel(
   device.queue.submit([encoder.finish()]);
   const error = await device.popErrorScope();
   try {
-    if (error) throw new Error(`kernel ${kernel.name} ${variant.key} does not run: ${error.message}`);
-    const outputs: MutableArrays = {};
+    if (error)
+      throw new Error(`kernel ${kernel.name} ${textKey(kernel, dims, variant)} does not run: ${error.message}`);
+    const outputs: Record<string, Float32Array | Uint32Array> = {};
     for (const { slot, readback, size } of readbacks) {
       await readback.mapAsync(GPUMapMode.READ);
       const bytes = readback.getMappedRange().slice(0, size);
-      outputs[slot.name] = loaded(slot, bytes, arrays[slot.name]?.length ?? 0);
+      outputs[slot.name] = loaded(slot, bytes, arrays[slot.name].length);
     }
-    return outputs;
+    return outputs as Arrays<Tensor>;
   } finally {
     for (const buffer of owned) buffer.destroy();
   }

@@ -1,8 +1,8 @@
 /** What is predicted of a launch and what is cut for it: without a GPU. */
 import { expect, test } from 'vitest';
 import { invariant } from '../swarm/base.ts';
+import { boxesOf } from './grid.ts';
 import { matmul } from './matmul.ts';
-import { partsOf } from './parts.ts';
 import {
   chooseLaunch,
   LONGEST_DISPATCH_SECONDS,
@@ -35,15 +35,16 @@ test.each([2e9, 1e10, 3e11, 1e13])(
     const one = device();
     const assumed = ratesOf(one, 'gpu').flopsPerSecond;
     learnRates(one, 'gpu', 1, assumed / flops);
-    const { variant, parts, seconds } = chooseLaunch(one, 'gpu', product, dims);
+    const { variant, boxes: least, seconds } = chooseLaunch(one, 'gpu', product, dims);
     expect(seconds).toBeCloseTo(1e9 / flops, 6);
-    const boxes = partsOf(variant.workgroups(dims), parts);
-    const [x, y, z] = variant.workgroups(dims);
+    const grid = product.source('gpu', dims).workgroups(dims);
+    const boxes = boxesOf(grid, least);
+    const [x, y, z] = grid;
     for (const { size } of boxes) {
       const share = (size[0] * size[1] * size[2]) / (x * y * z);
       expect(seconds * share).toBeLessThanOrEqual(LONGEST_DISPATCH_SECONDS);
     }
-    expect(variant.inParts ?? false).toBe(boxes.length > 1);
+    expect(variant).toEqual({ family: 'gpu', inBoxes: boxes.length > 1 });
     invariant(flops < 1e12 || boxes.length === 1, 'a fast device cuts nothing');
   },
 );
@@ -59,11 +60,11 @@ test('[AD5] a pass is cut into submits of 200 ms, in order; a short one is one s
   expect(LONGEST_SUBMIT_SECONDS).toBe(0.2);
 });
 
-test('[AD5] a launch in parts is cut between them: each runs once, in order', () => {
-  const launch = (id: string, seconds: number, parts: number) => ({
+test('[AD5] a launch in boxes is cut between them: each runs once, in order', () => {
+  const launch = (id: string, seconds: number, boxes: number) => ({
     id,
     seconds,
-    dispatches: Array.from({ length: parts }, (_, index) => index),
+    dispatches: Array.from({ length: boxes }, (_, index) => index),
   });
   const all = [launch('a', 0.15, 1), launch('b', 0.9, 15), launch('c', 0.01, 2), launch('d', 0.7, 2)];
   const submits = submitsOf(all);

@@ -2,10 +2,12 @@
  * How long a dispatch may take. Windows resets a GPU after two seconds, browsers end the GPU's process, and a page shares
  * the GPU with whatever draws the screen: so no dispatch is to take longer than 100 ms and no submit much longer than 200.
  * The one idea: time is predicted from the kernel's `cost` and two rates of the device, which are assumed low until the
- * admission has measured a layer; only the number of parts follows from it, and parts never change a bit (parts.ts).
+ * admission has measured a layer; only the number of boxes follows from it, and boxes never change a bit (grid.ts).
  */
-import type { AdapterFamily, Dims, Kernel, Variant } from './kernel.ts';
-import { inParts } from './parts.ts';
+import { at } from '../swarm/base.ts';
+import { boxesOf } from './grid.ts';
+import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
+import type { Variant } from './text.ts';
 
 export const LONGEST_DISPATCH_SECONDS = 0.1;
 export const LONGEST_SUBMIT_SECONDS = 0.2;
@@ -50,27 +52,21 @@ export function predictedSeconds(kernel: Kernel, dims: Dims, rates: DispatchRate
 interface LaunchChoice {
   readonly variant: Variant;
   /** Dispatches, at least; more where the grid is larger than WebGPU allows. */
-  readonly parts: number;
+  readonly boxes: number;
   /** Predicted time of all of them. */
   readonly seconds: number;
 }
 
-/** A product's text takes a millisecond to write, and a model has hundreds of launches of a dozen shapes. */
-const variants = new WeakMap<Kernel, Map<string, Variant>>();
-
-function variantOf(kernel: Kernel, family: AdapterFamily, dims: Dims): Variant {
-  const known = variants.get(kernel) ?? new Map<string, Variant>();
-  variants.set(kernel, known);
-  const key = `${family} ${JSON.stringify(dims)}`;
-  const variant = known.get(key) ?? kernel.variant(family, dims);
-  known.set(key, variant);
-  return variant;
-}
-
 export function chooseLaunch(device: GPUDevice, family: AdapterFamily, kernel: Kernel, dims: Dims): LaunchChoice {
   const seconds = predictedSeconds(kernel, dims, ratesOf(device, family));
-  const parts = Math.max(1, Math.ceil((SLACK * seconds) / LONGEST_DISPATCH_SECONDS));
-  return { variant: inParts(variantOf(kernel, family, dims), dims, parts), parts, seconds };
+  const boxes = Math.max(1, Math.ceil((SLACK * seconds) / LONGEST_DISPATCH_SECONDS));
+  return { variant: variantOf(kernel, family, dims, boxes), boxes, seconds };
+}
+
+/** The text for so many boxes, at least: as it is where one dispatch does. */
+export function variantOf(kernel: Kernel, family: AdapterFamily, dims: Dims, boxes: number): Variant {
+  const grid = kernel.source(family, dims).workgroups(dims);
+  return { family, inBoxes: boxesOf(grid, boxes).length > 1 };
 }
 
 interface Cut {
@@ -96,16 +92,16 @@ export function submitsOf<T extends Cut>(launches: readonly T[]): readonly (read
     let from = 0;
     for (let next = 0; next < length; next++) {
       const isFull = seconds + each > LONGEST_SUBMIT_SECONDS;
-      const isEmpty = submits[submits.length - 1].length === 0 && from === next;
+      const isEmpty = at(submits, submits.length - 1).length === 0 && from === next;
       if (isFull && !isEmpty) {
-        if (next > from) submits[submits.length - 1].push({ launch, from, to: next });
+        if (next > from) at(submits, submits.length - 1).push({ launch, from, to: next });
         submits.push([]);
         from = next;
         seconds = 0;
       }
       seconds += each;
     }
-    submits[submits.length - 1].push({ launch, from, to: length });
+    at(submits, submits.length - 1).push({ launch, from, to: length });
   }
   return submits;
 }

@@ -1,17 +1,24 @@
 /** Gradient of a bias: dbias_C += Σ_n dy_NC[n], in a fixed order of the rows. */
 
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { columnVariant, lanesOf } from '../lanes.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { columnSource, laneWidth } from '../lanes.ts';
 import { half, read, readWrite, u32 } from '../slots.ts';
 import code from './columnSum.wgsl?raw';
 
-export const columnSum: Kernel = {
+export const columnSum = kernel({
   name: 'columnSum',
-  tensors: [half(read('dy')), readWrite('dbias')],
+  tensors: [half(read('dy_NC')), readWrite('dbias_C')],
   dims: [u32('N'), u32('C')],
-  sizes: ({ N, C }) => ({ dy: N * C, dbias: C }),
-  variant: (family, { C }) => columnVariant({ name: 'columnSum', code, lanes: lanesOf(C) }, family),
-  cpu: columnSumCpu,
+  sizes: ({ N, C }) => ({ dy_NC: N * C, dbias_C: C }),
+  source: (family, { C }) => columnSource({ name: 'columnSum', code, width: laneWidth(C) }, family),
+  cpu({ dy_NC, dbias_C }, { N, C }) {
+    for (let c = 0; c < C; c++) {
+      let sum = at(dbias_C, c);
+      for (let n = 0; n < N; n++) sum += at(dy_NC, n * C + c);
+      dbias_C[c] = sum;
+    }
+  },
   cases: [
     { N: 1, C: 1 },
     { N: 5, C: 7 },
@@ -20,12 +27,4 @@ export const columnSum: Kernel = {
   ],
   tolerance: { absolute: 2e-5, relative: 2e-6 },
   cost: ({ N, C }) => ({ flops: N * C, bytes: 4 * N * C }),
-};
-
-function columnSumCpu({ dy, dbias }: Arrays, { N, C }: Dims): void {
-  for (let c = 0; c < C; c++) {
-    let sum = dbias[c];
-    for (let n = 0; n < N; n++) sum += dy[n * C + c];
-    dbias[c] = sum;
-  }
-}
+});

@@ -4,19 +4,21 @@
  * were submitted, is the proof that they are new.
  */
 
-import type { Kernel } from '../kernel.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { readWrite } from '../slots.ts';
 import code from './countPass.wgsl?raw';
 
-export const countPass: Kernel = {
+export const countPass = kernel({
   name: 'countPass',
-  tensors: [{ name: 'passes', access: 'readWrite', type: 'u32' }],
+  tensors: [readWrite('passes', 'u32')],
   dims: [],
   sizes: () => ({ passes: 1 }),
-  variant: () => ({ key: 'countPass', code, entryPoint: 'main', subgroups: false, workgroups: () => [1, 1, 1] }),
+  source: () => ({ key: 'countPass', body: () => code, width: 1, workgroupSize: 1, workgroups: () => [1, 1, 1] }),
   cpu({ passes }) {
-    passes[0]++;
+    passes[0] = at(passes, 0) + 1;
   },
   cases: [{}],
   tolerance: { absolute: 0, relative: 0 },
   cost: () => ({ flops: 1, bytes: 8 }),
-};
+});

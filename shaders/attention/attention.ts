@@ -19,25 +19,28 @@
  * load and store in a text is a dozen branches, and the JIT takes 2 ms for each.)
  */
 
-import type { AdapterFamily, Arrays, Dims, Variant } from '../kernel.ts';
-import { lanesOf } from '../lanes.ts';
+import { at } from '../../swarm/base.ts';
+import type { AdapterFamily, Arrays, Dims, Source } from '../kernel.ts';
+import { constantsText, lanePrelude, laneWidth } from '../lanes.ts';
 import { u32 } from '../slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
+import tilesOfFloats from './tilesOfFloats.wgsl?raw';
+import tilesOfLanes from './tilesOfLanes.wgsl?raw';
 
 export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D')] as const;
 
-export const attentionSizes = ({ B, T, H, K, D }: Dims) => ({
-  qkv: B * T * (H + 2 * K) * D,
-  y: B * T * H * D,
-  lse: B * H * T,
-  delta: B * H * T,
-  dy: B * T * H * D,
-  dqkv: B * T * (H + 2 * K) * D,
+export const attentionSizes = ({ B, T, H, K, D }: AttentionDims) => ({
+  qkv_BTED: B * T * (H + 2 * K) * D,
+  y_BTHD: B * T * H * D,
+  lse_BHT: B * H * T,
+  delta_BHT: B * H * T,
+  dy_BTHD: B * T * H * D,
+  dqkv_BTED: B * T * (H + 2 * K) * D,
 });
 
 /** Widths of heads come again where they can: each is a text of its own, and takes a second to compile. */
-export const ATTENTION_CASES: readonly Dims[] = [
+export const ATTENTION_CASES: readonly AttentionDims[] = [
   { B: 1, T: 1, H: 1, K: 1, D: 1 },
   { B: 2, T: 7, H: 3, K: 3, D: 5 },
   { B: 3, T: 37, H: 5, K: 5, D: 20 },
@@ -51,7 +54,9 @@ export const ATTENTION_CASES: readonly Dims[] = [
   { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
 
-interface AttentionRequest {
+export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
+
+interface AttentionBody {
   readonly name: string;
   readonly code: Readonly<Record<AdapterFamily, string>>;
   /** Most strips of the head's width whose sums leave a GPU's invocation enough registers. */
@@ -60,8 +65,9 @@ interface AttentionRequest {
   readonly heads: 'H' | 'K';
 }
 
-/** Rows of a GPU's tile, and lanes of a strip: as in attentionTiles.wgsl. */
+/** Rows of a GPU's tile, its invocations, and lanes of a strip: as in attentionTiles.wgsl. */
 const TILE = 32;
+const TILE_INVOCATIONS = 64;
 const STRIP = 8;
 /** On a software adapter four heads in step fill its four lanes, and each invocation takes four rows. */
 const HEADS = 4;
@@ -69,34 +75,36 @@ const ROWS = 4;
 
 /** Lanes in a head's width, and how many of them an invocation accumulates on a software adapter. */
 export function cutOfHead(D: number): { readonly chunks: number; readonly slice: 4 | 8 } {
-  const chunks = D / lanesOf(D).width;
+  const chunks = D / laneWidth(D);
   return { chunks, slice: chunks <= 4 ? 4 : 8 };
 }
 
-export function attentionVariant(request: AttentionRequest, family: AdapterFamily, D: number): Variant {
-  const lanes = lanesOf(D);
+export function attentionSource(body: AttentionBody, family: AdapterFamily, D: number): Source<keyof AttentionDims> {
+  const width = laneWidth(D);
   const { chunks, slice: softwareSlice } = cutOfHead(D);
   const isGpu = family === 'gpu';
-  const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), request.gpuStrips) : softwareSlice;
+  const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), body.gpuStrips) : softwareSlice;
   const [heads, rows] = isGpu ? [1, TILE] : [HEADS, ROWS];
   // In the text, since they are lengths of arrays too.
-  const constants = Object.entries({ HEADS: heads, TILES: 1, CHUNKS: chunks, SLICE: slice });
-  const cut = constants.map(([name, value]) => `const ${name} = ${value}u;\n`).join('');
+  const cut = constantsText({ HEADS: heads, CHUNKS: chunks, SLICE: slice });
   return {
-    key: `${request.name}.${lanes.name}.${family}.${D}`,
-    code: lanes.prelude + cut + code + (isGpu ? tiles : '') + request.code[family],
-    entryPoint: 'main',
-    subgroups: false,
-    workgroups: ({ B, T, ...dims }) => [
-      Math.ceil((B * dims[request.heads]) / heads),
-      Math.ceil(T / rows),
+    key: `${body.name} by ${width} ${family} ${D}`,
+    width,
+    workgroupSize: isGpu ? TILE_INVOCATIONS : HEADS,
+    body: () => {
+      const tile = width === 4 ? tilesOfLanes : tilesOfFloats;
+      return lanePrelude(width) + tile + cut + code + (isGpu ? tiles : '') + body.code[family];
+    },
+    workgroups: (dims) => [
+      Math.ceil((dims.B * dims[body.heads]) / heads),
+      Math.ceil(dims.T / rows),
       Math.ceil(chunks / slice),
     ],
   };
 }
 
 /** Where in qkv, y and lse the data of a head of queries lie, and of the keys and values that it reads. */
-export const attentionAt = ({ T, H, K, D }: Dims, b: number, h: number) => {
+export const attentionPlace = ({ T, H, K, D }: AttentionDims, b: number, h: number) => {
   const lane = (t: number, head: number) => ((b * T + t) * (H + 2 * K) + head) * D;
   const keyHead = Math.floor(h / (H / K));
   return {
@@ -108,25 +116,28 @@ export const attentionAt = ({ T, H, K, D }: Dims, b: number, h: number) => {
   };
 };
 
-export function attentionForwardCpu({ qkv, y, lse }: Arrays, dims: Dims): void {
+export function attentionForwardCpu(
+  { qkv_BTED, y_BTHD, lse_BHT }: Arrays<'qkv_BTED' | 'y_BTHD' | 'lse_BHT'>,
+  dims: AttentionDims,
+): void {
   const { B, T, H, D } = dims;
   for (let b = 0; b < B; b++) {
     for (let h = 0; h < H; h++) {
-      const at = attentionAt(dims, b, h);
+      const place = attentionPlace(dims, b, h);
       for (let i = 0; i < T; i++) {
         const s: number[] = [];
         for (let j = 0; j <= i; j++) {
           let dot = 0;
-          for (let d = 0; d < D; d++) dot += qkv[at.q(i, d)] * qkv[at.k(j, d)];
+          for (let d = 0; d < D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));
           s.push(dot / Math.sqrt(D));
         }
         const most = Math.max(...s);
         const logSum = most + Math.log(s.reduce((sum, value) => sum + Math.exp(value - most), 0));
-        lse[at.row(i)] = logSum;
+        lse_BHT[place.row(i)] = logSum;
         for (let d = 0; d < D; d++) {
           let sum = 0;
-          for (let j = 0; j <= i; j++) sum += Math.exp(s[j] - logSum) * qkv[at.v(j, d)];
-          y[at.y(i, d)] = sum;
+          for (let j = 0; j <= i; j++) sum += Math.exp(at(s, j) - logSum) * at(qkv_BTED, place.v(j, d));
+          y_BTHD[place.y(i, d)] = sum;
         }
       }
     }
@@ -134,18 +145,24 @@ export function attentionForwardCpu({ qkv, y, lse }: Arrays, dims: Dims): void {
 }
 
 /** p_ij and ds_ij/√D of one head, float64, as functions of (i, j) with j ≤ i; delta_i = dy_i·y_i is given. */
-export function attentionGradients({ qkv, lse, dy }: Arrays, delta: Arrays[string], dims: Dims, b: number, h: number) {
-  const at = attentionAt(dims, b, h);
+export function attentionGradients(
+  { qkv_BTED, lse_BHT, dy_BTHD }: Arrays<'qkv_BTED' | 'lse_BHT' | 'dy_BTHD'>,
+  delta_BHT: Arrays[string],
+  dims: AttentionDims,
+  b: number,
+  h: number,
+) {
+  const place = attentionPlace(dims, b, h);
   const scale = 1 / Math.sqrt(dims.D);
   const p = (i: number, j: number): number => {
     let dot = 0;
-    for (let d = 0; d < dims.D; d++) dot += qkv[at.q(i, d)] * qkv[at.k(j, d)];
-    return Math.exp(dot * scale - lse[at.row(i)]);
+    for (let d = 0; d < dims.D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));
+    return Math.exp(dot * scale - at(lse_BHT, place.row(i)));
   };
   const ds = (i: number, j: number): number => {
     let dp = 0;
-    for (let d = 0; d < dims.D; d++) dp += dy[at.y(i, d)] * qkv[at.v(j, d)];
-    return p(i, j) * (dp - delta[at.row(i)]) * scale;
+    for (let d = 0; d < dims.D; d++) dp += at(dy_BTHD, place.y(i, d)) * at(qkv_BTED, place.v(j, d));
+    return p(i, j) * (dp - at(delta_BHT, place.row(i))) * scale;
   };
   return { p, ds };
 }

@@ -1,11 +1,7 @@
 // What the three attention kernels share: how the work is cut (see attention.ts), queries, keys and values, sums.
 // CHUNKS: lanes in a head's width D. SLICE: lanes of it whose sums one invocation (of a software adapter) or one workgroup
-// (of a GPU) accumulates. On a software adapter HEADS: invocations of a workgroup, heads side by side … TILES: … times tiles
-// of four rows, and SLICE is 4 or 8.
-
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
-@group(0) @binding(0) var<storage, read> qkv: array<Lane>;
-@group(1) @binding(0) var<uniform> dims: Dims;
+// (of a GPU) accumulates. On a software adapter SLICE is 4 or 8, and HEADS are the invocations of a
+// workgroup, each with four rows of a head of its own.
 
 const STEPS = vec4u(0, 1, 2, 3);
 // Lanes of a slice of eight. With four they are in range, and never used.
@@ -26,11 +22,14 @@ fn first_chunk(slice: u32) -> u32 {
 
 // Four rows of qkv, at lane `chunk` after each row's start.
 fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
-  return Tile(qkv[rows.x + chunk], qkv[rows.y + chunk], qkv[rows.z + chunk], qkv[rows.w + chunk]);
+  return Tile(
+    load_qkv_BTED(rows.x + chunk), load_qkv_BTED(rows.y + chunk),
+    load_qkv_BTED(rows.z + chunk), load_qkv_BTED(rows.w + chunk),
+  );
 }
 // One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
 fn qkv_lane(row: u32, chunk: u32) -> Lane {
   var lane = Lane();
-  if (chunk < CHUNKS) { lane = qkv[row + chunk]; }
+  if (chunk < CHUNKS) { lane = load_qkv_BTED(row + chunk); }
   return lane;
 }

@@ -3,28 +3,35 @@
  * lse_BHT of the forward and delta_BHT of attentionBackwardQuery.
  */
 
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { half, read, readWrite } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { by, half, read, readWrite } from '../slots.ts';
 import {
   ATTENTION_CASES,
   ATTENTION_DIMS,
-  attentionAt,
   attentionForwardCpu,
   attentionGradients,
+  attentionPlace,
   attentionSizes,
-  attentionVariant,
+  attentionSource,
 } from './attention.ts';
 import gpu from './attentionBackwardKeyValue.wgsl?raw';
 import shared from './attentionBackwardKeyValueShared.wgsl?raw';
 import software from './attentionBackwardKeyValueSoftware.wgsl?raw';
 
-export const attentionBackwardKeyValue: Kernel = {
+export const attentionBackwardKeyValue = kernel({
   name: 'attention.backwardKeyValue',
-  tensors: [half(read('qkv')), read('lse'), read('delta'), half(read('dy')), half(readWrite('dqkv'))],
+  tensors: [
+    half(read('qkv_BTED')),
+    by(1, read('lse_BHT')),
+    by(1, read('delta_BHT')),
+    half(read('dy_BTHD')),
+    half(readWrite('dqkv_BTED')),
+  ],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  variant: (family, { D }) =>
-    attentionVariant(
+  source: (family, { D }) =>
+    attentionSource(
       {
         name: 'attention.backwardKeyValue',
         code: { gpu: shared + gpu, software: shared + software },
@@ -34,17 +41,46 @@ export const attentionBackwardKeyValue: Kernel = {
       family,
       D,
     ),
-  cpu: attentionBackwardKeyValueCpu,
+  cpu(arrays, dims) {
+    const { qkv_BTED, delta_BHT, dy_BTHD, dqkv_BTED } = arrays;
+    const { B, T, H, K, D } = dims;
+    const group = H / K;
+    for (let b = 0; b < B; b++) {
+      for (let keyHead = 0; keyHead < K; keyHead++) {
+        const heads = Array.from({ length: group }, (_, i) => keyHead * group + i);
+        const own = attentionPlace(dims, b, keyHead * group);
+        for (let j = 0; j < T; j++) {
+          const dk = new Float64Array(D);
+          const dv = new Float64Array(D);
+          for (const h of heads) {
+            const place = attentionPlace(dims, b, h);
+            const { p, ds } = attentionGradients(arrays, delta_BHT, dims, b, h);
+            for (let i = j; i < T; i++) {
+              const [pij, dsij] = [p(i, j), ds(i, j)];
+              for (let d = 0; d < D; d++) {
+                dk[d] = at(dk, d) + dsij * at(qkv_BTED, place.q(i, d));
+                dv[d] = at(dv, d) + pij * at(dy_BTHD, place.y(i, d));
+              }
+            }
+          }
+          for (let d = 0; d < D; d++) {
+            dqkv_BTED[own.k(j, d)] = at(dk, d);
+            dqkv_BTED[own.v(j, d)] = at(dv, d);
+          }
+        }
+      }
+    }
+  },
   cases: ATTENTION_CASES,
-  fill({ qkv, lse, delta, dy }, dims) {
-    const y = new Float32Array(dy.length);
-    attentionForwardCpu({ qkv, y, lse }, dims);
+  fill({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD }, dims) {
+    const y_BTHD = new Float32Array(dy_BTHD.length);
+    attentionForwardCpu({ qkv_BTED, y_BTHD, lse_BHT }, dims);
     const { B, T, H, D } = dims;
     for (let n = 0; n < B * T; n++) {
       for (let h = 0; h < H; h++) {
-        const row = attentionAt(dims, Math.floor(n / T), h).row(n % T);
-        delta[row] = 0;
-        for (let c = (n * H + h) * D; c < (n * H + h + 1) * D; c++) delta[row] += dy[c] * y[c];
+        const row = attentionPlace(dims, Math.floor(n / T), h).row(n % T);
+        delta_BHT[row] = 0;
+        for (let c = (n * H + h) * D; c < (n * H + h + 1) * D; c++) delta_BHT[row] += at(dy_BTHD, c) * at(y_BTHD, c);
       }
     }
   },
@@ -53,35 +89,4 @@ export const attentionBackwardKeyValue: Kernel = {
     flops: 4 * B * H * T * (T + 1) * D,
     bytes: 4 * B * T * ((2 * H + 4 * K) * D + 2 * H),
   }),
-};
-
-function attentionBackwardKeyValueCpu(arrays: Arrays, dims: Dims): void {
-  const { qkv, delta, dy, dqkv } = arrays;
-  const { B, T, H, K, D } = dims;
-  const group = H / K;
-  for (let b = 0; b < B; b++) {
-    for (let keyHead = 0; keyHead < K; keyHead++) {
-      const heads = Array.from({ length: group }, (_, i) => keyHead * group + i);
-      const own = attentionAt(dims, b, keyHead * group);
-      for (let j = 0; j < T; j++) {
-        const dk = new Float64Array(D);
-        const dv = new Float64Array(D);
-        for (const h of heads) {
-          const at = attentionAt(dims, b, h);
-          const { p, ds } = attentionGradients(arrays, delta, dims, b, h);
-          for (let i = j; i < T; i++) {
-            const [pij, dsij] = [p(i, j), ds(i, j)];
-            for (let d = 0; d < D; d++) {
-              dk[d] += dsij * qkv[at.q(i, d)];
-              dv[d] += pij * dy[at.y(i, d)];
-            }
-          }
-        }
-        for (let d = 0; d < D; d++) {
-          dqkv[own.k(j, d)] = dk[d];
-          dqkv[own.v(j, d)] = dv[d];
-        }
-      }
-    }
-  }
-}
+});

@@ -3,10 +3,10 @@
 
 fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (chunk >= CHUNKS) { return; }
-  if (rows.x < dims.T) { dqkv[at.x + chunk] = tile[0]; }
-  if (rows.y < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (rows.z < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (rows.w < dims.T) { dqkv[at.w + chunk] = tile[3]; }
+  if (rows.x < dims.T) { store_dqkv_BTED(at.x + chunk, tile[0]); }
+  if (rows.y < dims.T) { store_dqkv_BTED(at.y + chunk, tile[1]); }
+  if (rows.z < dims.T) { store_dqkv_BTED(at.z + chunk, tile[2]); }
+  if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
 fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
   stage_other(at.staged, qkv_tile(q_at, in_strip(chunk + at.c)));
@@ -23,8 +23,7 @@ fn add_dy(before: Tile, at: Place, y_at: vec4u, chunk: u32) -> Tile {
   return sum;
 }
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
   let key_head = group.x % dims.K; // group.x is b·K + key head
   let b = group.x / dims.K;
   let sample_row = b * dims.T;
@@ -64,16 +63,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lo
       let rows = (b * dims.H + h) * dims.T + inside(queries);
       // Queries past the end see no key.
       let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
-      let p0 = select(vec4f(0), exp(s[0] * scale - lse[rows.x]), keys < vec4u(seeing.x));
-      let p1 = select(vec4f(0), exp(s[1] * scale - lse[rows.y]), keys < vec4u(seeing.y));
-      let p2 = select(vec4f(0), exp(s[2] * scale - lse[rows.z]), keys < vec4u(seeing.z));
-      let p3 = select(vec4f(0), exp(s[3] * scale - lse[rows.w]), keys < vec4u(seeing.w));
+      let p0 = select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), keys < vec4u(seeing.x));
+      let p1 = select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), keys < vec4u(seeing.y));
+      let p2 = select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), keys < vec4u(seeing.z));
+      let p3 = select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), keys < vec4u(seeing.w));
       keep_weights(at.r, at.c, mat4x4f(p0, p1, p2, p3));
       dv0 = add_dy(dv0, at, y_at, slice);
       if (SLICE > STRIP) { dv1 = add_dy(dv1, at, y_at, slice + STRIP); }
       keep_weights(at.r, at.c, mat4x4f(
-        p0 * (dp[0] - delta[rows.x]) * scale, p1 * (dp[1] - delta[rows.y]) * scale,
-        p2 * (dp[2] - delta[rows.z]) * scale, p3 * (dp[3] - delta[rows.w]) * scale,
+        p0 * (dp[0] - load_delta_BHT(rows.x)) * scale, p1 * (dp[1] - load_delta_BHT(rows.y)) * scale,
+        p2 * (dp[2] - load_delta_BHT(rows.z)) * scale, p3 * (dp[3] - load_delta_BHT(rows.w)) * scale,
       ));
       dk0 = add_queries(dk0, at, q_at, slice);
       if (SLICE > STRIP) { dk1 = add_queries(dk1, at, q_at, slice + STRIP); }

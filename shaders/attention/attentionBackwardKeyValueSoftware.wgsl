@@ -4,8 +4,8 @@
 var<private> k: array<Tile, SLICE>; // and dk at the end
 var<private> v: array<Tile, SLICE>; // and dv at the end
 
-@compute @workgroup_size(HEADS, TILES)
-fn main(@builtin(global_invocation_id) id: vec3u) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let id = vec3u(group.x * HEADS + local, group.yz);
   let key_head = id.x % dims.K; // id.x is b·K + key head
   let b = id.x / dims.K;
   if (b >= dims.B || id.y >= (dims.T + 3u) / 4u) { return; }
@@ -13,7 +13,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let slice = first_chunk(id.z);
   let width = dims.H * CHUNKS; // lanes of a row of y
   let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
-  let group = dims.H / dims.K;
+  let group_size = dims.H / dims.K;
   let sample_row = b * dims.T;
   let last = dims.T - 1u;
   let lanes = min(SLICE, CHUNKS - slice);
@@ -23,15 +23,15 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 
   for (var i = 0u; i < 4u * lanes; i++) {
     let row = (sample_row + min(key + i % 4u, last)) * row_lanes + slice + i / 4u;
-    k[i / 4u][i % 4u] = qkv[row + k_lane];
-    v[i / 4u][i % 4u] = qkv[row + v_lane];
+    k[i / 4u][i % 4u] = load_qkv_BTED(row + k_lane);
+    v[i / 4u][i % 4u] = load_qkv_BTED(row + v_lane);
   }
   var dk0 = Tile(); var dk1 = Tile(); var dk2 = Tile(); var dk3 = Tile();
   var dk4 = Tile(); var dk5 = Tile(); var dk6 = Tile(); var dk7 = Tile();
   var dv0 = Tile(); var dv1 = Tile(); var dv2 = Tile(); var dv3 = Tile();
   var dv4 = Tile(); var dv5 = Tile(); var dv6 = Tile(); var dv7 = Tile();
 
-  for (var h = key_head * group; h < (key_head + 1u) * group; h++) {
+  for (var h = key_head * group_size; h < (key_head + 1u) * group_size; h++) {
     let head = b * dims.H + h;
     let head_lane = h * CHUNKS;
     for (var query = key; query < dims.T; query++) {
@@ -57,13 +57,13 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
         let own = (sample_row + min(key + STEPS, vec4u(last))) * row_lanes;
         for (var c = 0u; c < CHUNKS; c++) {
           if (c < slice || c >= slice + SLICE) {
-            s += qkv[q_row + c] * qkv_tile(own + k_lane, c);
-            dp += dy[y_row + c] * qkv_tile(own + v_lane, c);
+            s += load_qkv_BTED(q_row + c) * qkv_tile(own + k_lane, c);
+            dp += load_dy_BTHD(y_row + c) * qkv_tile(own + v_lane, c);
           }
         }
       }
-      let p = select(vec4f(0), exp(s * scale - lse[head * dims.T + query]), key + STEPS <= vec4u(query));
-      let ds = p * (dp - delta[head * dims.T + query]) * scale;
+      let p = select(vec4f(0), exp(s * scale - load_lse_BHT(head * dims.T + query)), key + STEPS <= vec4u(query));
+      let ds = p * (dp - load_delta_BHT(head * dims.T + query)) * scale;
       dk0 += outer(q0, ds); dv0 += outer(g0, p);
       dk1 += outer(q1, ds); dv1 += outer(g1, p);
       dk2 += outer(q2, ds); dv2 += outer(g2, p);
@@ -86,8 +86,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   for (var i = 0u; i < 4u * lanes; i++) {
     let row = (sample_row + key + i % 4u) * row_lanes + slice + i / 4u;
     if (key + i % 4u < dims.T) {
-      dqkv[row + k_lane] = k[i / 4u][i % 4u];
-      dqkv[row + v_lane] = v[i / 4u][i % 4u];
+      store_dqkv_BTED(row + k_lane, k[i / 4u][i % 4u]);
+      store_dqkv_BTED(row + v_lane, v[i / 4u][i % 4u]);
     }
   }
 }

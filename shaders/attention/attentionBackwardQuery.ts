@@ -3,36 +3,37 @@
  * are left as they are). Runs before attentionBackwardKeyValue, which reads delta.
  */
 
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { half, read, readWrite } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { by, half, read, readWrite } from '../slots.ts';
 import {
   ATTENTION_CASES,
   ATTENTION_DIMS,
-  attentionAt,
   attentionForwardCpu,
   attentionGradients,
+  attentionPlace,
   attentionSizes,
-  attentionVariant,
+  attentionSource,
 } from './attention.ts';
 import gpu from './attentionBackwardQuery.wgsl?raw';
 import shared from './attentionBackwardQueryShared.wgsl?raw';
 import software from './attentionBackwardQuerySoftware.wgsl?raw';
 import queries from './attentionQueries.wgsl?raw';
 
-export const attentionBackwardQuery: Kernel = {
+export const attentionBackwardQuery = kernel({
   name: 'attention.backwardQuery',
   tensors: [
-    half(read('qkv')),
-    half(read('y')),
-    read('lse'),
-    half(read('dy')),
-    readWrite('delta'),
-    half(readWrite('dqkv')),
+    half(read('qkv_BTED')),
+    half(read('y_BTHD')),
+    by(1, read('lse_BHT')),
+    half(read('dy_BTHD')),
+    by(1, readWrite('delta_BHT')),
+    half(readWrite('dqkv_BTED')),
   ],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  variant: (family, { D }) =>
-    attentionVariant(
+  source: (family, { D }) =>
+    attentionSource(
       {
         name: 'attention.backwardQuery',
         code: { gpu: shared + gpu, software: shared + queries + software },
@@ -42,7 +43,26 @@ export const attentionBackwardQuery: Kernel = {
       family,
       D,
     ),
-  cpu: attentionBackwardQueryCpu,
+  cpu(arrays, dims) {
+    const { qkv_BTED, y_BTHD, dy_BTHD, delta_BHT, dqkv_BTED } = arrays;
+    const { B, T, H, D } = dims;
+    for (let b = 0; b < B; b++) {
+      for (let h = 0; h < H; h++) {
+        const place = attentionPlace(dims, b, h);
+        for (let i = 0; i < T; i++) {
+          let dot = 0;
+          for (let d = 0; d < D; d++) dot += at(dy_BTHD, place.y(i, d)) * at(y_BTHD, place.y(i, d));
+          delta_BHT[place.row(i)] = dot;
+        }
+        const { ds } = attentionGradients(arrays, delta_BHT, dims, b, h);
+        for (let i = 0; i < T; i++) {
+          const dsRow = Array.from({ length: i + 1 }, (_, j) => ds(i, j));
+          for (let d = 0; d < D; d++)
+            dqkv_BTED[place.q(i, d)] = dsRow.reduce((sum, value, j) => sum + value * at(qkv_BTED, place.k(j, d)), 0);
+        }
+      }
+    }
+  },
   cases: ATTENTION_CASES,
   fill: attentionForwardCpu,
   tolerance: { absolute: 1e-5, relative: 3e-6 },
@@ -50,25 +70,4 @@ export const attentionBackwardQuery: Kernel = {
     flops: 3 * B * H * T * (T + 1) * D,
     bytes: 4 * B * T * ((4 * H + 2 * K) * D + 2 * H),
   }),
-};
-
-function attentionBackwardQueryCpu(arrays: Arrays, dims: Dims): void {
-  const { qkv, y, dy, delta, dqkv } = arrays;
-  const { B, T, H, D } = dims;
-  for (let b = 0; b < B; b++) {
-    for (let h = 0; h < H; h++) {
-      const at = attentionAt(dims, b, h);
-      for (let i = 0; i < T; i++) {
-        let dot = 0;
-        for (let d = 0; d < D; d++) dot += dy[at.y(i, d)] * y[at.y(i, d)];
-        delta[at.row(i)] = dot;
-      }
-      const { ds } = attentionGradients(arrays, delta, dims, b, h);
-      for (let i = 0; i < T; i++) {
-        const dsRow = Array.from({ length: i + 1 }, (_, j) => ds(i, j));
-        for (let d = 0; d < D; d++)
-          dqkv[at.q(i, d)] = dsRow.reduce((sum, value, j) => sum + value * qkv[at.k(j, d)], 0);
-      }
-    }
-  }
-}
+});

@@ -3,10 +3,10 @@
 
 fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (chunk >= CHUNKS) { return; }
-  if (rows.x < dims.T) { dqkv[at.x + chunk] = tile[0]; }
-  if (rows.y < dims.T) { dqkv[at.y + chunk] = tile[1]; }
-  if (rows.z < dims.T) { dqkv[at.z + chunk] = tile[2]; }
-  if (rows.w < dims.T) { dqkv[at.w + chunk] = tile[3]; }
+  if (rows.x < dims.T) { store_dqkv_BTED(at.x + chunk, tile[0]); }
+  if (rows.y < dims.T) { store_dqkv_BTED(at.y + chunk, tile[1]); }
+  if (rows.z < dims.T) { store_dqkv_BTED(at.z + chunk, tile[2]); }
+  if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
 fn add_keys(before: Tile, at: Place, k_at: vec4u, chunk: u32) -> Tile {
   stage_other(at.staged, qkv_tile(k_at, in_strip(chunk + at.c)));
@@ -16,8 +16,7 @@ fn add_keys(before: Tile, at: Place, k_at: vec4u, chunk: u32) -> Tile {
   return sum;
 }
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = group.x % dims.H; // group.x is b·H + h
   let sample_row = group.x / dims.H * dims.T;
   let first = TILE * ((dims.T - 1u) / TILE - group.y); // the longest walks start first
@@ -39,12 +38,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lo
   var d = vec4f(0);
   for (var c = 0u; c < SIDE; c++) { d += across[at.r * SIDE + c]; }
   let rows = group.x * dims.T + inside(queries);
-  let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
+  let l = vec4f(load_lse_BHT(rows.x), load_lse_BHT(rows.y), load_lse_BHT(rows.z), load_lse_BHT(rows.w));
   if (group.z == 0u && at.c == 0u) {
-    if (queries.x < dims.T) { delta[rows.x] = d.x; }
-    if (queries.y < dims.T) { delta[rows.y] = d.y; }
-    if (queries.z < dims.T) { delta[rows.z] = d.z; }
-    if (queries.w < dims.T) { delta[rows.w] = d.w; }
+    if (queries.x < dims.T) { store_delta_BHT(rows.x, d.x); }
+    if (queries.y < dims.T) { store_delta_BHT(rows.y, d.y); }
+    if (queries.z < dims.T) { store_delta_BHT(rows.z, d.z); }
+    if (queries.w < dims.T) { store_delta_BHT(rows.w, d.w); }
   }
 
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();

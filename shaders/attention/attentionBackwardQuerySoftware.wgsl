@@ -4,8 +4,8 @@
 var<private> q: array<Tile, SLICE>; // and dq at the end
 var<private> g: array<Tile, SLICE>; // dy
 
-@compute @workgroup_size(HEADS, TILES)
-fn main(@builtin(global_invocation_id) id: vec3u) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let id = vec3u(group.x * HEADS + local, group.yz);
   if (!has_queries(id)) { return; }
   let at = queries_of(id);
   let slice = first_chunk(id.z);
@@ -14,19 +14,19 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   for (var i = 0u; i < 4u * CHUNKS; i++) {
     let row = at.sample_row + min(at.first + i % 4u, at.last);
     let lane = at.head_lane + i / 4u;
-    let dy_lane = dy[row * at.width + lane];
-    d += select(vec4f(0), vec4f(total(dy_lane * y[row * at.width + lane])), STEPS == vec4u(i % 4u));
+    let dy_lane = load_dy_BTHD(row * at.width + lane);
+    d += select(vec4f(0), vec4f(total(dy_lane * load_y_BTHD(row * at.width + lane))), STEPS == vec4u(i % 4u));
     let c = i / 4u - slice;
     if (c < SLICE) {
-      q[c][i % 4u] = qkv[row * at.row_lanes + lane];
+      q[c][i % 4u] = load_qkv_BTED(row * at.row_lanes + lane);
       g[c][i % 4u] = dy_lane;
     }
   }
   let rows = at.head * dims.T + min(at.first + STEPS, vec4u(at.last));
-  let l = vec4f(lse[rows.x], lse[rows.y], lse[rows.z], lse[rows.w]);
+  let l = vec4f(load_lse_BHT(rows.x), load_lse_BHT(rows.y), load_lse_BHT(rows.z), load_lse_BHT(rows.w));
   if (slice == 0u) {
     for (var i = 0u; i < 4u; i++) {
-      if (at.first + i < dims.T) { delta[at.head * dims.T + at.first + i] = d[i]; }
+      if (at.first + i < dims.T) { store_delta_BHT(at.head * dims.T + at.first + i, d[i]); }
     }
   }
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
@@ -56,8 +56,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
       let steps = at.sample_row + min(at.first + STEPS, vec4u(at.last));
       for (var c = 0u; c < CHUNKS; c++) {
         if (c < slice || c >= slice + SLICE) {
-          s += qkv[k_row + c] * qkv_tile(steps * at.row_lanes + at.head_lane, c);
-          dp += qkv[v_row + c] * dy_tile(steps * at.width + at.head_lane, c);
+          s += load_qkv_BTED(k_row + c) * qkv_tile(steps * at.row_lanes + at.head_lane, c);
+          dp += load_qkv_BTED(v_row + c) * dy_tile(steps * at.width + at.head_lane, c);
         }
       }
     }
@@ -74,6 +74,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   for (var i = 0u; i < 4u * min(SLICE, CHUNKS - slice); i++) {
     let row = at.first + i % 4u;
     let lane = at.head_lane + slice + i / 4u;
-    if (row < dims.T) { dqkv[(at.sample_row + row) * at.row_lanes + lane] = q[i / 4u][i % 4u]; }
+    if (row < dims.T) { store_dqkv_BTED((at.sample_row + row) * at.row_lanes + lane, q[i / 4u][i % 4u]); }
   }
 }

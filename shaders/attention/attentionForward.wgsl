@@ -2,10 +2,10 @@
 
 fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (chunk >= CHUNKS) { return; }
-  if (rows.x < dims.T) { y[at.x + chunk] = tile[0]; }
-  if (rows.y < dims.T) { y[at.y + chunk] = tile[1]; }
-  if (rows.z < dims.T) { y[at.z + chunk] = tile[2]; }
-  if (rows.w < dims.T) { y[at.w + chunk] = tile[3]; }
+  if (rows.x < dims.T) { store_y_BTHD(at.x + chunk, tile[0]); }
+  if (rows.y < dims.T) { store_y_BTHD(at.y + chunk, tile[1]); }
+  if (rows.z < dims.T) { store_y_BTHD(at.z + chunk, tile[2]); }
+  if (rows.w < dims.T) { store_y_BTHD(at.w + chunk, tile[3]); }
 }
 // A strip of the values, summed by weight onto what the keys before have left.
 fn add_values(before: Tile, shrink: vec4f, at: Place, v_at: vec4u, chunk: u32) -> Tile {
@@ -16,8 +16,7 @@ fn add_values(before: Tile, shrink: vec4f, at: Place, v_at: vec4u, chunk: u32) -
   return sum;
 }
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = group.x % dims.H; // group.x is b·H + h
   let sample_row = group.x / dims.H * dims.T;
   let first = TILE * ((dims.T - 1u) / TILE - group.y); // the longest walks start first
@@ -80,9 +79,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lo
   if (group.z == 0u && at.c == 0u) {
     let value = most + log(whole);
     let row = group.x * dims.T;
-    if (queries.x < dims.T) { lse[row + queries.x] = value.x; }
-    if (queries.y < dims.T) { lse[row + queries.y] = value.y; }
-    if (queries.z < dims.T) { lse[row + queries.z] = value.z; }
-    if (queries.w < dims.T) { lse[row + queries.w] = value.w; }
+    if (queries.x < dims.T) { store_lse_BHT(row + queries.x, value.x); }
+    if (queries.y < dims.T) { store_lse_BHT(row + queries.y, value.y); }
+    if (queries.z < dims.T) { store_lse_BHT(row + queries.z, value.z); }
+    if (queries.w < dims.T) { store_lse_BHT(row + queries.w, value.w); }
   }
 }

@@ -4,16 +4,16 @@
 // Matrices of scores have a column for each query and a row for each key.
 
 fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
-  y[at.x + chunk] = tile[0];
-  if (query + 1u < dims.T) { y[at.y + chunk] = tile[1]; }
-  if (query + 2u < dims.T) { y[at.z + chunk] = tile[2]; }
-  if (query + 3u < dims.T) { y[at.w + chunk] = tile[3]; }
+  store_y_BTHD(at.x + chunk, tile[0]);
+  if (query + 1u < dims.T) { store_y_BTHD(at.y + chunk, tile[1]); }
+  if (query + 2u < dims.T) { store_y_BTHD(at.z + chunk, tile[2]); }
+  if (query + 3u < dims.T) { store_y_BTHD(at.w + chunk, tile[3]); }
 }
 // A query's scores with four keys; those it may not see get a value whose exp is 0.
 fn visible(s: vec4f, keys: vec4u, query: u32) -> vec4f { return select(vec4f(HIDDEN), s, keys <= vec4u(query)); }
 
-@compute @workgroup_size(HEADS, TILES)
-fn main(@builtin(global_invocation_id) id: vec3u) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let id = vec3u(group.x * HEADS + local, group.yz);
   if (!has_queries(id)) { return; }
   let at = queries_of(id);
   let slice = first_chunk(id.z);
@@ -70,9 +70,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (slice == 0u) {
     let rows = at.head * dims.T + at.first;
     let value = most + log(sum);
-    lse[rows] = value.x;
-    if (at.first + 1u < dims.T) { lse[rows + 1u] = value.y; }
-    if (at.first + 2u < dims.T) { lse[rows + 2u] = value.z; }
-    if (at.first + 3u < dims.T) { lse[rows + 3u] = value.w; }
+    store_lse_BHT(rows, value.x);
+    if (at.first + 1u < dims.T) { store_lse_BHT(rows + 1u, value.y); }
+    if (at.first + 2u < dims.T) { store_lse_BHT(rows + 2u, value.z); }
+    if (at.first + 3u < dims.T) { store_lse_BHT(rows + 3u, value.w); }
   }
 }

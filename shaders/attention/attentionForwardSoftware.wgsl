@@ -3,14 +3,14 @@
 // for each query. (Wider heads: attentionForwardSlices.wgsl.)
 var<private> kept: array<Tile, SLICE>; // q, and y at the end
 
-@compute @workgroup_size(HEADS, TILES)
-fn main(@builtin(global_invocation_id) id: vec3u) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let id = vec3u(group.x * HEADS + local, group.yz);
   if (!has_queries(id)) { return; }
   let at = queries_of(id);
 
   for (var i = 0u; i < 4u * CHUNKS; i++) {
     let row = (at.sample_row + min(at.first + i % 4u, at.last)) * at.row_lanes + at.head_lane;
-    kept[i / 4u][i % 4u] = qkv[row + i / 4u];
+    kept[i / 4u][i % 4u] = load_qkv_BTED(row + i / 4u);
   }
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var y4 = Tile(); var y5 = Tile(); var y6 = Tile(); var y7 = Tile();
@@ -53,10 +53,10 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   }
   for (var i = 0u; i < 4u * CHUNKS; i++) {
     let row = at.first + i % 4u;
-    if (row < dims.T) { y[(at.sample_row + row) * at.width + at.head_lane + i / 4u] = kept[i / 4u][i % 4u]; }
+    if (row < dims.T) { store_y_BTHD((at.sample_row + row) * at.width + at.head_lane + i / 4u, kept[i / 4u][i % 4u]); }
   }
   let value = most + log(sum);
   for (var i = 0u; i < 4u; i++) {
-    if (at.first + i < dims.T) { lse[at.head * dims.T + at.first + i] = value[i]; }
+    if (at.first + i < dims.T) { store_lse_BHT(at.head * dims.T + at.first + i, value[i]); }
   }
 }

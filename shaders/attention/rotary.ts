@@ -6,58 +6,57 @@
  * Cosines and sines come from a table made in float64: a long sequence's angle times a float32 frequency would be off by
  * more than the other kernels' rounding, and a GPU's sin of a large angle is off without bound.
  */
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
 import { f32, half, read, readWrite, u32 } from '../slots.ts';
 import code from './rotary.wgsl?raw';
 
 /** [T, D]: for each position D/2 cosines, then as many sines. */
 export function rotaryTable(positions: number, headWidth: number, theta: number): Float32Array<ArrayBuffer> {
   const half = headWidth / 2;
-  const table = new Float32Array(positions * headWidth);
+  const table_TD = new Float32Array(positions * headWidth);
   for (let t = 0; t < positions; t++) {
     for (let d = 0; d < half; d++) {
       const angle = t * theta ** ((-2 * d) / headWidth);
-      table[t * headWidth + d] = Math.cos(angle);
-      table[t * headWidth + half + d] = Math.sin(angle);
+      table_TD[t * headWidth + d] = Math.cos(angle);
+      table_TD[t * headWidth + half + d] = Math.sin(angle);
     }
   }
-  return table;
+  return table_TD;
 }
 
-export const rotary: Kernel = {
+export const rotary = kernel({
   name: 'rotary',
-  tensors: [read('table'), half(readWrite('x'))],
+  tensors: [read('table_TD'), half(readWrite('x_NS'))],
   dims: [u32('N'), u32('T'), u32('H'), u32('D'), u32('S'), f32('sign')],
-  sizes: ({ N, T, D, S }) => ({ table: T * D, x: N * S }),
-  variant: (_family, { D, S }) =>
-    laneVariant({ name: 'rotary', code, lanes: lanesOf(D / 2, S) }, ({ N, H, D: width }) => (N * H * width) / 2),
-  cpu: rotaryCpu,
+  sizes: ({ N, T, D, S }) => ({ table_TD: T * D, x_NS: N * S }),
+  source: (_family, { D, S }) =>
+    laneSource({ name: 'rotary', code, width: laneWidth(D / 2, S) }, ({ N, H, D: width }) => (N * H * width) / 2),
+  cpu({ table_TD, x_NS }, { N, T, H, D, S, sign }) {
+    const half = D / 2;
+    for (let n = 0; n < N; n++) {
+      for (let h = 0; h < H; h++) {
+        for (let d = 0; d < half; d++) {
+          const cos = at(table_TD, (n % T) * D + d);
+          const sin = sign * at(table_TD, (n % T) * D + half + d);
+          const place = n * S + h * D + d;
+          const [first, second] = [at(x_NS, place), at(x_NS, place + half)];
+          x_NS[place] = first * cos - second * sin;
+          x_NS[place + half] = second * cos + first * sin;
+        }
+      }
+    }
+  },
   cases: [
     { N: 1, T: 1, H: 1, D: 2, S: 2, sign: 1 },
     { N: 14, T: 7, H: 3, D: 10, S: 50, sign: 1 },
     { N: 74, T: 37, H: 8, D: 20, S: 200, sign: -1 },
     { N: 256, T: 64, H: 6, D: 32, S: 256, sign: 1 },
   ],
-  fill({ table }, { T, D }) {
-    table.set(rotaryTable(T, D, 10_000));
+  fill({ table_TD }, { T, D }) {
+    table_TD.set(rotaryTable(T, D, 10_000));
   },
   tolerance: { absolute: 1e-6, relative: 1e-6 },
   cost: ({ N, H, D }) => ({ flops: 3 * N * H * D, bytes: 4 * 2 * N * H * D }),
-};
-
-function rotaryCpu({ table, x }: Arrays, { N, T, H, D, S, sign }: Dims): void {
-  const half = D / 2;
-  for (let n = 0; n < N; n++) {
-    for (let h = 0; h < H; h++) {
-      for (let d = 0; d < half; d++) {
-        const cos = table[(n % T) * D + d];
-        const sin = sign * table[(n % T) * D + half + d];
-        const at = n * S + h * D + d;
-        const [first, second] = [x[at], x[at + half]];
-        x[at] = first * cos - second * sin;
-        x[at + half] = second * cos + first * sin;
-      }
-    }
-  }
-}
+});

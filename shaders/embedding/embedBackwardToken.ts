@@ -3,20 +3,30 @@
  * without atomics (see sortTokens.ts, which makes `order` and `segments` on the CPU).
  */
 
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
 import { half, read, readWrite, u32 } from '../slots.ts';
 import code from './embedBackwardToken.wgsl?raw';
 import { segmentsLength, sortTokens } from './sortTokens.ts';
 
-export const embedBackwardToken: Kernel = {
+export const embedBackwardToken = kernel({
   name: 'embed.backwardToken',
-  tensors: [read('order', 'u32'), read('segments', 'u32'), half(read('dx')), readWrite('dtoken')],
+  tensors: [read('order_N', 'u32'), read('segments', 'u32'), half(read('dx_NC')), readWrite('dtoken_VC')],
   dims: [u32('N'), u32('C')],
-  sizes: ({ N, C, V }) => ({ order: N, segments: segmentsLength(N), dx: N * C, dtoken: V * C }),
-  variant: (_family, { C }) =>
-    laneVariant({ name: 'embed.backwardToken', code, lanes: lanesOf(C) }, (dims) => dims.N * dims.C),
-  cpu: embedBackwardTokenCpu,
+  sizes: ({ N, C, V }) => ({ order_N: N, segments: segmentsLength(N), dx_NC: N * C, dtoken_VC: V * C }),
+  source: (_family, { C }) =>
+    laneSource({ name: 'embed.backwardToken', code, width: laneWidth(C) }, (dims) => dims.N * dims.C),
+  cpu({ order_N, segments, dx_NC, dtoken_VC }, { C }) {
+    for (let s = 0; s < at(segments, 0); s++) {
+      const [id, from, to] = [at(segments, 1 + 3 * s), at(segments, 2 + 3 * s), at(segments, 3 + 3 * s)];
+      for (let c = 0; c < C; c++) {
+        let sum = at(dtoken_VC, id * C + c);
+        for (let i = from; i < to; i++) sum += at(dx_NC, at(order_N, i) * C + c);
+        dtoken_VC[id * C + c] = sum;
+      }
+    }
+  },
   cases: [
     { N: 1, C: 1, V: 1 },
     { N: 14, C: 5, V: 3 },
@@ -26,20 +36,9 @@ export const embedBackwardToken: Kernel = {
   fill(arrays, { N, V }, random) {
     // Squared: low ids come often, most of the high ones never, as in text.
     const { order, segments } = sortTokens(Array.from({ length: N }, () => Math.floor(random() ** 2 * V)));
-    arrays.order.set(order);
+    arrays.order_N.set(order);
     arrays.segments.set(segments);
   },
   tolerance: { absolute: 4e-6, relative: 1e-6 },
   cost: ({ N, C }) => ({ flops: N * C, bytes: 4 * 3 * N * C }),
-};
-
-function embedBackwardTokenCpu({ order, segments, dx, dtoken }: Arrays, { C }: Dims): void {
-  for (let s = 0; s < segments[0]; s++) {
-    const [id, from, to] = segments.subarray(1 + 3 * s, 4 + 3 * s);
-    for (let c = 0; c < C; c++) {
-      let sum = dtoken[id * C + c];
-      for (let i = from; i < to; i++) sum += dx[order[i] * C + c];
-      dtoken[id * C + c] = sum;
-    }
-  }
-}
+});

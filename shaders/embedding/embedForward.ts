@@ -3,34 +3,34 @@
  * positions one after the other, so a row's position is its number modulo T.
  */
 
+import { at } from '../../swarm/base.ts';
 import { fillBelow } from '../fill.ts';
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
+import { kernel } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
 import { half, read, readWrite, u32 } from '../slots.ts';
 import code from './embedForward.wgsl?raw';
 
-export const embedForward: Kernel = {
+export const embedForward = kernel({
   name: 'embed.forward',
-  tensors: [read('ids', 'u32'), half(read('token')), half(read('position')), half(readWrite('x'))],
+  tensors: [read('ids_N', 'u32'), half(read('token_VC')), half(read('position_TC')), half(readWrite('x_NC'))],
   dims: [u32('N'), u32('T'), u32('C')],
   // V is no dim of the kernel, only of its cases: ids are trusted to be below it.
-  sizes: ({ N, T, C, V }) => ({ ids: N, token: V * C, position: T * C, x: N * C }),
-  variant: (_family, { C }) =>
-    laneVariant({ name: 'embed.forward', code, lanes: lanesOf(C) }, (dims) => dims.N * dims.C),
-  cpu: embedForwardCpu,
+  sizes: ({ N, T, C, V }) => ({ ids_N: N, token_VC: V * C, position_TC: T * C, x_NC: N * C }),
+  source: (_family, { C }) =>
+    laneSource({ name: 'embed.forward', code, width: laneWidth(C) }, (dims) => dims.N * dims.C),
+  cpu({ ids_N, token_VC, position_TC, x_NC }, { N, T, C }) {
+    for (let n = 0; n < N; n++) {
+      for (let c = 0; c < C; c++)
+        x_NC[n * C + c] = at(token_VC, at(ids_N, n) * C + c) + at(position_TC, (n % T) * C + c);
+    }
+  },
   cases: [
     { N: 1, T: 1, C: 1, V: 1 },
     { N: 14, T: 7, C: 5, V: 11 },
     { N: 74, T: 37, C: 60, V: 50 },
     { N: 256, T: 64, C: 128, V: 256 },
   ],
-  fill: ({ ids }, { V }, random) => fillBelow(ids, V, random),
+  fill: ({ ids_N }, { V }, random) => fillBelow(ids_N, V, random),
   tolerance: { absolute: 1e-6, relative: 1e-6 },
   cost: ({ N, C }) => ({ flops: N * C, bytes: 4 * (3 * N * C + N) }),
-};
-
-function embedForwardCpu({ ids, token, position, x }: Arrays, { N, T, C }: Dims): void {
-  for (let n = 0; n < N; n++) {
-    for (let c = 0; c < C; c++) x[n * C + c] = token[ids[n] * C + c] + position[(n % T) * C + c];
-  }
-}
+});

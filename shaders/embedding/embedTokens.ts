@@ -1,26 +1,25 @@
 /** Token embedding without positions (rotary ones come later): x_NC[n] = token_VC[ids_N[n]]. */
 
+import { at } from '../../swarm/base.ts';
 import { fillBelow } from '../fill.ts';
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
+import { kernel } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
 import { half, read, readWrite, u32 } from '../slots.ts';
 import { embedForward } from './embedForward.ts';
 import code from './embedTokens.wgsl?raw';
 
-export const embedTokens: Kernel = {
+export const embedTokens = kernel({
   name: 'embed.tokens',
-  tensors: [read('ids', 'u32'), half(read('token')), half(readWrite('x'))],
+  tensors: [read('ids_N', 'u32'), half(read('token_VC')), half(readWrite('x_NC'))],
   dims: [u32('N'), u32('C')],
-  sizes: ({ N, C, V }) => ({ ids: N, token: V * C, x: N * C }),
-  variant: (_family, { C }) =>
-    laneVariant({ name: 'embed.tokens', code, lanes: lanesOf(C) }, (dims) => dims.N * dims.C),
-  cpu: embedTokensCpu,
+  sizes: ({ N, C, V }) => ({ ids_N: N, token_VC: V * C, x_NC: N * C }),
+  source: (_family, { C }) =>
+    laneSource({ name: 'embed.tokens', code, width: laneWidth(C) }, (dims) => dims.N * dims.C),
+  cpu({ ids_N, token_VC, x_NC }, { N, C }) {
+    for (let n = 0; n < N; n++) for (let c = 0; c < C; c++) x_NC[n * C + c] = at(token_VC, at(ids_N, n) * C + c);
+  },
   cases: embedForward.cases,
-  fill: ({ ids }, { V }, random) => fillBelow(ids, V, random),
+  fill: ({ ids_N }, { V }, random) => fillBelow(ids_N, V, random),
   tolerance: { absolute: 0, relative: 0 },
   cost: ({ N, C }) => ({ flops: 0, bytes: 4 * (2 * N * C + N) }),
-};
-
-function embedTokensCpu({ ids, token, x }: Arrays, { N, C }: Dims): void {
-  for (let n = 0; n < N; n++) for (let c = 0; c < C; c++) x[n * C + c] = token[ids[n] * C + c];
-}
+});

@@ -1,15 +1,8 @@
 // x[n] = token[ids[n]]. One invocation for each lane of x_NC.
-struct Dims { N: u32, C: u32 }
-@group(0) @binding(0) var<storage, read> ids: array<u32>;
-@group(0) @binding(1) var<storage, read> token: array<Lane>;
-@group(0) @binding(2) var<storage, read_write> x: array<Lane>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
-@compute @workgroup_size(GROUP)
-fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let index = id.y * groups.x * GROUP + id.x;
+fn item(index: u32) {
   let chunks = dims.C / WIDTH;
   let n = index / chunks;
   if (n >= dims.N) { return; }
-  x[index] = token[ids[n] * chunks + index % chunks];
+  store_x_NC(index, load_token_VC(load_ids_N(n) * chunks + index % chunks));
 }

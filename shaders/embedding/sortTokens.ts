@@ -3,6 +3,7 @@
  * segment of a list of row numbers sorted by id: one invocation then adds a segment's rows in a fixed order, and the
  * result is the same to the last bit every time. Sizes depend only on N, so buffers and dispatches stay as they are.
  */
+import { at } from '../../swarm/base.ts';
 
 /** Elements of `segments` for N rows: the number of segments, then (id, from, to) for each. */
 export const segmentsLength = (N: number): number => 1 + 3 * N;
@@ -17,12 +18,12 @@ interface SortedTokens {
 
 export function sortTokens(ids: ArrayLike<number>): SortedTokens {
   const order = Uint32Array.from({ length: ids.length }, (_, row) => row);
-  order.sort((a, b) => ids[a] - ids[b] || a - b);
+  order.sort((a, b) => at(ids, a) - at(ids, b) || a - b);
   const segments = new Uint32Array(segmentsLength(ids.length));
   let count = 0;
   for (let from = 0, to = 0; from < order.length; from = to) {
-    const id = ids[order[from]];
-    while (to < order.length && ids[order[to]] === id) to++;
+    const id = at(ids, at(order, from));
+    while (to < order.length && ids[at(order, to)] === id) to++;
     segments.set([id, from, to], 1 + 3 * count);
     count++;
   }

@@ -1,18 +1,13 @@
-/**
- * How a product's tensors appear in WGSL, and what the families write their texts with. The one idea: rows are read as
- * vec4 where four divides their length. A GPU's text indexes `a[row][column]`, with the lengths in the types and only the
- * outermost dim, where it is a run-time one, left open; a software adapter's text leaves all of them open.
- */
+/** What the families write a product's text with. Rows are read as vec4 where four divides their length. */
 import { invariant } from '../../swarm/base.ts';
-import { type Product, productTensors } from './product.ts';
-
-export type VectorWidth = 1 | 4;
+import type { LaneWidth } from '../lanes.ts';
+import type { Product, ProductTensor } from './product.ts';
 
 /** Floats of one element of each operand's rows. C's holds for bias, residual and pre too. */
 export interface Widths {
-  readonly a: VectorWidth;
-  readonly b: VectorWidth;
-  readonly c: VectorWidth;
+  readonly a: LaneWidth;
+  readonly b: LaneWidth;
+  readonly c: LaneWidth;
 }
 
 export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
@@ -35,30 +30,11 @@ export const dimText = (dim: number | 'runtime', name: 'M' | 'K'): string =>
   dim === 'runtime' ? `dims.${name}` : `${dim}u`;
 
 export function widths(product: Product): Widths {
-  const width = (row: number): VectorWidth => (row % 4 === 0 ? 4 : 1);
+  const width = (row: number): LaneWidth => (row % 4 === 0 ? 4 : 1);
   return { a: width(aRow(product)), b: width(bRow(product)), c: width(product.n) };
 }
 
-export function declarations(product: Product, width: Widths): string {
-  const { layout, m, n, k, epilogue, slices } = product;
-  const row = (length: number, lanes: VectorWidth): string =>
-    lanes === 4 ? `array<vec4f, ${length / 4}>` : `array<f32, ${length}>`;
-  const matrix = (rows: number | 'runtime', length: number, lanes: VectorWidth): string =>
-    `array<${row(length, lanes)}${rows === 'runtime' ? '' : `, ${rows}`}>`;
-  const types: Readonly<Record<string, string>> = {
-    a: matrix(layout === 'TN' ? k : m, aRow(product), width.a),
-    b: matrix(layout === 'NT' ? n : k, bRow(product), width.b),
-    c: matrix(slices ? 'runtime' : m, n, width.c),
-    residual: matrix(m, n, width.c),
-    pre: matrix(m, n, width.c),
-    bias: row(n, width.c),
-    biasGradient: row(n, width.c),
-  };
-  const tensors = productTensors(layout, epilogue, slices).map(({ name, access }, binding) => {
-    const mode = access === 'read' ? 'read' : 'read_write';
-    return `@group(0) @binding(${binding}) var<storage, ${mode}> ${name}: ${types[name]};\n`;
-  });
-  return `struct Dims { M: u32, N: u32, K: u32${slices ? ', S: u32' : ''} }
-${tensors.join('')}@group(1) @binding(0) var<uniform> dims: Dims;
-`;
-}
+/** Of each tensor by its name. */
+export const tensorWidths = ({ a, b, c }: Widths): Readonly<Record<ProductTensor, LaneWidth>> => ({
+  ...{ a, b, c_MN: c, residual_MN: c, pre_MN: c, bias_N: c, dbias_N: c },
+});

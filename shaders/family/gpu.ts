@@ -21,7 +21,7 @@ import {
   stagesText,
   strips,
 } from './strips.ts';
-import { GPU_ROWS, type GpuShape, rowFor } from './tiles.ts';
+import { GPU_TILES, type GpuShape, ruleFor } from './tiles.ts';
 
 /** Two words of padding keep the transposing stores of neighbouring invocations in different banks. */
 const STAGING: Staging = { element: 'f32', padding: 2 };
@@ -33,7 +33,7 @@ export const largeTiles = (m: number, n: number): number => Math.ceil(m / 64) * 
 export function gpuTile(
   product: Product,
   m: number,
-  shape: GpuShape = rowFor(GPU_ROWS, product.layout, largeTiles(m, product.n), isBare(product)),
+  shape: GpuShape = ruleFor(GPU_TILES, product.layout, largeTiles(m, product.n), isBare(product)),
 ): GpuTile & GpuShape {
   const { rows, columns, depth, ownRows, ownColumns } = shape;
   const { k } = product;
@@ -46,6 +46,8 @@ export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [nu
   Math.ceil(m / tile.rows),
   1,
 ];
+
+export const gpuInvocations = (tile: GpuShape): number => (tile.columns / tile.ownColumns) * (tile.rows / tile.ownRows);
 
 /** How the tile is dealt to the invocations: so many across and down, each with rows and vec4s of columns. */
 interface Deal {
@@ -76,7 +78,6 @@ function stepText(k: number, a: Strip, b: Strip, { across, down, rows, quads }: 
 export function gpuText(product: Product, tile: GpuTile & GpuShape): string {
   const dealt = deal(tile);
   const { across, down, rows, quads } = dealt;
-  const invocations = across * down;
   const both = strips(product, tile, STAGING);
   const [a, b] = both;
   const totals = biasGradientText(product, tile, b);
@@ -84,15 +85,14 @@ export function gpuText(product: Product, tile: GpuTile & GpuShape): string {
   const sums = quads.flatMap((quad) => rows.map((i) => `var s${i}_${quad} = vec4f();`));
   return `${memoryText(product, both)}
 ${finishText(product)}
-@compute @workgroup_size(${invocations})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+fn run(group: vec3u, groups: vec3u, local: u32) {
   let firstRow = group.y * ${tile.rows}u;
   let firstColumn = group.x * ${tile.columns}u;
   let row = local / ${across}u;
   let column = local % ${across}u;
 ${indent([...steps.before, ...sums, ...totals.before], 1)}\
   for (var k0 = ${steps.first}; k0 < ${a.kText}; k0 += ${tile.depth}u) {
-${indent(stagesText(both, invocations), 2)}    workgroupBarrier();
+${indent(stagesText(both, across * down), 2)}    workgroupBarrier();
 ${indent(
   range(tile.depth).flatMap((k) => stepText(k, a, b, dealt)),
   2,

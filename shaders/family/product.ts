@@ -4,7 +4,7 @@
  * bindings, so a caller never sees which family runs.
  *
  * Letters: M rows and N columns of C, K the summed dimension. NN: A[M,K] B[K,N] (x·W). NT: A[M,K] B[N,K] (dy·Wᵀ).
- * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient).
+ * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient). A weight gradient in slices has S steps of K in each.
  */
 import { invariant } from '../../swarm/base.ts';
 import type { TensorSlot } from '../kernel.ts';
@@ -14,17 +14,17 @@ export type Layout = 'NN' | 'NT' | 'TN';
 
 /** What happens to v = Σ a·b before it is stored, in this order. */
 export interface Epilogue {
-  /** v += bias[n]. */
+  /** v += bias_N[n]. */
   readonly bias?: boolean;
-  /** pre = v, v = gelu(v): `pre` is a second output. */
+  /** pre_MN = v, v = gelu(v): a second output. */
   readonly gelu?: boolean;
-  /** v ·= gelu′(pre): `pre` is an input. */
+  /** v ·= gelu′(pre_MN), an input. */
   readonly geluBackward?: boolean;
-  /** v += residual, which may not be the same memory as C. */
+  /** v += residual_MN, which may not be the same memory as C. */
   readonly residual?: boolean;
   /** C += v in place of C = v. */
   readonly accumulate?: boolean;
-  /** TN alone: biasGradient[n] = Σ_k B[k,n] (or += with `accumulate`), from the values that are loaded anyway. */
+  /** TN alone: dbias_N[n] = Σ_k B[k,n] (or += with `accumulate`), from the values that are loaded anyway. */
   readonly biasGradient?: boolean;
 }
 
@@ -59,17 +59,19 @@ export function checkEpilogue(layout: Layout, epilogue: Epilogue): void {
   invariant(!biasGradient || layout === 'TN', 'a bias gradient is a by-product of a weight gradient');
 }
 
+export type ProductTensor = 'a' | 'b' | 'c_MN' | 'bias_N' | 'residual_MN' | 'pre_MN' | 'dbias_N';
+
 /** TN sums gradients of weights, which stay whole floats; all else are activations and weights. */
-export function productTensors(layout: Layout, epilogue: Epilogue, slices = false): TensorSlot[] {
+export function productTensors(layout: Layout, epilogue: Epilogue, slices = false): TensorSlot<ProductTensor>[] {
   return [
     half(read('a')),
     half(read('b')),
-    layout === 'TN' ? readWrite('c') : half(readWrite('c')),
-    ...(epilogue.bias ? [half(read('bias'))] : []),
-    ...(epilogue.residual ? [half(read('residual'))] : []),
-    ...(epilogue.gelu ? [half(readWrite('pre'))] : []),
-    ...(epilogue.geluBackward ? [half(read('pre'))] : []),
-    ...(epilogue.biasGradient && !slices ? [readWrite('biasGradient')] : []),
+    layout === 'TN' ? readWrite('c_MN') : half(readWrite('c_MN')),
+    ...(epilogue.bias ? [half(read('bias_N'))] : []),
+    ...(epilogue.residual ? [half(read('residual_MN'))] : []),
+    ...(epilogue.gelu ? [half(readWrite('pre_MN'))] : []),
+    ...(epilogue.geluBackward ? [half(read('pre_MN'))] : []),
+    ...(epilogue.biasGradient && !slices ? [readWrite('dbias_N')] : []),
   ];
 }
 

@@ -16,10 +16,12 @@
  * load. So dims are read from the uniform and the text depends only on what changes it (`Writer`): a model's dozen shapes
  * share a few texts, which are no slower; and the panel is copied by a loop with one load for each vector.
  */
+
+import type { LaneWidth } from '../lanes.ts';
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
-import { component, indent, plus, range, type VectorWidth, type Widths, widths } from './bindings.ts';
-import { geluText, type Product, productTensors } from './product.ts';
-import { rowFor, SOFTWARE_ROWS, type SoftwareRow } from './tiles.ts';
+import { component, indent, plus, range, type Widths, widths } from './bindings.ts';
+import { geluText, type Product } from './product.ts';
+import { ruleFor, SOFTWARE_TILES, type SoftwareRule } from './tiles.ts';
 
 /** Four columns for each lane. */
 const VECTOR_COLUMNS = 4 * LANES;
@@ -47,7 +49,7 @@ interface Writer {
 }
 
 /** For TN the elements of A along K are rows apart: scalar loads. */
-function softwareWidths(product: Product): Widths {
+export function softwareWidths(product: Product): Widths {
   const width = widths(product);
   return product.layout === 'TN' ? { ...width, a: 1 } : width;
 }
@@ -62,7 +64,7 @@ export function weights({ m, n, k }: Product): number {
 export function softwareTile(
   product: Product,
   k: number,
-  { depth: deepest }: Pick<SoftwareRow, 'depth'> = rowFor(SOFTWARE_ROWS, product.layout, weights(product)),
+  { depth: deepest }: Pick<SoftwareRule, 'depth'> = ruleFor(SOFTWARE_TILES, product.layout, weights(product)),
 ): SoftwareTile {
   const vectors = product.n <= VECTOR_COLUMNS ? 1 : 2;
   if (product.k === 'runtime') {
@@ -110,23 +112,11 @@ export function softwareKey(product: Product, tile: SoftwareTile): string {
 const groupsOf = (w: Writer): number[] => range(w.tile.depth / GROUP_STEPS);
 const vectorsOf = (w: Writer): number[] => range(w.tile.vectors);
 
-function declarations({ layout, epilogue, width }: Writer): string {
-  const lanesOf = (name: string): VectorWidth => (name === 'a' ? width.a : name === 'b' ? width.b : width.c);
-  const tensors = productTensors(layout, epilogue).map(({ name, access }, binding) => {
-    const mode = access === 'read' ? 'read' : 'read_write';
-    const element = lanesOf(name) === 4 ? 'vec4f' : 'f32';
-    return `@group(0) @binding(${binding}) var<storage, ${mode}> ${name}: array<${element}>;\n`;
-  });
-  return `struct Dims { M: u32, N: u32, K: u32 }
-${tensors.join('')}@group(1) @binding(0) var<uniform> dims: Dims;
-`;
-}
-
 /** Vector j of the columns in a tensor laid out as C is, from `at` on. Past the last column it is never stored. */
 function load4(w: Writer, tensor: string, at: string, j: number): string {
-  if (w.width.c === 4) return `${tensor}[${plus(at, LANES * j)}]`;
+  if (w.width.c === 4) return `load_${tensor}(${plus(at, LANES * j)})`;
   return `vec4f(${range(4)
-    .map((i) => `${tensor}[${plus(at, VECTOR_COLUMNS * j + i)}]`)
+    .map((i) => `load_${tensor}(${plus(at, VECTOR_COLUMNS * j + i)})`)
     .join(', ')})`;
 }
 
@@ -134,8 +124,10 @@ function store4(w: Writer, tensor: string, at: string, j: number, value: string)
   // A store is by lanes anyhow: the guard costs nothing, and spares a text for each kind of N.
   const guarded = (offset: number, store: string): string => `if (${plus('column', offset)} < dims.N) { ${store} }`;
   const offset = VECTOR_COLUMNS * j;
-  if (w.width.c === 4) return [guarded(offset, `${tensor}[${plus(at, LANES * j)}] = ${value};`)];
-  return range(4).map((i) => guarded(offset + i, `${tensor}[${plus(at, offset + i)}] = ${value}.${component(i)};`));
+  if (w.width.c === 4) return [guarded(offset, `store_${tensor}(${plus(at, LANES * j)}, ${value});`)];
+  return range(4).map((i) =>
+    guarded(offset + i, `store_${tensor}(${plus(at, offset + i)}, ${value}.${component(i)});`),
+  );
 }
 
 /**
@@ -166,10 +158,10 @@ function panelText(w: Writer): string[] {
     const holds = isWide ? 'k < dims.K' : `k + vec4u(${range(4).map((p) => p * LANES)}) < vec4u(dims.K)`;
     for (const j of vectorsOf(w)) {
       const column = plus('column + i % 4u', VECTOR_COLUMNS * j);
-      const scalars = range(4).map((p) => `b[${plus(`row${j}`, p * LANES)}]`);
+      const scalars = range(4).map((p) => `load_b(${plus(`row${j}`, p * LANES)})`);
       body.push(
         `let row${j} = (${column}) * rowOfB + k${isWide ? ' / 4u' : ''};`,
-        `let value${j} = ${guarded(isWide ? `b[row${j}]` : `vec4f(${scalars.join(', ')})`, holds)};`,
+        `let value${j} = ${guarded(isWide ? `load_b(row${j})` : `vec4f(${scalars.join(', ')})`, holds)};`,
         ...range(4).map((p) => `${panel(plus('i / 4u * 4u', p), j)}[i % 4u] = value${j}.${component(p)};`),
       );
     }
@@ -179,7 +171,7 @@ function panelText(w: Writer): string[] {
 
 /** Elements of memory in a row of each operand. */
 function rowsText({ layout, width }: Writer): string[] {
-  const row = (length: 'M' | 'N' | 'K', lanes: VectorWidth): string => `dims.${length}${lanes === 4 ? ' / 4u' : ''}`;
+  const row = (length: 'M' | 'N' | 'K', lanes: LaneWidth): string => `dims.${length}${lanes === 4 ? ' / 4u' : ''}`;
   return [
     ...(layout === 'TN' ? [] : [`let rowOfA = ${row('K', width.a)};`]),
     `let rowOfB = ${row(layout === 'NT' ? 'K' : 'N', width.b)};`,
@@ -208,9 +200,9 @@ function elementsText(w: Writer): string[] {
   const base = w.layout === 'TN' ? 'm' : 'row';
   const load = (g: number): string =>
     w.width.a === 4
-      ? `a[${base} + at${g}]`
+      ? `load_a(${base} + at${g})`
       : `vec4f(${range(4)
-          .map((p) => `a[${base} + at${4 * g + p}]`)
+          .map((p) => `load_a(${base} + at${4 * g + p})`)
           .join(', ')})`;
   return [
     ...(w.layout === 'TN' ? [] : ['let row = m * rowOfA;']),
@@ -228,9 +220,9 @@ function finishText(w: Writer): string[] {
   const { gelu, geluBackward, residual } = w.epilogue;
   const vectors = vectorsOf(w);
   const lines: string[] = [];
-  if (gelu) lines.push(...vectors.flatMap((j) => [...store4(w, 'pre', 'at', j, `s${j}`), `s${j} = gelu(s${j});`]));
-  if (geluBackward) lines.push(...vectors.map((j) => `s${j} *= geluSlope(${load4(w, 'pre', 'at', j)});`));
-  if (residual) lines.push(...vectors.map((j) => `s${j} += ${load4(w, 'residual', 'at', j)};`));
+  if (gelu) lines.push(...vectors.flatMap((j) => [...store4(w, 'pre_MN', 'at', j, `s${j}`), `s${j} = gelu(s${j});`]));
+  if (geluBackward) lines.push(...vectors.map((j) => `s${j} *= geluSlope(${load4(w, 'pre_MN', 'at', j)});`));
+  if (residual) lines.push(...vectors.map((j) => `s${j} += ${load4(w, 'residual_MN', 'at', j)};`));
   return lines;
 }
 
@@ -246,9 +238,9 @@ function afterText(w: Writer): string[] {
   const vectors = vectorsOf(w);
   const row = [
     placeText(w),
-    ...vectors.map((j) => `var s${j} = ${load4(w, 'c', 'at', j)};`),
+    ...vectors.map((j) => `var s${j} = ${load4(w, 'c_MN', 'at', j)};`),
     ...lines,
-    ...vectors.flatMap((j) => store4(w, 'c', 'at', j, `s${j}`)),
+    ...vectors.flatMap((j) => store4(w, 'c_MN', 'at', j, `s${j}`)),
   ];
   return ['for (var m = first; m < end; m++) {', ...row.map((line) => `  ${line}`), '}'];
 }
@@ -260,8 +252,8 @@ function rowOfC(w: Writer): string[] {
   // A select, not a branch: branches cost this adapter more than the load.
   const carried = vectors.map((j) =>
     accumulate
-      ? `s${j} += ${load4(w, 'c', 'at', j)};`
-      : `s${j} += select(vec4f(), ${load4(w, 'c', 'at', j)}, k0 > 0u);`,
+      ? `s${j} += ${load4(w, 'c_MN', 'at', j)};`
+      : `s${j} += select(vec4f(), ${load4(w, 'c_MN', 'at', j)}, k0 > 0u);`,
   );
   const term = (i: number, j: number): string => {
     const [g, r, p] = [Math.floor(i / GROUP_STEPS), Math.floor(i / 4) % LANES, i % 4];
@@ -274,16 +266,16 @@ function rowOfC(w: Writer): string[] {
     placeText(w),
     ...(accumulate || !w.isOnePanel ? carried : []),
     ...(w.isOnePanel ? finishText(w) : []),
-    ...vectors.flatMap((j) => store4(w, 'c', 'at', j, `s${j}`)),
+    ...vectors.flatMap((j) => store4(w, 'c_MN', 'at', j, `s${j}`)),
   ];
 }
 
 /** Column sums of B, by the first run of rows of each strip: in its copy of the panel a lane meets every step of K once. */
 function biasGradientText(w: Writer): string[] {
   const lines = vectorsOf(w).flatMap((j) => {
-    const before = load4(w, 'biasGradient', columnText(w), j);
+    const before = load4(w, 'dbias_N', columnText(w), j);
     const added = w.epilogue.accumulate ? before : `select(vec4f(), ${before}, k0 > 0u)`;
-    return [`total${j} += ${added};`, ...store4(w, 'biasGradient', columnText(w), j, `total${j}`)];
+    return [`total${j} += ${added};`, ...store4(w, 'dbias_N', columnText(w), j, `total${j}`)];
   });
   return ['if (group.y == 0u) {', ...lines.map((line) => `  ${line}`), '}'];
 }
@@ -292,20 +284,12 @@ export function softwareText(product: Product, tile: SoftwareTile): string {
   const w = writer(product, tile);
   const { bias, gelu, geluBackward, biasGradient } = product.epilogue;
   const vectors = vectorsOf(w);
-  const biases = bias ? vectors.map((j) => `let bias${j} = ${load4(w, 'bias', columnText(w), j)};`) : [];
+  const biases = bias ? vectors.map((j) => `let bias${j} = ${load4(w, 'bias_N', columnText(w), j)};`) : [];
   const starts = bias ? vectors.map((j) => `let start${j} = select(vec4f(), bias${j}, k0 == 0u);`) : [];
   const totals = biasGradient ? vectors.map((j) => `var total${j} = vec4f();`) : [];
-  return `enable subgroups;
+  return `var<private> panel: array<vec4f, ${w.tile.depth * w.tile.vectors}>;
 
-${declarations(w)}
-var<private> panel: array<vec4f, ${w.tile.depth * w.tile.vectors}>;
-
-${gelu || geluBackward ? `${geluText('vec4f')}\n` : ''}@compute @workgroup_size(${LANES})
-fn main(
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
+${gelu || geluBackward ? `${geluText('vec4f')}\n` : ''}fn run(group: vec3u, groups: vec3u, lane: u32) {
   let column = group.x * ${VECTOR_COLUMNS * vectors.length}u + lane * 4u;
   let run = (dims.M + groups.y - 1u) / groups.y;
   let first = group.y * run;

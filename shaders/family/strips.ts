@@ -3,7 +3,9 @@
  * leave. The one idea: everything is staged as steps of K, side by side, and is zero outside the matrix, so that whoever
  * multiplies knows neither layouts nor remainders.
  */
-import { component, declarations, dimText, indent, plus, range, type VectorWidth, widths } from './bindings.ts';
+
+import type { LaneWidth } from '../lanes.ts';
+import { aRow, bRow, component, dimText, indent, plus, range, type Widths, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
 import { LAST_STEP, SLICE_ROW } from './slices.ts';
 
@@ -25,7 +27,9 @@ export interface Staging {
 export interface Strip {
   readonly operand: 'a' | 'b';
   readonly element: Staging['element'];
-  readonly width: VectorWidth;
+  readonly width: LaneWidth;
+  /** Of the operand in storage. */
+  readonly rowLength: number;
   readonly side: number;
   readonly depth: number;
   /** Elements between steps of K in workgroup memory. */
@@ -46,6 +50,7 @@ export function strips(product: Product, tile: GpuTile, { element, padding }: St
     operand: 'a',
     element,
     width: width.a,
+    rowLength: aRow(product),
     side: tile.rows,
     depth,
     pitch: tile.rows + padding,
@@ -58,6 +63,7 @@ export function strips(product: Product, tile: GpuTile, { element, padding }: St
     operand: 'b',
     element,
     width: width.b,
+    rowLength: bRow(product),
     side: tile.columns,
     depth,
     pitch: tile.columns + padding,
@@ -69,15 +75,16 @@ export function strips(product: Product, tile: GpuTile, { element, padding }: St
   return [a, b];
 }
 
-/** The bindings, and the strips' workgroup memory. */
+/** Rows of C are scalars: a store to one component of a vec4 may write the neighbours' components too. */
+export const gpuWidths = (product: Product): Widths => ({ ...widths(product), c: 1 });
+
+/** The strips' workgroup memory. */
 export function memoryText(product: Product, both: readonly Strip[]): string {
-  // Rows of C are scalars: a store to one component of a vec4 may write the neighbours' components too.
-  const width = { ...widths(product), c: 1 } as const;
   const variables = both.map(
     ({ operand, element, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${element}, ${depth * pitch}>;\n`,
   );
   if (product.slices) variables.push(`var<private> ${SLICE_ROW}: u32;\n`);
-  return `${declarations(product, width)}\n${variables.join('')}`;
+  return variables.join('');
 }
 
 /** All loads of an invocation for the steps from k0 on. */
@@ -90,16 +97,15 @@ export const stagesText = (both: readonly Strip[], invocations: number): string[
 
 /** One load of this invocation: `turn` of as many as the strip needs. Outside the matrix the strip is zero. */
 function stageText(strip: Strip, turn: number, invocations: number): string[] {
-  const { operand, element, width, side, depth, pitch, alongDepth, start, limit, kText } = strip;
+  const { operand, element, width, rowLength, side, depth, pitch, alongDepth, start, limit, kText } = strip;
   const perLine = (alongDepth ? depth : side) / width;
   const loads = (side * depth) / width;
   const value = width === 4 ? 'vec4f' : 'f32';
   const minor = width === 4 ? `(index % ${perLine}u) * 4u` : `index % ${perLine}u`;
   const [sideText, depthText] = alongDepth ? [`index / ${perLine}u`, minor] : [minor, `index / ${perLine}u`];
   const column = (text: string): string => (width === 4 ? `(${text}) / 4u` : text);
-  const at = alongDepth
-    ? `${operand}[${start} + side][${column('k0 + depth')}]`
-    : `${operand}[k0 + depth][${column(`${start} + side`)}]`;
+  const [row, place] = alongDepth ? [`${start} + side`, 'k0 + depth'] : ['k0 + depth', `${start} + side`];
+  const at = `load_${operand}((${row}) * ${rowLength / width}u + ${column(place)})`;
   const word = (p: number): string =>
     alongDepth ? `(${plus('depth', p)}) * ${pitch}u + side` : plus(`depth * ${pitch}u + side`, p);
   const put = (text: string): string => (element === 'f16' ? `f16(${text})` : text);
@@ -128,17 +134,18 @@ function stageText(strip: Strip, turn: number, invocations: number): string[] {
 /** `finish(m, n, sum)` is all that happens to an element of C once it is summed. */
 export function finishText(product: Product): string {
   const { bias, gelu, geluBackward, residual, accumulate } = product.epilogue;
-  const row = product.slices ? `${SLICE_ROW} + m` : 'm';
+  const row = product.slices ? `(${SLICE_ROW} + m)` : 'm';
   const lines = [
-    ...(bias ? ['v += bias[n];'] : []),
-    ...(gelu ? ['pre[m][n] = v;', 'v = gelu(v);'] : []),
-    ...(geluBackward ? ['v *= geluSlope(pre[m][n]);'] : []),
-    ...(residual ? ['v += residual[m][n];'] : []),
-    `c[${row}][n] ${accumulate ? '+=' : '='} v;`,
+    `let i = ${row} * ${product.n}u + n;`,
+    'var v = sum;',
+    ...(bias ? ['v += load_bias_N(n);'] : []),
+    ...(gelu ? ['store_pre_MN(i, v);', 'v = gelu(v);'] : []),
+    ...(geluBackward ? ['v *= geluSlope(load_pre_MN(i));'] : []),
+    ...(residual ? ['v += load_residual_MN(i);'] : []),
+    `store_c_MN(i, ${accumulate ? 'load_c_MN(i) + v' : 'v'});`,
   ];
   return `${gelu || geluBackward ? `${geluText('f32')}\n` : ''}fn finish(m: u32, n: u32, sum: f32) {
   if (m >= ${dimText(product.m, 'M')} || n >= ${product.n}u) { return; }
-  var v = sum;
 ${indent(lines, 1)}}
 `;
 }
@@ -154,14 +161,15 @@ export function biasGradientText({ m, n, epilogue, slices }: Product, tile: GpuT
   if (!epilogue.biasGradient) return { before: [], loop: [], end: [] };
   const value = (text: string): string => (b.element === 'f16' ? `f32(${text})` : text);
   // A slice's column sums lie behind its rows of C.
-  const target = slices ? `c[${SLICE_ROW} + ${dimText(m, 'M')}]` : 'biasGradient';
+  const target = slices ? 'c_MN' : 'dbias_N';
+  const place = slices ? `(${SLICE_ROW} + ${dimText(m, 'M')}) * ${n}u + firstColumn + local` : 'firstColumn + local';
   const sum = range(tile.depth).map((k) => value(`bStrip[${plus('local', k * b.pitch)}]`));
   return {
     before: ['var total = 0.0;'],
     loop: [`if (group.y == 0u && local < ${tile.columns}u) { total += ${sum.join(' + ')}; }`],
     end: [
       `if (group.y == 0u && local < ${tile.columns}u && firstColumn + local < ${n}u) {`,
-      `  ${target}[firstColumn + local] ${epilogue.accumulate ? '+=' : '='} total;`,
+      `  store_${target}(${place}, ${epilogue.accumulate ? `load_${target}(${place}) + total` : 'total'});`,
       '}',
     ],
   };

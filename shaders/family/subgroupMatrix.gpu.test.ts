@@ -51,9 +51,8 @@ describe('the text', () => {
     const pipelines = new PipelineCache(device.value);
     const kernels = PRODUCTS.map((product) => forDevice([unit], unit.component, product));
     await pipelines.precompile(
-      kernels.flatMap((kernel, index) =>
-        casesOf(kernel, index).map((dims) => [kernel, kernel.variant('gpu', dims)] as const),
-      ),
+      kernels.flatMap((kernel, index) => casesOf(kernel, index).map((dims) => [kernel, dims] as const)),
+      'gpu',
     );
     expect(pipelines.size).toBeGreaterThan(kernels.length);
   });
@@ -63,11 +62,11 @@ describe('the text', () => {
  * One invocation is a subgroup, and the first four multiply. An operand is where it lies in its strip, which no one changes before it is multiplied; a
  * result is a place in private memory, which begins as zeros.
  */
-function writtenOut(code: string, { m, n, k }: MatrixUnit): string {
+function writtenOut(body: string, { m, n, k }: MatrixUnit): string {
   let results = 0;
-  const text = code
-    .replaceAll(/^(enable|diagnostic|alias).*$/gm, '')
-    .replace(/, @builtin\(subgroup_id\) subgroup: u32\) \{/, ') {\n  let subgroup = local;')
+  const text = body
+    .replaceAll(/^alias.*$/gm, '')
+    .replace(', subgroup: u32) {', ') {\n  let subgroup = local;')
     .replaceAll('Result()', () => `${m * n * results++}u`)
     .replaceAll(/subgroupMatrixLoad<\w+, \w+>\(&\w+, /g, 'vec2u(')
     .replaceAll('subgroupMatrixStore<row_major>(&matrices, ', 'store(')
@@ -99,9 +98,10 @@ function onWrittenOutUnit(product: Kernel, unit: MatrixUnit): Kernel {
   const kernel = onMatrixUnit(product, unit);
   return {
     ...kernel,
-    variant: (family, dims) => {
-      const variant = kernel.variant(family, dims);
-      return { ...variant, key: `${variant.key} written out`, code: writtenOut(variant.code, unit) };
+    source: (family, dims) => {
+      const source = kernel.source(family, dims);
+      const body = () => writtenOut(source.body(), unit);
+      return { ...source, key: `${source.key} written out`, directives: [], takesSubgroup: false, body };
     },
   };
 }

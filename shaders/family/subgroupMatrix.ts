@@ -8,6 +8,7 @@
  * only stage and finish. That they skip is uniform in a subgroup, which is all that the unit asks; Tint's analysis knows
  * but workgroups.
  */
+import { at } from '../../swarm/base.ts';
 import { ELEMENT_BYTES } from '../../swarm/precision.ts';
 import { indent, plus, range } from './bindings.ts';
 import { largeTiles } from './gpu.ts';
@@ -15,7 +16,7 @@ import type { MatrixUnit } from './matrixUnit.ts';
 import type { Product } from './product.ts';
 import { slicesOfStepsText } from './slices.ts';
 import { biasGradientText, finishText, type GpuTile, memoryText, type Strip, stagesText, strips } from './strips.ts';
-import { MATRIX_ROWS, type MatrixRow, rowFor } from './tiles.ts';
+import { MATRIX_TILES, type MatrixRule, ruleFor } from './tiles.ts';
 
 /** Two by two. */
 const SUBGROUPS = 4;
@@ -27,7 +28,7 @@ export function matrixTile(
   { layout, n, k }: Product,
   m: number,
   unit: MatrixUnit,
-  { side, depthBytes }: Pick<MatrixRow, 'side' | 'depthBytes'> = rowFor(MATRIX_ROWS, layout, largeTiles(m, n)),
+  { side, depthBytes }: Pick<MatrixRule, 'side' | 'depthBytes'> = ruleFor(MATRIX_TILES, layout, largeTiles(m, n)),
 ): GpuTile {
   const deepest = Math.max(unit.k, depthBytes / ELEMENT_BYTES[unit.component]);
   return {
@@ -78,25 +79,31 @@ function outText(quarter: Quarter, { m, n }: MatrixUnit): string[] {
   return names(quarter).flatMap(({ i, j, name }) => [
     `if (multiplies) { subgroupMatrixStore<row_major>(&matrices, subgroup * ${m * n}u, ${name}, ${n}u); }`,
     'workgroupBarrier();',
-    `finishMatrices(${plus('firstRow', quarter.rows[i])}, ${plus('firstColumn', quarter.columns[j])}, local);`,
+    `finishMatrices(${plus('firstRow', at(quarter.rows, i))}, ${plus('firstColumn', at(quarter.columns, j))}, local);`,
     'workgroupBarrier();',
   ]);
 }
 
+export const matrixDirectives = ({ component }: MatrixUnit): string[] => [
+  ...(component === 'f16' ? ['enable f16;'] : []),
+  'enable subgroups;',
+  'enable chromium_experimental_subgroup_matrix;',
+  'diagnostic(off, chromium.subgroup_matrix_uniformity);',
+];
+
+/** A column's sum needs an invocation. */
+export const matrixInvocations = ({ columns }: GpuTile, { lanes }: MatrixUnit): number =>
+  Math.max(SUBGROUPS * lanes, columns);
+
 export function matrixText(product: Product, tile: GpuTile, unit: MatrixUnit): string {
-  const { component, m, n, k, lanes } = unit;
+  const { component, m, n, k } = unit;
   const both = strips(product, tile, { element: component, padding: PADDING });
   const [a, b] = both;
   const quarter = quarterOf(tile, unit);
-  // A column's sum needs an invocation.
-  const invocations = Math.max(SUBGROUPS * lanes, tile.columns);
+  const invocations = matrixInvocations(tile, unit);
   const totals = biasGradientText(product, tile, b);
   const steps = slicesOfStepsText(product);
-  return `enable subgroups;
-enable chromium_experimental_subgroup_matrix;
-${component === 'f16' ? 'enable f16;\n' : ''}diagnostic(off, chromium.subgroup_matrix_uniformity);
-
-alias Left = subgroup_matrix_left<${component}, ${k}, ${m}>;
+  return `alias Left = subgroup_matrix_left<${component}, ${k}, ${m}>;
 alias Right = subgroup_matrix_right<${component}, ${n}, ${k}>;
 alias Result = subgroup_matrix_result<f32, ${n}, ${m}>;
 
@@ -112,8 +119,7 @@ fn finishMatrices(firstRow: u32, firstColumn: u32, local: u32) {
   }
 }
 
-@compute @workgroup_size(${invocations})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32, @builtin(subgroup_id) subgroup: u32) {
+fn run(group: vec3u, groups: vec3u, local: u32, subgroup: u32) {
   let firstRow = group.y * ${tile.rows}u;
   let firstColumn = group.x * ${tile.columns}u;
   let multiplies = subgroup < ${SUBGROUPS}u;

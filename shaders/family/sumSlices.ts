@@ -2,37 +2,32 @@
  * The end of a weight gradient in slices: their sums, added in order onto the gradient. A slice has `elements` floats of
  * the gradient and, with `biasGradient`, the N of the bias gradient behind them: `floats` in all.
  */
-import type { Kernel } from '../kernel.ts';
+import { at } from '../../swarm/base.ts';
+import { type Kernel, kernel } from '../kernel.ts';
+import { laneSource } from '../lanes.ts';
 import { read, readWrite, u32 } from '../slots.ts';
 import code from './sumSlices.wgsl?raw';
 import bias from './sumSlicesBias.wgsl?raw';
 import plain from './sumSlicesPlain.wgsl?raw';
 
-const GROUP = 64;
-
 function sumSlicesOf(name: string, biasGradient: boolean): Kernel {
-  return {
+  return kernel({
     name,
-    tensors: [read('slices'), readWrite('c'), ...(biasGradient ? [readWrite('biasGradient')] : [])],
+    tensors: [read('slices'), readWrite('c_MN'), ...(biasGradient ? [readWrite('dbias_N')] : [])],
     dims: [u32('count'), u32('floats'), u32('elements')],
     sizes: ({ count, floats, elements }) => ({
       slices: count * floats,
-      c: elements,
-      ...(biasGradient ? { biasGradient: floats - elements } : {}),
+      c_MN: elements,
+      dbias_N: biasGradient ? floats - elements : 0,
     }),
-    variant: () => ({
-      key: name,
-      code: code + (biasGradient ? bias : plain),
-      entryPoint: 'main',
-      subgroups: false,
-      workgroups: ({ floats }) => [Math.ceil(floats / GROUP), 1, 1],
-    }),
-    cpu({ slices, c, biasGradient: behind }, { count, floats, elements }) {
+    source: (_family) =>
+      laneSource({ name, code: code + (biasGradient ? bias : plain), width: 1 }, ({ floats }) => floats),
+    cpu({ slices, c_MN, dbias_N }, { count, floats, elements }) {
       for (let i = 0; i < floats; i++) {
         let sum = 0;
-        for (let slice = 0; slice < count; slice++) sum += slices[slice * floats + i];
-        if (i < elements) c[i] += sum;
-        else behind[i - elements] += sum;
+        for (let slice = 0; slice < count; slice++) sum += at(slices, slice * floats + i);
+        if (i < elements) c_MN[i] = at(c_MN, i) + sum;
+        else dbias_N[i - elements] = at(dbias_N, i - elements) + sum;
       }
     },
     cases: [
@@ -43,7 +38,7 @@ function sumSlicesOf(name: string, biasGradient: boolean): Kernel {
     ].map((dims) => (biasGradient ? { ...dims, floats: dims.floats + 3 } : dims)),
     tolerance: { absolute: 1e-5, relative: 1e-5 },
     cost: ({ count, floats }) => ({ flops: count * floats, bytes: 4 * (count + 2) * floats }),
-  };
+  });
 }
 
 export const sumSlices = sumSlicesOf('sumSlices', false);

@@ -1,9 +1,7 @@
-@group(0) @binding(2) var<storage, read_write> biasGradient: array<f32>;
-
 fn add(i: u32, sum: f32) {
   if (i < dims.elements) {
-    c[i] += sum;
+    store_c_MN(i, load_c_MN(i) + sum);
   } else {
-    biasGradient[i - dims.elements] += sum;
+    store_dbias_N(i - dims.elements, load_dbias_N(i - dims.elements) + sum);
   }
 }

@@ -1,3 +1,3 @@
 fn add(i: u32, sum: f32) {
-  c[i] += sum;
+  store_c_MN(i, load_c_MN(i) + sum);
 }

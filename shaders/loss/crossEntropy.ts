@@ -4,25 +4,40 @@
  * of micro-batches add up to the gradient of the step's mean loss, however the step is split.
  */
 
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, rowVariant, WIDE_TEAM } from '../lanes.ts';
-import { f32, half, read, readWrite, u32 } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { laneWidth, rowSource, WIDE_TEAM } from '../lanes.ts';
+import { by, f32, half, read, readWrite, u32 } from '../slots.ts';
 import code from './crossEntropy.wgsl?raw';
 import { fillLogits, softmaxRow } from './crossEntropyLoss.ts';
+import gradientsAlone from './gradientsAlone.wgsl?raw';
+import gradientsTeam from './gradientsTeam.wgsl?raw';
+import softmaxAlone from './softmaxAlone.wgsl?raw';
 import softmaxTeam from './softmaxTeam.wgsl?raw';
 
-export const crossEntropy: Kernel = {
+export const crossEntropy = kernel({
   name: 'crossEntropy',
-  tensors: [half(readWrite('logits')), read('targets', 'u32'), readWrite('loss')],
+  tensors: [half(readWrite('logits_NV')), read('targets_N', 'u32'), by(1, readWrite('loss_N'))],
   dims: [u32('N'), u32('V'), f32('scale')],
-  sizes: ({ N, V }) => ({ logits: N * V, targets: N, loss: N }),
-  variant: (family, { V }) =>
-    rowVariant(
-      { name: 'crossEntropy', code: softmaxTeam + code, lanes: lanesOf(V), team: WIDE_TEAM },
+  sizes: ({ N, V }) => ({ logits_NV: N * V, targets_N: N, loss_N: N }),
+  source: (family, { V }) =>
+    rowSource(
+      {
+        name: 'crossEntropy',
+        code: code + (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone),
+        width: laneWidth(V),
+        team: WIDE_TEAM,
+      },
       family,
       ({ N }) => N,
     ),
-  cpu: crossEntropyCpu,
+  cpu({ logits_NV, targets_N, loss_N }, { N, V, scale }) {
+    for (let n = 0; n < N; n++) {
+      const { loss: rowLoss, probability } = softmaxRow(logits_NV.slice(n * V, (n + 1) * V), 0, V, at(targets_N, n));
+      loss_N[n] = rowLoss;
+      for (let v = 0; v < V; v++) logits_NV[n * V + v] = (probability(v) - (v === targets_N[n] ? 1 : 0)) * scale;
+    }
+  },
   cases: [
     { N: 1, V: 1, scale: 1 },
     { N: 5, V: 7, scale: 0.25 },
@@ -34,12 +49,4 @@ export const crossEntropy: Kernel = {
   fill: fillLogits,
   tolerance: { absolute: 1e-6, relative: 1e-6 },
   cost: ({ N, V }) => ({ flops: 6 * N * V, bytes: 4 * 2 * N * V }),
-};
-
-function crossEntropyCpu({ logits, targets, loss }: Arrays, { N, V, scale }: Dims): void {
-  for (let n = 0; n < N; n++) {
-    const { loss: rowLoss, probability } = softmaxRow(logits.slice(n * V, (n + 1) * V), 0, V, targets[n]);
-    loss[n] = rowLoss;
-    for (let v = 0; v < V; v++) logits[n * V + v] = (probability(v) - (v === targets[n] ? 1 : 0)) * scale;
-  }
-}
+});

@@ -4,19 +4,42 @@
  *   dx = r·(g − mean(g) − x̂·mean(g·x̂)).
  * `accumulate` 1 adds to what dx holds (the residual stream's gradient), 0 sets it.
  */
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, rowVariant } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { laneWidth, rowSource } from '../lanes.ts';
+import { by, half, read, readWrite, u32 } from '../slots.ts';
 import code from './layerNormBackward.wgsl?raw';
 import { fillStat } from './layerNormForward.ts';
 
-export const layerNormBackward: Kernel = {
+export const layerNormBackward = kernel({
   name: 'layerNorm.backward',
-  tensors: [half(read('x')), read('stat'), half(read('weight')), half(read('dy')), half(readWrite('dx'))],
+  tensors: [
+    half(read('x_NC')),
+    by(2, read('stat_N2')),
+    half(read('weight_C')),
+    half(read('dy_NC')),
+    half(readWrite('dx_NC')),
+  ],
   dims: [u32('N'), u32('C'), u32('accumulate')],
-  sizes: ({ N, C }) => ({ x: N * C, stat: N * 2, weight: C, dy: N * C, dx: N * C }),
-  variant: (family, { C }) => rowVariant({ name: 'layerNorm.backward', code, lanes: lanesOf(C) }, family, ({ N }) => N),
-  cpu: layerNormBackwardCpu,
+  sizes: ({ N, C }) => ({ x_NC: N * C, stat_N2: N * 2, weight_C: C, dy_NC: N * C, dx_NC: N * C }),
+  source: (family, { C }) => rowSource({ name: 'layerNorm.backward', code, width: laneWidth(C) }, family, ({ N }) => N),
+  cpu({ x_NC, stat_N2, weight_C, dy_NC, dx_NC }, { N, C, accumulate }) {
+    for (let n = 0; n < N; n++) {
+      const [mean, r] = [at(stat_N2, n * 2), at(stat_N2, n * 2 + 1)];
+      let meanG = 0;
+      let meanGx = 0;
+      for (let c = 0; c < C; c++) {
+        const g = at(dy_NC, n * C + c) * at(weight_C, c);
+        meanG += g / C;
+        meanGx += (g * (at(x_NC, n * C + c) - mean) * r) / C;
+      }
+      for (let c = 0; c < C; c++) {
+        const g = at(dy_NC, n * C + c) * at(weight_C, c);
+        const value = r * (g - meanG - (at(x_NC, n * C + c) - mean) * r * meanGx);
+        dx_NC[n * C + c] = accumulate ? at(dx_NC, n * C + c) + value : value;
+      }
+    }
+  },
   cases: [
     { N: 1, C: 1, accumulate: 0 },
     { N: 5, C: 7, accumulate: 1 },
@@ -27,22 +50,4 @@ export const layerNormBackward: Kernel = {
   fill: fillStat,
   tolerance: { absolute: 4e-6, relative: 3e-6 },
   cost: ({ N, C }) => ({ flops: 12 * N * C, bytes: 4 * 4 * N * C }),
-};
-
-function layerNormBackwardCpu({ x, stat, weight, dy, dx }: Arrays, { N, C, accumulate }: Dims): void {
-  for (let n = 0; n < N; n++) {
-    const [mean, r] = [stat[n * 2], stat[n * 2 + 1]];
-    let meanG = 0;
-    let meanGx = 0;
-    for (let c = 0; c < C; c++) {
-      const g = dy[n * C + c] * weight[c];
-      meanG += g / C;
-      meanGx += (g * (x[n * C + c] - mean) * r) / C;
-    }
-    for (let c = 0; c < C; c++) {
-      const g = dy[n * C + c] * weight[c];
-      const value = r * (g - meanG - (x[n * C + c] - mean) * r * meanGx);
-      dx[n * C + c] = accumulate ? dx[n * C + c] + value : value;
-    }
-  }
-}
+});

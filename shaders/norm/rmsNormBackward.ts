@@ -4,19 +4,36 @@
  *   dx = r·(g − x̂·mean(g·x̂)).
  * `accumulate` 1 adds to what dx holds (the residual stream's gradient), 0 sets it.
  */
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, rowVariant } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { laneWidth, rowSource } from '../lanes.ts';
+import { by, half, read, readWrite, u32 } from '../slots.ts';
 import code from './rmsNormBackward.wgsl?raw';
 import { fillInverseRms } from './rmsNormForward.ts';
 
-export const rmsNormBackward: Kernel = {
+export const rmsNormBackward = kernel({
   name: 'rmsNorm.backward',
-  tensors: [half(read('x')), read('stat'), half(read('weight')), half(read('dy')), half(readWrite('dx'))],
+  tensors: [
+    half(read('x_NC')),
+    by(1, read('stat_N')),
+    half(read('weight_C')),
+    half(read('dy_NC')),
+    half(readWrite('dx_NC')),
+  ],
   dims: [u32('N'), u32('C'), u32('accumulate')],
-  sizes: ({ N, C }) => ({ x: N * C, stat: N, weight: C, dy: N * C, dx: N * C }),
-  variant: (family, { C }) => rowVariant({ name: 'rmsNorm.backward', code, lanes: lanesOf(C) }, family, ({ N }) => N),
-  cpu: rmsNormBackwardCpu,
+  sizes: ({ N, C }) => ({ x_NC: N * C, stat_N: N, weight_C: C, dy_NC: N * C, dx_NC: N * C }),
+  source: (family, { C }) => rowSource({ name: 'rmsNorm.backward', code, width: laneWidth(C) }, family, ({ N }) => N),
+  cpu({ x_NC, stat_N, weight_C, dy_NC, dx_NC }, { N, C, accumulate }) {
+    for (let n = 0; n < N; n++) {
+      const r = at(stat_N, n);
+      let mean = 0;
+      for (let c = 0; c < C; c++) mean += (at(dy_NC, n * C + c) * at(weight_C, c) * at(x_NC, n * C + c) * r) / C;
+      for (let c = 0; c < C; c++) {
+        const value = r * (at(dy_NC, n * C + c) * at(weight_C, c) - at(x_NC, n * C + c) * r * mean);
+        dx_NC[n * C + c] = accumulate ? at(dx_NC, n * C + c) + value : value;
+      }
+    }
+  },
   cases: [
     { N: 1, C: 1, accumulate: 0 },
     { N: 5, C: 7, accumulate: 1 },
@@ -27,16 +44,4 @@ export const rmsNormBackward: Kernel = {
   fill: fillInverseRms,
   tolerance: { absolute: 4e-6, relative: 3e-6 },
   cost: ({ N, C }) => ({ flops: 9 * N * C, bytes: 4 * 4 * N * C }),
-};
-
-function rmsNormBackwardCpu({ x, stat, weight, dy, dx }: Arrays, { N, C, accumulate }: Dims): void {
-  for (let n = 0; n < N; n++) {
-    const r = stat[n];
-    let mean = 0;
-    for (let c = 0; c < C; c++) mean += (dy[n * C + c] * weight[c] * x[n * C + c] * r) / C;
-    for (let c = 0; c < C; c++) {
-      const value = r * (dy[n * C + c] * weight[c] - x[n * C + c] * r * mean);
-      dx[n * C + c] = accumulate ? dx[n * C + c] + value : value;
-    }
-  }
-}
+});

@@ -1,17 +1,24 @@
 /** Gradient of RMS normalisation for its weight, added: dweight_C += Σ_n dy·x·r, in a fixed order of the rows. */
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { columnVariant, lanesOf } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { kernel } from '../kernel.ts';
+import { columnSource, laneWidth } from '../lanes.ts';
+import { by, half, read, readWrite, u32 } from '../slots.ts';
 import code from './rmsNormBackwardWeights.wgsl?raw';
 import { fillInverseRms } from './rmsNormForward.ts';
 
-export const rmsNormBackwardWeights: Kernel = {
+export const rmsNormBackwardWeights = kernel({
   name: 'rmsNorm.backwardWeights',
-  tensors: [half(read('x')), read('stat'), half(read('dy')), readWrite('dweight')],
+  tensors: [half(read('x_NC')), by(1, read('stat_N')), half(read('dy_NC')), readWrite('dweight_C')],
   dims: [u32('N'), u32('C')],
-  sizes: ({ N, C }) => ({ x: N * C, stat: N, dy: N * C, dweight: C }),
-  variant: (family, { C }) => columnVariant({ name: 'rmsNorm.backwardWeights', code, lanes: lanesOf(C) }, family),
-  cpu: rmsNormBackwardWeightsCpu,
+  sizes: ({ N, C }) => ({ x_NC: N * C, stat_N: N, dy_NC: N * C, dweight_C: C }),
+  source: (family, { C }) => columnSource({ name: 'rmsNorm.backwardWeights', code, width: laneWidth(C) }, family),
+  cpu({ x_NC, stat_N, dy_NC, dweight_C }, { N, C }) {
+    for (let c = 0; c < C; c++) {
+      let sum = at(dweight_C, c);
+      for (let n = 0; n < N; n++) sum += at(dy_NC, n * C + c) * at(x_NC, n * C + c) * at(stat_N, n);
+      dweight_C[c] = sum;
+    }
+  },
   cases: [
     { N: 1, C: 1 },
     { N: 5, C: 7 },
@@ -21,12 +28,4 @@ export const rmsNormBackwardWeights: Kernel = {
   fill: fillInverseRms,
   tolerance: { absolute: 3e-5, relative: 2e-6 },
   cost: ({ N, C }) => ({ flops: 3 * N * C, bytes: 4 * 2 * N * C }),
-};
-
-function rmsNormBackwardWeightsCpu({ x, stat, dy, dweight }: Arrays, { N, C }: Dims): void {
-  for (let c = 0; c < C; c++) {
-    let sum = dweight[c];
-    for (let n = 0; n < N; n++) sum += dy[n * C + c] * x[n * C + c] * stat[n];
-    dweight[c] = sum;
-  }
-}
+});

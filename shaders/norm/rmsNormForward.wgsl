@@ -1,39 +1,20 @@
 // y = x·r·weight with r = 1/√(mean(x²) + epsilon), row by row; stat keeps r for the backward.
-struct Dims { N: u32, C: u32, epsilon: f32 }
-@group(0) @binding(0) var<storage, read> x: array<Lane>;
-@group(0) @binding(1) var<storage, read> weight: array<Lane>;
-@group(0) @binding(2) var<storage, read_write> y: array<Lane>;
-@group(0) @binding(3) var<storage, read_write> stat: array<f32>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
-// Each of these walks over lanes `first`, first + step, … of row n.
-fn squares_of(n: u32, first: u32, step: u32) -> f32 {
+// Each of these walks over lanes `lane`, lane + TEAM, … of row n.
+fn squares_of(n: u32, lane: u32) -> f32 {
   let chunks = dims.C / WIDTH;
   var sum = Lane();
-  for (var c = first; c < chunks; c += step) { sum += x[n * chunks + c] * x[n * chunks + c]; }
+  for (var c = lane; c < chunks; c += TEAM) { sum += load_x_NC(n * chunks + c) * load_x_NC(n * chunks + c); }
   return total(sum);
 }
-fn write_row(n: u32, squares: f32, first: u32, step: u32) {
+fn write_row(n: u32, squares: f32, lane: u32) {
   let chunks = dims.C / WIDTH;
   let r = 1.0 / sqrt(squares / f32(dims.C) + dims.epsilon);
-  for (var c = first; c < chunks; c += step) { y[n * chunks + c] = x[n * chunks + c] * r * weight[c]; }
-  if (first == 0u) { stat[n] = r; }
+  for (var c = lane; c < chunks; c += TEAM) { store_y_NC(n * chunks + c, load_x_NC(n * chunks + c) * r * load_weight_C(c)); }
+  if (lane == 0u) { store_stat_N(n, r); }
 }
 
-// One invocation a row.
-@compute @workgroup_size(ROWS)
-fn rows(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let n = id.y * groups.x * ROWS + id.x;
+fn row(n: u32, lane: u32) {
   if (n >= dims.N) { return; }
-  write_row(n, squares_of(n, 0u, 1u), 0u, 1u);
-}
-
-// One workgroup a row.
-@compute @workgroup_size(TEAM)
-fn workgroups(
-  @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) lane: u32,
-) {
-  let n = group.y * groups.x + group.x;
-  if (n >= dims.N) { return; }
-  write_row(n, workgroup_total(lane, squares_of(n, lane, TEAM)), lane, TEAM);
+  write_row(n, team_total(lane, squares_of(n, lane)), lane);
 }

@@ -4,13 +4,14 @@
  * they are; where tensors lie and which of them decay are dims (updateRuns.ts).
  */
 
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { at } from '../../swarm/base.ts';
+import { type Arrays, type Dims, kernel } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
+import { by, half, read, readWrite, u32 } from '../slots.ts';
 import code from './adamw.wgsl?raw';
 import plain from './adamwPlain.wgsl?raw';
 import shadow from './adamwShadow.wgsl?raw';
-import { DECAY_DIMS, type Decays, decayDims } from './updateRuns.ts';
+import { DECAY_DIMS, type DecayDim, type Decays, decayDims } from './updateRuns.ts';
 
 /** Fields of the `scalars` tensor, in order. */
 export const ADAMW_SCALARS = [
@@ -55,8 +56,12 @@ const RANGES: Decays = [
   [900, 1024],
 ];
 
+type AdamwDims = Dims<'offset' | 'count' | 'gradientOffset' | 'momentOffset' | DecayDim> & {
+  readonly shadowOffset?: number;
+};
+
 /** Everything that has to divide by four. */
-const placesIn = ({ offset, count, gradientOffset, momentOffset, shadowOffset = 0, ...decays }: Dims): number[] => [
+const placesIn = ({ offset, count, gradientOffset, momentOffset, shadowOffset = 0, ...decays }: AdamwDims) => [
   offset,
   count,
   gradientOffset,
@@ -65,9 +70,9 @@ const placesIn = ({ offset, count, gradientOffset, momentOffset, shadowOffset = 
   ...DECAY_DIMS.map((name) => decays[name]),
 ];
 
-export const adamw: Kernel = {
+export const adamw = kernel({
   name: 'adamw',
-  tensors: [readWrite('values'), read('grads'), readWrite('m'), readWrite('v'), read('scalars')],
+  tensors: [readWrite('values'), read('grads'), readWrite('m'), readWrite('v'), by(1, read('scalars'))],
   dims: [u32('offset'), u32('count'), u32('gradientOffset'), u32('momentOffset'), ...DECAY_DIMS.map(u32)],
   sizes: ({ offset, count, gradientOffset, momentOffset }) => ({
     values: offset + count,
@@ -76,8 +81,8 @@ export const adamw: Kernel = {
     v: momentOffset + count,
     scalars: ADAMW_SCALARS.length,
   }),
-  variant: (_family, dims) =>
-    laneVariant({ name: 'adamw', code: plain + code, lanes: lanesOf(...placesIn(dims)) }, ({ count }) => count),
+  source: (_family, dims) =>
+    laneSource({ name: 'adamw', code: plain + code, width: laneWidth(...placesIn(dims)) }, ({ count }) => count),
   cpu: adamwCpu,
   cases: [
     { offset: 0, count: 1, gradientOffset: 0, momentOffset: 0, ...decayDims([[0, 1]]) },
@@ -95,7 +100,7 @@ export const adamw: Kernel = {
     },
   ],
   fill({ v, scalars }) {
-    for (let i = 0; i < v.length; i++) v[i] = v[i] ** 2;
+    for (let i = 0; i < v.length; i++) v[i] = at(v, i) ** 2;
     scalars.set(
       adamwScalars({
         learningRate: 0.01,
@@ -111,41 +116,50 @@ export const adamw: Kernel = {
   // m and v do not go through a cancellation; the update is lr times a number of ordinary size.
   tolerance: { absolute: 2e-6, relative: 1e-6 },
   cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 7 * count }),
-};
+});
 
 /** The same, and the new values once more where a stage computes with halves of them. */
-export const adamwShadow: Kernel = {
+export const adamwShadow = kernel({
   ...adamw,
   name: 'adamw.shadow',
   tensors: [...adamw.tensors, half(readWrite('shadow'))],
   dims: [...adamw.dims, u32('shadowOffset')],
   sizes: (dims) => ({ ...adamw.sizes(dims), shadow: dims.shadowOffset + dims.count }),
-  variant: (_family, dims) =>
-    laneVariant({ name: 'adamw.shadow', code: shadow + code, lanes: lanesOf(...placesIn(dims)) }, ({ count }) => count),
+  source: (_family, dims) =>
+    laneSource(
+      { name: 'adamw.shadow', code: shadow + code, width: laneWidth(...placesIn(dims)) },
+      ({ count }) => count,
+    ),
   cpu: (arrays, dims) => {
     adamwCpu(arrays, dims);
     const { values, shadow: copy } = arrays;
-    for (let i = 0; i < dims.count; i++) copy[dims.shadowOffset + i] = values[dims.offset + i];
+    for (let i = 0; i < dims.count; i++) copy[dims.shadowOffset + i] = at(values, dims.offset + i);
   },
   cases: adamw.cases.map((dims, index) => ({ ...dims, shadowOffset: index === 1 ? 7 : 128 * index })),
   cost: ({ count }) => ({ flops: 16 * count, bytes: 4 * 8 * count }),
-};
+});
 
-function adamwCpu({ values, grads, m, v, scalars }: Arrays, dims: Dims): void {
+function adamwCpu(
+  { values, grads, m, v, scalars }: Arrays<'values' | 'grads' | 'm' | 'v' | 'scalars'>,
+  dims: AdamwDims,
+): void {
   const { offset, count, gradientOffset, momentOffset } = dims;
-  const ranges = DECAY_DIMS.flatMap((name, index) =>
-    index % 2 === 0 ? [[dims[name], dims[DECAY_DIMS[index + 1]]]] : [],
-  );
-  const [learningRate, clipScale, beta1, beta2, epsilon, correction1, correction2, weightDecay] = scalars;
+  const { from0, to0, from1, to1, from2, to2, from3, to3 } = dims;
+  const decays = (i: number): boolean =>
+    (from0 <= i && i < to0) || (from1 <= i && i < to1) || (from2 <= i && i < to2) || (from3 <= i && i < to3);
+  const scalar = (name: (typeof ADAMW_SCALARS)[number]): number => at(scalars, ADAMW_SCALARS.indexOf(name));
+  const [learningRate, clipScale, weightDecay] = [scalar('learningRate'), scalar('clipScale'), scalar('weightDecay')];
+  const [beta1, beta2, epsilon] = [scalar('beta1'), scalar('beta2'), scalar('epsilon')];
+  const [correction1, correction2] = [scalar('correction1'), scalar('correction2')];
   for (let i = 0; i < count; i++) {
-    const at = offset + i;
+    const place = offset + i;
     const momentAt = momentOffset + i;
-    const g = grads[gradientOffset + i] * clipScale;
-    const mNew = beta1 * m[momentAt] + (1 - beta1) * g;
-    const vNew = beta2 * v[momentAt] + (1 - beta2) * g * g;
-    const decay = ranges.some(([from, to]) => from <= i && i < to) ? 1 : 0;
-    const decayed = values[at] * (1 - learningRate * weightDecay * decay);
-    values[at] = decayed - (learningRate * (mNew / correction1)) / (Math.sqrt(vNew / correction2) + epsilon);
+    const g = at(grads, gradientOffset + i) * clipScale;
+    const mNew = beta1 * at(m, momentAt) + (1 - beta1) * g;
+    const vNew = beta2 * at(v, momentAt) + (1 - beta2) * g * g;
+    const decay = decays(i) ? 1 : 0;
+    const decayed = at(values, place) * (1 - learningRate * weightDecay * decay);
+    values[place] = decayed - (learningRate * (mNew / correction1)) / (Math.sqrt(vNew / correction2) + epsilon);
     m[momentAt] = mNew;
     v[momentAt] = vNew;
   }

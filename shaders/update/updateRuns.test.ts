@@ -9,16 +9,21 @@ import { dimsOfRun, MOST_DECAYS, type UpdatedTensor, updateRuns } from './update
 function elements(tensors: readonly UpdatedTensor[]): Map<number, string> {
   const found = new Map<number, string>();
   for (const run of updateRuns(tensors)) {
-    const dims = dimsOfRun(run);
+    const { offset, momentOffset, gradientOffset, shadowOffset = null, ...dims } = dimsOfRun(run);
+    const { from0, to0, from1, to1, from2, to2, from3, to3 } = dims;
+    const ranges = [
+      [from0, to0],
+      [from1, to1],
+      [from2, to2],
+      [from3, to3],
+    ] as const;
+    expect(ranges).toHaveLength(MOST_DECAYS);
     for (let i = 0; i < run.count; i++) {
-      const decays = Array.from({ length: MOST_DECAYS }, (_, k) => dims[`from${k}`] <= i && i < dims[`to${k}`]);
-      const at = dims.momentOffset + i;
-      expect(dims.gradientOffset).toBe(dims.momentOffset);
+      const decays = ranges.some(([from, to]) => from <= i && i < to);
+      const at = momentOffset + i;
+      expect(gradientOffset).toBe(momentOffset);
       expect(found.has(at)).toBe(false);
-      found.set(
-        at,
-        `${dims.offset + i} ${'shadowOffset' in dims ? dims.shadowOffset + i : '-'} ${decays.includes(true)}`,
-      );
+      found.set(at, `${offset + i} ${shadowOffset === null ? '-' : shadowOffset + i} ${decays}`);
     }
   }
   return found;

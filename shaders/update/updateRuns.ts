@@ -54,16 +54,18 @@ function joined({ first, count, decays }: UpdateRun, tensor: UpdatedTensor): Upd
 }
 
 /** Fields of the dims that say the ranges, `from0` and `to0` first. */
-export const DECAY_DIMS: readonly string[] = Array.from({ length: MOST_DECAYS }, (_, i) => [
-  `from${i}`,
-  `to${i}`,
-]).flat();
+export const DECAY_DIMS = ['from0', 'to0', 'from1', 'to1', 'from2', 'to2', 'from3', 'to3'] as const;
+export type DecayDim = (typeof DECAY_DIMS)[number];
 
-export const decayDims = (decays: Decays): Dims =>
-  Object.fromEntries(DECAY_DIMS.map((name, index) => [name, decays[index >> 1]?.[index % 2] ?? 0]));
+/** Empty ranges where there are fewer. */
+export function decayDims(decays: Decays): Dims<DecayDim> {
+  const [[from0, to0] = NONE, [from1, to1] = NONE, [from2, to2] = NONE, [from3, to3] = NONE] = decays;
+  return { from0, to0, from1, to1, from2, to2, from3, to3 };
+}
+const NONE = [0, 0] as const;
 
 /** The dims of a run's launch. */
-export const dimsOfRun = ({ first, count, decays }: UpdateRun): Dims => ({
+export const dimsOfRun = ({ first, count, decays }: UpdateRun) => ({
   offset: first.valuesAt,
   count,
   gradientOffset: first.at,

@@ -3,8 +3,6 @@
 // The scale is the least number of three bits of mantissa of which 127 are as large as the block's largest magnitude. Its
 // reciprocal stands in a table of eight, so that no division's rounding decides on a code: every adapter makes the same
 // bits.
-override BLOCK: u32;
-
 const MOST_BITS = 0x7f000000u; // 2^127: as good as infinite
 const NAN_BITS = 0x7fc00000u;
 const LEAST_BITS = 0x0d800000u; // 2^-100: a block below it is zero
@@ -31,9 +29,7 @@ fn word_of(codes: vec4i) -> u32 {
 }
 
 // One invocation a block. `four_at` and `leave` say what four elements are, and what becomes of what their codes miss.
-@compute @workgroup_size(GROUP)
-fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let block = id.y * groups.x * GROUP + id.x;
+fn item(block: u32) {
   let first = block * BLOCK;
   if (first >= dims.n) { return; }
   let end = min(first + BLOCK, dims.n);
@@ -41,12 +37,12 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   for (var i = first; i < end; i += 4u) { bits = max(bits, bitcast<vec4u>(four_at(i)) & vec4u(0x7fffffff)); }
   let scale = scale_of(max(max(bits.x, bits.y), max(bits.z, bits.w)));
   var word = block * (1u + BLOCK / 4u);
-  packed[word] = scale.bits;
+  store_packed(word, scale.bits);
   for (var i = first; i < end; i += 4u) {
     let four = four_at(i);
     let codes = select(vec4i(), vec4i(round(four * scale.reciprocal)), scale.reciprocal > 0);
     word++;
-    packed[word] = word_of(codes);
+    store_packed(word, word_of(codes));
     leave(i, four - vec4f(codes) * scale.value);
   }
 }

@@ -2,20 +2,24 @@
  * The stream as halves, two a word, before it is read back for the wire: x·gain rounded to even, finite values
  * saturated. Needs no `shader-f16`, and gives the same bits on every adapter (down to 2⁻¹⁴; below, a GPU may flush).
  */
+import { at } from '../../swarm/base.ts';
 import { packedWords } from '../../swarm/wire.ts';
 import { halfBits } from '../half.ts';
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
+import { kernel } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
 import { f32, half, read, readWrite, u32 } from '../slots.ts';
 import code from './packF16.wgsl?raw';
 
-export const packF16: Kernel = {
+export const packF16 = kernel({
   name: 'packF16',
   tensors: [half(read('x')), readWrite('packed', 'u32')],
   dims: [u32('n'), f32('gain')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('f16', n) }),
-  variant: () => laneVariant({ name: 'packF16', code, lanes: lanesOf(1) }, ({ n }) => packedWords('f16', n)),
-  cpu: packF16Cpu,
+  source: (_family) => laneSource({ name: 'packF16', code, width: laneWidth(1) }, ({ n }) => packedWords('f16', n)),
+  cpu({ x, packed }, { n, gain }) {
+    const half = (i: number): number => (i < n ? halfBits(Math.fround(at(x, i) * gain)) : 0);
+    for (let i = 0; 2 * i < n; i++) packed[i] = half(2 * i) + half(2 * i + 1) * 0x10000;
+  },
   cases: [
     { n: 1, gain: 1 },
     { n: 259, gain: 1 },
@@ -28,9 +32,4 @@ export const packF16: Kernel = {
   },
   tolerance: { absolute: 0, relative: 0 },
   cost: ({ n }) => ({ flops: n, bytes: 6 * n }),
-};
-
-function packF16Cpu({ x, packed }: Arrays, { n, gain }: Dims): void {
-  const half = (i: number): number => (i < n ? halfBits(Math.fround(x[i] * gain)) : 0);
-  for (let i = 0; 2 * i < n; i++) packed[i] = half(2 * i) + half(2 * i + 1) * 0x10000;
-}
+});

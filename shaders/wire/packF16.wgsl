@@ -2,10 +2,6 @@
 //
 // Rounding (to even), saturation and what is not finite are settled on the bits of the float, so that pack2x16float has
 // nothing left to round: some GPUs would cut, and none promises anything of NaN.
-struct Dims { n: u32, gain: f32 }
-@group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read_write> packed: array<u32>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
 const INFINITY_BITS = 0x7f800000u;
 const LARGEST_BITS = 0x477fe000u; // 65504
@@ -23,13 +19,11 @@ fn finished(half: u32, bits: u32) -> u32 {
   return select(0x7e00u, ((bits >> 16u) & 0x8000u) | 0x7c00u, magnitude == INFINITY_BITS);
 }
 
-@compute @workgroup_size(GROUP)
-fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let i = id.y * groups.x * GROUP + id.x;
+fn item(i: u32) {
   if (2u * i >= dims.n) { return; }
-  let first = bitcast<u32>(x[2u * i] * dims.gain);
+  let first = bitcast<u32>(load_x(2u * i) * dims.gain);
   var second = 0u;
-  if (2u * i + 1u < dims.n) { second = bitcast<u32>(x[2u * i + 1u] * dims.gain); }
+  if (2u * i + 1u < dims.n) { second = bitcast<u32>(load_x(2u * i + 1u) * dims.gain); }
   let word = pack2x16float(vec2f(rounded(first), rounded(second)));
-  packed[i] = finished(word & 0xffffu, first) | (finished(word >> 16u, second) << 16u);
+  store_packed(i, finished(word & 0xffffu, first) | (finished(word >> 16u, second) << 16u));
 }

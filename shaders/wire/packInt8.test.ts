@@ -1,5 +1,7 @@
 /** What packing and unpacking leave of a tensor: the references, for f16 beside int8. */
+
 import { expect, test } from 'vitest';
+import { at } from '../../swarm/base.ts';
 import { packedBytes } from '../../swarm/wire.ts';
 import { caseArrays } from '../verify.ts';
 import { packF16 } from './packF16.ts';
@@ -14,7 +16,8 @@ test('[WI3] f16: eleven bits of every element are left', () => {
   packF16.cpu({ x, packed }, dims);
   const y = new Float32Array(dims.n);
   unpackF16.cpu({ packed, x: y }, { n: dims.n, gain: 2 ** -12 });
-  for (let i = 0; i < dims.n; i++) expect(Math.abs(y[i] - x[i])).toBeLessThanOrEqual(Math.abs(x[i]) * 2 ** -11);
+  for (let i = 0; i < dims.n; i++)
+    expect(Math.abs(at(y, i) - at(x, i))).toBeLessThanOrEqual(Math.abs(at(x, i)) * 2 ** -11);
 });
 
 test('[WI4] int8: every element within half a step of its block, a step being at most 1/112 of its largest', () => {
@@ -27,7 +30,7 @@ test('[WI4] int8: every element within half a step of its block, a step being at
   for (let block = 0; block < dims.n; block += 64) {
     const largest = Math.max(...Array.from(x.subarray(block, block + 64), Math.abs));
     for (let i = block; i < Math.min(block + 64, dims.n); i++)
-      expect(Math.abs(y[i] - x[i])).toBeLessThanOrEqual((0.5001 * largest) / 112);
+      expect(Math.abs(at(y, i) - at(x, i))).toBeLessThanOrEqual((0.5001 * largest) / 112);
   }
 });
 
@@ -46,8 +49,8 @@ test('[WI5] int8 with feedback: what many packings send adds up to what they wer
     });
   }
   for (let i = 0; i < dims.n; i++) {
-    expect(Math.abs((sent[i] ?? 0) - times * x[i] + residual[i])).toBeLessThan(1e-4);
-    expect(Math.abs(residual[i])).toBeLessThan(0.03);
+    expect(Math.abs((sent[i] ?? 0) - times * at(x, i) + at(residual, i))).toBeLessThan(1e-4);
+    expect(Math.abs(at(residual, i))).toBeLessThan(0.03);
   }
 });
 

@@ -7,10 +7,11 @@
  * what the packings of a step send adds up to the sum of all x less the last r, and a sum over micro-batches (a weight's
  * gradient is one) is not biased by the rounding.
  */
+import { at } from '../../swarm/base.ts';
 import { INT8_BLOCK, INT8_BLOCK_WORDS, packedWords } from '../../swarm/wire.ts';
 import { roundToEven } from '../half.ts';
-import type { Arrays, Dims, Kernel, Variant } from '../kernel.ts';
-import { lanesOf, laneVariant } from '../lanes.ts';
+import { type Arrays, type Dims, kernel, type Source } from '../kernel.ts';
+import { laneSource, laneWidth } from '../lanes.ts';
 import { half, read, readWrite, u32 } from '../slots.ts';
 import block from './int8Block.wgsl?raw';
 import plain from './packInt8.wgsl?raw';
@@ -18,49 +19,48 @@ import feedback from './packInt8Feedback.wgsl?raw';
 import feedbackNarrow from './packInt8FeedbackNarrow.wgsl?raw';
 import plainNarrow from './packInt8Narrow.wgsl?raw';
 
-const CASES: readonly Dims[] = [{ n: 1 }, { n: 259 }, { n: 320 }, { n: 4096 }];
+const CASES: readonly Dims<'n'>[] = [{ n: 1 }, { n: 259 }, { n: 320 }, { n: 4096 }];
 
 /** An invocation takes a block, whose elements it reads by fours, or one by one where four does not divide n. */
-function variantOf(name: string, n: number, wide: string, narrow: string): Variant {
-  const code = (n % 4 === 0 ? wide : narrow) + block;
-  const key = n % 4 === 0 ? `${name}.fours` : name;
-  return laneVariant({ name: key, code, lanes: lanesOf(1), constants: { BLOCK: INT8_BLOCK } }, (dims) =>
-    Math.ceil(dims.n / INT8_BLOCK),
-  );
+function sourceOf(name: string, n: number, wide: string, narrow: string): Source<'n'> {
+  const width = laneWidth(n);
+  const code = (width === 4 ? wide : narrow) + block;
+  const constants = { BLOCK: INT8_BLOCK };
+  return laneSource({ name, code, width, constants }, (dims) => Math.ceil(dims.n / INT8_BLOCK) * width);
 }
 
-export const packInt8: Kernel = {
+export const packInt8 = kernel({
   name: 'packInt8',
   tensors: [half(read('x')), readWrite('packed', 'u32')],
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n) }),
-  variant: (_family, { n }) => variantOf('packInt8', n, plain, plainNarrow),
+  source: (_family, { n }) => sourceOf('packInt8', n, plain, plainNarrow),
   cpu: (arrays, { n }) => packInt8Cpu(arrays, n, new Float32Array(n)),
   cases: CASES,
   fill: fillOdd,
   tolerance: { absolute: 0, relative: 0 },
   cost: ({ n }) => ({ flops: 4 * n, bytes: 9 * n }),
-};
+});
 
-export const packInt8Feedback: Kernel = {
+export const packInt8Feedback = kernel({
   name: 'packInt8.feedback',
   tensors: [half(read('x')), readWrite('packed', 'u32'), readWrite('residual')],
   dims: [u32('n')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('int8', n), residual: n }),
-  variant: (_family, { n }) => variantOf('packInt8.feedback', n, feedback, feedbackNarrow),
+  source: (_family, { n }) => sourceOf('packInt8.feedback', n, feedback, feedbackNarrow),
   cpu: ({ x, packed, residual }, { n }) => packInt8Cpu({ x, packed }, n, residual),
   cases: CASES,
   fill({ x, residual }) {
     fillOdd({ x });
-    for (let i = 0; i < residual.length; i++) residual[i] *= 0.01;
+    for (let i = 0; i < residual.length; i++) residual[i] = at(residual, i) * 0.01;
   },
   // The codes are exact, and so is what they miss, but for the rounding of one subtraction.
   tolerance: { absolute: 1e-7, relative: 0 },
   cost: ({ n }) => ({ flops: 6 * n, bytes: 21 * n }),
-};
+});
 
 /** Some blocks of the middle cases: zeros, ties, one large element, something that is not finite. */
-function fillOdd({ x }: Arrays): void {
+function fillOdd({ x }: Arrays<'x'>): void {
   if (x.length !== 259 && x.length !== 320) return;
   x.fill(0, 0, 64);
   x.set([16, 0.0625, 0.1875, -0.0625, -16], 64);
@@ -68,18 +68,18 @@ function fillOdd({ x }: Arrays): void {
   x[200] = Number.NaN;
 }
 
-function packInt8Cpu({ x, packed }: Arrays, n: number, residual: Float32Array | Uint32Array): void {
+function packInt8Cpu({ x, packed }: Arrays<'x' | 'packed'>, n: number, residual: Float32Array | Uint32Array): void {
   const floats = new Float32Array(packed.buffer, packed.byteOffset, packed.length);
   for (let from = 0, word = 0; from < n; from += INT8_BLOCK, word += INT8_BLOCK_WORDS) {
     const values = Array.from(x.subarray(from, Math.min(from + INT8_BLOCK, n)), (value, i) =>
-      Math.fround(value + residual[from + i]),
+      Math.fround(value + at(residual, from + i)),
     );
     const scale = scaleOf(values);
     floats[word] = scale;
     values.forEach((value, i) => {
       const code = scale > 0 ? roundToEven(Math.fround(value * Math.fround(1 / scale))) : 0;
-      const at = word + 1 + (i >> 2);
-      packed[at] = ((i % 4 === 0 ? 0 : packed[at]) | ((code & 255) << (8 * (i % 4)))) >>> 0;
+      const place = word + 1 + (i >> 2);
+      packed[place] = ((i % 4 === 0 ? 0 : at(packed, place)) | ((code & 255) << (8 * (i % 4)))) >>> 0;
       residual[from + i] = Number.isNaN(scale) ? value : value - code * scale;
     });
   }

@@ -1,11 +1,6 @@
 // Packing with feedback, where four divides n: what earlier packings of this step left over is added first, and what
 // this one leaves over is kept.
-struct Dims { n: u32 }
-@group(0) @binding(0) var<storage, read> x: array<vec4f>;
-@group(0) @binding(1) var<storage, read_write> packed: array<u32>;
-@group(0) @binding(2) var<storage, read_write> residual: array<vec4f>;
-@group(1) @binding(0) var<uniform> dims: Dims;
 
 // Elements i to i + 3.
-fn four_at(i: u32) -> vec4f { return x[i / 4u] + residual[i / 4u]; }
-fn leave(i: u32, rest: vec4f) { residual[i / 4u] = rest; }
+fn four_at(i: u32) -> vec4f { return load_x(i / 4u) + load_residual(i / 4u); }
+fn leave(i: u32, rest: vec4f) { store_residual(i / 4u, rest); }

@@ -1,6 +1,6 @@
 /**
  * Every kernel of one training step in the step's own shapes: how often, how long, at what rate beside the adapter's best,
- * which share of the step. The list is what the stage and the shards dispatch, so no kernel can be forgotten; each is
+ * which share of the step. The list is what the stage and the shards launch, so no kernel can be forgotten; each is
  * compared with its CPU reference in the same widths and few rows, as the admission does it.
  */
 import type { Layout } from '../../../shaders/family/product.ts';
@@ -18,9 +18,9 @@ import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
-import type { Dispatch } from '../../../web/src/gpu/dispatch.ts';
 import { atFewRows } from '../../../web/src/gpu/fewRows.ts';
-import { workOf } from '../../../web/src/gpu/work.ts';
+import type { KernelCall } from '../../../web/src/gpu/kernelCall.ts';
+import { microBatchCalls } from '../../../web/src/gpu/microBatchCalls.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
 import { benchConfig } from './step.ts';
 import { type Peaks, peaks, timeKernel } from './timing.ts';
@@ -93,7 +93,7 @@ export async function benchStepKernels(
     const ms = at(least, index);
     const { flops, bytes } = kernel.cost(dims);
     const [gflops, gigabytesPerSecond] = [flops / ms / 1e6, bytes / ms / 1e6];
-    const own = Object.fromEntries(kernel.dims.map((slot) => [slot.name, dims[slot.name]]));
+    const own = Object.fromEntries(kernel.dims.map((slot) => [slot.name, dims[slot.name] ?? Number.NaN]));
     const bound = /^(matmul|attention)\./.test(kernel.name) ? 'compute' : 'memory';
     const right = excess <= 0;
     return { kernel: kernel.name, dims: own, calls, ms, gflops, gigabytesPerSecond, bound, error, right };
@@ -117,7 +117,7 @@ export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { 
     const size: NamedSize = BENCH_SIZES[name];
     const model = modelFromConfig(benchConfig(size));
     if (!model.ok) throw new Error(model.reason);
-    for (const { kernel, dims } of dispatchesOf(device, model.value, {
+    for (const { kernel, dims } of callsOf(device, model.value, {
       ...size,
       samples: size.batch,
       family: 'software',
@@ -132,12 +132,12 @@ export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { 
   return [...found.values()];
 }
 
-/** What one micro-batch of the whole model and one update dispatch: each shape once, with how often it comes. */
+/** What one micro-batch of the whole model and one update launch: each shape once, with how often it comes. */
 function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize, compute: Compute): StepCase[] {
   const { batch: samples, sequence } = size;
-  const large = dispatchesOf(device, model, { samples, sequence, family, compute });
+  const large = callsOf(device, model, { samples, sequence, family, compute });
   const positions = Math.min(sequence, CHECKED_POSITIONS);
-  const few = dispatchesOf(device, model, { samples: 1, sequence: positions, family, compute });
+  const few = callsOf(device, model, { samples: 1, sequence: positions, family, compute });
   const checkOf = atFewRows(few, positions);
   const found = new Map<string, StepCase>();
   const add = (kernel: Kernel, dims: Dims, check: Dims): void => {
@@ -148,8 +148,8 @@ function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize
   };
   // A table's length is no dim of the kernels that read it, but their cases need it.
   const V = model.vocabulary;
-  for (const dispatch of large) {
-    add(dispatch.kernel, { ...dispatch.dims, V }, { ...checkOf(dispatch), V });
+  for (const call of large) {
+    add(call.kernel, { ...call.dims, V }, { ...checkOf(call), V });
   }
   for (const block of model.blocks) {
     const { floats, segments } = arena(block, [[0, block.elements]], compute);
@@ -173,10 +173,10 @@ interface MicroBatch {
   readonly compute: Compute;
 }
 
-function dispatchesOf(device: GPUDevice, model: Model, { samples, sequence, family, compute }: MicroBatch): Dispatch[] {
+function callsOf(device: GPUDevice, model: Model, { samples, sequence, family, compute }: MicroBatch): KernelCall[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = () => ({ buffer: none });
-  const { forward, backward } = workOf(program(model, [0, model.layers]), {
+  const { forward, backward } = microBatchCalls(program(model, [0, model.layers]), {
     ...{
       samples,
       sequence,

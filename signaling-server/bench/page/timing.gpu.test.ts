@@ -4,7 +4,7 @@ import { countPass } from '../../../shaders/arrays/countPass.ts';
 import type { Kernel } from '../../../shaders/kernel.ts';
 import { createLaunch, PipelineCache } from '../../../shaders/launch.ts';
 import { dawnDevice, nullDevice } from '../../../shaders/testing/dawn.ts';
-import { at, invariant } from '../../../swarm/base.ts';
+import { invariant } from '../../../swarm/base.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
 import { timesOf } from './profile.ts';
 import { peaks, timeKernel } from './timing.ts';
@@ -22,27 +22,26 @@ test('[AD5] the square product of a GPU is one dispatch, once a smaller one was 
   const gpu = await instantGpu();
   const pipelines = new PipelineCache(gpu.device);
   const get = pipelines.get.bind(pipelines);
-  const inParts: boolean[] = [];
-  pipelines.get = (kernel, variant) => {
-    inParts.push(variant.inParts === true);
-    return get(kernel, variant);
+  const inBoxes: boolean[] = [];
+  pipelines.get = (kernel, dims, variant) => {
+    inBoxes.push(variant.inBoxes);
+    return get(kernel, dims, variant);
   };
   await peaks(gpu, pipelines, 2048);
-  expect(inParts).toEqual([false, false, false, false]); // the smaller one, NN, NT, TN
+  expect(inBoxes).toEqual([false, false, false, false]); // the smaller one, NN, NT, TN
 });
 
-/** Its text wants more than the buffer that its sizes give it. */
+/** Its text reads four floats at once, from a buffer of one. */
 const invalid: Kernel = {
   name: 'invalid',
   tensors: [{ name: 'x', access: 'readWrite', type: 'f32' }],
   dims: [],
-  sizes: () => ({ x: 4 }),
-  variant: () => ({
+  sizes: () => ({ x: 1 }),
+  source: () => ({
     key: 'invalid',
-    code: `@group(0) @binding(0) var<storage, read_write> x: array<f32, 64>;
-@compute @workgroup_size(1) fn main() { x[0] = 1.0; }`,
-    entryPoint: 'main',
-    subgroups: false,
+    body: () => 'fn run(group: vec3u, groups: vec3u, local: u32) { store_x(0u, vec4f(1)); }',
+    width: 4,
+    workgroupSize: 1,
     workgroups: () => [1, 1, 1],
   }),
   cpu() {},
@@ -54,7 +53,7 @@ const invalid: Kernel = {
 test('what WebGPU refuses has no time: neither an invalid launch nor buffers beyond the limits', async () => {
   const gpu = await instantGpu();
   const timed = (kernel: Kernel) => timeKernel(gpu, kernel, {}, new PipelineCache(gpu.device), { zeros: true });
-  await expect(timed(invalid)).rejects.toThrow(/^invalid GPU objects for invalid: .*at least 256 bytes/s);
+  await expect(timed(invalid)).rejects.toThrow(/^invalid GPU objects for invalid: .*at least 16 bytes/s);
   await expect(timed({ ...invalid, sizes: () => ({ x: 2 ** 31 }) })).rejects.toThrow(/for invalid: /);
 });
 
@@ -75,12 +74,11 @@ test('timestamps of Dawn for Node are no multiples of 65,536 ns', async () => {
   const found = await dawnDevice();
   if (!found.ok || !found.value.device.features.has('timestamp-query')) return console.warn('skipped: no timestamps');
   const { device, family } = found.value;
-  const dims = at(countPass.cases, 0);
-  const variant = countPass.variant(family, dims);
-  const pipeline = await new PipelineCache(device).get(countPass, variant);
+  const variant = { family, inBoxes: false };
+  const pipeline = await new PipelineCache(device).get(countPass, {}, variant);
   const buffer = device.createBuffer({ size: 256, usage: GPUBufferUsage.STORAGE });
   const buffers = Object.fromEntries(countPass.tensors.map(({ name }) => [name, { buffer }]));
-  const launch = createLaunch({ device, pipeline, kernel: countPass, variant, buffers, dims });
+  const launch = createLaunch({ device, pipeline, kernel: countPass, variant, buffers, dims: {} });
   const times = await timesOf(device, Array(8).fill(launch));
   expect(times.some((ms) => (ms * 1e6) % 65_536 !== 0)).toBe(true);
 });

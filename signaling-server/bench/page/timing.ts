@@ -26,7 +26,7 @@ export async function timeKernel(
   { zeros = false } = {},
 ): Promise<number> {
   const choice = chooseLaunch(device, family, kernel, dims);
-  const pipeline = await pipelines.get(kernel, choice.variant);
+  const pipeline = await pipelines.get(kernel, dims, choice.variant);
   const arrays = zeros ? {} : caseArrays(kernel, dims);
   const sizes = kernel.sizes(dims);
   const owned: GPUBuffer[] = [];

@@ -66,7 +66,7 @@ interface Candidate {
 }
 
 interface Candidates {
-  readonly table: 'SOFTWARE_ROWS' | 'GPU_ROWS' | 'MATRIX_ROWS';
+  readonly table: 'SOFTWARE_TILES' | 'GPU_TILES' | 'MATRIX_TILES';
   readonly all: readonly Candidate[];
 }
 
@@ -79,11 +79,11 @@ const gpuCandidate = (shape: GpuShape): Candidate => ({
 /** Those of the family that makes this precision's products here. */
 function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidates {
   if (family === 'software') {
-    return { table: 'SOFTWARE_ROWS', all: SOFTWARE_CANDIDATES.map((row) => ({ row, tried: { software: row } })) };
+    return { table: 'SOFTWARE_TILES', all: SOFTWARE_CANDIDATES.map((row) => ({ row, tried: { software: row } })) };
   }
   return units.some(({ component }) => component === compute)
-    ? { table: 'MATRIX_ROWS', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
-    : { table: 'GPU_ROWS', all: GPU_CANDIDATES.map(gpuCandidate) };
+    ? { table: 'MATRIX_TILES', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
+    : { table: 'GPU_TILES', all: GPU_CANDIDATES.map(gpuCandidate) };
 }
 
 export async function tuneProducts(
@@ -108,7 +108,8 @@ export async function tuneProducts(
         least[index] = Math.min(at(least, index), await timeKernel(opened, kernel, dims, pipelines));
       }
     }
-    const size = family === 'software' ? weights(productOf(layout, {}, dims)) : largeTiles(dims.M, dims.N);
+    const product = productOf(layout, {}, dims);
+    const size = family === 'software' ? weights(product) : largeTiles(dims.M ?? Number.NaN, product.n);
     shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: at(least, all.length) });
   }
   const isBare = all.map((candidate) => candidate.isBare === true);

@@ -1,6 +1,7 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
+import { textKey } from '../../../shaders/text.ts';
 import { learnRates, ratesOf } from '../../../shaders/watchdog.ts';
 import { at } from '../../../swarm/base.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
@@ -8,12 +9,12 @@ import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { admit, layerTimes } from './admission.ts';
-import type { Dispatch } from './dispatch.ts';
 import { gpuOf } from './engine.ts';
+import type { KernelCall } from './kernelCall.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
 import { probeMemory } from './memoryProbe.ts';
+import { microBatchCalls } from './microBatchCalls.ts';
 import type { Memory } from './verdict.ts';
-import { workOf } from './work.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: '', software: true, browser: 'dawn' };
 const now = (): number => performance.now() / 1000;
@@ -133,7 +134,7 @@ test('[AD3] a layer whose first run is slow, since its driver compiles, is measu
   expect(at(times, 0).forwardSeconds).toBeCloseTo(0.001, 6);
 });
 
-test('[AD5] a fast device is measured as it will run, not in the parts of a slow one', async () => {
+test('[AD5] a fast device is measured as it will run, not in the boxes of a slow one', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
   const { device, family } = gpu;
@@ -171,16 +172,16 @@ test.each(['software', 'gpu'] as const)(
     const samples = 40;
     const step = { sequence: 128, samples };
     const cases = kernelCases({ device, family, units: [] }, parsed.value, step, 'f32');
-    const checked = new Set(cases.map(({ kernel, dims }) => kernel.variant(family, dims).key));
+    const checked = new Set(cases.map(({ kernel, dims }) => textKey(kernel, dims, { family, inBoxes: false })));
     const none = { buffer: device.createBuffer({ size: 16, usage: GPUBufferUsage.STORAGE }) };
     const run = new Set<string>();
     for (let batch = 1; batch <= samples; batch++) {
-      const work = workOf(program(parsed.value, [0, 3]), {
+      const work = microBatchCalls(program(parsed.value, [0, 3]), {
         ...{ samples: batch, sequence: 128, rows: batch * 128, width: 256, lossScale: 1, elementBytes: 4, family },
         ...{ buffer: () => none, value: () => none, gradient: () => none },
       });
-      for (const { kernel, dims } of Object.values<readonly Dispatch[]>({ ...work }).flat())
-        run.add(kernel.variant(family, dims).key);
+      for (const { kernel, dims } of Object.values<readonly KernelCall[]>({ ...work }).flat())
+        run.add(textKey(kernel, dims, { family, inBoxes: false }));
     }
     none.buffer.destroy();
     expect(run.size).toBeGreaterThan(15);

@@ -1,5 +1,5 @@
 /**
- * From a stage's dispatches to its launches: every pipeline compiled in parallel, then all bind groups made, each dispatch
+ * From a stage's kernel calls to its launches: every pipeline compiled in parallel, then all bind groups made, each call
  * once however often it is listed. Each kernel is in the form that suits the device and the stage's precision.
  */
 
@@ -13,72 +13,73 @@ import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { created } from './buffers.ts';
 import type { Gpu } from './device.ts';
-import type { Dispatch } from './dispatch.ts';
+import type { KernelCall } from './kernelCall.ts';
+import type { MicroBatchCalls } from './microBatchCalls.ts';
 import type { Packing } from './packing.ts';
-import type { StageWork } from './stageWorks.ts';
-import type { Work } from './work.ts';
+import type { SlotCalls } from './stageCalls.ts';
 
-type Launched<Parts> = { readonly [Part in keyof Parts]: readonly Launch[] };
+type Launched<Calls> = { readonly [Pass in keyof Calls]: readonly Launch[] };
 
-/** A stage's work as launches. */
-export interface Launches extends Launched<Work> {
+/** What a micro-batch does in a slot, as launches. */
+export interface Launches extends Launched<MicroBatchCalls> {
   readonly packing: ReadonlyMap<WireEncoding, Launched<Packing>>;
 }
 
 export interface Compiled {
-  /** By the key of the work. */
+  /** By `slotKey`. */
   readonly launches: ReadonlyMap<string, Launches>;
-  /** Where the loss scale enters the gradients, with the dims of a scale of 1. */
-  readonly losses: readonly { readonly launch: Launch; readonly dims: Dims }[];
+  /** Where the loss scale enters the gradients, with the dims of a loss scale of 1, and what is scaled by it. */
+  readonly losses: readonly { readonly launch: Launch; readonly dims: Dims; readonly scale: number }[];
 }
 
-export async function compileWork(
+export async function compileCalls(
   { device, family, units, pipelines }: Gpu,
   compute: Compute,
-  works: ReadonlyMap<string, StageWork>,
+  slots: ReadonlyMap<string, SlotCalls>,
 ): Promise<Compiled> {
-  const all = new Set<Dispatch>();
-  for (const { work, packing } of works.values()) {
-    for (const parts of [work, ...packing.values()]) for (const dispatch of dispatchesOf(parts)) all.add(dispatch);
+  const all = new Set<KernelCall>();
+  for (const { packing, ...calls } of slots.values()) {
+    for (const parts of [calls, ...packing.values()]) for (const call of callsOf(parts)) all.add(call);
   }
   const compiled = await Promise.all(
-    Array.from(all, async (dispatch) => {
-      const kernel = forDevice(units, compute, dispatch.kernel);
-      const choice = chooseLaunch(device, family, kernel, dispatch.dims);
-      return { dispatch, kernel, choice, pipeline: await pipelines.get(kernel, choice.variant) };
+    Array.from(all, async (call) => {
+      const kernel = forDevice(units, compute, call.kernel);
+      const choice = chooseLaunch(device, family, kernel, call.dims);
+      return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
     }),
   );
   const made = await created(device, 'bind groups', () => {
-    const launch = ({ dispatch, kernel, choice, pipeline }: (typeof compiled)[number]): [Dispatch, Launch] => [
-      dispatch,
-      createLaunch({ device, pipeline, ...choice, ...dispatch, kernel }),
+    const launch = ({ call, kernel, choice, pipeline }: (typeof compiled)[number]): [KernelCall, Launch] => [
+      call,
+      createLaunch({ device, pipeline, ...choice, ...call, kernel }),
     ];
     return new Map(compiled.map(launch));
   });
-  const launchOf = (dispatch: Dispatch): Launch => {
-    const launch = made.get(dispatch);
-    invariant(launch, `${dispatch.label} was not compiled`);
+  const launchOf = (call: KernelCall): Launch => {
+    const launch = made.get(call);
+    invariant(launch, `${call.label} was not compiled`);
     return launch;
   };
   const launches = new Map<string, Launches>();
-  for (const [key, { work, packing }] of works) {
+  for (const [key, { packing, ...calls }] of slots) {
     launches.set(key, {
-      forward: work.forward.map(launchOf),
-      evaluation: work.evaluation.map(launchOf),
-      recompute: work.recompute.map(launchOf),
-      backward: work.backward.map(launchOf),
+      forward: calls.forward.map(launchOf),
+      evaluation: calls.evaluation.map(launchOf),
+      recompute: calls.recompute.map(launchOf),
+      backward: calls.backward.map(launchOf),
       packing: new Map(Array.from(packing, ([encoding, parts]) => [encoding, packingLaunches(parts, launchOf)])),
     });
   }
   const losses = [...made]
     .filter(([{ kernel }]) => kernel === crossEntropy)
-    .map(([{ dims }, launch]) => ({ launch, dims }));
+    .map(([{ dims }, launch]) => ({ launch, dims, scale: dims.scale ?? Number.NaN }));
   return { launches, losses };
 }
 
-const dispatchesOf = (parts: Work | Packing): Dispatch[] => Object.values<readonly Dispatch[]>({ ...parts }).flat();
+const callsOf = (parts: MicroBatchCalls | Packing): KernelCall[] =>
+  Object.values<readonly KernelCall[]>({ ...parts }).flat();
 
-const packingLaunches = (parts: Packing, launchOf: (dispatch: Dispatch) => Launch): Launched<Packing> => ({
+const packingLaunches = (parts: Packing, launchOf: (call: KernelCall) => Launch): Launched<Packing> => ({
   packOutput: parts.packOutput.map(launchOf),
   unpackInput: parts.unpackInput.map(launchOf),
   packGradient: parts.packGradient.map(launchOf),
@@ -87,8 +88,8 @@ const packingLaunches = (parts: Packing, launchOf: (dispatch: Dispatch) => Launc
 
 /** Frees what only the launches own. */
 export function closeCompiled({ launches }: Compiled): void {
-  for (const { packing, ...work } of launches.values()) {
-    for (const parts of [work, ...packing.values()]) {
+  for (const { packing, ...own } of launches.values()) {
+    for (const parts of [own, ...packing.values()]) {
       for (const launch of Object.values<readonly Launch[]>({ ...parts }).flat()) launch.dimsBuffer.destroy();
     }
   }

@@ -6,8 +6,8 @@
 import { copyIn } from '../../../shaders/arrays/copy.ts';
 import { halfValue } from '../../../shaders/half.ts';
 import { inHalves } from '../../../shaders/inHalves.ts';
-import type { Variant } from '../../../shaders/kernel.ts';
 import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
+import type { Variant } from '../../../shaders/text.ts';
 import { at, outside, type Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';
@@ -32,8 +32,8 @@ export class HalfWriter {
   }
 
   static async create({ device, family, pipelines }: Gpu, staging: GPUBuffer, target: GPUBuffer): Promise<HalfWriter> {
-    const variant = kernel.variant(family, ANY);
-    const pipeline = await pipelines.get(kernel, variant);
+    const variant: Variant = { family, inBoxes: false };
+    const pipeline = await pipelines.get(kernel, ANY, variant);
     const buffers = { x: { buffer: staging }, y: { buffer: target } };
     const request = { device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label };
     const launch = await created(device, 'the writer of halves', () => createLaunch(request));
@@ -56,10 +56,10 @@ export class HalfWriter {
     const n = values.length;
     this.#device.queue.writeBuffer(this.#staging, 0, values);
     updateDims(this.#device, this.#launch, { n, offset });
-    const size = this.#variant.workgroups({ n, offset });
+    const size = kernel.source(this.#variant.family, ANY).workgroups({ n, offset });
     const encoder = this.#device.createCommandEncoder({ label: 'values' });
     const pass = encoder.beginComputePass({ label: 'values' });
-    encodeLaunch(pass, { ...this.#launch, dispatches: [{ size, part: null }] });
+    encodeLaunch(pass, { ...this.#launch, dispatches: [{ size, box: null }] });
     pass.end();
     this.#device.queue.submit([encoder.finish()]);
   }

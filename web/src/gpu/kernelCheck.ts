@@ -8,6 +8,7 @@
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import { type Dims, inTextFor, type Kernel } from '../../../shaders/kernel.ts';
+import { textKey } from '../../../shaders/text.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { compareKernel } from '../../../shaders/verify.ts';
@@ -17,11 +18,11 @@ import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
-import type { Dispatch } from './dispatch.ts';
 import { atFewRows } from './fewRows.ts';
+import type { KernelCall } from './kernelCall.ts';
+import { microBatchCalls } from './microBatchCalls.ts';
 import type { Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
-import { workOf } from './work.ts';
 
 export interface KernelCase {
   readonly kernel: Kernel;
@@ -65,15 +66,15 @@ export function kernelCases(
     ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
   });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
-  const dispatchesOf = (places: Places): Dispatch[] =>
+  const callsOf = (places: Places): KernelCall[] =>
     ends.flatMap((end) => [
-      ...Object.values<readonly Dispatch[]>({ ...workOf(end, places) }).flat(),
+      ...Object.values<readonly KernelCall[]>({ ...microBatchCalls(end, places) }).flat(),
       ...encodingsOf(end, wire, compute).flatMap((encoding) =>
-        Object.values<readonly Dispatch[]>({ ...packingOf(end, places, encoding) }).flat(),
+        Object.values<readonly KernelCall[]>({ ...packingOf(end, places, encoding) }).flat(),
       ),
     ]);
   const positions = Math.min(sequence, POSITIONS);
-  const checked = atFewRows(dispatchesOf(placesOf(1, positions)), positions);
+  const checked = atFewRows(callsOf(placesOf(1, positions)), positions);
   const found = new Map<string, KernelCase>();
   const add = (whole: Kernel, given: Dims, real: Dims = given): void => {
     const own = forDevice(units, compute, whole);
@@ -82,12 +83,12 @@ export function kernelCases(
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(own);
     const isOnUnit = own !== forDevice([], compute, whole);
-    const { key } = fitting.kernel.variant(family, fitting.dims);
+    const key = textKey(fitting.kernel, fitting.dims, { family, inBoxes: false });
     found.set(`${key} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
   };
   for (const batch of batchesUpTo(samples)) {
-    for (const dispatch of dispatchesOf(placesOf(batch, sequence))) {
-      add(dispatch.kernel, checked(dispatch), dispatch.dims);
+    for (const call of callsOf(placesOf(batch, sequence))) {
+      add(call.kernel, checked(call), call.dims);
     }
   }
   none.destroy();
@@ -124,7 +125,10 @@ export async function checkKernels(
   forSeconds: number = CHECK_SECONDS,
 ): Promise<Result<number>> {
   try {
-    await pipelines.precompile(cases.map(({ kernel, dims }) => [kernel, kernel.variant(family, dims)]));
+    await pipelines.precompile(
+      cases.map(({ kernel, dims }) => [kernel, dims]),
+      family,
+    );
     const end = now() + forSeconds;
     let checked = 0;
     for (const { kernel, dims } of cases) {

@@ -1,5 +1,5 @@
 /**
- * From the rows of a model to dispatches: each operation's forward and backward as kernels over named buffers. The only
+ * From the rows of a model to kernel calls: each operation's forward and backward over named buffers. The only
  * file that knows which kernels an operation is made of; a new family is new cases here and new rows there.
  *
  * N rows: the samples·T of a micro-batch, or those of them that the loss works on at once.
@@ -16,7 +16,7 @@ import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardP
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
-import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
+import type { AdapterFamily, Dims } from '../../../shaders/kernel.ts';
 import type { BufferSlice } from '../../../shaders/launch.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
@@ -31,7 +31,7 @@ import { assertNever, invariant } from '../../../swarm/base.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { ROTARY } from '../../../swarm/plan/memory.ts';
-import type { Dispatch } from './dispatch.ts';
+import { call, type KernelCall } from './kernelCall.ts';
 import { weightGradient } from './weightGradient.ts';
 
 /** Where the names of a program lie for one micro-batch size in one slot. */
@@ -53,208 +53,146 @@ export interface Places {
   readonly gradient: (...tensors: readonly string[]) => BufferSlice;
 }
 
-type Row<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
+type OperationOf<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
 
 function named(name: string | null): string {
   invariant(name, 'a row lacks an input that it needs');
   return name;
 }
 
-/** The dispatches of a row's forward. With `evaluation` the loss leaves no gradient. */
-export function forward(step: Step, places: Places, evaluation: boolean): Dispatch[] {
+/** The forward of a row of the model's program. With `evaluation` the loss leaves no gradient. */
+export function forward(step: Step, places: Places, evaluation: boolean): KernelCall[] {
   const { operation } = step;
-  const { rows: N, sequence, width: C, lossScale, buffer, value } = places;
+  const { rows: N, sequence: T, width: C, lossScale, buffer, value } = places;
   const label = `${step.scope} ${operation.op}`;
+  const x = (): BufferSlice => buffer(named(step.x));
+  const y = (byproduct = ''): BufferSlice => buffer(named(step.y) + byproduct);
   switch (operation.op) {
     case 'embed': {
-      const buffers = { ids: buffer('ids'), token: value(operation.token), x: buffer(named(step.y)) };
-      if (operation.position === null) return [{ kernel: embedTokens, buffers, dims: { N, C }, label }];
-      const position = value(operation.position);
-      return [{ kernel: embedForward, buffers: { ...buffers, position }, dims: { N, T: sequence, C }, label }];
+      const buffers = { ids_N: buffer('ids'), token_VC: value(operation.token), x_NC: y() };
+      if (operation.position === null) return [call(embedTokens, buffers, { N, C }, label)];
+      const position_TC = value(operation.position);
+      return [call(embedForward, { ...buffers, position_TC }, { N, T, C }, label)];
     }
     case 'layerNorm': {
-      const y = named(step.y);
-      const buffers = {
-        x: buffer(named(step.x)),
-        weight: value(operation.weight),
-        bias: value(operation.bias),
-        y: buffer(y),
-        stat: buffer(`${y}.stat`),
-      };
-      return [{ kernel: layerNormForward, buffers, dims: { N, C, epsilon: operation.epsilon }, label }];
+      const weights = { weight_C: value(operation.weight), bias_C: value(operation.bias) };
+      const buffers = { x_NC: x(), ...weights, y_NC: y(), stat_N2: y('.stat') };
+      return [call(layerNormForward, buffers, { N, C, epsilon: operation.epsilon }, label)];
     }
     case 'rmsNorm': {
-      const y = named(step.y);
-      const buffers = {
-        x: buffer(named(step.x)),
-        weight: value(operation.weight),
-        y: buffer(y),
-        stat: buffer(`${y}.stat`),
-      };
-      return [{ kernel: rmsNormForward, buffers, dims: { N, C, epsilon: operation.epsilon }, label }];
+      const buffers = { x_NC: x(), weight_C: value(operation.weight), y_NC: y(), stat_N: y('.stat') };
+      return [call(rmsNormForward, buffers, { N, C, epsilon: operation.epsilon }, label)];
     }
     case 'linear':
       return [linearForward(step, operation, places)];
     case 'rotary':
-      return [turn(operation, places, buffer(named(step.x)), { sign: 1, label })];
+      return [turn(operation, places, x(), { sign: 1, label })];
     case 'attention': {
-      const y = named(step.y);
-      const buffers = { qkv: buffer(named(step.x)), y: buffer(y), lse: buffer(`${y}.lse`) };
-      const dims = attentionDims(operation, places);
-      return [{ kernel: attentionForward, buffers, dims, label }];
+      const buffers = { qkv_BTED: x(), y_BTHD: y(), lse_BHT: y('.lse') };
+      return [call(attentionForward, buffers, attentionDims(operation, places), label)];
     }
-    case 'swiGlu': {
-      const buffers = { x: buffer(named(step.x)), y: buffer(named(step.y)) };
-      return [{ kernel: swiGluForward, buffers, dims: { N, I: operation.innerWidth }, label }];
-    }
+    case 'swiGlu':
+      return [call(swiGluForward, { x_N2I: x(), y_NI: y() }, { N, I: operation.innerWidth }, label)];
     case 'crossEntropy': {
-      const buffers = { logits: buffer(named(step.x)), targets: buffer('targets'), loss: buffer('loss') };
+      const buffers = { logits_NV: x(), targets_N: buffer('targets'), loss_N: buffer('loss') };
       const V = operation.vocabulary;
       return evaluation
-        ? [{ kernel: crossEntropyLoss, buffers, dims: { N, V }, label }]
-        : [{ kernel: crossEntropy, buffers, dims: { N, V, scale: lossScale }, label }];
+        ? [call(crossEntropyLoss, buffers, { N, V }, label)]
+        : [call(crossEntropy, buffers, { N, V, scale: lossScale }, label)];
     }
     default:
       return assertNever(operation);
   }
 }
 
-function linearForward(step: Step, row: Row<'linear'>, { rows, buffer, value }: Places): Dispatch {
+function linearForward(step: Step, linear: OperationOf<'linear'>, { rows, buffer, value }: Places): KernelCall {
   const y = named(step.y);
   const kernel = matmul({
-    layout: row.weightLayout === 'inOut' ? 'NN' : 'NT',
-    epilogue: { bias: row.bias !== null, gelu: row.activation === 'gelu', residual: row.residual !== null },
+    layout: linear.weightLayout === 'inOut' ? 'NN' : 'NT',
+    epilogue: { bias: linear.bias !== null, gelu: linear.activation === 'gelu', residual: linear.residual !== null },
   });
-  return {
-    kernel,
-    buffers: {
-      a: buffer(named(step.x)),
-      b: value(...row.weights),
-      c: buffer(y),
-      ...(row.bias === null ? {} : { bias: value(row.bias) }),
-      ...(row.activation === 'gelu' ? { pre: buffer(`${y}.pre`) } : {}),
-      ...(step.residual === null ? {} : { residual: buffer(step.residual) }),
-    },
-    dims: { M: rows, N: row.outWidth, K: row.inWidth },
-    label: `${step.scope} ${row.weights.join(' ')}`,
+  const buffers = {
+    a: buffer(named(step.x)),
+    b: value(...linear.weights),
+    c_MN: buffer(y),
+    ...(linear.bias === null ? {} : { bias_N: value(linear.bias) }),
+    ...(linear.activation === 'gelu' ? { pre_MN: buffer(`${y}.pre`) } : {}),
+    ...(step.residual === null ? {} : { residual_MN: buffer(step.residual) }),
   };
+  const dims = { M: rows, N: linear.outWidth, K: linear.inWidth };
+  return call(kernel, buffers, dims, `${step.scope} ${linear.weights.join(' ')}`);
 }
 
-const attentionDims = ({ heads, keyValueHeads, headWidth }: Row<'attention'>, { samples, sequence }: Places): Dims => ({
-  B: samples,
-  T: sequence,
-  H: heads,
-  K: keyValueHeads,
-  D: headWidth,
-});
+const attentionDims = (
+  { heads, keyValueHeads, headWidth }: OperationOf<'attention'>,
+  { samples, sequence }: Places,
+): Dims => ({ B: samples, T: sequence, H: heads, K: keyValueHeads, D: headWidth });
 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
-  { heads, keyValueHeads, headWidth: D }: Row<'rotary'>,
+  { heads, keyValueHeads, headWidth: D }: OperationOf<'rotary'>,
   { rows, sequence, buffer }: Places,
-  x: BufferSlice,
+  x_NS: BufferSlice,
   { sign, label }: { readonly sign: 1 | -1; readonly label: string },
-): Dispatch {
-  const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D };
-  return {
-    kernel: rotary,
-    buffers: { table: buffer(ROTARY), x },
-    dims: { ...dims, S: (heads + 2 * keyValueHeads) * D, sign },
-    label,
-  };
+): KernelCall {
+  const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D, S: (heads + 2 * keyValueHeads) * D, sign };
+  return call(rotary, { table_TD: buffer(ROTARY), x_NS }, dims, label);
 }
 
-/** The dispatches of a row's backward: gradients of its tensors (added), then of its input. The loss has none of its own. */
-export function backward(step: Step, places: Places): Dispatch[] {
+/** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
+export function backward(step: Step, places: Places): KernelCall[] {
   const { operation } = step;
-  const { rows: N, sequence, width: C, buffer, value, gradient } = places;
+  const { rows: N, sequence: T, width: C, buffer, value, gradient } = places;
   const label = `${step.scope} d${operation.op}`;
+  const x = (): BufferSlice => buffer(named(step.x));
+  const y = (byproduct = ''): BufferSlice => buffer(named(step.y) + byproduct);
+  const dx = (): BufferSlice => buffer(named(step.dx));
+  const dy = (): BufferSlice => buffer(named(step.dy));
+  const accumulate = step.accumulate ? 1 : 0;
   switch (operation.op) {
     case 'embed': {
-      const dx = buffer(named(step.dy));
-      const buffers = {
-        order: buffer('order'),
-        segments: buffer('segments'),
-        dx,
-        dtoken: gradient(operation.token),
-      };
-      const tokens: Dispatch = { kernel: embedBackwardToken, buffers, dims: { N, C }, label };
-      if (operation.position === null) return [tokens];
-      return [
-        tokens,
-        {
-          kernel: embedBackwardPosition,
-          buffers: { dx, dposition: gradient(operation.position) },
-          dims: { N, T: sequence, C },
-          label,
-        },
-      ];
+      const dx_NC = dy();
+      const sorted = { order_N: buffer('order'), segments: buffer('segments') };
+      const tokens = { ...sorted, dx_NC, dtoken_VC: gradient(operation.token) };
+      const calls = [call(embedBackwardToken, tokens, { N, C }, label)];
+      if (operation.position === null) return calls;
+      const positions = { dx_NC, dposition_TC: gradient(operation.position) };
+      return [...calls, call(embedBackwardPosition, positions, { N, T, C }, label)];
     }
     case 'layerNorm': {
-      const shared = {
-        x: buffer(named(step.x)),
-        stat: buffer(`${named(step.y)}.stat`),
-        dy: buffer(named(step.dy)),
-      };
+      const shared = { x_NC: x(), stat_N2: y('.stat'), dy_NC: dy() };
+      const weights = { dweight_C: gradient(operation.weight), dbias_C: gradient(operation.bias) };
+      const input = { weight_C: value(operation.weight), dx_NC: dx() };
       return [
-        {
-          kernel: layerNormBackwardWeights,
-          buffers: { ...shared, dweight: gradient(operation.weight), dbias: gradient(operation.bias) },
-          dims: { N, C },
-          label,
-        },
-        {
-          kernel: layerNormBackward,
-          buffers: { ...shared, weight: value(operation.weight), dx: buffer(named(step.dx)) },
-          dims: { N, C, accumulate: step.accumulate ? 1 : 0 },
-          label,
-        },
+        call(layerNormBackwardWeights, { ...shared, ...weights }, { N, C }, label),
+        call(layerNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
       ];
     }
     case 'rmsNorm': {
-      const shared = {
-        x: buffer(named(step.x)),
-        stat: buffer(`${named(step.y)}.stat`),
-        dy: buffer(named(step.dy)),
-      };
+      const shared = { x_NC: x(), stat_N: y('.stat'), dy_NC: dy() };
+      const input = { weight_C: value(operation.weight), dx_NC: dx() };
       return [
-        {
-          kernel: rmsNormBackwardWeights,
-          buffers: { ...shared, dweight: gradient(operation.weight) },
-          dims: { N, C },
-          label,
-        },
-        {
-          kernel: rmsNormBackward,
-          buffers: { ...shared, weight: value(operation.weight), dx: buffer(named(step.dx)) },
-          dims: { N, C, accumulate: step.accumulate ? 1 : 0 },
-          label,
-        },
+        call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(operation.weight) }, { N, C }, label),
+        call(rmsNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
       ];
     }
     case 'linear':
       return linearBackward(step, operation, places);
     case 'rotary':
-      return [turn(operation, places, buffer(named(step.dx)), { sign: -1, label })];
+      return [turn(operation, places, dx(), { sign: -1, label })];
     case 'attention': {
-      const y = named(step.y);
       const dims = attentionDims(operation, places);
-      const buffers = {
-        qkv: buffer(named(step.x)),
-        y: buffer(y),
-        lse: buffer(`${y}.lse`),
-        dy: buffer(named(step.dy)),
-        dqkv: buffer(named(step.dx)),
-        delta: buffer('attention.delta'),
-      };
+      const shared = { qkv_BTED: x(), lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
+      const delta_BHT = buffer('attention.delta');
       // The queries' kernel writes delta, which the keys' kernel reads.
-      return [attentionBackwardQuery, attentionBackwardKeyValue].map(
-        (kernel): Dispatch => ({ kernel, buffers: pick(kernel, buffers), dims, label }),
-      );
+      return [
+        call(attentionBackwardQuery, { ...shared, y_BTHD: y(), delta_BHT }, dims, label),
+        call(attentionBackwardKeyValue, { ...shared, delta_BHT }, dims, label),
+      ];
     }
     case 'swiGlu': {
-      const buffers = { x: buffer(named(step.x)), dy: buffer(named(step.dy)), dx: buffer(named(step.dx)) };
-      return [{ kernel: swiGluBackward, buffers, dims: { N, I: operation.innerWidth }, label }];
+      const buffers = { x_N2I: x(), dy_NI: dy(), dx_N2I: dx() };
+      return [call(swiGluBackward, buffers, { N, I: operation.innerWidth }, label)];
     }
     case 'crossEntropy':
       return [];
@@ -263,59 +201,50 @@ export function backward(step: Step, places: Places): Dispatch[] {
   }
 }
 
-function linearBackward(step: Step, row: Row<'linear'>, places: Places): Dispatch[] {
+function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
   const { rows, buffer, value, gradient } = places;
   const x = buffer(named(step.x));
   const dy = buffer(named(step.dy));
-  const inOut = row.weightLayout === 'inOut';
-  const label = `${step.scope} d${row.weights.join(' ')}`;
+  const inOut = linear.weightLayout === 'inOut';
+  const label = `${step.scope} d${linear.weights.join(' ')}`;
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
-  const biasBeside = inOut && row.bias !== null;
-  const [inner, outer] = inOut ? [row.inWidth, row.outWidth] : [row.outWidth, row.inWidth];
-  const dispatches = weightGradient(
-    {
-      kernel: matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: biasBeside } }),
-      buffers: {
+  const biasBeside = inOut && linear.bias !== null;
+  const [inner, outer] = inOut ? [linear.inWidth, linear.outWidth] : [linear.outWidth, linear.inWidth];
+  const calls = weightGradient(
+    call(
+      matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: biasBeside } }),
+      {
         a: inOut ? x : dy,
         b: inOut ? dy : x,
-        c: gradient(...row.weights),
-        ...(biasBeside && row.bias !== null ? { biasGradient: gradient(row.bias) } : {}),
+        c_MN: gradient(...linear.weights),
+        ...(biasBeside && linear.bias !== null ? { dbias_N: gradient(linear.bias) } : {}),
       },
-      dims: { M: inner, N: outer, K: rows },
+      { M: inner, N: outer, K: rows },
       label,
-    },
-    step.accumulate ? null : { place: buffer(named(step.dx)), bytes: rows * row.inWidth * places.elementBytes },
+    ),
+    step.accumulate ? null : { place: buffer(named(step.dx)), bytes: rows * linear.inWidth * places.elementBytes },
     places.family,
   );
-  if (row.bias !== null && !biasBeside) {
-    const buffers = { dy, dbias: gradient(row.bias) };
-    dispatches.push({ kernel: columnSum, buffers, dims: { N: rows, C: row.outWidth }, label: `${label} bias` });
+  if (linear.bias !== null && !biasBeside) {
+    const buffers = { dy_NC: dy, dbias_C: gradient(linear.bias) };
+    calls.push(call(columnSum, buffers, { N: rows, C: linear.outWidth }, `${label} bias`));
   }
   const pre = step.xBeforeGelu;
-  dispatches.push({
-    kernel: matmul({
-      layout: inOut ? 'NT' : 'NN',
-      epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
-    }),
-    buffers: {
-      a: dy,
-      b: value(...row.weights),
-      c: buffer(named(step.dx)),
-      ...(pre === null ? {} : { pre: buffer(pre) }),
-    },
-    dims: { M: rows, N: row.inWidth, K: row.outWidth },
-    label,
-  });
-  return dispatches;
-}
-
-/** The buffers that a kernel's table names. */
-function pick(kernel: Kernel, buffers: Readonly<Record<string, BufferSlice>>): Record<string, BufferSlice> {
-  return Object.fromEntries(
-    kernel.tensors.map(({ name }) => {
-      const slice = buffers[name];
-      invariant(slice, `${kernel.name} needs ${name}`);
-      return [name, slice];
-    }),
+  calls.push(
+    call(
+      matmul({
+        layout: inOut ? 'NT' : 'NN',
+        epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
+      }),
+      {
+        a: dy,
+        b: value(...linear.weights),
+        c_MN: buffer(named(step.dx)),
+        ...(pre === null ? {} : { pre_MN: buffer(pre) }),
+      },
+      { M: rows, N: linear.inWidth, K: linear.outWidth },
+      label,
+    ),
   );
+  return calls;
 }

@@ -1,5 +1,5 @@
 /**
- * The stream on its way out of and into a stage, as dispatches: what another peer is to get is packed into the stage's
+ * The stream on its way out of and into a stage, as kernel calls: what another peer is to get is packed into the stage's
  * one `wire` buffer at the end of the pass that makes it, and copied from there next; what another peer sent lies there
  * until it is unpacked at the start of the pass that reads it. The queue's order keeps the two apart. Floats of a stage that keeps floats need
  * nothing of it; a stage that keeps halves packs floats too, for itself as another stage's neighbour.
@@ -13,25 +13,25 @@ import { INPUT, type Program, STREAM } from '../../../swarm/model/program.ts';
 import { WIRE, WIRE_RESIDUAL } from '../../../swarm/plan/memory.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
-import type { Dispatch } from './dispatch.ts';
+import { call, type KernelCall } from './kernelCall.ts';
 import type { Places } from './operations.ts';
 
 /** For one micro-batch size in one slot; none where there is no neighbour. */
 export interface Packing {
-  readonly packOutput: readonly Dispatch[];
-  readonly unpackInput: readonly Dispatch[];
-  readonly packGradient: readonly Dispatch[];
-  readonly unpackGradient: readonly Dispatch[];
+  readonly packOutput: readonly KernelCall[];
+  readonly unpackInput: readonly KernelCall[];
+  readonly packGradient: readonly KernelCall[];
+  readonly unpackGradient: readonly KernelCall[];
 }
 
 function asFloats({ first, last, output }: Program, places: Places): Packing {
   const packed = places.buffer(WIRE);
   const dims = { n: places.samples * places.sequence * places.width, offset: 0 };
-  const pack = (label: string, name: string): Dispatch => {
-    return { kernel: copyOut, buffers: { x: places.buffer(name), y: packed }, dims, label };
+  const pack = (label: string, name: string): KernelCall => {
+    return call(copyOut, { x: places.buffer(name), y: packed }, dims, label);
   };
-  const unpack = (label: string, name: string): Dispatch => {
-    return { kernel: copyIn, buffers: { x: packed, y: places.buffer(name) }, dims, label };
+  const unpack = (label: string, name: string): KernelCall => {
+    return call(copyIn, { x: packed, y: places.buffer(name) }, dims, label);
   };
   return {
     packOutput: last ? [] : [pack('output', output)],
@@ -56,20 +56,16 @@ export function packingOf(program: Program, places: Places, wire: WireEncoding, 
   const n = places.samples * places.sequence * places.width;
   const gain = isScaled ? 1 : gradientGain(1 / places.lossScale);
   const half = wire === 'f16';
-  const pack = (label: string, name: string, isGradient: boolean): Dispatch => {
+  const pack = (label: string, name: string, isGradient: boolean): KernelCall => {
     const buffers = { x: places.buffer(name), packed };
-    if (half) return { kernel: packF16, buffers, dims: { n, gain: isGradient ? gain : 1 }, label };
-    if (!isGradient) return { kernel: packInt8, buffers, dims: { n }, label };
-    return {
-      kernel: packInt8Feedback,
-      buffers: { ...buffers, residual: places.buffer(WIRE_RESIDUAL) },
-      dims: { n },
-      label,
-    };
+    if (half) return call(packF16, buffers, { n, gain: isGradient ? gain : 1 }, label);
+    if (!isGradient) return call(packInt8, buffers, { n }, label);
+    return call(packInt8Feedback, { ...buffers, residual: places.buffer(WIRE_RESIDUAL) }, { n }, label);
   };
-  const unpack = (label: string, name: string, isGradient: boolean): Dispatch => {
-    const dims = half ? { n, gain: isGradient ? 1 / gain : 1 } : { n };
-    return { kernel: half ? unpackF16 : unpackInt8, buffers: { packed, x: places.buffer(name) }, dims, label };
+  const unpack = (label: string, name: string, isGradient: boolean): KernelCall => {
+    const buffers = { packed, x: places.buffer(name) };
+    if (half) return call(unpackF16, buffers, { n, gain: isGradient ? 1 / gain : 1 }, label);
+    return call(unpackInt8, buffers, { n }, label);
   };
   return {
     packOutput: last ? [] : [pack('pack output', output, false)],

@@ -23,8 +23,8 @@ export class Passes {
 
   /** `counter`: a new buffer of one word. */
   static async create({ device, family, pipelines }: Gpu, counter: GPUBuffer): Promise<Passes> {
-    const variant = countPass.variant(family, {});
-    const pipeline = await pipelines.get(countPass, variant);
+    const variant = { family, inBoxes: false };
+    const pipeline = await pipelines.get(countPass, {}, variant);
     const buffers = { passes: { buffer: counter } };
     const request = { device, pipeline, kernel: countPass, variant, buffers, dims: {}, label: 'pass' };
     return new Passes(device, counter, await created(device, 'a counter of passes', () => createLaunch(request)));

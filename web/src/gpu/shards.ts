@@ -92,7 +92,7 @@ async function createShard(
     : { buffer: buffers.get(`sum/${key}`), arena: own };
   const launch = async (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims): Promise<Launch> => {
     const choice = chooseLaunch(gpu.device, gpu.family, kernel, dims);
-    const pipeline = await gpu.pipelines.get(kernel, choice.variant);
+    const pipeline = await gpu.pipelines.get(kernel, dims, choice.variant);
     const request = { device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key };
     return created(gpu.device, `shard ${key}`, () => createLaunch(request));
   };

@@ -14,12 +14,12 @@ import type { Compute } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
 import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
-import { type Compiled, closeCompiled, compileWork, type Launches } from './compile.ts';
+import { type Compiled, closeCompiled, compileCalls, type Launches } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Packing } from './packing.ts';
 import { Passes } from './passes.ts';
-import { type StagePlan, stageWorks, workKey } from './stageWorks.ts';
+import { type StagePlan, slotKey, stageCalls } from './stageCalls.ts';
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
   const stage = await created(gpu.device, `layers ${plan.size.layers.join('-')}`, () => new GpuStage(gpu, model, plan));
@@ -73,12 +73,12 @@ export class GpuStage implements Stage {
 
   /** Compiles every pipeline in parallel, then makes all bind groups. */
   async compile(): Promise<void> {
-    const works = stageWorks({
+    const slots = stageCalls({
       ...{ model: this.#model, plan: this.#plan, compute: this.#compute, family: this.#gpu.family },
       ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas },
     });
     this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
-    this.#compiled = await compileWork(this.#gpu, this.#compute, works);
+    this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
     if (this.#compute === 'f32') return;
     for (const block of this.#arenas.keys()) {
       const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.valuesBuffer(block));
@@ -89,8 +89,8 @@ export class GpuStage implements Stage {
   begin(lossScale = 1): void {
     if (lossScale !== this.#lossScale) {
       this.#lossScale = lossScale;
-      for (const { launch, dims } of this.#compiled?.losses ?? [])
-        updateDims(this.#gpu.device, launch, { ...dims, scale: dims.scale * lossScale });
+      for (const { launch, dims, scale } of this.#compiled?.losses ?? [])
+        updateDims(this.#gpu.device, launch, { ...dims, scale: scale * lossScale });
     }
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'clear gradients' });
     for (const block of this.#arenas.keys()) encoder.clearBuffer(this.#buffers.get(`gradients/${block}`));
@@ -206,7 +206,7 @@ export class GpuStage implements Stage {
     return this.#runs('gradients', block, range);
   }
 
-  /** What the work of this micro-batch dispatches, pass by pass. */
+  /** What this micro-batch launches, pass by pass. */
   launchesOf(microBatch: number): Pick<Launches, 'forward' | 'recompute' | 'backward'> {
     return this.#launched(microBatch);
   }
@@ -286,7 +286,7 @@ export class GpuStage implements Stage {
   #launched(microBatch: number): Launches {
     const [samples, slot] = [this.#samples.get(microBatch), this.#plan.slotOf.get(microBatch)];
     const isKnown = samples !== undefined && slot !== undefined;
-    const found = isKnown ? this.#compiled?.launches.get(workKey(samples, slot)) : undefined;
+    const found = isKnown ? this.#compiled?.launches.get(slotKey(samples, slot)) : undefined;
     invariant(found, `micro-batch ${microBatch} has a size that was not planned`);
     return found;
   }

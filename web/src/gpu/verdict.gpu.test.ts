@@ -4,9 +4,10 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
-import type { Kernel, Variant } from '../../../shaders/kernel.ts';
+import type { Dims, Kernel, Source } from '../../../shaders/kernel.ts';
 import { PipelineCache } from '../../../shaders/launch.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
+import type { Variant } from '../../../shaders/text.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Gpu } from './device.ts';
 import { kernelCases } from './kernelCheck.ts';
@@ -29,20 +30,20 @@ const STEP = { sequence: 8, samples: 1 };
 
 let products: 'right' | 'wrong on the unit' | 'wrong everywhere';
 
-/** The plain text for each key of a text for the unit. */
-const standIns = new Map<string, Variant>();
+/** The plain source for each key of one for the unit. */
+const standIns = new Map<string, Source>();
 
 /** A driver that makes of products what it likes. */
 class Driver extends PipelineCache {
-  override get(kernel: Kernel, variant: Variant): Promise<GPUComputePipeline> {
-    if (!kernel.name.startsWith('matmul')) return super.get(kernel, variant);
-    if (products === 'wrong everywhere') return super.get(kernel, { ...variant, key: 'none', code: '' });
-    const standIn = standIns.get(variant.key);
-    if (products === 'right' || !standIn || !kernel.name.startsWith('matmul.TN')) {
-      return super.get(kernel, standIn ?? variant);
-    }
-    const code = standIn.code.replace('var v = sum;', 'var v = 1.001 * sum;');
-    return super.get(kernel, { ...standIn, key: `${standIn.key} wrong`, code });
+  override get(kernel: Kernel, dims: Dims, variant: Variant): Promise<GPUComputePipeline> {
+    const own = kernel.source('gpu', dims);
+    const made = (source: Source) => super.get({ ...kernel, source: () => source }, dims, variant);
+    if (!kernel.name.startsWith('matmul')) return made(own);
+    if (products === 'wrong everywhere') return made({ ...own, key: 'none', body: () => '' });
+    const standIn = standIns.get(own.key);
+    if (products === 'right' || !standIn || !kernel.name.startsWith('matmul.TN')) return made(standIn ?? own);
+    const body = () => standIn.body().replace('var v = sum;', 'var v = 1.001 * sum;');
+    return made({ ...standIn, key: `${standIn.key} wrong`, body });
   }
 }
 
@@ -59,10 +60,10 @@ beforeAll(() => {
   const { device } = found.value;
   const offeredUnits = [UNIT, HALVES];
   gpu = { device, family: 'gpu', offeredUnits, units: offeredUnits, pipelines: new Driver(device) };
-  const variants = (units: readonly MatrixUnit[]) =>
-    kernelCases({ ...gpu, units }, modelOf(), STEP, 'f32').map(({ kernel, dims }) => kernel.variant('gpu', dims));
-  const plain = variants([]);
-  for (const [index, { key }] of variants(offeredUnits).entries()) {
+  const sources = (units: readonly MatrixUnit[]) =>
+    kernelCases({ ...gpu, units }, modelOf(), STEP, 'f32').map(({ kernel, dims }) => kernel.source('gpu', dims));
+  const plain = sources([]);
+  for (const [index, { key }] of sources(offeredUnits).entries()) {
     const standIn = plain[index];
     if (standIn && standIn.key !== key) standIns.set(key, standIn);
   }

@@ -7,6 +7,7 @@
  * that takes. What is right is remembered by adapter, model and the kernels' own text, which stands for the build.
  */
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
+import { textOf } from '../../../shaders/text.ts';
 import { type Result, success } from '../../../swarm/base.ts';
 import { DETAIL_LENGTH_LIMIT } from '../../../swarm/messages/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
@@ -71,7 +72,11 @@ async function checked(
 
 /** SHA-256 over what the verdict depends on. */
 async function fingerprint({ gpu, adapter }: Examinee, cases: readonly KernelCase[]): Promise<string> {
-  const texts = cases.map(({ kernel, dims }) => [kernel.name, dims, kernel.variant(gpu.family, dims).code]);
+  const texts = cases.map(({ kernel, dims }) => [
+    kernel.name,
+    dims,
+    textOf(kernel, dims, { family: gpu.family, inBoxes: false }),
+  ]);
   const bytes = new TextEncoder().encode(JSON.stringify([adapter, gpu.family, texts]));
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');

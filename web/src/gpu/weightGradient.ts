@@ -1,9 +1,10 @@
-/** A weight gradient as dispatches: the product as it is or, where a GPU would have too little to do, in slices and their sum. */
+/** A weight gradient as kernel calls: the product as it is or, where a GPU would have too little to do, in slices and their sum. */
 import { sumSlices, sumSlicesBias } from '../../../shaders/family/sumSlices.ts';
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
 import type { BufferSlice } from '../../../shaders/launch.ts';
 import { matmul, weightGradientSlices } from '../../../shaders/matmul.ts';
-import type { Dispatch } from './dispatch.ts';
+import { invariant } from '../../../swarm/base.ts';
+import { call, type KernelCall } from './kernelCall.ts';
 
 /** Where slices may lie until they are added up. */
 interface Room {
@@ -11,26 +12,21 @@ interface Room {
   readonly bytes: number;
 }
 
-export function weightGradient(whole: Dispatch, room: Room | null, family: AdapterFamily): Dispatch[] {
+export function weightGradient(whole: KernelCall, room: Room | null, family: AdapterFamily): KernelCall[] {
   const { buffers, dims, label } = whole;
-  const biasGradient = 'biasGradient' in buffers;
+  const { a, b, c_MN, dbias_N } = buffers;
+  invariant(a && b && c_MN, 'a weight gradient is a product');
   const roomBytes = room?.bytes ?? 0;
-  const { steps, count, floats } = weightGradientSlices(family, dims, { biasGradient, roomBytes });
-  if (count === 1 || room === null) return [whole];
-  const { a, b, ...gradients } = buffers;
+  const sliced = weightGradientSlices(family, dims, { biasGradient: dbias_N !== undefined, roomBytes });
+  if (sliced.count === 1 || room === null) return [whole];
+  const { steps, count, floats, elements } = sliced;
   const slices = room.place;
+  const product = matmul({ layout: 'TN', epilogue: { biasGradient: dbias_N !== undefined }, slices: true });
+  const sums = { count, floats, elements };
   return [
-    {
-      kernel: matmul({ layout: 'TN', epilogue: { biasGradient }, slices: true }),
-      buffers: { a, b, c: slices },
-      dims: { ...dims, S: steps },
-      label,
-    },
-    {
-      kernel: biasGradient ? sumSlicesBias : sumSlices,
-      buffers: { slices, ...gradients },
-      dims: { count, floats, elements: dims.M * dims.N },
-      label: `${label} slices`,
-    },
+    call(product, { a, b, c_MN: slices }, { ...dims, S: steps }, label),
+    dbias_N
+      ? call(sumSlicesBias, { slices, c_MN, dbias_N }, sums, `${label} slices`)
+      : call(sumSlices, { slices, c_MN }, sums, `${label} slices`),
   ];
 }

@@ -1,26 +1,26 @@
-/** Grids cut into boxes, and the text that runs a box: without a GPU. */
+/** Grids cut into boxes: without a GPU. */
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../swarm/base.ts';
+import { boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
 import type { AdapterFamily } from './kernel.ts';
 import { kernels } from './kernels.ts';
-import { type Grid, inParts, MAX_WORKGROUPS_PER_DIMENSION, partsOf } from './parts.ts';
 
 describe('boxes of a grid', () => {
   test('one dispatch where nothing asks for more', () => {
-    expect(partsOf([65_535, 7, 3], 1)).toEqual([{ first: [0, 0, 0], size: [65_535, 7, 3] }]);
+    expect(boxesOf([65_535, 7, 3], 1)).toEqual([{ first: [0, 0, 0], size: [65_535, 7, 3] }]);
   });
 
   test('a grid larger than WebGPU allows is cut though nobody asks', () => {
-    expect(partsOf([65_536, 1, 1], 1)).toEqual([
+    expect(boxesOf([65_536, 1, 1], 1)).toEqual([
       { first: [0, 0, 0], size: [32_768, 1, 1] },
       { first: [32_768, 0, 0], size: [32_768, 1, 1] },
     ]);
-    expect(partsOf([1, 131_071, 65_537], 1)).toHaveLength(3 * 2);
+    expect(boxesOf([1, 131_071, 65_537], 1)).toHaveLength(3 * 2);
   });
 
   test('one workgroup is never cut, however long it takes', () => {
-    expect(partsOf([1, 1, 1], 9)).toHaveLength(1);
-    expect(partsOf([2, 3, 1], 100)).toHaveLength(6);
+    expect(boxesOf([1, 1, 1], 9)).toHaveLength(1);
+    expect(boxesOf([2, 3, 1], 100)).toHaveLength(6);
   });
 
   test('every workgroup lies in exactly one box, within the limits (random grids, seed 7)', () => {
@@ -29,9 +29,9 @@ describe('boxes of a grid', () => {
     for (let round = 0; round < 200; round++) {
       const grid: Grid = [upTo(40), upTo(30), upTo(5)];
       const least = upTo(60);
-      const parts = partsOf(grid, least);
+      const boxes = boxesOf(grid, least);
       const met = new Map<string, number>();
-      for (const { first, size } of parts)
+      for (const { first, size } of boxes)
         for (let x = first[0]; x < first[0] + size[0]; x++)
           for (let y = first[1]; y < first[1] + size[1]; y++)
             for (let z = first[2]; z < first[2] + size[2]; z++)
@@ -43,8 +43,8 @@ describe('boxes of a grid', () => {
         [...met.values()].every((times) => times === 1),
         said,
       ).toBe(true);
-      expect(parts.length, said).toBeGreaterThanOrEqual(Math.min(least, Math.max(...grid)));
-      for (const { size } of parts) expect(Math.max(...size), said).toBeLessThanOrEqual(MAX_WORKGROUPS_PER_DIMENSION);
+      expect(boxes.length, said).toBeGreaterThanOrEqual(Math.min(least, Math.max(...grid)));
+      for (const { size } of boxes) expect(Math.max(...size), said).toBeLessThanOrEqual(MAX_WORKGROUPS_PER_DIMENSION);
     }
   });
 });
@@ -73,22 +73,11 @@ describe('the kernels', () => {
   const families: readonly AdapterFamily[] = ['software', 'gpu'];
   const table = families.flatMap((family) => kernels.map((kernel) => ({ family, kernel, name: kernel.name })));
 
-  test.each(table)('$name ($family) obeys the convention: its text runs a box', ({ family, kernel }) => {
-    const [dims] = kernel.cases;
-    const whole = kernel.variant(family, dims);
-    const grid: Grid = [3, 2, 1];
-    const part = inParts({ ...whole, workgroups: () => grid }, dims, 2);
-    expect(part.key).not.toBe(whole.key);
-    expect(part.code).toContain('part.first');
-    // One dispatch runs the text as it stands.
-    expect(inParts(whole, dims, 1)).toBe(whole);
-  });
-
   test.each(table)('$name ($family) has a legal grid at odd large sizes', ({ family, kernel }) => {
     const dims = Object.fromEntries(kernel.dims.map(({ name }) => [name, LARGE[name] ?? 1]));
-    const grid = kernel.variant(family, dims).workgroups(dims);
-    const parts = partsOf(grid, 1);
-    expect(parts.length).toBeLessThan(64);
-    for (const { size } of parts) expect(Math.max(...size)).toBeLessThanOrEqual(MAX_WORKGROUPS_PER_DIMENSION);
+    const grid = kernel.source(family, dims).workgroups(dims);
+    const boxes = boxesOf(grid, 1);
+    expect(boxes.length).toBeLessThan(64);
+    for (const { size } of boxes) expect(Math.max(...size)).toBeLessThanOrEqual(MAX_WORKGROUPS_PER_DIMENSION);
   });
 });

@@ -1,26 +1,26 @@
 /**
- * What a stage does for a micro-batch, as dispatches in order: the rows of its program, forward and from the end. The
+ * What a stage does for a micro-batch, as kernel calls in order: the rows of its program, forward and from the end. The
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
 import type { Program, Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
-import type { Dispatch } from './dispatch.ts';
+import type { KernelCall } from './kernelCall.ts';
 import { backward, forward, type Places } from './operations.ts';
 
-export interface Work {
-  readonly forward: readonly Dispatch[];
+export interface MicroBatchCalls {
+  readonly forward: readonly KernelCall[];
   /** The forward without what only a backward needs. */
-  readonly evaluation: readonly Dispatch[];
+  readonly evaluation: readonly KernelCall[];
   /** Computes the layer again whose backward comes first of those that are recomputed; the backward relies on it. */
-  readonly recompute: readonly Dispatch[];
-  readonly backward: readonly Dispatch[];
+  readonly recompute: readonly KernelCall[];
+  readonly backward: readonly KernelCall[];
 }
 
-export function workOf(program: Program, places: Places): Work {
+export function microBatchCalls(program: Program, places: Places): MicroBatchCalls {
   const { body, head, loss, backward: blocks } = program;
-  const there = (steps: readonly Step[], at: Places, evaluation = false): Dispatch[] =>
+  const there = (steps: readonly Step[], at: Places, evaluation = false): KernelCall[] =>
     steps.flatMap((step) => forward(step, at, evaluation));
-  const back = (steps: readonly Step[], at: Places): Dispatch[] => steps.flatMap((step) => backward(step, at));
+  const back = (steps: readonly Step[], at: Places): KernelCall[] => steps.flatMap((step) => backward(step, at));
   const runs = lossRuns(program, places);
   const losses = runs.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
   const bodyForward = there(body, places);

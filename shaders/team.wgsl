@@ -6,7 +6,7 @@ var<workgroup> shared_results: array<f32, RUNS>;
 
 // Two barriers a call: the next call's first values are written after these have been read, its results after the first
 // barrier of its own.
-fn workgroup_total(lane: u32, value: f32) -> f32 {
+fn team_total(lane: u32, value: f32) -> f32 {
   shared_values[lane] = value;
   workgroupBarrier();
   if (lane < RUNS) {
@@ -20,7 +20,7 @@ fn workgroup_total(lane: u32, value: f32) -> f32 {
   return sum;
 }
 
-fn workgroup_largest(lane: u32, value: f32) -> f32 {
+fn team_largest(lane: u32, value: f32) -> f32 {
   shared_values[lane] = value;
   workgroupBarrier();
   if (lane < RUNS) {

@@ -1,5 +1,5 @@
 /**
- * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the dispatches of its work,
+ * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the calls of its kernels,
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
 import type { AdapterFamily } from '../../../shaders/kernel.ts';
@@ -11,9 +11,9 @@ import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swa
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';
+import { type MicroBatchCalls, microBatchCalls } from './microBatchCalls.ts';
 import type { Places } from './operations.ts';
 import { encodingsOf, type Packing, packingOf } from './packing.ts';
-import { type Work, workOf } from './work.ts';
 
 export interface StagePlan {
   readonly size: StageSize;
@@ -27,12 +27,11 @@ export interface StagePlan {
 }
 
 /** For one micro-batch size in one slot, and how the stream is packed by encoding. */
-export interface StageWork {
-  readonly work: Work;
+export interface SlotCalls extends MicroBatchCalls {
   readonly packing: ReadonlyMap<WireEncoding, Packing>;
 }
 
-/** What a stage is made of, as far as its work names it. */
+/** What a stage is made of, as far as its calls name it. */
 export interface StageParts {
   readonly model: Model;
   readonly plan: StagePlan;
@@ -43,22 +42,22 @@ export interface StageParts {
   readonly arenas: ReadonlyMap<BlockName, Arena>;
 }
 
-export const workKey = (samples: number, slot: number): string => `${samples}/${slot}`;
+export const slotKey = (samples: number, slot: number): string => `${samples}/${slot}`;
 
-/** By `workKey`. */
-export function stageWorks(parts: StageParts): Map<string, StageWork> {
+/** By `slotKey`. */
+export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
   const { program, plan, compute } = parts;
   const { size, sizes, isScaled } = plan;
-  const works = new Map<string, StageWork>();
+  const calls = new Map<string, SlotCalls>();
   for (const samples of sizes) {
     for (let slot = 0; slot < size.slots; slot++) {
       const places = placesOf(parts, samples, slot);
       const encodings = encodingsOf(program, size.wire ?? 'f32', compute);
       const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
-      works.set(workKey(samples, slot), { work: workOf(program, places), packing: new Map(packing) });
+      calls.set(slotKey(samples, slot), { ...microBatchCalls(program, places), packing: new Map(packing) });
     }
   }
-  return works;
+  return calls;
 }
 
 function placesOf(

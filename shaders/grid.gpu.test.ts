@@ -1,49 +1,42 @@
-/** Launches in parts on Dawn: the same bits as in one dispatch, and a grid that one dispatch may not have. */
+/** Launches in boxes on Dawn: the same bits as in one dispatch, and a grid that one dispatch may not have. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { invariant } from '../swarm/base.ts';
-import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
+import { type AdapterFamily, type Dims, kernel } from './kernel.ts';
 import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
-import { inParts } from './parts.ts';
+import { readWrite, u32 } from './slots.ts';
 import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { caseArrays, runKernel } from './verify.ts';
+import { variantOf } from './watchdog.ts';
 
 const found = await dawnDevice();
 
 /** Adds workgroup, grid and invocation into one number an element, so that any wrong index shows. */
-const indices: Kernel = {
+const indices = kernel({
   name: 'indices',
-  tensors: [{ name: 'y', access: 'readWrite', type: 'u32' }],
-  dims: [{ name: 'n', type: 'u32' }],
+  tensors: [readWrite('y', 'u32')],
+  dims: [u32('n')],
   sizes: ({ n }) => ({ y: n }),
-  variant: () => ({
+  source: () => ({
     key: 'indices',
-    code: `struct Dims { n: u32 }
-@group(0) @binding(0) var<storage, read_write> y: array<u32>;
-@group(1) @binding(0) var<uniform> dims: Dims;
-@compute @workgroup_size(2)
-fn main(
-  @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-  @builtin(global_invocation_id) id: vec3u, @builtin(local_invocation_index) local: u32,
-) {
+    body: () => `fn run(group: vec3u, groups: vec3u, local: u32) {
   let i = group.x * 2u + local;
-  if (i < dims.n) { y[i] = i * 8u + (id.x - i) * 4u + groups.x; }
+  if (i < dims.n) { store_y(i, i * 8u + groups.x); }
 }`,
-    entryPoint: 'main',
-    subgroups: false,
+    width: 1,
+    workgroupSize: 2,
     workgroups: ({ n }) => [Math.ceil(n / 2), 1, 1],
   }),
   cpu({ y }, { n }) {
     for (let i = 0; i < n; i++) y[i] = i * 8 + Math.ceil(n / 2);
   },
-  cases: [],
+  cases: [{ n: 1 }],
   tolerance: { absolute: 0, relative: 0 },
   cost: () => ({ flops: 0, bytes: 0 }),
-};
+});
 
 /**
- * One for each way in which a text uses its place in the grid; the unit test beside this one cuts the text of all. A
- * product of four steps of K is what a software adapter compiles in a moment.
+ * One for each way in which a text uses its place in the grid; A product of four steps of K is what a software adapter compiles in a moment.
  */
 const CUT: readonly { readonly kernel: string; readonly family: AdapterFamily; readonly dims: Dims }[] = [
   { kernel: 'matmul.NT', family: 'software', dims: { M: 300, N: 40, K: 4 } },
@@ -54,7 +47,7 @@ const CUT: readonly { readonly kernel: string; readonly family: AdapterFamily; r
   { kernel: 'swiGlu.forward', family: 'gpu', dims: { N: 37, I: 200 } },
 ];
 
-describe.skipIf(!found.ok)(`launches in parts${found.ok ? '' : ` (skipped: ${found.reason})`}`, () => {
+describe.skipIf(!found.ok)(`launches in boxes${found.ok ? '' : ` (skipped: ${found.reason})`}`, () => {
   let dawn: DawnDevice;
   let pipelines: PipelineCache;
   beforeAll(() => {
@@ -72,13 +65,12 @@ describe.skipIf(!found.ok)(`launches in parts${found.ok ? '' : ` (skipped: ${fou
   });
 
   test.each(CUT)(
-    '$kernel ($family) in three parts has the bits of one dispatch',
+    '$kernel ($family) in three boxes has the bits of one dispatch',
     async ({ kernel: name, family, dims }) => {
-      const kernel = kernels.find((candidate) => candidate.name === name);
-      invariant(kernel, `a kernel ${name}`);
-      expect(inParts(kernel.variant(family, dims), dims, 3).inParts, 'is cut').toBe(true);
-      const run = (parts: number) =>
-        runKernel(dawn.device, family, kernel, dims, caseArrays(kernel, dims), pipelines, parts);
+      const cut = kernels.find((candidate) => candidate.name === name);
+      invariant(cut, `a kernel ${name}`);
+      expect(variantOf(cut, family, dims, 3).inBoxes, 'is cut').toBe(true);
+      const run = (boxes: number) => runKernel(dawn.device, family, cut, dims, caseArrays(cut, dims), pipelines, boxes);
       expect(await run(3)).toEqual(await run(1));
     },
   );

@@ -1,0 +1,268 @@
+// attention.backwardKeyValue.halves for {B:1,T:1,H:1,K:1,D:1}
+enable f16;
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> qkv_BTED: array<f16>;
+fn load_qkv_BTED(i: u32) -> f32 { return f32(qkv_BTED[i]); }
+@group(0) @binding(1) var<storage, read> lse_BHT: array<f32>;
+fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
+@group(0) @binding(2) var<storage, read> delta_BHT: array<f32>;
+fn load_delta_BHT(i: u32) -> f32 { return delta_BHT[i]; }
+@group(0) @binding(3) var<storage, read> dy_BTHD: array<f16>;
+fn load_dy_BTHD(i: u32) -> f32 { return f32(dy_BTHD[i]); }
+@group(0) @binding(4) var<storage, read_write> dqkv_BTED: array<f16>;
+fn load_dqkv_BTED(i: u32) -> f32 { return f32(dqkv_BTED[i]); }
+fn store_dqkv_BTED(i: u32, value: f32) { dqkv_BTED[i] = as_half1(value); }
+const LARGEST_HALF = 65504.0;
+fn as_half1(x: f32) -> f16 { return f16(select(x, x * 0x1p127, abs(x) > LARGEST_HALF)); }
+fn as_half4(x: vec4f) -> vec4h { return vec4h(select(x, x * 0x1p127, abs(x) > vec4f(LARGEST_HALF))); }
+// A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
+alias Lane = f32;
+const WIDTH = 1u;
+
+fn total(x: Lane) -> f32 { return x; }
+fn largest(x: Lane) -> f32 { return x; }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane { return select(0.0, 1.0, first == index); }
+// What attention does with lanes of one float. Twin of tilesOfLanes.wgsl.
+// Four lanes side by side: one column for each row of a tensor.
+alias Tile = vec4f;
+// scores[i][j] = a[j]·b[i]
+fn scores(a: Tile, b: Tile) -> mat4x4f { return mat4x4f(a * b.x, a * b.y, a * b.z, a * b.w); }
+// s + scores
+fn add_scores(s: mat4x4f, a: Tile, b: Tile) -> mat4x4f {
+  return mat4x4f(s[0] + a * b.x, s[1] + a * b.y, s[2] + a * b.z, s[3] + a * b.w);
+}
+// outer[i] = a·by[i]
+fn outer(a: Lane, by: vec4f) -> Tile { return a * by; }
+fn add_outer(t: Tile, a: Lane, by: vec4f) -> Tile { return t + a * by; }
+fn scale_columns(t: Tile, by: vec4f) -> Tile { return t * by; }
+fn column_dots(a: Tile, b: Tile) -> vec4f { return a * b; }
+const HEADS = 1u;
+const CHUNKS = 1u;
+const SLICE = 8u;
+// What the three attention kernels share: how the work is cut (see attention.ts), queries, keys and values, sums.
+// CHUNKS: lanes in a head's width D. SLICE: lanes of it whose sums one invocation (of a software adapter) or one workgroup
+// (of a GPU) accumulates. On a software adapter SLICE is 4 or 8, and HEADS are the invocations of a
+// workgroup, each with four rows of a head of its own.
+
+const STEPS = vec4u(0, 1, 2, 3);
+// Lanes of a slice of eight. With four they are in range, and never used.
+const C4 = 4u % SLICE;
+const C5 = 5u % SLICE;
+const C6 = 6u % SLICE;
+const C7 = 7u % SLICE;
+const HIDDEN = -3.0e38;
+
+fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+
+// First lane of a slice. Known to the compiler where there is only one, which spares it every check against CHUNKS.
+fn first_chunk(slice: u32) -> u32 {
+  if (CHUNKS <= SLICE) { return 0u; }
+  return slice * SLICE;
+}
+
+// Four rows of qkv, at lane `chunk` after each row's start.
+fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(
+    load_qkv_BTED(rows.x + chunk), load_qkv_BTED(rows.y + chunk),
+    load_qkv_BTED(rows.z + chunk), load_qkv_BTED(rows.w + chunk),
+  );
+}
+// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = load_qkv_BTED(row + chunk); }
+  return lane;
+}
+// For GPUs: a workgroup takes a tile of 32 rows of one head (its own) and walks over tiles of 32 other rows. Its 8×8
+// invocations make every product of two tiles: invocation (r, c) those of own rows r, r + 8, … with other rows c, c + 8, …
+// (scores, where strips of both tiles' width lie in workgroup memory), or with lane c of a strip (weighted sums of the other
+// rows). So eight reads of a lane from workgroup memory feed 64 multiply-adds, and an invocation holds a row's sums for an
+// eighth of the width. Workgroup memory, 14.5 KiB of the 16 that WebGPU grants, does not depend on the width.
+const TILE = 32u;
+const SIDE = 8u; // invocations along a tile's side, four rows each
+const STRIP = SIDE; // lanes of the width that are staged at once
+// One lane more than a strip, so that neighbouring rows begin in different banks.
+const PITCH = STRIP + 1u;
+
+var<workgroup> own: array<Lane, TILE * PITCH>;
+var<workgroup> other: array<Lane, TILE * PITCH>;
+// [other row][r]: what the other row counts in each of the four own rows r, r + 8, …
+var<workgroup> weights: array<vec4f, TILE * PITCH>;
+var<workgroup> across: array<vec4f, SIDE * SIDE>;
+
+struct Place {
+  r: u32, c: u32,
+  staged: u32, // where this invocation puts lane c of rows r, r + 8, … of a strip
+}
+fn place_of(local: u32) -> Place {
+  let r = local / SIDE;
+  let c = local % SIDE;
+  return Place(r, c, r * PITCH + c);
+}
+// Four rows of a tile: the first, and those SIDE apart. Rows past the end are the last one again, and count nothing.
+fn rows_of(first: u32) -> vec4u { return first + SIDE * STEPS; }
+fn inside(rows: vec4u) -> vec4u { return min(rows, vec4u(dims.T - 1u)); }
+// The last strip may be shorter than the others: lanes past the width are the last one again, and make no score and no sum.
+fn in_strip(chunk: u32) -> u32 { return min(chunk, CHUNKS - 1u); }
+fn lanes_of(strip: u32) -> u32 { return min(STRIP, dims.D / WIDTH - strip); }
+
+fn stage_own(at: u32, tile: Tile) {
+  own[at] = tile[0];
+  own[at + SIDE * PITCH] = tile[1];
+  own[at + 2u * SIDE * PITCH] = tile[2];
+  own[at + 3u * SIDE * PITCH] = tile[3];
+}
+fn stage_other(at: u32, tile: Tile) {
+  other[at] = tile[0];
+  other[at + SIDE * PITCH] = tile[1];
+  other[at + 2u * SIDE * PITCH] = tile[2];
+  other[at + 3u * SIDE * PITCH] = tile[3];
+}
+// The staged strips' part of the scores: a column for each other row, in it an entry for each own row.
+fn strip_scores(before: mat4x4f, r: u32, c: u32, lanes: u32) -> mat4x4f {
+  var s = before;
+  for (var k = 0u; k < lanes; k++) {
+    let a = r * PITCH + k;
+    let b = c * PITCH + k;
+    s = add_scores(
+      s,
+      Tile(own[a], own[a + SIDE * PITCH], own[a + 2u * SIDE * PITCH], own[a + 3u * SIDE * PITCH]),
+      Tile(other[b], other[b + SIDE * PITCH], other[b + 2u * SIDE * PITCH], other[b + 3u * SIDE * PITCH]),
+    );
+  }
+  return s;
+}
+// A column of `weights` for each of the other rows c, c + 8, …
+fn keep_weights(r: u32, c: u32, w: mat4x4f) {
+  let at = c * PITCH + r;
+  weights[at] = w[0];
+  weights[at + SIDE * PITCH] = w[1];
+  weights[at + 2u * SIDE * PITCH] = w[2];
+  weights[at + 3u * SIDE * PITCH] = w[3];
+}
+// Sums of the other rows' lane c of the staged strip, by weight: one column for each own row.
+fn weighted(before: Tile, r: u32, c: u32) -> Tile {
+  var sum = before;
+  for (var row = 0u; row < TILE; row += 4u) {
+    let w = row * PITCH + r;
+    let v = row * PITCH + c;
+    sum = add_outer(sum, other[v], weights[w]);
+    sum = add_outer(sum, other[v + PITCH], weights[w + PITCH]);
+    sum = add_outer(sum, other[v + 2u * PITCH], weights[w + 2u * PITCH]);
+    sum = add_outer(sum, other[v + 3u * PITCH], weights[w + 3u * PITCH]);
+  }
+  return sum;
+}
+// Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
+// ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
+//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
+
+// Four rows of a tensor at lane `chunk` after each row's start.
+fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(
+    load_dy_BTHD(rows.x + chunk), load_dy_BTHD(rows.y + chunk),
+    load_dy_BTHD(rows.z + chunk), load_dy_BTHD(rows.w + chunk),
+  );
+}
+// One lane, zero past the head's width: the last slice may be shorter than the others.
+fn dy_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = load_dy_BTHD(row + chunk); }
+  return lane;
+}
+// For GPUs: own rows are keys and values, other ones the queries of all heads that read them (attentionTiles.wgsl), which
+// are staged for the scores and once more for the sums. The weights are p for dv, then ds for dk.
+
+fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
+  if (chunk >= CHUNKS) { return; }
+  if (rows.x < dims.T) { store_dqkv_BTED(at.x + chunk, tile[0]); }
+  if (rows.y < dims.T) { store_dqkv_BTED(at.y + chunk, tile[1]); }
+  if (rows.z < dims.T) { store_dqkv_BTED(at.z + chunk, tile[2]); }
+  if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
+}
+fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at.staged, qkv_tile(q_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(before, at.r, at.c);
+  workgroupBarrier();
+  return sum;
+}
+fn add_dy(before: Tile, at: Place, y_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at.staged, dy_tile(y_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(before, at.r, at.c);
+  workgroupBarrier();
+  return sum;
+}
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let key_head = group.x % dims.K; // group.x is b·K + key head
+  let b = group.x / dims.K;
+  let sample_row = b * dims.T;
+  let first = TILE * group.y; // the longest walks start first
+  let slice = first_chunk(group.z);
+  let at = place_of(local);
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
+  let heads = dims.H / dims.K;
+  let keys = rows_of(first + at.r);
+  let k_at = (sample_row + inside(keys)) * row_lanes + width + key_head * CHUNKS;
+  let v_at = k_at + dims.K * CHUNKS;
+  let scale = 1.0 / sqrt(f32(dims.D));
+
+  var dk0 = Tile(); var dk1 = Tile();
+  var dv0 = Tile(); var dv1 = Tile();
+  for (var h = key_head * heads; h < (key_head + 1u) * heads; h++) {
+    for (var query = first; query < dims.T; query += TILE) {
+      let staged = sample_row + inside(rows_of(query + at.r));
+      let q_at = staged * row_lanes + h * CHUNKS;
+      let y_at = staged * width + h * CHUNKS;
+      var s = mat4x4f();
+      var dp = mat4x4f();
+      for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
+        stage_own(at.staged, qkv_tile(k_at, in_strip(strip + at.c)));
+        stage_other(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
+        workgroupBarrier();
+        s = strip_scores(s, at.r, at.c, lanes_of(strip));
+        workgroupBarrier();
+        stage_own(at.staged, qkv_tile(v_at, in_strip(strip + at.c)));
+        stage_other(at.staged, dy_tile(y_at, in_strip(strip + at.c)));
+        workgroupBarrier();
+        dp = strip_scores(dp, at.r, at.c, lanes_of(strip));
+        workgroupBarrier();
+      }
+      let queries = rows_of(query + at.c);
+      let rows = (b * dims.H + h) * dims.T + inside(queries);
+      // Queries past the end see no key.
+      let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
+      let p0 = select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), keys < vec4u(seeing.x));
+      let p1 = select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), keys < vec4u(seeing.y));
+      let p2 = select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), keys < vec4u(seeing.z));
+      let p3 = select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), keys < vec4u(seeing.w));
+      keep_weights(at.r, at.c, mat4x4f(p0, p1, p2, p3));
+      dv0 = add_dy(dv0, at, y_at, slice);
+      if (SLICE > STRIP) { dv1 = add_dy(dv1, at, y_at, slice + STRIP); }
+      keep_weights(at.r, at.c, mat4x4f(
+        p0 * (dp[0] - load_delta_BHT(rows.x)) * scale, p1 * (dp[1] - load_delta_BHT(rows.y)) * scale,
+        p2 * (dp[2] - load_delta_BHT(rows.z)) * scale, p3 * (dp[3] - load_delta_BHT(rows.w)) * scale,
+      ));
+      dk0 = add_queries(dk0, at, q_at, slice);
+      if (SLICE > STRIP) { dk1 = add_queries(dk1, at, q_at, slice + STRIP); }
+    }
+  }
+
+  store(keys, slice + at.c, dk0, k_at);
+  store(keys, slice + at.c, dv0, v_at);
+  if (SLICE > STRIP) {
+    store(keys, slice + STRIP + at.c, dk1, k_at);
+    store(keys, slice + STRIP + at.c, dv1, v_at);
+  }
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

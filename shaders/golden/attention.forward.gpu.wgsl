@@ -1,0 +1,243 @@
+// attention.forward.gpu for {B:1,T:1,H:1,K:1,D:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
+fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
+@group(0) @binding(1) var<storage, read_write> y_BTHD: array<f32>;
+fn load_y_BTHD(i: u32) -> f32 { return y_BTHD[i]; }
+fn store_y_BTHD(i: u32, value: f32) { y_BTHD[i] = value; }
+@group(0) @binding(2) var<storage, read_write> lse_BHT: array<f32>;
+fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
+fn store_lse_BHT(i: u32, value: f32) { lse_BHT[i] = value; }
+// A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
+alias Lane = f32;
+const WIDTH = 1u;
+
+fn total(x: Lane) -> f32 { return x; }
+fn largest(x: Lane) -> f32 { return x; }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane { return select(0.0, 1.0, first == index); }
+// What attention does with lanes of one float. Twin of tilesOfLanes.wgsl.
+// Four lanes side by side: one column for each row of a tensor.
+alias Tile = vec4f;
+// scores[i][j] = a[j]·b[i]
+fn scores(a: Tile, b: Tile) -> mat4x4f { return mat4x4f(a * b.x, a * b.y, a * b.z, a * b.w); }
+// s + scores
+fn add_scores(s: mat4x4f, a: Tile, b: Tile) -> mat4x4f {
+  return mat4x4f(s[0] + a * b.x, s[1] + a * b.y, s[2] + a * b.z, s[3] + a * b.w);
+}
+// outer[i] = a·by[i]
+fn outer(a: Lane, by: vec4f) -> Tile { return a * by; }
+fn add_outer(t: Tile, a: Lane, by: vec4f) -> Tile { return t + a * by; }
+fn scale_columns(t: Tile, by: vec4f) -> Tile { return t * by; }
+fn column_dots(a: Tile, b: Tile) -> vec4f { return a * b; }
+const HEADS = 1u;
+const CHUNKS = 1u;
+const SLICE = 8u;
+// What the three attention kernels share: how the work is cut (see attention.ts), queries, keys and values, sums.
+// CHUNKS: lanes in a head's width D. SLICE: lanes of it whose sums one invocation (of a software adapter) or one workgroup
+// (of a GPU) accumulates. On a software adapter SLICE is 4 or 8, and HEADS are the invocations of a
+// workgroup, each with four rows of a head of its own.
+
+const STEPS = vec4u(0, 1, 2, 3);
+// Lanes of a slice of eight. With four they are in range, and never used.
+const C4 = 4u % SLICE;
+const C5 = 5u % SLICE;
+const C6 = 6u % SLICE;
+const C7 = 7u % SLICE;
+const HIDDEN = -3.0e38;
+
+fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+
+// First lane of a slice. Known to the compiler where there is only one, which spares it every check against CHUNKS.
+fn first_chunk(slice: u32) -> u32 {
+  if (CHUNKS <= SLICE) { return 0u; }
+  return slice * SLICE;
+}
+
+// Four rows of qkv, at lane `chunk` after each row's start.
+fn qkv_tile(rows: vec4u, chunk: u32) -> Tile {
+  return Tile(
+    load_qkv_BTED(rows.x + chunk), load_qkv_BTED(rows.y + chunk),
+    load_qkv_BTED(rows.z + chunk), load_qkv_BTED(rows.w + chunk),
+  );
+}
+// One lane of qkv, zero past the head's width: the last slice may be shorter than the others.
+fn qkv_lane(row: u32, chunk: u32) -> Lane {
+  var lane = Lane();
+  if (chunk < CHUNKS) { lane = load_qkv_BTED(row + chunk); }
+  return lane;
+}
+// For GPUs: a workgroup takes a tile of 32 rows of one head (its own) and walks over tiles of 32 other rows. Its 8×8
+// invocations make every product of two tiles: invocation (r, c) those of own rows r, r + 8, … with other rows c, c + 8, …
+// (scores, where strips of both tiles' width lie in workgroup memory), or with lane c of a strip (weighted sums of the other
+// rows). So eight reads of a lane from workgroup memory feed 64 multiply-adds, and an invocation holds a row's sums for an
+// eighth of the width. Workgroup memory, 14.5 KiB of the 16 that WebGPU grants, does not depend on the width.
+const TILE = 32u;
+const SIDE = 8u; // invocations along a tile's side, four rows each
+const STRIP = SIDE; // lanes of the width that are staged at once
+// One lane more than a strip, so that neighbouring rows begin in different banks.
+const PITCH = STRIP + 1u;
+
+var<workgroup> own: array<Lane, TILE * PITCH>;
+var<workgroup> other: array<Lane, TILE * PITCH>;
+// [other row][r]: what the other row counts in each of the four own rows r, r + 8, …
+var<workgroup> weights: array<vec4f, TILE * PITCH>;
+var<workgroup> across: array<vec4f, SIDE * SIDE>;
+
+struct Place {
+  r: u32, c: u32,
+  staged: u32, // where this invocation puts lane c of rows r, r + 8, … of a strip
+}
+fn place_of(local: u32) -> Place {
+  let r = local / SIDE;
+  let c = local % SIDE;
+  return Place(r, c, r * PITCH + c);
+}
+// Four rows of a tile: the first, and those SIDE apart. Rows past the end are the last one again, and count nothing.
+fn rows_of(first: u32) -> vec4u { return first + SIDE * STEPS; }
+fn inside(rows: vec4u) -> vec4u { return min(rows, vec4u(dims.T - 1u)); }
+// The last strip may be shorter than the others: lanes past the width are the last one again, and make no score and no sum.
+fn in_strip(chunk: u32) -> u32 { return min(chunk, CHUNKS - 1u); }
+fn lanes_of(strip: u32) -> u32 { return min(STRIP, dims.D / WIDTH - strip); }
+
+fn stage_own(at: u32, tile: Tile) {
+  own[at] = tile[0];
+  own[at + SIDE * PITCH] = tile[1];
+  own[at + 2u * SIDE * PITCH] = tile[2];
+  own[at + 3u * SIDE * PITCH] = tile[3];
+}
+fn stage_other(at: u32, tile: Tile) {
+  other[at] = tile[0];
+  other[at + SIDE * PITCH] = tile[1];
+  other[at + 2u * SIDE * PITCH] = tile[2];
+  other[at + 3u * SIDE * PITCH] = tile[3];
+}
+// The staged strips' part of the scores: a column for each other row, in it an entry for each own row.
+fn strip_scores(before: mat4x4f, r: u32, c: u32, lanes: u32) -> mat4x4f {
+  var s = before;
+  for (var k = 0u; k < lanes; k++) {
+    let a = r * PITCH + k;
+    let b = c * PITCH + k;
+    s = add_scores(
+      s,
+      Tile(own[a], own[a + SIDE * PITCH], own[a + 2u * SIDE * PITCH], own[a + 3u * SIDE * PITCH]),
+      Tile(other[b], other[b + SIDE * PITCH], other[b + 2u * SIDE * PITCH], other[b + 3u * SIDE * PITCH]),
+    );
+  }
+  return s;
+}
+// A column of `weights` for each of the other rows c, c + 8, …
+fn keep_weights(r: u32, c: u32, w: mat4x4f) {
+  let at = c * PITCH + r;
+  weights[at] = w[0];
+  weights[at + SIDE * PITCH] = w[1];
+  weights[at + 2u * SIDE * PITCH] = w[2];
+  weights[at + 3u * SIDE * PITCH] = w[3];
+}
+// Sums of the other rows' lane c of the staged strip, by weight: one column for each own row.
+fn weighted(before: Tile, r: u32, c: u32) -> Tile {
+  var sum = before;
+  for (var row = 0u; row < TILE; row += 4u) {
+    let w = row * PITCH + r;
+    let v = row * PITCH + c;
+    sum = add_outer(sum, other[v], weights[w]);
+    sum = add_outer(sum, other[v + PITCH], weights[w + PITCH]);
+    sum = add_outer(sum, other[v + 2u * PITCH], weights[w + 2u * PITCH]);
+    sum = add_outer(sum, other[v + 3u * PITCH], weights[w + 3u * PITCH]);
+  }
+  return sum;
+}
+// For GPUs: own rows are queries, other ones keys and values (attentionTiles.wgsl).
+
+fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
+  if (chunk >= CHUNKS) { return; }
+  if (rows.x < dims.T) { store_y_BTHD(at.x + chunk, tile[0]); }
+  if (rows.y < dims.T) { store_y_BTHD(at.y + chunk, tile[1]); }
+  if (rows.z < dims.T) { store_y_BTHD(at.z + chunk, tile[2]); }
+  if (rows.w < dims.T) { store_y_BTHD(at.w + chunk, tile[3]); }
+}
+// A strip of the values, summed by weight onto what the keys before have left.
+fn add_values(before: Tile, shrink: vec4f, at: Place, v_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at.staged, qkv_tile(v_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(scale_columns(before, shrink), at.r, at.c);
+  workgroupBarrier();
+  return sum;
+}
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let h = group.x % dims.H; // group.x is b·H + h
+  let sample_row = group.x / dims.H * dims.T;
+  let first = TILE * ((dims.T - 1u) / TILE - group.y); // the longest walks start first
+  let slice = first_chunk(group.z);
+  let at = place_of(local);
+  let width = dims.H * CHUNKS; // lanes of a row of y
+  let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
+  let k_lane = width + h / (dims.H / dims.K) * CHUNKS;
+  let v_lane = k_lane + dims.K * CHUNKS;
+  let queries = rows_of(first + at.r);
+  let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
+  let scale = 1.0 / sqrt(f32(dims.D));
+
+  var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
+  var most = vec4f(HIDDEN); // of each own query: largest score so far,
+  var sum = vec4f(0); // and this invocation's part of the sum of exp(score − largest)
+
+  for (var key = 0u; key <= first; key += TILE) {
+    let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
+    var s = mat4x4f();
+    for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
+      stage_own(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
+      stage_other(at.staged, qkv_tile(staged + k_lane, in_strip(strip + at.c)));
+      workgroupBarrier();
+      s = strip_scores(s, at.r, at.c, lanes_of(strip));
+      workgroupBarrier();
+    }
+    // Those keys that a query may not see get a score whose exp is 0.
+    let keys = rows_of(key + at.c);
+    let s0 = select(vec4f(HIDDEN), s[0] * scale, vec4u(keys.x) <= queries);
+    let s1 = select(vec4f(HIDDEN), s[1] * scale, vec4u(keys.y) <= queries);
+    let s2 = select(vec4f(HIDDEN), s[2] * scale, vec4u(keys.z) <= queries);
+    let s3 = select(vec4f(HIDDEN), s[3] * scale, vec4u(keys.w) <= queries);
+    across[local] = max(max(s0, s1), max(s2, s3));
+    workgroupBarrier();
+    var most_new = most;
+    for (var c = 0u; c < SIDE; c++) { most_new = max(most_new, across[at.r * SIDE + c]); }
+    let p = mat4x4f(exp(s0 - most_new), exp(s1 - most_new), exp(s2 - most_new), exp(s3 - most_new));
+    let shrink = exp(most - most_new);
+    most = most_new;
+    sum = sum * shrink + ((p[0] + p[1]) + (p[2] + p[3]));
+    keep_weights(at.r, at.c, p);
+    let v_at = staged + v_lane;
+    y0 = add_values(y0, shrink, at, v_at, slice);
+    if (SLICE > STRIP) { y1 = add_values(y1, shrink, at, v_at, slice + STRIP); }
+    if (SLICE > 2u * STRIP) { y2 = add_values(y2, shrink, at, v_at, slice + 2u * STRIP); }
+    if (SLICE > 3u * STRIP) { y3 = add_values(y3, shrink, at, v_at, slice + 3u * STRIP); }
+  }
+
+  across[local] = sum;
+  workgroupBarrier();
+  var whole = vec4f(0);
+  for (var c = 0u; c < SIDE; c++) { whole += across[at.r * SIDE + c]; }
+  let share = 1.0 / whole;
+  let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
+  store(queries, slice + at.c, scale_columns(y0, share), y_at);
+  if (SLICE > STRIP) { store(queries, slice + STRIP + at.c, scale_columns(y1, share), y_at); }
+  if (SLICE > 2u * STRIP) { store(queries, slice + 2u * STRIP + at.c, scale_columns(y2, share), y_at); }
+  if (SLICE > 3u * STRIP) { store(queries, slice + 3u * STRIP + at.c, scale_columns(y3, share), y_at); }
+  if (group.z == 0u && at.c == 0u) {
+    let value = most + log(whole);
+    let row = group.x * dims.T;
+    if (queries.x < dims.T) { store_lse_BHT(row + queries.x, value.x); }
+    if (queries.y < dims.T) { store_lse_BHT(row + queries.y, value.y); }
+    if (queries.z < dims.T) { store_lse_BHT(row + queries.z, value.z); }
+    if (queries.w < dims.T) { store_lse_BHT(row + queries.w, value.w); }
+  }
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

@@ -1,0 +1,68 @@
+// columnSum.gpu for {N:259,C:60}
+struct Dims { N: u32, C: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> dy_NC: array<vec4f>;
+fn load_dy_NC(i: u32) -> vec4f { return dy_NC[i]; }
+@group(0) @binding(1) var<storage, read_write> dbias_C: array<vec4f>;
+fn load_dbias_C(i: u32) -> vec4f { return dbias_C[i]; }
+fn store_dbias_C(i: u32, value: vec4f) { dbias_C[i] = value; }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// dbias[c] += Σ_n dy[n][c].
+
+alias Sum = Lane;
+fn term_of(c: u32, n: u32) -> Sum { return load_dy_NC(n * (dims.C / WIDTH) + c); }
+fn plus(a: Sum, b: Sum) -> Sum { return a + b; }
+fn add_to(c: u32, sum: Sum) { store_dbias_C(c, load_dbias_C(c) + sum); }
+const COLUMNS = 4u;
+const SHARES = 64u;
+// Sums down the columns of [N][C] by one workgroup for COLUMNS lanes of the row, in a fixed order: the rows are dealt to
+// its SHARES, whose sums are then added in runs, and the runs' in order. The kernel says what a column's sum is: `Sum`
+// (zero when made), `term_of` lane c of one row, `plus`, and `add_to` for what the sums are added to.
+// A row of weights makes few workgroups, so each invocation has four rows under way.
+const RUNS = 8u;
+var<workgroup> shares: array<Sum, COLUMNS * SHARES>;
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let column = local % COLUMNS;
+  let share = local / COLUMNS;
+  let c = group.x * COLUMNS + column;
+  let inside = c < dims.C / WIDTH;
+  if (inside) { shares[local] = four_sums_of(c, share); }
+  workgroupBarrier();
+  var sum = Sum();
+  if (share < RUNS) {
+    for (var other = share; other < SHARES; other += RUNS) { sum = plus(sum, shares[other * COLUMNS + column]); }
+    shares[local] = sum; // which no other invocation has read
+  }
+  workgroupBarrier();
+  if (!inside || share != 0u) { return; }
+  for (var run = 1u; run < RUNS; run++) { sum = plus(sum, shares[run * COLUMNS + column]); }
+  add_to(c, sum);
+}
+
+fn four_sums_of(c: u32, first: u32) -> Sum {
+  var sum0 = Sum(); var sum1 = Sum(); var sum2 = Sum(); var sum3 = Sum();
+  var n = first;
+  for (; n + 3u * SHARES < dims.N; n += 4u * SHARES) {
+    sum0 = plus(sum0, term_of(c, n));
+    sum1 = plus(sum1, term_of(c, n + SHARES));
+    sum2 = plus(sum2, term_of(c, n + 2u * SHARES));
+    sum3 = plus(sum3, term_of(c, n + 3u * SHARES));
+  }
+  for (; n < dims.N; n += SHARES) { sum0 = plus(sum0, term_of(c, n)); }
+  return plus(plus(sum0, sum1), plus(sum2, sum3));
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

@@ -1,0 +1,37 @@
+// columnSum.software for {N:259,C:60}
+struct Dims { N: u32, C: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> dy_NC: array<vec4f>;
+fn load_dy_NC(i: u32) -> vec4f { return dy_NC[i]; }
+@group(0) @binding(1) var<storage, read_write> dbias_C: array<vec4f>;
+fn load_dbias_C(i: u32) -> vec4f { return dbias_C[i]; }
+fn store_dbias_C(i: u32, value: vec4f) { dbias_C[i] = value; }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// dbias[c] += Σ_n dy[n][c].
+
+alias Sum = Lane;
+fn term_of(c: u32, n: u32) -> Sum { return load_dy_NC(n * (dims.C / WIDTH) + c); }
+fn plus(a: Sum, b: Sum) -> Sum { return a + b; }
+fn add_to(c: u32, sum: Sum) { store_dbias_C(c, load_dbias_C(c) + sum); }
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let c = group.x * 4u + local;
+  if (c >= dims.C / WIDTH) { return; }
+  var sum = Sum();
+  for (var n = 0u; n < dims.N; n++) { sum = plus(sum, term_of(c, n)); }
+  add_to(c, sum);
+}
+
+@compute @workgroup_size(4)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

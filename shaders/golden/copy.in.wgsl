@@ -1,0 +1,33 @@
+// copy.in for {n:1024,offset:128}
+struct Dims { n: u32, offset: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> x: array<vec4f>;
+fn load_x(i: u32) -> vec4f { return x[i]; }
+@group(0) @binding(1) var<storage, read_write> y: array<vec4f>;
+fn load_y(i: u32) -> vec4f { return y[i]; }
+fn store_y(i: u32, value: vec4f) { y[i] = value; }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// y[offset + i] = x[i]. One invocation a lane.
+
+fn item(i: u32) {
+  if (i >= dims.n / WIDTH) { return; }
+  store_y(dims.offset / WIDTH + i, load_x(i));
+}
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  item((group.y * groups.x + group.x) * 64u + local);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

@@ -1,0 +1,50 @@
+// embed.backwardToken.halves for {N:74,C:60,V:50}
+enable f16;
+struct Dims { N: u32, C: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> order_N: array<u32>;
+fn load_order_N(i: u32) -> u32 { return order_N[i]; }
+@group(0) @binding(1) var<storage, read> segments: array<u32>;
+fn load_segments(i: u32) -> u32 { return segments[i]; }
+@group(0) @binding(2) var<storage, read> dx_NC: array<vec4h>;
+fn load_dx_NC(i: u32) -> vec4f { return vec4f(dx_NC[i]); }
+@group(0) @binding(3) var<storage, read_write> dtoken_VC: array<vec4f>;
+fn load_dtoken_VC(i: u32) -> vec4f { return dtoken_VC[i]; }
+fn store_dtoken_VC(i: u32, value: vec4f) { dtoken_VC[i] = value; }
+const LARGEST_HALF = 65504.0;
+fn as_half1(x: f32) -> f16 { return f16(select(x, x * 0x1p127, abs(x) > LARGEST_HALF)); }
+fn as_half4(x: vec4f) -> vec4h { return vec4h(select(x, x * 0x1p127, abs(x) > vec4f(LARGEST_HALF))); }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// dtoken[id] += Σ dx[n] over the rows n with that id, as sorted by sortTokens.ts. One invocation for each segment and
+// lane of its row; segments past the count return at once, so the dispatch depends on N alone.
+
+fn item(index: u32) {
+  let chunks = dims.C / WIDTH;
+  let segment = index / chunks;
+  if (segment >= min(load_segments(0u), dims.N)) { return; }
+  let chunk = index % chunks;
+  let at = 1u + 3u * segment;
+  let to = load_segments(at + 2u);
+  var sum = Lane();
+  for (var n = load_segments(at + 1u); n < to; n++) { sum += load_dx_NC(load_order_N(n) * chunks + chunk); }
+  let i = load_segments(at) * chunks + chunk;
+  store_dtoken_VC(i, load_dtoken_VC(i) + sum);
+}
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  item((group.y * groups.x + group.x) * 64u + local);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

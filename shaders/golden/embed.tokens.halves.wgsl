@@ -1,0 +1,41 @@
+// embed.tokens.halves for {N:74,T:37,C:60,V:50}
+enable f16;
+struct Dims { N: u32, C: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> ids_N: array<u32>;
+fn load_ids_N(i: u32) -> u32 { return ids_N[i]; }
+@group(0) @binding(1) var<storage, read> token_VC: array<vec4h>;
+fn load_token_VC(i: u32) -> vec4f { return vec4f(token_VC[i]); }
+@group(0) @binding(2) var<storage, read_write> x_NC: array<vec4h>;
+fn load_x_NC(i: u32) -> vec4f { return vec4f(x_NC[i]); }
+fn store_x_NC(i: u32, value: vec4f) { x_NC[i] = as_half4(value); }
+const LARGEST_HALF = 65504.0;
+fn as_half1(x: f32) -> f16 { return f16(select(x, x * 0x1p127, abs(x) > LARGEST_HALF)); }
+fn as_half4(x: vec4f) -> vec4h { return vec4h(select(x, x * 0x1p127, abs(x) > vec4f(LARGEST_HALF))); }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// x[n] = token[ids[n]]. One invocation for each lane of x_NC.
+
+fn item(index: u32) {
+  let chunks = dims.C / WIDTH;
+  let n = index / chunks;
+  if (n >= dims.N) { return; }
+  store_x_NC(index, load_token_VC(load_ids_N(n) * chunks + index % chunks));
+}
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  item((group.y * groups.x + group.x) * 64u + local);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

@@ -1,0 +1,44 @@
+// rmsNorm.backwardWeights.software for {N:259,C:60}
+struct Dims { N: u32, C: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> x_NC: array<vec4f>;
+fn load_x_NC(i: u32) -> vec4f { return x_NC[i]; }
+@group(0) @binding(1) var<storage, read> stat_N: array<f32>;
+fn load_stat_N(i: u32) -> f32 { return stat_N[i]; }
+@group(0) @binding(2) var<storage, read> dy_NC: array<vec4f>;
+fn load_dy_NC(i: u32) -> vec4f { return dy_NC[i]; }
+@group(0) @binding(3) var<storage, read_write> dweight_C: array<vec4f>;
+fn load_dweight_C(i: u32) -> vec4f { return dweight_C[i]; }
+fn store_dweight_C(i: u32, value: vec4f) { dweight_C[i] = value; }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// dweight[c] += Σ_n dy[n][c]·x[n][c]·r[n].
+
+alias Sum = Lane;
+fn term_of(c: u32, n: u32) -> Sum {
+  let i = n * (dims.C / WIDTH) + c;
+  return load_dy_NC(i) * (load_x_NC(i) * load_stat_N(n));
+}
+fn plus(a: Sum, b: Sum) -> Sum { return a + b; }
+fn add_to(c: u32, sum: Sum) { store_dweight_C(c, load_dweight_C(c) + sum); }
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  let c = group.x * 4u + local;
+  if (c >= dims.C / WIDTH) { return; }
+  var sum = Sum();
+  for (var n = 0u; n < dims.N; n++) { sum = plus(sum, term_of(c, n)); }
+  add_to(c, sum);
+}
+
+@compute @workgroup_size(4)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

@@ -1,0 +1,39 @@
+// swiGlu.forward for {N:37,I:200}
+struct Dims { N: u32, I: u32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> x_N2I: array<vec4f>;
+fn load_x_N2I(i: u32) -> vec4f { return x_N2I[i]; }
+@group(0) @binding(1) var<storage, read_write> y_NI: array<vec4f>;
+fn load_y_NI(i: u32) -> vec4f { return y_NI[i]; }
+fn store_y_NI(i: u32, value: vec4f) { y_NI[i] = value; }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+// 1 where the lane that starts at element `first` holds element `index`.
+fn one_hot(first: u32, index: u32) -> Lane {
+  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
+}
+// e^(−x), clamped where silu(x) is x or 0 to the last bit, so that it stays below the largest f32.
+fn exp_minus(x: Lane) -> Lane { return exp(-clamp(x, Lane(-80.0), Lane(80.0))); }
+// y = silu(gate)·up. One invocation for each lane of y_NI.
+
+fn item(index: u32) {
+  let chunks = dims.I / WIDTH;
+  let n = index / chunks;
+  if (n >= dims.N) { return; }
+  let at = n * 2u * chunks + index % chunks;
+  let gate = load_x_N2I(at);
+  store_y_NI(index, gate / (1.0 + exp_minus(gate)) * load_x_N2I(at + chunks));
+}
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  item((group.y * groups.x + group.x) * 64u + local);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}

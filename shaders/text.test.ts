@@ -1,0 +1,66 @@
+/**
+ * The WGSL that runs, in golden/ for a case of every kernel: for software adapters, for GPUs, for GPUs over halves, and
+ * one in boxes. `npx vitest run --project unit shaders/text.test.ts -u` writes the files anew.
+ */
+import { describe, expect, test } from 'vitest';
+import { at } from '../swarm/base.ts';
+import { addInto } from './arrays/addInto.ts';
+import { inHalves } from './inHalves.ts';
+import type { Dims, Kernel } from './kernel.ts';
+import { kernels } from './kernels.ts';
+import { matmul } from './matmul.ts';
+import { textKey, textOf, type Variant } from './text.ts';
+
+const SOFTWARE: Variant = { family: 'software', inBoxes: false };
+const GPU: Variant = { family: 'gpu', inBoxes: false };
+const sliced = matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true });
+const overHalves = kernels.map((kernel) => inHalves(kernel)).filter((kernel, index) => kernel !== kernels[index]);
+
+/** Read by fours where there is such a case, as a model's usual widths are. */
+function shown(kernel: Kernel): Dims {
+  const isWide = (dims: Dims): boolean => textOf(kernel, dims, GPU).includes(': array<vec4');
+  return kernel.cases.find(isWide) ?? at(kernel.cases, 0);
+}
+
+/** A text that both families share is one file. */
+const files = new Map<string, string>();
+function show(kernel: Kernel, variant: Variant, suffix: string): void {
+  const dims = shown(kernel);
+  const said = `// ${kernel.name}${suffix} for ${JSON.stringify(dims).replaceAll('"', '')}\n`;
+  files.set(`${kernel.name}${suffix}.wgsl`, said + textOf(kernel, dims, variant));
+}
+for (const kernel of kernels) {
+  const isShared = textOf(kernel, shown(kernel), SOFTWARE) === textOf(kernel, shown(kernel), GPU);
+  show(kernel, GPU, isShared ? '' : '.gpu');
+  if (!isShared) show(kernel, SOFTWARE, '.software');
+}
+show(sliced, GPU, '.gpu');
+for (const kernel of overHalves) show(kernel, GPU, '');
+show(addInto, { family: 'gpu', inBoxes: true }, '.inBoxes');
+
+test.each([...files.keys()])('golden/%s', async (name) => {
+  await expect(files.get(name)).toMatchFileSnapshot(`golden/${name}`);
+});
+
+test('golden/ has no other files', () => {
+  const there = Object.keys(import.meta.glob('./golden/*')).map((path) => path.slice('./golden/'.length));
+  expect(there.toSorted()).toEqual([...files.keys()].toSorted());
+});
+
+describe('keys', () => {
+  test('equal keys have equal texts, and other texts other keys', () => {
+    const texts = new Map<string, string>();
+    const all = [...kernels, sliced, ...overHalves].flatMap((kernel) =>
+      kernel.cases.flatMap((dims) =>
+        [false, true].map((inBoxes) => [kernel, dims, { family: 'gpu', inBoxes }] as const),
+      ),
+    );
+    for (const [kernel, dims, variant] of all) {
+      const text = textOf(kernel, dims, variant);
+      const key = textKey(kernel, dims, variant);
+      expect(texts.get(key) ?? text, key).toBe(text);
+      texts.set(key, text);
+    }
+    expect(new Set(texts.values()).size).toBe(texts.size);
+  });
+});

@@ -1,0 +1,90 @@
+/**
+ * The WGSL that runs. A kernel's table says what is bound, so bindings, the dims and the functions that load and store
+ * are written here, around the body that the kernel gives; and the entry point, which is where a launch in boxes learns
+ * its place in the whole grid (grid.ts). golden/ holds these texts for a case of every kernel, to be read.
+ *
+ * A tensor of halves is read as floats and stored as halves, so every sum and function is the f32 kernel's own. A value
+ * past 65,504 has to become infinite, so that an overflow is seen in the gradient's norm. WGSL lets a device choose what
+ * it becomes, so the stores say it themselves.
+ */
+import { invariant } from '../swarm/base.ts';
+import { LARGEST_HALF } from './half.ts';
+import type { AdapterFamily, Dims, Kernel, Source, TensorSlot, Width } from './kernel.ts';
+
+/** Which of a kernel's texts a launch runs. */
+export interface Variant {
+  readonly family: AdapterFamily;
+  /** Each dispatch is a box of the grid; else one dispatch is all of it. */
+  readonly inBoxes: boolean;
+}
+
+/** Equal for launches that may share a pipeline. */
+export function textKey(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant): string {
+  const halves = kernel.tensors.flatMap(({ name, type }) => (type === 'f16' ? [name] : []));
+  const { key } = kernel.source(family, dims);
+  return [key, ...(halves.length > 0 ? ['halves', ...halves] : []), ...(inBoxes ? ['in boxes'] : [])].join(' ');
+}
+
+export function textOf(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant): string {
+  const source = kernel.source(family, dims);
+  const halves = kernel.tensors.some(({ type }) => type === 'f16');
+  const directives = new Set([...(halves ? ['enable f16;'] : []), ...(source.directives ?? [])]);
+  return [
+    ...directives,
+    ...(kernel.dims.length > 0 ? dimsText(kernel) : []),
+    ...kernel.tensors.map((slot, binding) => tensorText(slot, binding, widthOf(source, slot))),
+    ...(halves ? [STORED_AS_HALVES] : []),
+    source.body(),
+    entryText(source, inBoxes),
+  ].join('\n');
+}
+
+const dimsText = ({ dims }: Kernel): string[] => [
+  `struct Dims { ${dims.map(({ name, type }) => `${name}: ${type}`).join(', ')} }`,
+  '@group(1) @binding(0) var<uniform> dims: Dims;',
+];
+
+function widthOf({ width }: Source, slot: TensorSlot): Width {
+  if (slot.type === 'u32') return 1;
+  const found = slot.width ?? (typeof width === 'number' ? width : width[slot.name]);
+  invariant(found, `a source says how ${slot.name} is read`);
+  return found;
+}
+
+const VECTOR_OF = { f32: 'f', f16: 'h', u32: 'u' } as const;
+
+function tensorText({ name, access, type }: TensorSlot, binding: number, width: Width): string {
+  const typeOf = (scalar: TensorSlot['type']): string => (width === 1 ? scalar : `vec${width}${VECTOR_OF[scalar]}`);
+  const value = typeOf(type === 'f16' ? 'f32' : type);
+  const [loaded, stored] =
+    type === 'f16' ? [`${value}(${name}[i])`, `as_half${width}(value)`] : [`${name}[i]`, 'value'];
+  const mode = access === 'read' ? 'read' : 'read_write';
+  const lines = [
+    `@group(0) @binding(${binding}) var<storage, ${mode}> ${name}: array<${typeOf(type)}>;`,
+    `fn load_${name}(i: u32) -> ${value} { return ${loaded}; }`,
+    ...(access === 'read' ? [] : [`fn store_${name}(i: u32, value: ${value}) { ${name}[i] = ${stored}; }`]),
+  ];
+  return lines.join('\n');
+}
+
+const STORED_AS_HALVES = `const LARGEST_HALF = ${LARGEST_HALF}.0;
+fn as_half1(x: f32) -> f16 { return f16(select(x, x * 0x1p127, abs(x) > LARGEST_HALF)); }
+fn as_half4(x: vec4f) -> vec4h { return vec4h(select(x, x * 0x1p127, abs(x) > vec4f(LARGEST_HALF))); }`;
+
+const IN_BOXES = `struct Box { first: vec3u, groups: vec3u }
+@group(2) @binding(0) var<uniform> box: Box;`;
+
+function entryText({ workgroupSize, takesSubgroup }: Source, inBoxes: boolean): string {
+  const parameters = [
+    '@builtin(workgroup_id) group: vec3u',
+    ...(inBoxes ? [] : ['@builtin(num_workgroups) groups: vec3u']),
+    '@builtin(local_invocation_index) local: u32',
+    ...(takesSubgroup ? ['@builtin(subgroup_id) subgroup: u32'] : []),
+  ];
+  const place = inBoxes ? 'box.first + group, box.groups' : 'group, groups';
+  return `${inBoxes ? `${IN_BOXES}\n` : ''}@compute @workgroup_size(${workgroupSize})
+fn main(${parameters.join(', ')}) {
+  run(${place}, local${takesSubgroup ? ', subgroup' : ''});
+}
+`;
+}
