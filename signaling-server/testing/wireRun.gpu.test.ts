@@ -248,7 +248,7 @@ describe('a packed wire', () => {
       const tokens = golden.tokens(0, [0, samples]);
       const passes = countedPasses(gpu.device);
       const work = { microBatch: 0, samples, evaluation: false };
-      first.forward({ ...work, input: null, tokens, leaves: wire });
+      first.forward({ ...work, input: null, tokens, encoding: wire });
       expect(passes.count).toBe(1);
       const words = await (await first.readOutput(0)).take((packed) => packed.slice());
       second.forward({ ...work, input: { encoding: wire, words }, tokens });

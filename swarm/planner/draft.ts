@@ -18,8 +18,8 @@ import {
   peers as peersOf,
 } from '../plan/plan.ts';
 import type { Schedule, ScheduleName } from '../schedule/action.ts';
-import { slots as slotsOf } from '../schedule/check.ts';
 import { build } from '../schedule/lower.ts';
+import { slots as slotsOf } from '../schedule/slots.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { incomingBytes, isFast, sparedBytes } from './gathering.ts';

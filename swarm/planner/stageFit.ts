@@ -3,8 +3,8 @@
  * where there is room for it (Cephalo: state follows the memory that the batch leaves).
  */
 import type { Member, Plan } from '../plan/plan.ts';
-import type { slots } from '../schedule/check.ts';
 import { firstLayers } from '../schedule/recompute.ts';
+import type { slots } from '../schedule/slots.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';

@@ -5,7 +5,7 @@ import { peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { type Action, formatAction, formatSchedule, parseSchedule } from './action.ts';
-import { scheduleProblems, slots } from './check.ts';
+import { scheduleProblems } from './check.ts';
 import { build, forwardOnly, stepSchedule } from './lower.ts';
 
 const [a, b] = [peerId('a'), peerId('b')];
@@ -151,22 +151,5 @@ describe('scheduleProblems', () => {
       }),
       { seed: 3, numRuns: 300 },
     );
-  });
-});
-
-describe('slots', () => {
-  const of = (text: string) => [...(slots(parseSchedule(text)).get(a) ?? [])];
-
-  test('[SC11] are the most micro-batches between forward and backward of a stage', () => {
-    expect(of('a: 0F0 0F1 0F2 0B0 0B1 0B2')).toEqual([[0, 3]]);
-    expect(of('a: 0F0 0F1 0B0 0F2 0B1 0B2')).toEqual([[0, 2]]);
-    expect(of('a: 0F0 2F0 2B0 2F1 2B1 0B0')).toEqual([
-      [0, 1],
-      [2, 1],
-    ]);
-  });
-
-  test('[SC11] an evaluation needs one', () => {
-    expect(of('a: 0F0 0SEND_F0 0F1 0SEND_F1')).toEqual([[0, 1]]);
   });
 });

@@ -3,10 +3,10 @@
  * end? The last is found by a dry run without durations: whoever can go on does, and if nobody can before all is done,
  * the lists wait for each other, whatever the durations. See SPEC.md, rules SC.
  */
-import type { PeerId } from '../base.ts';
+import { at, outside, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan, Problem } from '../plan/plan.ts';
-import { type Action, formatAction, isTransfer, type MicroAction, type Schedule, type Work } from './action.ts';
+import { type Action, formatAction, isTransfer, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
 import { type WorkGraph, workGraph, workOf } from './graph.ts';
 import { grid, type Mark } from './grid.ts';
@@ -107,11 +107,11 @@ export function deadlock(graph: WorkGraph, schedule: Schedule): Problem[] {
   const reached = dryRun(graph);
   const done = (work: Work): boolean => {
     const number = wires.find(work);
-    return number !== -1 && number < (reached[graph.peerOf[number] ?? 0] ?? 0);
+    return number !== -1 && number < at(reached, at(graph.peerOf, number));
   };
   const marks = graph.peers.map((peer, index): readonly [PeerId, Mark] => {
-    const [from, to] = [graph.listFrom[index] ?? 0, graph.listFrom[index + 1] ?? 0];
-    const stuck = reached[index] ?? to;
+    const [from, to] = [at(graph.listFrom, index), at(graph.listFrom, index + 1)];
+    const stuck = at(reached, index);
     if (stuck === to) return [peer, { index: to - from, note: 'done' }];
     const missing = before(workOf(graph, stuck), wires).filter((need) => !done(need));
     const needs = missing.map((work) => `${formatAction(work.action)} of ${work.peer}`);
@@ -122,59 +122,24 @@ export function deadlock(graph: WorkGraph, schedule: Schedule): Problem[] {
 }
 
 /** Every peer goes on as far as it can, again whenever something that it waited for is done: how far each one came. */
-function dryRun({ peers, actions, peerOf, listFrom, needs, dependants, dependantsFrom }: WorkGraph): Int32Array {
+function dryRun({ peers, peerOf, listFrom, needs, dependants, dependantsFrom }: WorkGraph): Int32Array {
   const reached = listFrom.slice(0, peers.length);
   const open = needs.slice();
   const awake = peers.map((_, index) => index);
   for (let peer = awake.pop(); peer !== undefined; peer = awake.pop()) {
-    const to = listFrom[peer + 1] ?? actions.length;
-    let work = reached[peer] ?? to;
+    const to = at(listFrom, peer + 1);
+    let work = at(reached, peer);
     for (; work < to && open[work] === 0; work++) {
       reached[peer] = work + 1;
-      for (let arrow = dependantsFrom[work] ?? 0; arrow < (dependantsFrom[work + 1] ?? 0); arrow++) {
-        const dependant = dependants[arrow] ?? 0;
-        const other = peerOf[dependant] ?? 0;
-        open[dependant] = (open[dependant] ?? 0) - 1;
-        if (open[dependant] === 0 && other !== peer && reached[other] === dependant) awake.push(other);
+      const last = at(dependantsFrom, work + 1);
+      for (let arrow = at(dependantsFrom, work); arrow < last; arrow++) {
+        const dependant = dependants[arrow] ?? outside(dependants, arrow);
+        const other = peerOf[dependant] ?? outside(peerOf, dependant);
+        const left = (open[dependant] ?? outside(open, dependant)) - 1;
+        open[dependant] = left;
+        if (left === 0 && other !== peer && reached[other] === dependant) awake.push(other);
       }
     }
   }
   return reached;
 }
-
-/**
- * Most micro-batches between forward and backward, for each peer and stage: the slots that the stage needs there. A
- * micro-batch without a backward (an evaluation's) is over with its forward.
- */
-export function slots(schedule: Schedule): ReadonlyMap<PeerId, ReadonlyMap<number, number>> {
-  return new Map([...schedule].map(([peer, actions]) => [peer, slotsOfPeer(actions)]));
-}
-
-function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
-  const isOver = withoutBackward(actions);
-  // By stage.
-  const [flying, peak]: [number[], number[]] = [[], []];
-  const change = (stage: number, by: number) => {
-    const now = (flying[stage] ?? 0) + by;
-    flying[stage] = now;
-    peak[stage] = Math.max(peak[stage] ?? 0, now);
-  };
-  for (const action of actions) {
-    if (action.op === 'F') {
-      change(action.stage, 1);
-      if (isOver(action)) change(action.stage, -1);
-    }
-    if (action.op === 'B') change(action.stage, -1);
-  }
-  return new Map(peak.flatMap((most, stage) => (most === undefined ? [] : [[stage, most] as const])));
-}
-
-/** Which forwards have no backward. Mostly none: as many of both need no closer look. */
-function withoutBackward(actions: readonly Action[]): (action: MicroAction) => boolean {
-  const count = (wanted: Action['op']): number => actions.reduce((sum, { op }) => sum + (op === wanted ? 1 : 0), 0);
-  if (count('F') === count('B')) return () => false;
-  const backwards = new Set(actions.flatMap((action) => (action.op === 'B' ? keyOf(action) : [])));
-  return (action) => !backwards.has(keyOf(action));
-}
-
-const keyOf = ({ stage, microBatch }: MicroAction): string => `${stage} ${microBatch}`;

@@ -6,13 +6,14 @@
  * On an even number of peers no two actions of a peer share a slot: at its stage of one direction the slots are even
  * where those of the other are odd. See SPEC.md, SC14.
  */
+import { at, got } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
 /** For a bidirectional plan that has no misfit. */
 export function chimera(plan: Plan): Schedule {
   const p = plan.stages.length;
-  const perPipeline = p / (plan.stages[0]?.members.length ?? 1);
+  const perPipeline = p / at(plan.stages, 0).members.length;
   const ranks = new Map(
     plan.microBatches
       .map(({ id }) => id)
@@ -20,7 +21,7 @@ export function chimera(plan: Plan): Schedule {
       .map((id, rank) => [id, rank]),
   );
   const slot = ({ op, stage, microBatch }: MicroAction): number => {
-    const rank = ranks.get(microBatch) ?? 0;
+    const rank = got(ranks, microBatch);
     const place = (rank % p) % perPipeline;
     return 2 * place + (op === 'F' ? stage : p + (p - 1 - stage)) + 2 * p * Math.floor(rank / p);
   };

@@ -3,33 +3,31 @@
  * starts no forward past the bound of micro-batches in flight. With equal costs it takes as long as the order whose
  * bound it has; where links or peers waver it goes on with what is there. See SPEC.md, SC15.
  */
-import type { PeerId } from '../base.ts';
-import { NOTHING, type Policy } from './dispatch.ts';
+import { at, got, type PeerId } from '../base.ts';
 import { microBatchQueue } from './messageDriven.ts';
+import { NOTHING, type Policy } from './policy.ts';
 
 export const eager =
   (bounds: ReadonlyMap<PeerId, number>): Policy =>
   ({ graph }) => {
     const peers = graph.peers.map((peer) => ({
-      bound: bounds.get(peer) ?? 0,
+      bound: got(bounds, peer),
       inFlight: 0,
       forwards: microBatchQueue(graph),
       backwards: microBatchQueue(graph),
     }));
-    const peerAt = (work: number) => peers[graph.peerOf[work] ?? -1];
+    const peerOf = (work: number) => at(peers, at(graph.peerOf, work));
     return {
       ready(work) {
-        const peer = peerAt(work);
-        if (graph.actions[work]?.op === 'B') peer?.backwards.add(work);
-        else peer?.forwards.add(work);
+        const { backwards, forwards } = peerOf(work);
+        if (at(graph.actions, work).op === 'B') backwards.add(work);
+        else forwards.add(work);
       },
       ended(work) {
-        const peer = peerAt(work);
-        if (peer && graph.actions[work]?.op === 'B') peer.inFlight--;
+        if (at(graph.actions, work).op === 'B') peerOf(work).inFlight--;
       },
       next(index) {
-        const peer = peers[index];
-        if (!peer) return NOTHING;
+        const peer = at(peers, index);
         const backward = peer.backwards.first();
         if (backward !== undefined) {
           peer.backwards.remove(backward);

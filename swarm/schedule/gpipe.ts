@@ -5,7 +5,7 @@
  * work (F by stage and micro-batch, then B by stage from the last) in which needs only point back, so no two lists can
  * wait for each other in a circle.
  */
-import type { PeerId } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Action, Schedule } from './action.ts';
 
@@ -25,7 +25,7 @@ export function forwards(plan: Plan): Map<PeerId, Action[]> {
 /** At the end of its members' lists. */
 function add(lists: ReadonlyMap<PeerId, Action[]>, plan: Plan, stage: number, op: 'F' | 'B'): void {
   const carried = new Map<PeerId, readonly number[]>();
-  for (const { peer, microBatches } of plan.stages[stage]?.members ?? [])
+  for (const { peer, microBatches } of at(plan.stages, stage).members)
     carried.set(peer, [...(carried.get(peer) ?? []), ...microBatches]);
   for (const [peer, ids] of carried) {
     const list = lists.get(peer);

@@ -3,7 +3,7 @@
  * numbered through the schedule list by list, so that a peer's list is a range of numbers; what each one needs is asked
  * once and kept as plain arrays.
  */
-import type { PeerId } from '../base.ts';
+import { got, outside, type PeerId } from '../base.ts';
 import { type Action, OP_INDEX, type Schedule, type Work } from './action.ts';
 import { type NeedsListener, tellNeeds, type Wiring } from './order.ts';
 
@@ -31,7 +31,7 @@ export function workGraph(wires: Wiring, schedule: Schedule): WorkGraph {
   const listFrom = new Int32Array(peers.length + 1);
   const actions: Action[] = [];
   for (const [index, peer] of peers.entries()) {
-    for (const action of schedule.get(peer) ?? []) actions.push(action);
+    for (const action of got(schedule, peer)) actions.push(action);
     listFrom[index + 1] = actions.length;
   }
   const opOf = new Uint8Array(actions.length);
@@ -41,13 +41,13 @@ export function workGraph(wires: Wiring, schedule: Schedule): WorkGraph {
   const peerOf = new Int32Array(actions.length);
   for (const index of peers.keys()) peerOf.fill(index, listFrom[index], listFrom[index + 1]);
   const placeOf = new Map(peers.map((peer, index) => [peer, index]));
-  return { wires, peers, placeOf, actions, opOf, peerOf, listFrom, ...arrows(wires, peers, actions, peerOf) };
+  return { wires, peers, placeOf, actions, opOf, peerOf, listFrom, ...arrows(wires, peers, actions, listFrom) };
 }
 
 type Arrows = Pick<WorkGraph, 'needs' | 'dependantsFrom' | 'dependants'>;
 
 /** Every need as an arrow, sorted by where it starts (a counting sort: there may be millions). */
-function arrows(wires: Wiring, peers: readonly PeerId[], actions: readonly Action[], peerOf: Int32Array): Arrows {
+function arrows(wires: Wiring, peers: readonly PeerId[], actions: readonly Action[], listFrom: Int32Array): Arrows {
   const needs = new Int32Array(actions.length);
   const counts = new Int32Array(actions.length + 1);
   /** Where each arrow starts and ends, one after the other. */
@@ -55,29 +55,33 @@ function arrows(wires: Wiring, peers: readonly PeerId[], actions: readonly Actio
   let count = 0;
   let number = 0;
   const note = (start: number): void => {
-    needs[number] = (needs[number] ?? 0) + 1;
+    needs[number] = (needs[number] ?? outside(needs, number)) + 1;
     // Work that is nowhere in the schedule never ends: what needs it stays open.
     if (start === -1) return;
     if (count === ends.length) ends = doubled(ends);
     ends[count++] = start;
     ends[count++] = number;
-    counts[start + 1] = (counts[start + 1] ?? 0) + 1;
+    counts[start + 1] = (counts[start + 1] ?? outside(counts, start + 1)) + 1;
   };
   const listener: NeedsListener = {
     micro: (op, stage, microBatch) => note(wires.number(op, stage, microBatch)),
     state: (action, peer) => note(wires.stateNumber(action, peer)),
   };
-  for (; number < actions.length; number++) {
-    const { peer, action } = workAt(peers, actions, peerOf, number);
-    tellNeeds(action, peer, wires, listener);
+  for (const [place, peer] of peers.entries()) {
+    const to = listFrom[place + 1] ?? outside(listFrom, place + 1);
+    for (; number < to; number++) tellNeeds(actions[number] ?? outside(actions, number), peer, wires, listener);
   }
-  for (let at = 0; at < actions.length; at++) counts[at + 1] = (counts[at + 1] ?? 0) + (counts[at] ?? 0);
+  let sum = 0;
+  for (let work = 0; work < counts.length; work++) {
+    sum += counts[work] ?? outside(counts, work);
+    counts[work] = sum;
+  }
   const dependants = new Int32Array(count / 2);
   const next = counts.slice();
   for (let arrow = 0; arrow < count; arrow += 2) {
-    const start = ends[arrow] ?? 0;
-    const slot = next[start] ?? 0;
-    dependants[slot] = ends[arrow + 1] ?? 0;
+    const start = ends[arrow] ?? outside(ends, arrow);
+    const slot = next[start] ?? outside(next, start);
+    dependants[slot] = ends[arrow + 1] ?? outside(ends, arrow + 1);
     next[start] = slot + 1;
   }
   return { needs, dependantsFrom: counts, dependants };
@@ -89,13 +93,7 @@ function doubled(list: Int32Array): Int32Array<ArrayBuffer> {
   return larger;
 }
 
-function workAt(peers: readonly PeerId[], actions: readonly Action[], peerOf: Int32Array, number: number): Work {
-  const peer = peers[peerOf[number] ?? -1];
-  const action = actions[number];
-  // No invariant(): it would spell its sentence out a million times.
-  if (peer === undefined || action === undefined) throw new RangeError(`there is no work ${number}`);
-  return { peer, action };
+export function workOf({ peers, actions, peerOf }: WorkGraph, number: number): Work {
+  const place = peerOf[number] ?? outside(peerOf, number);
+  return { peer: peers[place] ?? outside(peers, place), action: actions[number] ?? outside(actions, number) };
 }
-
-export const workOf = ({ peers, actions, peerOf }: WorkGraph, number: number): Work =>
-  workAt(peers, actions, peerOf, number);

@@ -2,11 +2,11 @@
  * What orders that follow messages share: work that waits to be chosen, lowest micro-batch first, and how many
  * micro-batches a peer may have in flight. Their lists say only what there is to do, not when.
  */
-import type { PeerId } from '../base.ts';
+import { at, invariant, type PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { slots } from './check.ts';
 import type { WorkGraph } from './graph.ts';
 import { oneForwardOneBackward, type WarmUp } from './oneForwardOneBackward.ts';
+import { slots } from './slots.ts';
 
 /** Micro-batches each peer has in flight at most under 1F1B. */
 export function inFlightBounds(plan: Plan, warmUp: WarmUp): ReadonlyMap<PeerId, number> {
@@ -29,14 +29,15 @@ export function microBatchQueue({ actions }: WorkGraph): Queue {
   const waiting: number[] = [];
   let from = 0;
   const microBatch = (work: number): number => {
-    const action = actions[work];
-    return action && 'microBatch' in action ? action.microBatch : 0;
+    const action = at(actions, work);
+    invariant('microBatch' in action, 'orders that follow messages are of work on micro-batches');
+    return action.microBatch;
   };
   return {
     add(work) {
       const own = microBatch(work);
       let index = waiting.length;
-      while (index > from && microBatch(waiting[index - 1] ?? 0) > own) index--;
+      while (index > from && microBatch(at(waiting, index - 1)) > own) index--;
       if (index === waiting.length) waiting.push(work);
       else waiting.splice(index, 0, work);
     },

@@ -5,9 +5,10 @@ import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { formatAction, formatSchedule, isCompute, parseSchedule, type Schedule } from './action.ts';
-import { scheduleProblems, slots } from './check.ts';
+import { scheduleProblems } from './check.ts';
 import { gpipe } from './gpipe.ts';
 import { build, stepSchedule } from './lower.ts';
+import { slots } from './slots.ts';
 
 /** One row a stage, one list of micro-batches a lane: `[[[0, 1]], [[0], [1]]]`. Peers d0, d1, … */
 function lanes(rows: readonly (readonly (readonly number[])[])[]): Plan {

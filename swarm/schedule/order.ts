@@ -1,12 +1,12 @@
 /**
- * What must come first: the one place that knows. The checker, the lowering, the simulator and the executor all ask
- * `before` (or, for a million answers, `tellNeeds`), so a schedule that one of them accepts means the same to the
- * others. See SPEC.md, SC4 to SC8 and SC20.
+ * What must come first: the one place that knows. The checker and the simulator ask `before` (or, for a million answers,
+ * `tellNeeds`), and the executor runs no list that the checker would not pass: so a schedule means the same to all. See
+ * SPEC.md, SC4 to SC8 and SC20.
  *
  * Where a schedule leaves something out (transfers before lowering, recompute where nothing is recomputed), the need
  * falls through to what stands behind it: a forward without a receive needs the neighbour's forward itself.
  */
-import { assertNever, at, invariant, type PeerId } from '../base.ts';
+import { assertNever, at, got, invariant, type PeerId } from '../base.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { homeStage, type Plan, type Shard } from '../plan/plan.ts';
 import {
@@ -81,7 +81,7 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
 function rankOf({ microBatches }: Plan): (id: number) => number {
   if (microBatches.every(({ id }, index) => id === index)) return (id) => id;
   const ranks = new Map(microBatches.map(({ id }, index) => [id, index]));
-  return (id) => ranks.get(id) ?? 0;
+  return (id) => got(ranks, id);
 }
 
 /** The work that must have ended before this one may start, whoever does it. */

@@ -7,7 +7,7 @@
 import type { PeerId, Range } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Schedule } from './action.ts';
-import { slots } from './check.ts';
+import { slots } from './slots.ts';
 
 /** Does this peer have room for the activations of so many micro-batches of the stage? */
 export type Fits = (peer: PeerId, stage: number, inFlight: number) => boolean;

@@ -5,13 +5,13 @@
  * for its gradient. Forwards keep to 1F1B's bound, but a peer whose next gradient is not here goes past it rather than
  * stand idle. See SPEC.md, SC16.
  */
-import type { PeerId } from '../base.ts';
+import { at, got, type PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { MicroOp, Schedule } from './action.ts';
-import { type Floor, NOTHING, type Policy } from './dispatch.ts';
 import { gpipe } from './gpipe.ts';
 import type { WorkGraph } from './graph.ts';
 import { microBatchQueue, type Queue } from './messageDriven.ts';
+import { NOTHING, type Policy, type Progress } from './policy.ts';
 
 /** What there is to do; the order is the policy's. */
 export function varunaWork(plan: Plan): Schedule {
@@ -41,15 +41,11 @@ interface PeerState {
 /** `most` in flight when a peer goes past its bound; null: unlimited. */
 export const varuna =
   (bounds: ReadonlyMap<PeerId, number>, most: number | null): Policy =>
-  (floor) => {
-    const { graph } = floor;
-    const peers = graph.peers.map((peer): PeerState => startingState(graph, bounds.get(peer) ?? 0));
-    const stateOf = (work: number): PeerState => {
-      const state = peers[graph.peerOf[work] ?? -1];
-      if (!state) throw new RangeError(`there is no work ${work}`);
-      return state;
-    };
-    const opOf = (work: number) => graph.actions[work]?.op;
+  (progress) => {
+    const { graph } = progress;
+    const peers = graph.peers.map((peer): PeerState => startingState(graph, got(bounds, peer)));
+    const stateOf = (work: number): PeerState => at(peers, at(graph.peerOf, work));
+    const opOf = (work: number) => at(graph.actions, work).op;
     return {
       ready(work) {
         const state = stateOf(work);
@@ -62,12 +58,12 @@ export const varuna =
         const recompute = partner(graph, work, 'R', -1);
         if (recompute === NOTHING) return;
         stateOf(recompute).recomputes.add(recompute);
-        floor.wake(graph.peerOf[recompute] ?? 0);
+        progress.wake(at(graph.peerOf, recompute));
       },
       ended(work) {
         if (opOf(work) === 'B') stateOf(work).inFlight--;
       },
-      next: (peer) => nextOf(peers[peer], floor, most),
+      next: (peer) => nextOf(at(peers, peer), progress, most),
     };
   };
 
@@ -81,8 +77,7 @@ const startingState = (graph: WorkGraph, bound: number): PeerState => ({
   owed: microBatchQueue(graph),
 });
 
-function nextOf(state: PeerState | undefined, { graph, open }: Floor, most: number | null): number {
-  if (!state) return NOTHING;
+function nextOf(state: PeerState, { graph, open }: Progress, most: number | null): number {
   const { backwards, recomputes, forwards, owed } = state;
   const backward = backwards.first();
   if (backward !== undefined) {
@@ -113,8 +108,8 @@ function taken(queue: Queue, work: number): number {
 
 /** The same micro-batch's work of another kind, some stages on; NOTHING where there is none. */
 function partner({ actions, wires }: WorkGraph, work: number, op: MicroOp, stagesOn = 0): number {
-  const action = actions[work];
-  if (!action || !('microBatch' in action)) return NOTHING;
+  const action = at(actions, work);
+  if (!('microBatch' in action)) return NOTHING;
   const { stage, microBatch } = action;
   if (stage + stagesOn < 0) return NOTHING;
   return wires.number(op, stage + stagesOn, microBatch);

@@ -2,6 +2,7 @@
  * The simulator's clock: a heap of (time, event number). Events of one instant come out together; sums of the same
  * durations in another order differ in their last bits, so an instant is a sliver of time.
  */
+import { outside } from '../base.ts';
 
 /** Times closer than this, as a share of the time itself, are one instant. */
 const INSTANT = 1e-12;
@@ -26,10 +27,10 @@ export function addEvent(heap: EventHeap, seconds: number, event: number): void 
   let index = heap.count++;
   while (index > 0) {
     const parent = (index - 1) >> 1;
-    const above = times[parent] ?? 0;
+    const above = times[parent] ?? outside(times, parent);
     if (above <= seconds) break;
     times[index] = above;
-    events[index] = events[parent] ?? 0;
+    events[index] = events[parent] ?? outside(events, parent);
     index = parent;
   }
   times[index] = seconds;
@@ -37,7 +38,7 @@ export function addEvent(heap: EventHeap, seconds: number, event: number): void 
 }
 
 /** When the next event of a heap that has one is. */
-export const nextSeconds = ({ times }: EventHeap): number => times[0] ?? 0;
+export const nextSeconds = ({ times }: EventHeap): number => times[0] ?? outside(times, 0);
 
 /** The last time that is one instant with this one. */
 export const instantEnd = (seconds: number): number => seconds * (1 + INSTANT);
@@ -45,20 +46,26 @@ export const instantEnd = (seconds: number): number => seconds * (1 + INSTANT);
 /** The next event of a heap that has one. */
 export function takeEvent(heap: EventHeap): number {
   const { times, events } = heap;
-  const first = events[0] ?? 0;
+  const first = events[0] ?? outside(events, 0);
   const count = --heap.count;
-  const seconds = times[count] ?? 0;
+  const seconds = times[count] ?? outside(times, count);
   let index = 0;
   for (let child = 1; child < count; child = 2 * index + 1) {
-    if (child + 1 < count && (times[child + 1] ?? 0) < (times[child] ?? 0)) child++;
-    const below = times[child] ?? 0;
+    let below = times[child] ?? outside(times, child);
+    if (child + 1 < count) {
+      const beside = times[child + 1] ?? outside(times, child + 1);
+      if (beside < below) {
+        below = beside;
+        child++;
+      }
+    }
     if (below >= seconds) break;
     times[index] = below;
-    events[index] = events[child] ?? 0;
+    events[index] = events[child] ?? outside(events, child);
     index = child;
   }
   times[index] = seconds;
-  events[index] = events[count] ?? 0;
+  events[index] = events[count] ?? outside(events, count);
   return first;
 }
 

@@ -1,11 +1,10 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { assertNever, at, invariant, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
+import { assertNever, at, got, invariant, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatAction, type MicroAction, type Schedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
 import { deadlock } from '../schedule/check.ts';
 import { chimera } from '../schedule/chimera.ts';
-import type { Policy } from '../schedule/dispatch.ts';
 import { eager } from '../schedule/eager.ts';
 import { gpipe } from '../schedule/gpipe.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
@@ -14,6 +13,7 @@ import { inFlightBounds } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
+import type { Policy } from '../schedule/policy.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
 import { type TimelineColumns, tallies } from '../timeline/columns.ts';
 import { jitterSeconds } from './jitter.ts';
@@ -111,7 +111,7 @@ function pipelineOf(problem: SimulateProblem, peers: readonly PeerId[]): Pipelin
 
 /** The lists in the order of the peers' numbers. */
 const seated = (schedule: Schedule, peers: readonly PeerId[]): Schedule =>
-  new Map(peers.map((peer) => [peer, schedule.get(peer) ?? []]));
+  new Map(peers.map((peer) => [peer, got(schedule, peer)]));
 
 /** Also for planners that try a problem's costs on orders of their own. */
 export function costsOf(problem: SimulateProblem): Costs {
@@ -120,7 +120,7 @@ export function costsOf(problem: SimulateProblem): Costs {
   const seconds =
     (field: 'forwardSeconds' | 'backwardSeconds', op: 'F' | 'R' | 'B') =>
     (stage: number, microBatch: number): number => {
-      const whole = (stages[stage % stages.length]?.[field] ?? 0) / chunks;
+      const whole = at(stages, stage % stages.length)[field] / chunks;
       if (jitter.computeSeconds === 0) return whole;
       return whole + jitterSeconds(jitter.seed, 'computing', { op, stage, microBatch }, jitter.computeSeconds);
     };

@@ -12,10 +12,10 @@ import {
   type Work,
   workKey,
 } from '../schedule/action.ts';
-import { slots } from '../schedule/check.ts';
 import { build, forwardOnly, stepSchedule } from '../schedule/lower.ts';
 import { before, wiring } from '../schedule/order.ts';
 import { recomputing } from '../schedule/recompute.ts';
+import { slots } from '../schedule/slots.ts';
 import { peakInFlight } from '../testing/peakInFlight.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { bubbleRatio, busySeconds, makespanSeconds, spansByPeer, type Timeline } from '../timeline/timeline.ts';

@@ -1,16 +1,16 @@
 /**
  * What a schedule would take: the same work that the executor runs, with durations from a cost model, answered with the
  * same type of timeline. Events are ends of actions and arrivals of messages; all events of one instant are handled
- * before any free peer asks its dispatcher for its next action: in list order, or by what has arrived. See SPEC.md,
+ * before any free peer asks its chooser for its next action: in list order, or by what has arrived. See SPEC.md,
  * rules SI.
  */
-import { invariant, type PeerId } from '../base.ts';
+import { at, got, invariant, outside, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type Action, formatAction, OP_INDEX, type Schedule, type StateAction } from '../schedule/action.ts';
-import { type Dispatcher, inListOrder, NOTHING, type Policy } from '../schedule/dispatch.ts';
 import { type WorkGraph, workGraph, workOf } from '../schedule/graph.ts';
 import { receiver, wiring } from '../schedule/order.ts';
+import { type Chooser, inListOrder, NOTHING, type Policy } from '../schedule/policy.ts';
 import { inStartOrder, type TimelineColumns, timelineOf } from '../timeline/columns.ts';
 import type { Timeline } from '../timeline/timeline.ts';
 import { addEvent, type EventHeap, eventHeap, instantEnd, nextSeconds, takeEvent } from './events.ts';
@@ -50,7 +50,7 @@ const isTransfer = (op: number): boolean => op >= SEND_F && op <= RECV_B;
 interface Run {
   readonly graph: WorkGraph;
   readonly costs: Costs;
-  readonly dispatcher: Dispatcher;
+  readonly chooser: Chooser;
   readonly events: EventHeap;
   readonly send: ReturnType<typeof linkQueues>;
   /** What each piece of work takes; transfers take what their link does. */
@@ -122,13 +122,13 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   const count = graph.actions.length;
   const open = graph.needs.slice();
   const awake = awakePeers(graph.peers.length);
-  const dispatcher = policy({ graph, open, wake: awake.wake });
-  for (let work = 0; work < count; work++) if (open[work] === 0) dispatcher.ready(work);
+  const chooser = policy({ graph, open, wake: awake.wake });
+  for (let work = 0; work < count; work++) if (open[work] === 0) chooser.ready(work);
   for (let peer = 0; peer < graph.peers.length; peer++) awake.wake(peer);
   return {
     graph,
     costs,
-    dispatcher,
+    chooser,
     events: eventHeap(),
     send: linkQueues(graph.peers.length),
     seconds: durations(graph, costs),
@@ -149,10 +149,8 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
 function durations({ actions, peers, listFrom }: WorkGraph, costs: Costs): Float64Array {
   const seconds = new Float64Array(actions.length);
   for (const [place, peer] of peers.entries())
-    for (let work = listFrom[place] ?? 0; work < (listFrom[place + 1] ?? 0); work++) {
-      const action = actions[work];
-      if (action) seconds[work] = actionSeconds(action, peer, costs);
-    }
+    for (let work = at(listFrom, place), to = at(listFrom, place + 1); work < to; work++)
+      seconds[work] = actionSeconds(actions[work] ?? outside(actions, work), peer, costs);
   return seconds;
 }
 
@@ -168,25 +166,30 @@ function awakePeers(count: number) {
       if (waiting[peer] === 1) return;
       waiting[peer] = 1;
       let index = length++;
-      for (; index > 0 && (list[index - 1] ?? 0) > peer; index--) list[index] = list[index - 1] ?? 0;
+      for (; index > 0; index--) {
+        const before = list[index - 1] ?? outside(list, index - 1);
+        if (before <= peer) break;
+        list[index] = before;
+      }
       list[index] = peer;
     },
     /** NOTHING, when all are asleep. */
     take(): number {
       if (length === 0) return NOTHING;
-      const peer = list[--length] ?? 0;
+      length--;
+      const peer = list[length] ?? outside(list, length);
       waiting[peer] = 0;
       return peer;
     },
   };
 }
 
-/** Free peers start what their dispatcher says, until none has anything to start at this instant. */
+/** Free peers start what their chooser says, until none has anything to start at this instant. */
 function choose(run: Run): void {
-  const { awake, busy, dispatcher } = run;
+  const { awake, busy, chooser } = run;
   for (let peer = awake.take(); peer !== NOTHING; peer = awake.take()) {
     while (busy[peer] === 0) {
-      const work = dispatcher.next(peer);
+      const work = chooser.next(peer);
       if (work === NOTHING) break;
       start(run, work, peer);
     }
@@ -203,13 +206,13 @@ function handle(run: Run, event: number): void {
 
 function start(run: Run, work: number, peer: number): void {
   const { graph, costs, events, reachedSeconds, startSeconds, now } = run;
-  const op = graph.opOf[work] ?? 0;
+  const op = graph.opOf[work] ?? outside(graph.opOf, work);
   run.started[run.startedCount++] = work;
-  run.dispatcher.started?.(work);
+  run.chooser.started?.(work);
   if (!isTransfer(op)) {
     startSeconds[work] = now;
     run.busy[peer] = 1;
-    const seconds = run.seconds[work] ?? 0;
+    const seconds = run.seconds[work] ?? outside(run.seconds, work);
     const done = now + seconds - (costs.rest?.seconds(peerAt(graph, peer), seconds) ?? 0);
     const free = done < now + seconds ? Math.max(done, rested(run, peer, seconds)) : done;
     if (done < free) addEvent(events, done, -work - 1);
@@ -220,7 +223,7 @@ function start(run: Run, work: number, peer: number): void {
     sendMessage(run, work, receiverOf(graph, work), work * 2);
   } else {
     // A receive is awaited from the moment the peer comes to it.
-    startSeconds[work] = reachedSeconds[peer] ?? 0;
+    startSeconds[work] = reachedSeconds[peer] ?? outside(reachedSeconds, peer);
     reachedSeconds[peer] = now;
     end(run, work);
   }
@@ -228,7 +231,8 @@ function start(run: Run, work: number, peer: number): void {
 
 /** Until when this peer rests, after work that takes so long with its rest and begins now. */
 function rested({ restedSeconds, costs, now }: Run, peer: number, seconds: number): number {
-  const until = Math.max(restedSeconds[peer] ?? 0, now - (costs.rest?.slackSeconds ?? 0)) + seconds;
+  const before = restedSeconds[peer] ?? outside(restedSeconds, peer);
+  const until = Math.max(before, now - (costs.rest?.slackSeconds ?? 0)) + seconds;
   restedSeconds[peer] = until;
   return until;
 }
@@ -236,17 +240,17 @@ function rested({ restedSeconds, costs, now }: Run, peer: number, seconds: numbe
 /** The work has ended (a send: has arrived). What it yields goes to who waits for it. */
 function end(run: Run, work: number): void {
   const { dependants, dependantsFrom, peerOf, opOf } = run.graph;
-  const peer = peerOf[work] ?? 0;
+  const peer = peerOf[work] ?? outside(peerOf, work);
   run.endSeconds[work] = run.now;
-  if (!isTransfer(opOf[work] ?? 0)) {
+  if (!isTransfer(opOf[work] ?? outside(opOf, work))) {
     run.busy[peer] = 0;
     run.reachedSeconds[peer] = run.now;
     run.awake.wake(peer);
   }
-  run.dispatcher.ended?.(work);
-  const last = dependantsFrom[work + 1] ?? 0;
-  for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
-    const dependant = dependants[index] ?? 0;
+  run.chooser.ended?.(work);
+  const last = dependantsFrom[work + 1] ?? outside(dependantsFrom, work + 1);
+  for (let index = dependantsFrom[work] ?? outside(dependantsFrom, work); index < last; index++) {
+    const dependant = dependants[index] ?? outside(dependants, index);
     if (run.handed[work] === 1 && peerOf[dependant] !== peer) continue;
     pass(run, work, dependant);
   }
@@ -256,9 +260,9 @@ function end(run: Run, work: number): void {
 function hand(run: Run, work: number): void {
   const { dependants, dependantsFrom, peerOf } = run.graph;
   run.handed[work] = 1;
-  const last = dependantsFrom[work + 1] ?? 0;
-  for (let index = dependantsFrom[work] ?? 0; index < last; index++) {
-    const dependant = dependants[index] ?? 0;
+  const last = dependantsFrom[work + 1] ?? outside(dependantsFrom, work + 1);
+  for (let index = dependantsFrom[work] ?? outside(dependantsFrom, work); index < last; index++) {
+    const dependant = dependants[index] ?? outside(dependants, index);
     if (peerOf[dependant] !== peerOf[work]) pass(run, work, dependant);
   }
 }
@@ -266,23 +270,23 @@ function hand(run: Run, work: number): void {
 /** To one of those who wait for it. Before lowering, what changes peers travels although no action says so. */
 function pass(run: Run, work: number, dependant: number): void {
   const { peerOf, opOf } = run.graph;
-  const to = peerOf[dependant] ?? 0;
+  const to = peerOf[dependant] ?? outside(peerOf, dependant);
   if (to !== peerOf[work] && opOf[dependant] === opOf[work]) sendMessage(run, work, to, dependant * 2 + 1);
   else meet(run, dependant);
 }
 
-function meet({ open, dispatcher, awake, graph }: Run, work: number): void {
-  const left = (open[work] ?? 0) - 1;
+function meet({ open, chooser, awake, graph }: Run, work: number): void {
+  const left = (open[work] ?? outside(open, work)) - 1;
   open[work] = left;
   if (left > 0) return;
-  dispatcher.ready(work);
-  awake.wake(graph.peerOf[work] ?? 0);
+  chooser.ready(work);
+  awake.wake(graph.peerOf[work] ?? outside(graph.peerOf, work));
 }
 
 /** The outcome of this work goes there, and its arrival is an event. */
 function sendMessage({ graph, costs, events, send, now }: Run, work: number, to: number, event: number): void {
   const { action, peer } = workOf(graph, work);
-  const from = graph.peerOf[work] ?? 0;
+  const from = graph.peerOf[work] ?? outside(graph.peerOf, work);
   const cost = costs.link(peer, peerAt(graph, to), action);
   addEvent(events, send(from, to, messageBytes(action, costs), cost, now), event);
 }
@@ -290,14 +294,10 @@ function sendMessage({ graph, costs, events, send, now }: Run, work: number, to:
 function receiverOf(graph: WorkGraph, work: number): number {
   const { action } = workOf(graph, work);
   if (action.op !== 'SEND_F' && action.op !== 'SEND_B') throw new RangeError(`work ${work} is no send`);
-  return graph.placeOf.get(receiver(action.op, action.stage, action.microBatch, graph.wires)) ?? 0;
+  return got(graph.placeOf, receiver(action.op, action.stage, action.microBatch, graph.wires));
 }
 
-function peerAt({ peers }: WorkGraph, place: number): PeerId {
-  const peer = peers[place];
-  if (peer === undefined) throw new RangeError(`there is no peer ${place}`);
-  return peer;
-}
+const peerAt = ({ peers }: WorkGraph, place: number): PeerId => peers[place] ?? outside(peers, place);
 
 function messageBytes(action: Action, costs: Costs): number {
   switch (action.op) {

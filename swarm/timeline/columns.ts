@@ -78,14 +78,14 @@ export function inStartOrder(started: Int32Array, startSeconds: Float64Array): I
 }
 
 function reverseInstants(list: Int32Array, seconds: Float64Array): void {
-  const timeAt = (place: number): number => {
-    const work = list[place] ?? outside(list, place);
-    return seconds[work] ?? outside(seconds, work);
-  };
   for (let from = 0, to = 1; from < list.length; from = to++) {
-    const now = timeAt(from);
-    while (to < list.length && timeAt(to) === now) to++;
-    list.subarray(from, to).reverse();
+    const now = seconds[list[from] ?? outside(list, from)];
+    while (to < list.length && seconds[list[to] ?? outside(list, to)] === now) to++;
+    for (let low = from, high = to - 1; low < high; low++, high--) {
+      const item = list[low] ?? outside(list, low);
+      list[low] = list[high] ?? outside(list, high);
+      list[high] = item;
+    }
   }
 }
 

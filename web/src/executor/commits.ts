@@ -1,5 +1,5 @@
 /**
- * The server's answers to this peer's steps. A peer without losses and shards may hear of a commit before it asks for it:
+ * The server's answers to this peer's steps. A peer without losses and shards may be told of a commit before it asks for it:
  * so the newest one is kept, and whoever asks for it has it at once.
  */
 import type { UpdateScalars } from './engine.ts';
@@ -9,7 +9,7 @@ export class Commits {
   #last: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
   #awaiting: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
 
-  heard(epoch: number, step: number, scalars: UpdateScalars): void {
+  arrived(epoch: number, step: number, scalars: UpdateScalars): void {
     this.#last = { epoch, scalars };
     const waiting = this.#awaiting;
     if (waiting?.step !== step) return;

@@ -6,9 +6,9 @@
  * whose spans are stretched puts some of them elsewhere in their places, at random: where the others are idle.
  */
 import { SLACK_SECONDS } from '../../../swarm/limits.ts';
-import { type Forecast, NO_FORECAST, type StageWork } from './forecast.ts';
+import { type ComputeKind, type Forecast, NO_FORECAST } from './forecast.ts';
 import { BusyMeter } from './meter.ts';
-import { type Clock, Schedule } from './spacing.ts';
+import { type Clock, Spacing } from './spacing.ts';
 
 /** Spans that the estimate looks back on. */
 const SPANS_KEPT = 16;
@@ -19,14 +19,14 @@ const CROWDED = 1.1;
 /** So many of the spans after such a one are put elsewhere. */
 const ELSEWHERE = 0.25;
 
-/** What is done in one span: spans of equal work are compared. */
-export type Work = StageWork | { readonly op: 'norms' | 'update' };
+/** What is done in one span: spans of one kind are compared. */
+export type WorkKind = ComputeKind | { readonly op: 'norms' | 'update' };
 
 export interface Pace {
-  /** Submits work when its turn has come. At less than full speed resolves when it is computed. */
-  run(work: Work, submit: () => void, settled: () => Promise<void>): Promise<void>;
+  /** Submits work when the place before it is over. At less than full speed resolves when it is computed. */
+  run(kind: WorkKind, submit: () => void, settled: () => Promise<void>): Promise<void>;
   /** Seconds that this work is taken to need alone; null: unknown, or nothing is spaced by it. */
-  alone(work: Work): number | null;
+  alone(kind: WorkKind): number | null;
 }
 
 /** As fast as can be. */
@@ -48,7 +48,7 @@ export class DutyCycle implements Pace {
   forecast: Forecast = NO_FORECAST;
   readonly #clock: Clock;
   readonly #busy: BusyMeter;
-  readonly #schedule: Schedule;
+  readonly #spacing: Spacing;
   readonly #random: () => number;
   readonly #known = new Map<string, Known>();
 
@@ -56,13 +56,13 @@ export class DutyCycle implements Pace {
     this.#clock = clock;
     this.#busy = busy;
     this.#random = random;
-    this.#schedule = new Schedule(clock, SLACK_SECONDS);
+    this.#spacing = new Spacing(clock, SLACK_SECONDS);
   }
 
-  async run(work: Work, submit: () => void, settled: () => Promise<void>): Promise<void> {
-    await this.#schedule.turn();
+  async run(kind: WorkKind, submit: () => void, settled: () => Promise<void>): Promise<void> {
+    await this.#spacing.untilFree();
     const due = this.#clock.now();
-    const known = this.#kind(work);
+    const known = this.#knownOf(kind);
     const delay = this.speed < 1 ? this.#delay(known) : 0;
     if (delay > 0) await this.#clock.wait(delay);
     const begun = this.#clock.now();
@@ -75,11 +75,11 @@ export class DutyCycle implements Pace {
     }
     await done;
     learn(known, this.#clock.now() - begun);
-    this.#schedule.take(known.alone / this.speed, due);
+    this.#spacing.take(known.alone / this.speed, due);
   }
 
-  alone(work: Work): number | null {
-    const { alone } = this.#kind(work);
+  alone(kind: WorkKind): number | null {
+    const { alone } = this.#knownOf(kind);
     return this.speed < 1 && Number.isFinite(alone) ? alone : null;
   }
 
@@ -90,11 +90,11 @@ export class DutyCycle implements Pace {
     return this.#random() * (alone / this.speed - alone);
   }
 
-  #kind(work: Work): Known {
-    const kind = JSON.stringify(work);
-    const forecast = 'layers' in work ? this.forecast(work) : null;
-    const known = this.#known.get(kind) ?? { spans: [], alone: forecast ?? Number.POSITIVE_INFINITY };
-    this.#known.set(kind, known);
+  #knownOf(kind: WorkKind): Known {
+    const key = JSON.stringify(kind);
+    const forecast = 'layers' in kind ? this.forecast(kind) : null;
+    const known = this.#known.get(key) ?? { spans: [], alone: forecast ?? Number.POSITIVE_INFINITY };
+    this.#known.set(key, known);
     return known;
   }
 }

@@ -34,8 +34,8 @@ export interface Stage {
   forward(work: ForwardWork): void;
   /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */
   recompute(microBatch: number): void;
-  /** `gradient` [N, C] of the stage's output where it is not the last. `leaves`: how the input's gradient will be read. */
-  backward(microBatch: number, gradient: Stream | null, leaves?: WireEncoding): void;
+  /** `gradient` [N, C] of the stage's output where it is not the last. `encoding`: how the input's gradient will be read. */
+  backward(microBatch: number, gradient: Stream | null, encoding?: WireEncoding): void;
   /**
    * What the newest forward made, encoded as it was told to: packing is that work's own, and only a copy is left.
    * Resolves when it stands in the GPU's queue; until then the stage is given no other work.
@@ -62,7 +62,7 @@ export interface ForwardWork {
   readonly tokens: MicroTokens | null;
   readonly evaluation: boolean;
   /** How the output will be read: f32, or the encoding that the stage was made for; absent: nobody reads it. */
-  readonly leaves?: WireEncoding | undefined;
+  readonly encoding?: WireEncoding | undefined;
 }
 
 export interface UpdateScalars {

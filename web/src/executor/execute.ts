@@ -14,7 +14,7 @@ import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/meas
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
-import type { StageWork } from './forecast.ts';
+import type { ComputeKind } from './forecast.ts';
 import type { Role } from './role.ts';
 import { addSlices, sendSlices } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -84,9 +84,9 @@ export class StepRun {
       case 'RECV_B':
         return this.#expect('B', action.stage, action.microBatch, action.stage + 1);
       case 'SEND_F':
-        return this.#dispatch('activation', action.stage, action.stage + 1, action.microBatch);
+        return this.#sendStream('activation', action.stage, action.stage + 1, action.microBatch);
       case 'SEND_B':
-        return this.#dispatch('gradient', action.stage, action.stage - 1, action.microBatch);
+        return this.#sendStream('gradient', action.stage, action.stage - 1, action.microBatch);
       case 'REDUCE':
         return sendSlices(this.#role, action.stage, this.#step, (...sent) => this.#sendBeside(...sent));
       case 'REPORT':
@@ -113,9 +113,9 @@ export class StepRun {
     const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
     const input = index === 0 ? null : await this.#input('F', index, microBatch);
     const samples = this.#samples(microBatch);
-    const leaves = last ? undefined : this.#encodingTo(index + 1, microBatch);
+    const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
     await this.#compute({ op: 'F', stage: index, microBatch }, stage, () =>
-      stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null, leaves }),
+      stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null, encoding }),
     );
     if (last) {
       const reading = await stage.readLoss(microBatch);
@@ -140,9 +140,9 @@ export class StepRun {
     const stage = this.#stage(index);
     const last = index === this.#role.plan.stages.length - 1;
     const gradient = last ? null : await this.#input('B', index, microBatch);
-    const leaves = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
+    const encoding = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
     const work = { op: 'B', stage: index, microBatch } as const;
-    await this.#compute(work, stage, () => stage.backward(microBatch, gradient, leaves));
+    await this.#compute(work, stage, () => stage.backward(microBatch, gradient, encoding));
     if (index > 0 && this.#owner(index - 1, microBatch) === this.#role.peer) {
       this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch));
     }
@@ -174,7 +174,7 @@ export class StepRun {
     return values;
   }
 
-  async #dispatch(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
+  async #sendStream(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
     const stage = this.#stage(from);
     const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
     this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
@@ -239,19 +239,19 @@ export class StepRun {
     this.#bytesSent[route] += tensorBytes(tensor);
   }
 
-  /** Work of one action, in its place on the donor's schedule. */
+  /** What one action computes, in its place among what the donor's share of its GPU allows. */
   async #compute(action: ComputeAction, stage: Stage, work: () => void): Promise<void> {
     const { now, pace } = this.#around;
-    const stageWork = this.#stageWork(action);
+    const kind = this.#kindOf(action);
     await pace.run(
-      stageWork,
+      kind,
       () => {
         const submittedSeconds = now();
         work();
         void stage
           .settled()
           .then(() => {
-            const times = { submittedSeconds, endSeconds: now(), aloneSeconds: pace.alone(stageWork) || undefined };
+            const times = { submittedSeconds, endSeconds: now(), aloneSeconds: pace.alone(kind) || undefined };
             this.#timeline.push(begun({ peer: this.#role.peer, action, ...times }, this.#timeline.at(-1)));
             this.#around.computed?.(action);
           })
@@ -262,7 +262,7 @@ export class StepRun {
     this.#around.signal.throwIfAborted();
   }
 
-  #stageWork({ op, stage, microBatch }: ComputeAction): StageWork {
+  #kindOf({ op, stage, microBatch }: ComputeAction): ComputeKind {
     const planned = this.#role.plan.stages[stage];
     invariant(planned, `the plan has no stage ${stage}`);
     const own = planned.members.find(({ peer }) => peer === this.#role.peer);

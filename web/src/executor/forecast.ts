@@ -2,25 +2,20 @@
  * How long a piece of this donor's work takes when nothing else runs on the machine, before it was ever done: from the
  * layer times of the admission, which are measured alone, by the costs that the planner plans with.
  */
-import {
-  admittedProfile,
-  hasTimes,
-  type StageWork as PlannedWork,
-  workSeconds,
-} from '../../../swarm/autoplan/peerProfile.ts';
+import { admittedProfile, hasTimes, type StageWork, workSeconds } from '../../../swarm/autoplan/peerProfile.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 
-/** A stage's work on a micro-batch. */
-export interface StageWork extends Omit<PlannedWork, 'op' | 'shape'> {
+/** What is done on a micro-batch, as far as its time depends on it. */
+export interface ComputeKind extends Omit<StageWork, 'op' | 'shape'> {
   readonly op: 'F' | 'R' | 'B' | 'evaluation';
   /** Half-open. */
   readonly layers: readonly [number, number];
 }
 
 /** Seconds; null: unknown. */
-export type Forecast = (work: StageWork) => number | null;
+export type Forecast = (kind: ComputeKind) => number | null;
 
 export const NO_FORECAST: Forecast = () => null;
 

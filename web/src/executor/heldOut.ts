@@ -2,6 +2,7 @@
  * An evaluation on this peer: the held-out windows in rounds of a step's samples, each a run of forwards, and the sums of
  * their cross-entropy by micro-batch.
  */
+import { got } from '../../../swarm/base.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { forwardOnly } from '../../../swarm/schedule/lower.ts';
 import { StepRun } from './execute.ts';
@@ -27,13 +28,13 @@ export async function evaluateHeldOut(
   const { plan, peer } = role;
   const { globalBatchSize, sequenceLength } = train;
   const samples = samplesRead(plan, peer);
-  const actions = forwardOnly(plan).get(peer) ?? [];
+  const actions = got(forwardOnly(plan), peer);
   const sums = new Map<number, number | null>();
   const firstSample = new Map(plan.microBatches.map(({ id, samples: [from] }) => [id, from]));
   for (let first = 0, round = 0; first < source.windows; first += globalBatchSize, round++) {
     expectHeldOut(source, train, samples, first);
     const counted = (microBatch: number, row: number): boolean =>
-      first + (firstSample.get(microBatch) ?? 0) + Math.floor(row / sequenceLength) < source.windows;
+      first + got(firstSample, microBatch) + Math.floor(row / sequenceLength) < source.windows;
     for (const { microBatch, lossSum } of await new StepRun(role, around(first), step, round).evaluate(
       actions,
       counted,

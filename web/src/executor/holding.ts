@@ -10,7 +10,7 @@ import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
 import { type Plan, peers } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
-import { type Belongings, belongings, move, partners } from './moving.ts';
+import { type HeldState, heldState, move, partners } from './moving.ts';
 import { buildRole, closeRole, type Engine, loadRole, neighbours, type Role } from './role.ts';
 import { gatherValues, sendValues } from './values.ts';
 
@@ -42,7 +42,7 @@ export class Holding {
   #step = 0;
   #gatheredStep = 0;
   /** What this peer had under the plan before, until the first step of the new one. */
-  #belongings: Belongings | null = null;
+  #heldBefore: HeldState | null = null;
 
   get role(): Role | null {
     return this.#role;
@@ -63,7 +63,7 @@ export class Holding {
 
   /** The plan is in force: what there was before is not needed any more. */
   settle(): void {
-    this.#belongings = null;
+    this.#heldBefore = null;
   }
 
   drop(): void {
@@ -119,12 +119,12 @@ export class Holding {
     { plan: before, epoch: origin }: Extract<StateSource, { from: 'peers' }>,
     ways: Ways,
   ): Promise<void> {
-    if (this.#belongings?.epoch !== origin) this.#belongings = null;
-    if (peers(before).includes(me) && !this.#belongings) {
+    if (this.#heldBefore?.epoch !== origin) this.#heldBefore = null;
+    if (peers(before).includes(me) && !this.#heldBefore) {
       if (!this.#role || this.#step !== step || this.#gatheredStep !== step) {
         throw new Error(`the state here stands after ${this.#gatheredStep} steps, not ${step}`);
       }
-      this.#belongings = { ...(await belongings(this.#role, step)), epoch: origin };
+      this.#heldBefore = { ...(await heldState(this.#role, step)), epoch: origin };
     }
     // Links of the plan before stay: what was sent there may still be on its way.
     const others = [
@@ -146,7 +146,7 @@ export class Holding {
       after: plan,
       epoch,
       step,
-      had: this.#belongings,
+      had: this.#heldBefore,
       role: this.#role,
       send,
       receive,

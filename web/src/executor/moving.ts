@@ -3,7 +3,7 @@
  * and the frames of others fill them. The copy outlives the attempt, so a hand-over that fails on the way can begin
  * again with nothing lost (CO23).
  */
-import { invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
@@ -13,7 +13,7 @@ import type { Compute } from '../../../swarm/precision.ts';
 import type { Role } from './role.ts';
 import { blockIndex } from './values.ts';
 
-interface Part {
+interface HeldRange {
   readonly block: BlockName;
   readonly kind: StateKind;
   readonly range: Range;
@@ -21,45 +21,45 @@ interface Part {
 }
 
 /** What a peer had under a plan after so many steps, in its own memory. */
-export interface Belongings {
+export interface HeldState {
   readonly epoch: number;
   readonly step: number;
-  readonly parts: readonly Part[];
+  readonly ranges: readonly HeldRange[];
 }
 
 /** Copies everything a role holds or keeps. */
-export async function belongings({ epoch, stages, uses, shards, kept }: Role, step: number) {
-  const parts: Part[] = [];
+export async function heldState({ epoch, stages, uses, shards, kept }: Role, step: number) {
+  const ranges: HeldRange[] = [];
   for (const { block, range } of kept) {
     const state = await shards.readState(block, range);
     const length = range[1] - range[0];
     STATE_KINDS.forEach((kind, index) => {
-      parts.push({ block, kind, range, values: state.subarray(index * length, (index + 1) * length) });
+      ranges.push({ block, kind, range, values: state.subarray(index * length, (index + 1) * length) });
     });
   }
   for (const [index, stage] of stages) {
-    for (const use of uses.get(index) ?? []) {
+    for (const use of got(uses, index)) {
       for (const range of slices(use, [0, Number.POSITIVE_INFINITY])) {
         const values = await (await stage.readValues(use.block, range)).take((read) => read.slice());
-        parts.push({ block: use.block, kind: 'value', range, values });
+        ranges.push({ block: use.block, kind: 'value', range, values });
       }
     }
   }
-  return { epoch, step, parts } satisfies Belongings;
+  return { epoch, step, ranges } satisfies HeldState;
 }
 
-/** A range out of what there is, perhaps from several parts; the first that has an element counts: masters before halves. */
-function found({ parts }: Belongings, { block, kind, range }: Transfer): Float32Array<ArrayBuffer> {
+/** A range out of what there is, perhaps from several; the first that has an element counts: masters before halves. */
+function found({ ranges }: HeldState, { block, kind, range }: Transfer): Float32Array<ArrayBuffer> {
   const values = new Float32Array(range[1] - range[0]);
   let missing = values.length;
   const written = new Uint8Array(values.length);
-  for (const part of parts) {
-    const shared = part.block === block && part.kind === kind ? overlap(part.range, range) : null;
+  for (const held of ranges) {
+    const shared = held.block === block && held.kind === kind ? overlap(held.range, range) : null;
     if (!shared || missing === 0) continue;
     for (let i = shared[0]; i < shared[1]; i++) {
       if (written[i - range[0]] === 1) continue;
-      const index = i - part.range[0];
-      values[i - range[0]] = part.values[index] ?? outside(part.values, index);
+      const place = i - held.range[0];
+      values[i - range[0]] = held.values[place] ?? outside(held.values, place);
       written[i - range[0]] = 1;
       missing--;
     }
@@ -87,7 +87,7 @@ export interface Move {
   readonly epoch: number;
   readonly step: number;
   /** Null where this peer had no part in the plan before. */
-  readonly had: Belongings | null;
+  readonly had: HeldState | null;
   /** Null where it has none in the new one. */
   readonly role: Role | null;
   send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;

@@ -2,7 +2,7 @@
  * What a plan makes of this peer: its stages and shards, built, filled from a checkpoint, taken apart. The engine that
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
-import type { PeerId, Range } from '../../../swarm/base.ts';
+import { got, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/plan/memory.ts';
@@ -80,7 +80,7 @@ export const roleBytes = ({ stages, shards }: Role): number =>
 export async function loadRole({ stages, uses, shards, kept }: Role, read: ReadState): Promise<void> {
   const loads: Promise<void>[] = [];
   for (const [index, stage] of stages) {
-    for (const { block, ranges } of uses.get(index) ?? []) {
+    for (const { block, ranges } of got(uses, index)) {
       for (const range of ranges) {
         loads.push(read(block, 'value', range).then((values) => stage.writeValues(block, range, values)));
       }

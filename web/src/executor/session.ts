@@ -1,9 +1,9 @@
 /**
- * A donor's side of the step protocol (SPEC.md, rules CO): takes the server's words in order, keeps one role at a time,
- * runs its steps. Leaving an epoch is one abort. What it promises: a committed step is applied here even when the step's own run
- * was aborted a moment later, and nothing is reported for a step before the state stands after the one before.
+ * A donor's side of a run: takes the server's messages in order, keeps one role at a time, runs its steps. Leaving an
+ * epoch is one abort. A committed step is applied here even when the step's own run was aborted a moment later (SC21),
+ * and nothing is reported for a step before the state stands after the one before.
  */
-import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { at, got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
@@ -191,7 +191,7 @@ export class Session {
     epoch.abort.signal.throwIfAborted();
     this.#meter.show({
       activity: 'waiting',
-      stages: [...role.stages.keys()].map((stage) => ({ stage, layers: plan.stages[stage]?.layers ?? [0, 0] })),
+      stages: [...role.stages.keys()].map((stage) => ({ stage, layers: at(plan.stages, stage).layers })),
       gpuMemoryBytes: roleBytes(role),
     });
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
@@ -206,7 +206,7 @@ export class Session {
   async #train(epoch: Epoch, step: number, lossScale = 1): Promise<void> {
     const { run, role } = this.#atWork();
     this.#inbox.advance(epoch.number, step);
-    const actions = stepSchedule(role.plan).get(run.peer) ?? [];
+    const actions = got(stepSchedule(role.plan), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#holding.settle();
     expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
@@ -232,7 +232,7 @@ export class Session {
     if (this.#epochs.current?.number !== epoch || !this.#holding.role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
     this.#holding.updated(step + 1);
-    this.#commits.heard(epoch, step, scalars);
+    this.#commits.arrived(epoch, step, scalars);
     if (checkpoint) this.#epochs.enqueueAlways(() => this.#save(epoch, step + 1));
   }
 
@@ -258,7 +258,7 @@ export class Session {
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#meter.awaited(sender, this.#inbox.receive(key, sender, signal)),
       computed: (action) => this.#meter.computed(action),
-      tokens: (microBatch) => (source ?? run.tokens).read(from, samplesOf.get(microBatch) ?? [0, 0]),
+      tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
       report: (message) => page.sendServer(message),
       committed: () => {
         const answer = this.#commits.answer(epoch.number, step, signal);

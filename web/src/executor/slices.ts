@@ -2,7 +2,7 @@
  * How gradient sums get from the holders to the primaries, the other way round than values (values.ts): which slices of
  * a block a holder sends to whom, and how a primary adds those of all holders, in the plan's order, whenever they come.
  */
-import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import type { Reading } from './engine.ts';
@@ -20,7 +20,7 @@ export async function sendSlices(
   const { plan, peer, uses, stages } = role;
   const stage = stages.get(index);
   invariant(stage, `this peer has no stage ${index}`);
-  for (const use of uses.get(index) ?? []) {
+  for (const use of got(uses, index)) {
     for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
       if (shard.peer === peer) continue;
       for (const range of slices(use, shard.range)) {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { peerId, seededRandom } from '../../../swarm/base.ts';
 import { SLACK_SECONDS } from '../../../swarm/limits.ts';
 import { VirtualTime } from '../testing/virtualTime.ts';
-import { DutyCycle, type Work } from './dutyCycle.ts';
+import { DutyCycle, type WorkKind } from './dutyCycle.ts';
 import { Traffic } from './traffic.ts';
 
 /** Seconds. */
@@ -112,14 +112,14 @@ async function stepSeconds(donors: number, pieces: number, seed: number, isFores
     if (isForeseen) cycle.forecast = ({ op }) => ALONE[op] / pieces;
     return cycle;
   });
-  const piece = (cycle: DutyCycle, work: Work, seconds: number): Promise<void> => {
+  const piece = (cycle: DutyCycle, kind: WorkKind, seconds: number): Promise<void> => {
     let done = Promise.resolve();
     const submit = (): void => {
       done = machine.compute(seconds * (1 + 0.1 * random()));
     };
-    return cycle.run(work, submit, () => done);
+    return cycle.run(kind, submit, () => done);
   };
-  const stageWork = async (cycle: DutyCycle): Promise<void> => {
+  const computed = async (cycle: DutyCycle): Promise<void> => {
     for (const op of ['F', 'B'] as const)
       for (let count = 0; count < (LANES * pieces) / donors; count++)
         await piece(cycle, { op, layers: [0, 2], recomputed: 0, samples: 2 }, ALONE[op] / pieces);
@@ -133,7 +133,7 @@ async function stepSeconds(donors: number, pieces: number, seed: number, isFores
   void (async () => {
     for (let step = 0; step < steps; step++) {
       const begun = machine.time;
-      await Promise.all(cycles.map(stageWork));
+      await Promise.all(cycles.map(computed));
       await Promise.all(cycles.map(update));
       seconds.push(machine.time - begun);
     }

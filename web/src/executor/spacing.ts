@@ -1,8 +1,8 @@
 /**
- * Doing things no faster than agreed. One idea for GPU time and for bytes: a schedule of fixed places,
- * `next += cost / rate`, on which each thing takes the next place and waits for it. The cost of GPU work is the time it
- * takes when this donor runs alone, not the time it took: spans of several donors on one machine overlap and stretch, and
- * a schedule spaced by stretched spans would multiply the stretch. Whoever comes late catches up on no more than `slack`.
+ * Doing things no faster than agreed, GPU work and bytes alike: fixed places, `next += cost / rate`, of which each thing
+ * takes the next one and waits for it. The cost of GPU work is the time it takes when this donor runs alone, not the time
+ * it took: spans of several donors on one machine overlap and stretch, and places as long as stretched spans would
+ * multiply the stretch. Whoever comes late catches up on no more than the slack.
  */
 
 /** Injected, so that tests have a time of their own. Seconds. */
@@ -11,8 +11,8 @@ export interface Clock {
   wait(seconds: number): Promise<void>;
 }
 
-/** Places on a schedule, first come, first served. */
-export class Schedule {
+/** Places, first come, first served. */
+export class Spacing {
   readonly #clock: Clock;
   /** Lateness of a timer is caught up on; a pause is not. */
   readonly #slackSeconds: number;
@@ -24,7 +24,7 @@ export class Schedule {
   }
 
   /** Resolves when the place before is over. */
-  async turn(): Promise<void> {
+  async untilFree(): Promise<void> {
     const early = this.#next - this.#clock.now();
     if (early > 0) await this.#clock.wait(early);
   }

@@ -1,14 +1,14 @@
 /**
  * A donor's caps on what it sends and receives, kept by the senders: a data channel cannot refuse input, so a receiver's
- * cap is divided among the peers that send to it under the plan, and each of them keeps to its part. Bytes take places on
- * a schedule, first come, first sent; what a moment did not use is lost but for a tenth of a second.
+ * cap is divided among the peers that send to it under the plan, and each of them keeps to its part. Bytes take places
+ * one after the other, first come, first sent; what a moment did not use is lost but for a tenth of a second.
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { type Plan, peers } from '../../../swarm/plan/plan.ts';
 import { neighbours } from './role.ts';
-import { type Clock, Schedule } from './spacing.ts';
+import { type Clock, Spacing } from './spacing.ts';
 
 const SLACK_SECONDS = 0.1;
 
@@ -16,16 +16,16 @@ type TrafficLimits = Pick<Limits, 'uploadBytesPerSecond' | 'downloadBytesPerSeco
 
 export class Traffic {
   readonly #clock: Clock;
-  readonly #sending: Schedule;
-  readonly #fetching: Schedule;
+  readonly #sending: Spacing;
+  readonly #fetching: Spacing;
   /** The part of its receiver's cap that is this peer's: bytes a second. */
-  #parts = new Map<PeerId, { readonly bytesPerSecond: number; readonly schedule: Schedule }>();
+  #parts = new Map<PeerId, { readonly bytesPerSecond: number; readonly spacing: Spacing }>();
   #own: TrafficLimits = { uploadBytesPerSecond: null, downloadBytesPerSecond: null };
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#sending = new Schedule(clock, SLACK_SECONDS);
-    this.#fetching = new Schedule(clock, SLACK_SECONDS);
+    this.#sending = new Spacing(clock, SLACK_SECONDS);
+    this.#fetching = new Spacing(clock, SLACK_SECONDS);
   }
 
   limit(own: TrafficLimits): void {
@@ -36,8 +36,8 @@ export class Traffic {
   share(parts: ReadonlyMap<PeerId, number>): void {
     this.#parts = new Map(
       [...parts].map(([peer, bytesPerSecond]) => {
-        const schedule = this.#parts.get(peer)?.schedule ?? new Schedule(this.#clock, SLACK_SECONDS);
-        return [peer, { bytesPerSecond, schedule }];
+        const spacing = this.#parts.get(peer)?.spacing ?? new Spacing(this.#clock, SLACK_SECONDS);
+        return [peer, { bytesPerSecond, spacing }];
       }),
     );
   }
@@ -46,7 +46,7 @@ export class Traffic {
   async maySend(to: PeerId | null, bytes: number): Promise<void> {
     const part = to === null ? undefined : this.#parts.get(to);
     const waits = [0];
-    if (part) waits.push(part.schedule.take(bytes / part.bytesPerSecond));
+    if (part) waits.push(part.spacing.take(bytes / part.bytesPerSecond));
     const { uploadBytesPerSecond: rate } = this.#own;
     if (rate !== null) waits.push(this.#sending.take(bytes / rate));
     await this.#wait(Math.max(...waits));

@@ -2,7 +2,7 @@
  * How new values get from the primaries to the holders: what is cut into which parts, and who sends and awaits them.
  * Both ends derive the same parts from the plan.
  */
-import { invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
@@ -62,7 +62,7 @@ export async function gatherValues(role: Role, index: number, step: number, rece
   const { plan, peer, stages, uses } = role;
   const stage = stages.get(index);
   if (!stage) return;
-  for (const use of uses.get(index) ?? []) {
+  for (const use of got(uses, index)) {
     for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
       if (shard.peer === peer) continue;
       for (const range of slices(use, shard.range)) {

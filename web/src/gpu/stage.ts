@@ -98,7 +98,7 @@ export class GpuStage implements Stage {
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
-  forward({ microBatch, samples, input, tokens, evaluation, leaves }: ForwardWork): void {
+  forward({ microBatch, samples, input, tokens, evaluation, encoding }: ForwardWork): void {
     const { queue } = this.#gpu.device;
     const slot = this.#slot(microBatch);
     this.#samples.set(microBatch, samples);
@@ -124,9 +124,9 @@ export class GpuStage implements Stage {
       invariant(tokens, 'the last stage needs targets');
       write('targets', tokens.targets);
     }
-    this.#made = leaves ? { what: 'output', microBatch, encoding: leaves } : null;
+    this.#made = encoding ? { what: 'output', microBatch, encoding } : null;
     this.#again = null; // a recomputed layer's forward has the same place
-    this.#submit(`F${microBatch}`, [...run, ...this.#packingOf(launches, leaves, 'packOutput')]);
+    this.#submit(`F${microBatch}`, [...run, ...this.#packingOf(launches, encoding, 'packOutput')]);
   }
 
   recompute(microBatch: number): void {
@@ -134,7 +134,7 @@ export class GpuStage implements Stage {
     this.#again = microBatch;
   }
 
-  backward(microBatch: number, gradient: Stream | null, leaves?: WireEncoding): void {
+  backward(microBatch: number, gradient: Stream | null, encoding?: WireEncoding): void {
     const launches = this.#launched(microBatch);
     const isRecomputed = launches.recompute.length === 0 || this.#again === microBatch;
     invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
@@ -146,8 +146,8 @@ export class GpuStage implements Stage {
       const stream = this.#buffers.get(`${this.#slot(microBatch)}/${STREAM}`);
       this.#gpu.device.queue.writeBuffer(stream, 0, this.#floats(gradient));
     }
-    this.#made = leaves ? { what: 'gradient', microBatch, encoding: leaves } : null;
-    this.#submit(`B${microBatch}`, [...run, ...this.#packingOf(launches, leaves, 'packGradient')]);
+    this.#made = encoding ? { what: 'gradient', microBatch, encoding } : null;
+    this.#submit(`B${microBatch}`, [...run, ...this.#packingOf(launches, encoding, 'packGradient')]);
   }
 
   readOutput(microBatch: number): Promise<Reading> {
@@ -220,8 +220,8 @@ export class GpuStage implements Stage {
   }
 
   /** Floats of a stage that keeps floats are read where they are. */
-  #packingOf({ packing }: Launches, leaves: WireEncoding | undefined, part: keyof Packing): readonly Launch[] {
-    return (leaves && packing.get(leaves)?.[part]) ?? [];
+  #packingOf({ packing }: Launches, encoding: WireEncoding | undefined, part: keyof Packing): readonly Launch[] {
+    return (encoding && packing.get(encoding)?.[part]) ?? [];
   }
 
   #readMade(what: 'output' | 'gradient', microBatch: number, name: string): Promise<Reading> {

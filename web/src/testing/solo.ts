@@ -2,7 +2,7 @@
  * One peer that trains a whole model by itself and commits its own steps: the stage and the executor of the swarm, with
  * nobody else. The benchmark and the tests of the numerics run this.
  */
-import { invariant, peerId } from '../../../swarm/base.ts';
+import { got, invariant, peerId } from '../../../swarm/base.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { peers } from '../../../swarm/plan/plan.ts';
@@ -120,7 +120,7 @@ export class Solo {
       step,
     );
     try {
-      await run.train(stepSchedule(plan).get(peer) ?? []);
+      await run.train(got(stepSchedule(plan), peer));
     } catch (error) {
       if (error === OVERFLOW) return null;
       throw error;

@@ -2,12 +2,13 @@
  * What a free peer does next. A schedule with a fixed order and one that follows messages differ in nothing else: the
  * same work with the same needs, run by the same simulator. See SPEC.md, SI1 and SC16.
  */
+import { outside } from '../base.ts';
 import type { WorkGraph } from './graph.ts';
 
 export const NOTHING = -1;
 
 /** Work is named by its number in the graph, a peer by its place there. */
-export interface Dispatcher {
+export interface Chooser {
   /** All that this work needs has ended, and its input is here. */
   readonly ready: (work: number) => void;
   readonly started?: (work: number) => void;
@@ -17,13 +18,13 @@ export interface Dispatcher {
 }
 
 /** How many needs of each piece of work are open, kept up to date; `wake` asks a peer again. */
-export interface Floor {
+export interface Progress {
   readonly graph: WorkGraph;
   readonly open: Int32Array;
   readonly wake: (peer: number) => void;
 }
 
-export type Policy = (floor: Floor) => Dispatcher;
+export type Policy = (floor: Progress) => Chooser;
 
 /** Each peer runs its list in order. */
 export const inListOrder: Policy = ({ graph: { listFrom, peers }, open }) => {
@@ -31,8 +32,8 @@ export const inListOrder: Policy = ({ graph: { listFrom, peers }, open }) => {
   return {
     ready: () => {},
     next(peer) {
-      const work = reached[peer] ?? 0;
-      if (work >= (listFrom[peer + 1] ?? 0) || open[work] !== 0) return NOTHING;
+      const work = reached[peer] ?? outside(reached, peer);
+      if (work >= (listFrom[peer + 1] ?? outside(listFrom, peer + 1)) || open[work] !== 0) return NOTHING;
       reached[peer] = work + 1;
       return work;
     },

@@ -1,0 +1,23 @@
+import { describe, expect, test } from 'vitest';
+import { peerId } from '../base.ts';
+import { parseSchedule } from './action.ts';
+import { slots } from './slots.ts';
+
+const a = peerId('a');
+
+describe('slots', () => {
+  const of = (text: string) => [...(slots(parseSchedule(text)).get(a) ?? [])];
+
+  test('[SC11] are the most micro-batches between forward and backward of a stage', () => {
+    expect(of('a: 0F0 0F1 0F2 0B0 0B1 0B2')).toEqual([[0, 3]]);
+    expect(of('a: 0F0 0F1 0B0 0F2 0B1 0B2')).toEqual([[0, 2]]);
+    expect(of('a: 0F0 2F0 2B0 2F1 2B1 0B0')).toEqual([
+      [0, 1],
+      [2, 1],
+    ]);
+  });
+
+  test('[SC11] an evaluation needs one', () => {
+    expect(of('a: 0F0 0SEND_F0 0F1 0SEND_F1')).toEqual([[0, 1]]);
+  });
+});
