@@ -1,7 +1,7 @@
 /**
- * From a kernel's table to something a compute pass can run. The one idea: the binding table alone says what the
- * layouts are, so a launch (pipeline, two bind groups, workgroup counts) is made once when a plan arrives and encoded
- * any number of times without allocating.
+ * From a kernel's table to something a compute pass can run. The binding table alone says what the layouts are, so a
+ * launch (pipeline, two bind groups, workgroup counts) is made once when a plan arrives and encoded any number of times
+ * without allocating.
  */
 import { invariant } from '../swarm/base.ts';
 import { BOX_BYTES, boxData, boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';

@@ -1,7 +1,7 @@
 /**
- * The matrix product C[M,N] = op(A)·op(B) with its epilogues: bias, gelu and its gradient, residual, accumulation. The
- * one idea: a text is generated for what its family makes of a shape, and the rows of a micro-batch are a run-time dim, so
- * a model has a handful of pipelines whatever the plan does with its micro-batches.
+ * The matrix product C[M,N] = op(A)·op(B) with its epilogues: bias, gelu and its gradient, residual, accumulation. A
+ * text is generated for what its family makes of a shape, and the rows of a micro-batch are a run-time dim, so a model
+ * has a handful of pipelines whatever the plan does with its micro-batches.
  *
  * Letters and layouts: family/product.ts. The text: family/software.ts, family/gpu.ts and, where a GPU has matrix units,
  * family/subgroupMatrix.ts.

@@ -1,7 +1,7 @@
 /**
- * Runs a kernel on a device and compares it with its CPU reference. The one idea: the comparison is a number, the
- * largest |gpu − cpu| − tolerance over all outputs, so tests, the browser's admission check and the benchmark ask the
- * same question. Imports nothing of Node or the DOM beyond WebGPU.
+ * Runs a kernel on a device and compares it with its CPU reference. The comparison is a number, the largest |gpu − cpu|
+ * − tolerance over all outputs, so tests, the browser's admission check and the benchmark ask the same question.
+ * Imports nothing of Node or the DOM beyond WebGPU.
  */
 import { invariant, normal, seededRandom } from '../swarm/base.ts';
 import { halfBits, halfValue, LARGEST_HALF } from './half.ts';

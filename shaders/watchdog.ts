@@ -1,7 +1,7 @@
 /**
- * How long a dispatch may take. Windows resets a GPU after two seconds, browsers end the GPU's process, and a page shares
- * the GPU with whatever draws the screen: so no dispatch is to take longer than 100 ms and no submit much longer than 200.
- * The one idea: time is predicted from the kernel's `cost` and two rates of the device, which are assumed low until the
+ * How long a dispatch may take. Windows resets a GPU after two seconds, browsers end the GPU's process, and a page
+ * shares the GPU with whatever draws the screen: so no dispatch is to take longer than 100 ms and no submit much longer
+ * than 200. Time is predicted from the kernel's `cost` and two rates of the device, which are assumed low until the
  * admission has measured a layer; only the number of boxes follows from it, and boxes never change a bit (grid.ts).
  */
 import { at } from '../swarm/base.ts';

@@ -1,8 +1,8 @@
 /**
- * Causal attention, what its three kernels share. The one idea: scores are never stored. The forward keeps one number a
- * query and head, the log of the sum of its exponentials (lse_BHT); the backward computes p = exp(s − lse) anew. So
- * memory grows with T, not T², and nothing is added atomically: one kernel owns the rows of queries (dq), one those of
- * keys and values (dk, dv).
+ * Causal attention, what its three kernels share. Scores are never stored. The forward keeps one number a query and
+ * head, the log of the sum of its exponentials (lse_BHT); the backward computes p = exp(s − lse) anew. So memory grows
+ * with T, not T², and nothing is added atomically: one kernel owns the rows of queries (dq), one those of keys and
+ * values (dk, dv).
  *
  * Layout: a row of qkv has H heads of queries, K heads of keys and K of values side by side, each of D floats; lse and
  * delta are [B, H, T]. K divides H: H/K heads of queries in a row read the same keys and values (grouped queries), whose

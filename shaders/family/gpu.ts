@@ -1,9 +1,9 @@
 /**
- * The matrix product for GPUs. The one idea: a workgroup makes a tile of C; 16 steps of K at a time it stages the two
- * strips of A and B that the tile needs in workgroup memory, and each invocation keeps 4×4 elements of C in registers, so
- * that eight reads from workgroup memory feed sixteen multiply-adds (8×4: twelve feed thirty-two). Tint does not unroll
- * loops: the inner one is written out. Reads from workgroup memory are scalar (vec4 ones have been measured slower on
- * several GPUs), reads from storage are vec4 where the rows allow it. No subgroup size is assumed.
+ * The matrix product for GPUs. A workgroup makes a tile of C; 16 steps of K at a time it stages the two strips of A and
+ * B that the tile needs in workgroup memory, and each invocation keeps 4×4 elements of C in registers, so that eight
+ * reads from workgroup memory feed sixteen multiply-adds (8×4: twelve feed thirty-two). Tint does not unroll loops: the
+ * inner one is written out. Reads from workgroup memory are scalar (vec4 ones have been measured slower on several
+ * GPUs), reads from storage are vec4 where the rows allow it. No subgroup size is assumed.
  *
  * An invocation's elements are spread over the tile in both directions, as far apart as there are invocations, so
  * neighbours read neighbouring words of workgroup memory and store neighbouring words of C.

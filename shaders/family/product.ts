@@ -1,7 +1,7 @@
 /**
  * The vocabulary of the matrix product C[M,N] = op(A)·op(B): its layouts, its epilogues, and which tensors each needs.
- * The one idea: a product is a small record; every family reads the same record and generates the same table of
- * bindings, so a caller never sees which family runs.
+ * A product is a small record; every family reads the same record and generates the same table of bindings, so a caller
+ * never sees which family runs.
  *
  * Letters: M rows and N columns of C, K the summed dimension. NN: A[M,K] B[K,N] (x·W). NT: A[M,K] B[N,K] (dy·Wᵀ).
  * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient). A weight gradient in slices has S steps of K in each.

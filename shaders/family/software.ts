@@ -1,11 +1,11 @@
 /**
- * The matrix product for software adapters (SwiftShader). The one idea: a workgroup is one row of four lanes that copies
- * a panel of B, up to 128 deep and 32 columns wide, into private memory and walks down rows of C with it. Memory is what
- * costs there: every access to storage is a gather of lanes, vec4 loads are the cheapest per element, workgroup memory
- * is no faster and barriers switch coroutines; private memory at a constant index is one plain load. So the row's text
- * is written out, an element of A is loaded by one lane and handed round, and C is read and written once a panel.
- * (A panel in named values is as fast, but takes the JIT eight times as long: every gather is a dozen branches, and all
- * those values live across them.)
+ * The matrix product for software adapters (SwiftShader). A workgroup is one row of four lanes that copies a panel of
+ * B, up to 128 deep and 32 columns wide, into private memory and walks down rows of C with it. Memory is what costs
+ * there: every access to storage is a gather of lanes, vec4 loads are the cheapest per element, workgroup memory is no
+ * faster and barriers switch coroutines; private memory at a constant index is one plain load. So the row's text is
+ * written out, an element of A is loaded by one lane and handed round, and C is read and written once a panel. (A panel
+ * in named values is as fast, but takes the JIT eight times as long: every gather is a dozen branches, and all those
+ * values live across them.)
  *
  * Lane l holds the columns 4l…4l+3 of each 16. The four lanes' elements of A go round by rotations: after rotation r
  * lane l has what lane l ^ r loaded. A rotation is one machine instruction, a broadcast six. So every lane meets the

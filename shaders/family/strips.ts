@@ -1,7 +1,7 @@
 /**
  * What the two families for GPUs share: how the operands of a tile of C come to workgroup memory, and how its elements
- * leave. The one idea: everything is staged as steps of K, side by side, and is zero outside the matrix, so that whoever
- * multiplies knows neither layouts nor remainders.
+ * leave. Everything is staged as steps of K, side by side, and is zero outside the matrix, so that whoever multiplies
+ * knows neither layouts nor remainders.
  */
 
 import type { LaneWidth } from '../lanes.ts';

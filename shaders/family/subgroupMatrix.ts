@@ -1,8 +1,8 @@
 /**
- * The matrix product for GPUs with matrix units. The one idea: strips of A and B are staged in workgroup memory as for any
- * GPU, and four subgroups make a quarter of the tile each, of whole matrices that the unit multiplies; so layouts,
- * remainders and epilogues are those of the plain family. A result's elements lie wherever the unit likes: each matrix
- * goes through workgroup memory on its way out, where any invocation finishes any element.
+ * The matrix product for GPUs with matrix units. Strips of A and B are staged in workgroup memory as for any GPU, and
+ * four subgroups make a quarter of the tile each, of whole matrices that the unit multiplies; so layouts, remainders
+ * and epilogues are those of the plain family. A result's elements lie wherever the unit likes: each matrix goes
+ * through workgroup memory on its way out, where any invocation finishes any element.
  *
  * A subgroup may be smaller than the adapter's largest, so there may be more than four of them in a workgroup: the rest
  * only stage and finish. That they skip is uniform in a subgroup, which is all that the unit asks; Tint's analysis knows

@@ -1,6 +1,6 @@
 /**
- * A shard's tensors in as few updates as can be. The one idea: an arena's gaps are zero and stay zero under AdamW, so one
- * launch goes over all tensors that lie alike wherever it reads and writes; which of them decay it is told as ranges.
+ * A shard's tensors in as few updates as can be. An arena's gaps are zero and stay zero under AdamW, so one launch goes
+ * over all tensors that lie alike wherever it reads and writes; which of them decay it is told as ranges.
  */
 import type { Dims } from '../kernel.ts';
 

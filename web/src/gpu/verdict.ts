@@ -1,7 +1,7 @@
 /**
- * Whether a GPU computes right, and with which kernels. The one idea: a matrix unit is a gain that nobody depends on, so
- * its products are examined first and by themselves; where one is wrong, the plain kernels take their place and are
- * examined as anyone's, and only what is wrong with those is a refusal.
+ * Whether a GPU computes right, and with which kernels. A matrix unit is a gain that nobody depends on, so its products
+ * are examined first and by themselves; where one is wrong, the plain kernels take their place and are examined as
+ * anyone's, and only what is wrong with those is a refusal.
  *
  * The choice is a function of adapter and run: the cases are seeded, and those on a unit are all compared, however long
  * that takes. What is right is remembered by adapter, model and the kernels' own text, which stands for the build.
