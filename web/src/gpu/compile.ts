@@ -39,7 +39,7 @@ export async function compileCalls(
 ): Promise<Compiled> {
   const all = new Set<KernelCall>();
   for (const { packing, ...calls } of slots.values()) {
-    for (const parts of [calls, ...packing.values()]) for (const call of callsOf(parts)) all.add(call);
+    for (const passes of [calls, ...packing.values()]) for (const call of callsOf(passes)) all.add(call);
   }
   const compiled = await Promise.all(
     Array.from(all, async (call) => {
@@ -67,7 +67,7 @@ export async function compileCalls(
       evaluation: calls.evaluation.map(launchOf),
       recompute: calls.recompute.map(launchOf),
       backward: calls.backward.map(launchOf),
-      packing: new Map(Array.from(packing, ([encoding, parts]) => [encoding, packingLaunches(parts, launchOf)])),
+      packing: new Map(Array.from(packing, ([encoding, passes]) => [encoding, packingLaunches(passes, launchOf)])),
     });
   }
   const losses = [...made]
@@ -76,21 +76,21 @@ export async function compileCalls(
   return { launches, losses };
 }
 
-const callsOf = (parts: MicroBatchCalls | Packing): KernelCall[] =>
-  Object.values<readonly KernelCall[]>({ ...parts }).flat();
+const callsOf = (passes: MicroBatchCalls | Packing): KernelCall[] =>
+  Object.values<readonly KernelCall[]>({ ...passes }).flat();
 
-const packingLaunches = (parts: Packing, launchOf: (call: KernelCall) => Launch): Launched<Packing> => ({
-  packOutput: parts.packOutput.map(launchOf),
-  unpackInput: parts.unpackInput.map(launchOf),
-  packGradient: parts.packGradient.map(launchOf),
-  unpackGradient: parts.unpackGradient.map(launchOf),
+const packingLaunches = (passes: Packing, launchOf: (call: KernelCall) => Launch): Launched<Packing> => ({
+  packOutput: passes.packOutput.map(launchOf),
+  unpackInput: passes.unpackInput.map(launchOf),
+  packGradient: passes.packGradient.map(launchOf),
+  unpackGradient: passes.unpackGradient.map(launchOf),
 });
 
 /** Frees what only the launches own. */
 export function closeCompiled({ launches }: Compiled): void {
   for (const { packing, ...own } of launches.values()) {
-    for (const parts of [own, ...packing.values()]) {
-      for (const launch of Object.values<readonly Launch[]>({ ...parts }).flat()) launch.dimsBuffer.destroy();
+    for (const passes of [own, ...packing.values()]) {
+      for (const launch of Object.values<readonly Launch[]>({ ...passes }).flat()) launch.dimsBuffer.destroy();
     }
   }
 }
