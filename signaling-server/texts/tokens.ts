@@ -38,9 +38,9 @@ interface RunTokens {
 }
 
 /** How far a file is read, from 0 to 1. */
-export type FileProgress = (work: 'tokenising' | 'checking', path: string, share: number) => void;
+export type FileProgress = (job: 'tokenising' | 'checking', path: string, share: number) => void;
 
-interface Work {
+interface TokenJob {
   readonly run: RunFile;
   /** The run file, for its folder and for the sentences. */
   readonly runPath: string;
@@ -64,10 +64,10 @@ export async function prepareTokens(
     return refusal(
       `${runPath}: data.tokenizer ${path} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
     );
-  const work: Work = { run, runPath, blobs, tokenizer, progress };
-  const data = await tokenList(work, 'data.files', run.data.files);
+  const job: TokenJob = { run, runPath, blobs, tokenizer, progress };
+  const data = await tokenList(job, 'data.files', run.data.files);
   if (!data.ok) return data;
-  const evaluation = run.evaluation && (await tokenList(work, 'evaluation.files', run.evaluation.files));
+  const evaluation = run.evaluation && (await tokenList(job, 'evaluation.files', run.evaluation.files));
   if (evaluation?.ok === false) return evaluation;
   const files: StoredFile[] = [];
   for (const file of path === null ? [] : await tokenizerFiles(path))
@@ -79,15 +79,15 @@ export async function prepareTokens(
 export const tokenizerPath = ({ data }: RunFile, runPath: string): string | null =>
   data.tokenizer === 'bytes' ? null : resolve(dirname(runPath), data.tokenizer);
 
-async function tokenList(work: Work, field: string, files: readonly string[]): Promise<Result<TokenList>> {
-  const { run, runPath, blobs } = work;
+async function tokenList(job: TokenJob, field: string, files: readonly string[]): Promise<Result<TokenList>> {
+  const { run, runPath, blobs } = job;
   const { vocabulary } = modelOf(run);
   const size = bytesPerToken(vocabulary);
   const writer = shardWriter(size, blobs);
   for (const [index, name] of files.entries()) {
     const path = resolve(dirname(runPath), name);
     try {
-      const fault = await addFile(work, path, writer, vocabulary);
+      const fault = await addFile(job, path, writer, vocabulary);
       if (fault !== null) return refusal(`${runPath}: ${field}[${index}] ${name} ${fault}`);
     } catch (error) {
       return refusal(`${runPath}: ${field}[${index}] ${path}: ${readFault(error)}`);
@@ -106,7 +106,7 @@ type ShardWriter = ReturnType<typeof shardWriter>;
 
 /** Why the file cannot be trained on, to go on from its name; null when its tokens are in. */
 async function addFile(
-  { tokenizer, progress }: Work,
+  { tokenizer, progress }: TokenJob,
   path: string,
   writer: ShardWriter,
   vocabulary: number,

@@ -2,11 +2,11 @@
  * A donor's share of its GPU's time: each span of work is followed by enough idle time that it lasts (time when running
  * alone) / speed. The time alone is not known but estimated, for each kind of work: the least of its newest spans, because
  * whatever else runs on the machine only makes a span longer. Donors of one machine begin every step together, and would
- * take the crowd for the time alone. So the estimate begins with the admission's forecast and rises slowly, and a donor
+ * take the crowd for the time alone. So the estimate begins with what the admission measured and rises slowly, and a donor
  * whose spans are stretched puts some of them elsewhere in their places, at random: where the others are idle.
  */
 import { SLACK_SECONDS } from '../../../swarm/limits.ts';
-import { type ComputeKind, type Forecast, NO_FORECAST } from './forecast.ts';
+import { type AloneSeconds, type ComputeKind, UNKNOWN } from './aloneSeconds.ts';
 import { BusyMeter } from './meter.ts';
 import { type Clock, Spacing } from './spacing.ts';
 
@@ -45,7 +45,7 @@ interface Known {
 
 export class DutyCycle implements Pace {
   speed = 1;
-  forecast: Forecast = NO_FORECAST;
+  admitted: AloneSeconds = UNKNOWN;
   readonly #clock: Clock;
   readonly #busy: BusyMeter;
   readonly #spacing: Spacing;
@@ -92,8 +92,8 @@ export class DutyCycle implements Pace {
 
   #knownOf(kind: WorkKind): Known {
     const key = JSON.stringify(kind);
-    const forecast = 'layers' in kind ? this.forecast(kind) : null;
-    const known = this.#known.get(key) ?? { spans: [], alone: forecast ?? Number.POSITIVE_INFINITY };
+    const admitted = 'layers' in kind ? this.admitted(kind) : null;
+    const known = this.#known.get(key) ?? { spans: [], alone: admitted ?? Number.POSITIVE_INFINITY };
     this.#known.set(key, known);
     return known;
   }

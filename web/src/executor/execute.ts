@@ -13,8 +13,8 @@ import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.t
 import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { ComputeKind } from './aloneSeconds.ts';
 import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
-import type { ComputeKind } from './forecast.ts';
 import type { Role } from './role.ts';
 import { addSlices, sendSlices } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -153,7 +153,7 @@ export class StepRun {
     return this.#owner(stage, microBatch) === this.#role.peer ? 'f32' : this.#role.wire;
   }
 
-  /** Begins to wait for what a neighbour sends; the action that needs it takes it from the same place as a hand-over. */
+  /** Waits for what a neighbour sends; the action that needs it takes it from the same place as a hand-over. */
   async #expect(op: 'F' | 'B', stage: number, microBatch: number, sender: number): Promise<void> {
     const key = this.#boundaryKey(op === 'F' ? 'activation' : 'gradient', stage, microBatch);
     const words = await this.#around.receive(key, this.#owner(sender, microBatch));
@@ -183,7 +183,7 @@ export class StepRun {
   /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
   async #report(): Promise<void> {
     const { peer, epoch } = this.#role;
-    // What the commit will let out belongs to this step too.
+    // The new values are of this step too, but they are sent after its report.
     for (const { holder, part } of valueParts(this.#role))
       if (holder.peer !== peer) this.#count(holder.peer, { range: part });
     await addSlices(this.#role, this.#step, this.#around.receive);

@@ -52,7 +52,7 @@ export class Holding {
     return this.#step;
   }
 
-  /** A commit was told: its update follows in the same breath. */
+  /** A step is committed: its update is the next that this peer does, and nothing keeps it from that (SC21). */
   updated(step: number): void {
     this.#step = step;
   }

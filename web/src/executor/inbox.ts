@@ -1,8 +1,8 @@
 /**
  * Where tensor frames wait until the executor asks for them. Frames of an older epoch or step are dropped and counted;
- * those of a newer one wait, up to a bound for each sender, so that nobody fills another one's room. A tensor is known by its key and its sender: lanes of a stage send a keeper
- * gradients of the same key, and a frame from the wrong peer, a repeated one or one that fits no tensor changes nothing.
- * Rules WP in SPEC.md.
+ * those of a newer one wait, up to a bound for each sender, so that nobody fills another one's room. A tensor is known
+ * by its key and its sender: lanes of a stage send a keeper gradients of the same key, and a frame from the wrong peer,
+ * a repeated one or one that fits no tensor changes nothing. Rules WP in SPEC.md.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import {

@@ -10,12 +10,12 @@ import type { PeerMessage, ServerMessage } from '../../../swarm/messages/message
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
 import { DutyCycle } from './dutyCycle.ts';
 import { type Epoch, Epochs } from './epochs.ts';
 import { StepRun } from './execute.ts';
-import { forecastOf } from './forecast.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
 import { Inbox } from './inbox.ts';
@@ -72,7 +72,7 @@ export class Session {
     this.limit(NO_LIMITS);
   }
 
-  /** What this donor gives from now on; memory is the planner's affair. */
+  /** What this donor gives from now on. Its memory counts where the server plans. */
   limit(limits: Limits): void {
     this.#dutyCycle.speed = limits.speed;
     this.#traffic.limit(limits);
@@ -106,7 +106,7 @@ export class Session {
         if (this.#holding.role) this.#shareDownloads(this.#holding.role.plan);
         return;
       case 'probe':
-        // No plan needs what comes of it.
+        // A measurement that fails is none, and no fault of the epoch.
         probeLink(message, { ...this.#parts, traffic: this.#traffic, meter: this.#meter, epochs: this.#epochs }).catch(
           () => undefined,
         );
@@ -135,7 +135,7 @@ export class Session {
   measured(profile: Profile): void {
     if (!this.#run) return; // the connection is gone: the next one measures anew
     const { model, facts } = this.#run;
-    this.#dutyCycle.forecast = forecastOf(model, facts.train, profile);
+    this.#dutyCycle.admitted = admittedSeconds(model, facts.train, profile);
     this.#parts.page.sendServer({ type: 'measured', profile });
   }
 

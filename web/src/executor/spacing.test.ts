@@ -109,7 +109,7 @@ async function stepSeconds(donors: number, pieces: number, seed: number, isFores
   const cycles = Array.from({ length: donors }, () => {
     const cycle = new DutyCycle(machine, undefined, random);
     cycle.speed = speed;
-    if (isForeseen) cycle.forecast = ({ op }) => ALONE[op] / pieces;
+    if (isForeseen) cycle.admitted = ({ op }) => ALONE[op] / pieces;
     return cycle;
   });
   const piece = (cycle: DutyCycle, kind: WorkKind, seconds: number): Promise<void> => {
@@ -145,7 +145,7 @@ async function stepSeconds(donors: number, pieces: number, seed: number, isFores
 const median = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
 test.each([
-  [1, true], // without a forecast a donor with one piece never meets its GPU alone
+  [1, true], // without an admission's times a donor with one piece never meets its GPU alone
   [2, true],
   [2, false],
 ])(

@@ -15,13 +15,13 @@ export interface ComputeKind extends Omit<StageWork, 'op' | 'shape'> {
 }
 
 /** Seconds; null: unknown. */
-export type Forecast = (kind: ComputeKind) => number | null;
+export type AloneSeconds = (kind: ComputeKind) => number | null;
 
-export const NO_FORECAST: Forecast = () => null;
+export const UNKNOWN: AloneSeconds = () => null;
 
-export function forecastOf(model: Model, train: Train, measured: Profile): Forecast {
+export function admittedSeconds(model: Model, train: Train, measured: Profile): AloneSeconds {
   const profile = admittedProfile(measured);
-  if (!hasTimes(profile)) return NO_FORECAST;
+  if (!hasTimes(profile)) return UNKNOWN;
   const batch = { samples: train.globalBatchSize, sequence: train.sequenceLength };
   const secondsOf = workSeconds(model, batch, profile);
   return ({ op, layers: [from, to], recomputed, samples }) => {
