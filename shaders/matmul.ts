@@ -8,7 +8,6 @@
  */
 import { at, invariant, normal, type Random } from '../swarm/base.ts';
 import { SOFTWARE_LANES } from './family/adapterFamily.ts';
-import { tensorWidths } from './family/bindings.ts';
 import { gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './family/gpu.ts';
 import type { MatrixUnit } from './family/matrixUnit.ts';
 import {
@@ -25,6 +24,7 @@ import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgr
 import { gpuWidths } from './family/strips.ts';
 import { matrixDirectives, matrixInvocations, matrixText, matrixTile } from './family/subgroupMatrix.ts';
 import type { GpuShape, MatrixRule, SoftwareRule } from './family/tiles.ts';
+import { tensorWidths } from './family/widths.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from './kernel.ts';
 import { u32 } from './slots.ts';
 

@@ -8,7 +8,7 @@
  * An invocation's elements are spread over the tile in both directions, as far apart as there are invocations, so
  * neighbours read neighbouring words of workgroup memory and store neighbouring words of C.
  */
-import { indent, plus, range } from './bindings.ts';
+
 import { isBare, type Product } from './product.ts';
 import { slicesOfStepsText } from './slices.ts';
 import {
@@ -22,6 +22,7 @@ import {
   strips,
 } from './strips.ts';
 import { GPU_TILES, type GpuShape, ruleFor } from './tiles.ts';
+import { indent, plus, range } from './widths.ts';
 
 /** Two words of padding keep the transposing stores of neighbouring invocations in different banks. */
 const STAGING: Staging = { element: 'f32', padding: 2 };

@@ -7,8 +7,9 @@
  * their own; they are as many as find room there. Other products are not cut: where their grid is small their K, a width
  * of the model, is short too.
  */
-import { known } from './bindings.ts';
+
 import type { Product } from './product.ts';
+import { known } from './widths.ts';
 
 /** With so many workgroups a GPU is busy: where other trainers stop cutting. No GPU has been measured. */
 const BUSY_WORKGROUPS = 128;

@@ -19,9 +19,9 @@
 
 import type { LaneWidth } from '../lanes.ts';
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
-import { component, indent, plus, range, type Widths, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
 import { ruleFor, SOFTWARE_TILES, type SoftwareRule } from './tiles.ts';
+import { component, indent, plus, range, type Widths, widths } from './widths.ts';
 
 /** Four columns for each lane. */
 const VECTOR_COLUMNS = 4 * LANES;

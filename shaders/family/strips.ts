@@ -5,9 +5,9 @@
  */
 
 import type { LaneWidth } from '../lanes.ts';
-import { aRow, bRow, component, dimText, indent, plus, range, type Widths, widths } from './bindings.ts';
 import { geluText, type Product } from './product.ts';
 import { LAST_STEP, SLICE_ROW } from './slices.ts';
+import { aRow, bRow, component, dimText, indent, plus, range, type Widths, widths } from './widths.ts';
 
 /** A tile of C, made so many steps of K at a time. */
 export interface GpuTile {

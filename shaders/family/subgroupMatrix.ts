@@ -10,13 +10,13 @@
  */
 import { at } from '../../swarm/base.ts';
 import { ELEMENT_BYTES } from '../../swarm/precision.ts';
-import { indent, plus, range } from './bindings.ts';
 import { largeTiles } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import type { Product } from './product.ts';
 import { slicesOfStepsText } from './slices.ts';
 import { biasGradientText, finishText, type GpuTile, memoryText, type Strip, stagesText, strips } from './strips.ts';
 import { MATRIX_TILES, type MatrixRule, ruleFor } from './tiles.ts';
+import { indent, plus, range } from './widths.ts';
 
 /** Two by two. */
 const SUBGROUPS = 4;

@@ -1,4 +1,4 @@
-/** What the families write a product's text with. Rows are read as vec4 where four divides their length. */
+/** How the rows of a product's tensors are read: as vec4 where four divides their length. And words that its texts are written with. */
 import { invariant } from '../../swarm/base.ts';
 import type { LaneWidth } from '../lanes.ts';
 import type { Product, ProductTensor } from './product.ts';
