@@ -11,19 +11,17 @@ import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastif
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages/messages.ts';
-import { batchOf, modelOf } from '../swarm/run/runFile.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { AddressLimit } from './donors/addressLimit.ts';
-import type { KeptProfiles } from './donors/donorProfiles.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { type Access, isSameOrigin } from './http/access.ts';
 import { perMinute, problem } from './http/calls.ts';
 import { addPages } from './http/pages.ts';
 import { throttled } from './http/throttled.ts';
-import { monotonicMs, wallMs } from './monitoring/clock.ts';
+import { monotonicMs } from './monitoring/clock.ts';
 import type { Log } from './monitoring/log.ts';
 import { boundedLog } from './monitoring/log.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './monitoring/metrics.ts';
@@ -31,13 +29,11 @@ import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
 import { newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
-import { type PlanTerms, planTerms } from './planning/planning.ts';
-import { planSearch } from './planning/planThread.ts';
+import { type PlanSearch, planSearch } from './planning/planThread.ts';
 import { openRecorder, type Recorder } from './run/recorder.ts';
 import { ActiveRun } from './run/run.ts';
 import { parseManifest, stateProblem } from './store/checkpointState.ts';
 import type { DataDirectory } from './store/dataDirectory.ts';
-import { parseDocument } from './store/runDocument.ts';
 import type { Store } from './store/store.ts';
 
 export const DEFAULT_PORT = 8080;
@@ -63,8 +59,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly data: DataDirectory;
   readonly runName: string;
   readonly log: Log;
-  /** In place of wishes: who makes the plans. */
-  readonly terms?: PlanTerms;
+  /** In place of the plan thread: who searches for plans. */
+  readonly search?: PlanSearch;
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
   readonly host?: string;
@@ -169,21 +165,19 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, recorder?:
   const row = data.store.run(runName);
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
-  const { file } = parseDocument(row.document);
-  const model = modelOf(file);
-  const batch = batchOf(file);
-  const kept: KeptProfiles = {
-    profile: (donor) => data.store.profile(runName, donor),
-    save: (donor, profile) => data.store.saveProfile(runName, donor, profile, wallMs()),
-  };
+  const { stages, microBatches, schedule, plan, auto } = options;
+  const wished = Object.entries({ stages, microBatches, schedule, plan, auto }).filter(
+    ([, wish]) => wish !== undefined,
+  );
   return new ActiveRun({
+    ...planSearch(),
     ...options,
+    wishes: Object.fromEntries(wished),
     store: data.store,
     blobs: data.blobs,
     name: runName,
     ...(recorder === undefined ? {} : { recorder }),
     log: boundedLog(log, monotonicMs),
-    ...(options.terms ?? planTerms(model, batch, options, { ...planSearch(file.model), kept })),
     expectedDonors: options.expectedDonors ?? null,
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });

@@ -8,19 +8,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { median, type PeerId } from '../../swarm/base.ts';
-import type { PlanAnswer } from '../../swarm/coordinator/events.ts';
+import { clusterProblem, searchProblem } from '../../swarm/autoplan/knownDonors.ts';
+import { predictedSeconds } from '../../swarm/autoplan/planInForce.ts';
+import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
-import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
+import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { failed, need } from '../commands/failure.ts';
 import { donorSpec, wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
 import { terminalLog } from '../monitoring/log.ts';
-import { AutoPlanner } from '../planning/autoPlanner.ts';
-import type { PlanTerms } from '../planning/planning.ts';
-import { searchInSlices } from '../planning/planThread.ts';
+import { type PlanSearch, searchHere } from '../planning/planThread.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { alonePlan, type NamedPlan, namedPlans, PRACTICE, planText } from './benchPlanCases.ts';
@@ -106,7 +105,7 @@ async function inFolder(folder: string, data: DataDirectory, options: BenchPlanO
   writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
   const runName = need(await addRun(data, join(folder, 'run.json')), failed);
   const limits = options.donor?.map((spec) => spec.limits) ?? SPEEDS.map((speed): Limits => ({ ...NO_LIMITS, speed }));
-  const bench = new PlanBench(limits.length);
+  const bench = new PlanBench();
   const log = terminalLog('warn');
   const server = need(
     await createServer({
@@ -115,7 +114,8 @@ async function inFolder(folder: string, data: DataDirectory, options: BenchPlanO
       port: 0,
       pages: PAGES_FOLDER,
       log,
-      terms: bench.terms,
+      auto: true,
+      search: bench.search,
       expectedDonors: limits.length,
     }),
     failed,
@@ -132,31 +132,22 @@ async function inFolder(folder: string, data: DataDirectory, options: BenchPlanO
   }
 }
 
-/** Makes the plan that is to be measured next, and predicts it. */
+/** Answers searches with the plan that is to be measured next, and predicts it. */
 class PlanBench {
-  readonly terms: PlanTerms;
-  readonly #planner: AutoPlanner;
   #current: Plan | null = null;
 
-  constructor(donors: number) {
-    const model = need(modelFromConfig(RUN.model), failed);
-    const batch = { samples: SAMPLES, sequence: SEQUENCE };
-    const options = { model, batch, now: () => performance.now(), search: searchInSlices };
-    const planner = new AutoPlanner({ ...options, onlyPredicts: true });
-    this.#planner = planner;
-    const answer = (): PlanAnswer =>
-      this.#current === null
-        ? { answer: 'none', reason: 'no plan is measured now' }
-        : { answer: 'plan', plan: this.#current, reason: 'it is measured' };
-    this.terms = { planner, answer, capacity: donors };
-  }
+  /** Where a better plan is looked for beside the training, there is none. */
+  readonly search: PlanSearch = async (_config, _problem, budget) =>
+    this.#current === null || budget === 'atLength'
+      ? refusal('this plan is measured now')
+      : success({ plan: this.#current, reasons: [], idle: [] });
 
   async all(server: Server, data: DataDirectory, { steps, plans, alone, once }: BenchPlanOptions): Promise<Measured[]> {
     const donors = peersOf(server);
     const wanted = plans?.split(',');
     const asAdmitted = productMs();
     const results: Measured[] = [];
-    const named = namedPlans(this.#planner.costs(donors), donors).map(({ name }) => name);
+    const named = namedPlans(costsOf(server, donors), donors).map(({ name }) => name);
     const names = [...named.filter((name) => name !== PRACTICE), 'auto'];
     await this.#measured(server, data, { name: PRACTICE, steps, asAdmitted, attempts: 1 });
     if (alone) names.push(...donors.map((_, index) => `alone ${index}`));
@@ -169,9 +160,11 @@ class PlanBench {
   }
 
   /** With what is known before it runs. */
-  #plan(name: string, donors: readonly PeerId[]): Plan {
-    const costs = this.#planner.costs(donors);
-    if (name === 'auto') return need(this.#planner.makePlan(donors, new Map()), failed);
+  async #plan(server: Server, name: string, donors: readonly PeerId[]): Promise<Plan> {
+    const costs = costsOf(server, donors);
+    const { judge } = server.run;
+    const problem = searchProblem(judge.config, judge.donors, donors);
+    if (name === 'auto') return need(await searchHere(judge.config, problem, 'atOnce'), failed).plan;
     const [, number] = /^alone (\d+)$/.exec(name) ?? [];
     const donor = number === undefined ? undefined : donors[Number(number)];
     const plan = donor === undefined ? planNamed(namedPlans(costs, donors), name) : alonePlan(costs, donor);
@@ -184,8 +177,8 @@ class PlanBench {
     const { run } = server;
     const donors = peersOf(server);
     for (let attempts = 1; ; attempts++) {
-      const plan = this.#plan(name, donors);
-      const predictedSeconds = this.#planner.predicted(plan) ?? Number.NaN;
+      const plan = await this.#plan(server, name, donors);
+      const predicted = predictedSeconds(run.judge, plan) ?? Number.NaN;
       const before = productMs() / asAdmitted;
       this.#current = plan;
       const from = run.committedSteps + WARM_UP_STEPS;
@@ -200,8 +193,8 @@ class PlanBench {
       const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
       if (!steady && attempts < most) continue;
       return {
-        ...{ name, plan: planText(plan, donors), predictedSeconds, medianSeconds },
-        ...{ ratio: predictedSeconds / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
+        ...{ name, plan: planText(plan, donors), predictedSeconds: predicted, medianSeconds },
+        ...{ ratio: predicted / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
         ...{ machine: [before, after], steady, attempts },
       };
     }
@@ -214,6 +207,11 @@ interface Trial {
   readonly asAdmitted: number;
   /** At most so often. */
   readonly attempts: number;
+}
+
+/** As they are known by now. */
+function costsOf({ run: { judge } }: Server, donors: readonly PeerId[]): ClusterCosts {
+  return clusterCosts(clusterProblem(judge.config, searchProblem(judge.config, judge.donors, donors)));
 }
 
 /** In the order in which they were opened. */

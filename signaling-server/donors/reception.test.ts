@@ -3,13 +3,11 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { invariant, type PeerId, peerId } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
-import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
-import { planTerms } from '../planning/planning.ts';
+import { searchHere } from '../planning/planThread.ts';
 import { ActiveRun } from '../run/run.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
-import { parseDocument } from '../store/runDocument.ts';
 import { storeOn } from '../store/store.ts';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -38,11 +36,9 @@ async function runInMemory(): Promise<{
   const name = await addRun(data, servers.runPath);
   invariant(name.ok, 'the run is a run');
   store.value.saveMember({ id: memberId(KEY), name: 'Ahab', team: '' }, 0);
-  const { file } = parseDocument(store.value.run(name.value)?.document ?? '');
-  const [model, batch] = [modelOf(file), batchOf(file)];
   const options = {
-    ...planTerms(model, batch, {}),
-    capacity: 2,
+    wishes: {},
+    search: searchHere,
     store: store.value,
     blobs,
     name: name.value,

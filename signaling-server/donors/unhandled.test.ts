@@ -1,6 +1,5 @@
 /** What throws where nothing should: it costs the donor whose word it was its connection, and nobody else anything. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { answerTo, planWished } from '../../swarm/autoplan/wishes.ts';
 import type { Server } from '../server.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -12,6 +11,20 @@ beforeEach(() => {
 afterEach(async () => {
   vi.restoreAllMocks();
   await servers.close();
+});
+
+/** The next event of this type is one that nobody was prepared for. */
+const strange = vi.hoisted(() => ({ type: '' }));
+vi.mock(import('../../swarm/decisions/decide.ts'), async (original) => {
+  const decisions = await original();
+  const decide: typeof decisions.decide = (state, event, now) => {
+    if (event.type === strange.type) {
+      strange.type = '';
+      boom();
+    }
+    return decisions.decide(state, event, now);
+  };
+  return { ...decisions, decide };
 });
 
 const boom = (): never => {
@@ -47,23 +60,12 @@ test('[SV10] over a message: its donor is refused, counted and told of in the lo
   expect(said.join()).toContain('boom');
 });
 
-test('[SV10] where a plan is made: nothing is rolled back, and the donor whose coming asked for it is refused', async () => {
-  let times = 0;
-  const server = await servers.serve({
-    terms: {
-      capacity: 8,
-      answer: (wanted) => {
-        times += 1;
-        if (times === 1) boom();
-        const { model, document } = server.run;
-        const { globalBatchSize: samples, sequenceLength: sequence } = document.file.train;
-        return answerTo(wanted, planWished(model, { samples, sequence }, {}));
-      },
-    },
-  });
-  const strange = await ScriptedDonor.joined(server.url);
-  expect((await strange.hears('refused')).reason).toBe('unhandled');
-  await strange.closed;
+test('[SV10] inside a decision: the event never happened, nothing is rolled back, and its donor is refused', async () => {
+  const server = await servers.serve();
+  strange.type = 'donorJoined';
+  const stranger = await ScriptedDonor.joined(server.url);
+  expect((await stranger.hears('refused')).reason).toBe('unhandled');
+  await stranger.closed;
   await ScriptedDonor.joined(server.url);
   await stepsOn(server);
   expect(await metric(server, 'shoal_failures_total')).toBe('shoal_failures_total 1');

@@ -4,6 +4,7 @@
  * that a run goes on meanwhile.
  */
 import { clusterAtHand } from '../../swarm/autoplan/atHand.ts';
+import { profileNow } from '../../swarm/autoplan/knownDonors.ts';
 import { admittedProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -28,10 +29,13 @@ const MOST_REASONS = 40;
 /** The donors at hand, as what is known of them by now. */
 export function clusterOf(run: ActiveRun): Cluster {
   const donors = run.donors().flatMap(({ peer, limits, profile }) => {
-    const known = run.planner?.profile(peer) ?? (profile && admittedProfile(profile));
-    return known ? { peer, limits, profile: known } : [];
+    if (profile === null) return [];
+    const donor = run.judge.donors.find((one) => one.peer === peer);
+    const known = donor ? profileNow(run.judge.config, donor) : admittedProfile(profile);
+    // Another run may need more than this one, of which the judge knows that it fits.
+    return { peer, limits, profile: { ...known, memoryBytes: profile.memoryBytes } };
   });
-  return clusterAtHand(donors, run.planner?.links ?? run.network.reports);
+  return clusterAtHand(donors, new Map(run.judge.donors.map(({ peer, links }) => [peer, links])));
 }
 
 /** Of a plan on the donors at hand; empty where one of its members is gone. */

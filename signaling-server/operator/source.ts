@@ -35,7 +35,7 @@ export type OperatorSource = () => WatchMessage;
 
 /** For the operator: donors are told nothing of the others' ways. */
 export function withLinks(run: ActiveRun): Snapshot {
-  const planning = run.planner?.planning ?? null;
+  const { planning } = run;
   return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
 }
 

@@ -58,7 +58,7 @@ test('[AP8] [WP18] two donors that tell of no link between them are asked for it
   second.say({ type: 'probed', peer: second.welcome.peer, ...link });
   second.say({ type: 'probed', peer: asked.peer, ...link });
   first.say({ type: 'probed', peer: second.welcome.peer, ...link });
-  await server.run.until((run) => /measured the link/.test(run.planner?.planning?.verdict ?? ''));
+  await server.run.until((run) => /measured the link/.test(run.planning?.verdict ?? ''));
   expect(server.run.donors()).toHaveLength(2);
   expect(clusterOf(server.run).links.pairs).toEqual([
     { between: [asked.peer, second.welcome.peer], latencySeconds: 0.00005, bytesPerSecond: 1e12 },

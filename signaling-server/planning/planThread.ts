@@ -1,66 +1,72 @@
 /**
- * The search for a plan in a thread of its own, so that a server full of donors answers them meanwhile. One thread a
- * planner, kept: code that has run is fast. Where it dies, the search goes on in slices here.
+ * The search for a plan in a thread of its own, so that a server full of donors answers them meanwhile. One thread a run,
+ * kept: code that has run is fast. Where it dies, the search goes on in slices here.
  */
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
-import { invariant, type Result } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/model/families.ts';
+import type { Found, SearchBudget } from '../../swarm/autoplan/judging.ts';
+import { clusterProblem, type PlanningConfig, type SearchProblem } from '../../swarm/autoplan/knownDonors.ts';
+import { invariant, type Result, success } from '../../swarm/base.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
-import { planInSlices } from './planSearch.ts';
+import { planAtOnce, planInSlices } from './planSearch.ts';
 
 const COMMAND = 'plan-thread';
 
-export type PlanSearch = (problem: ClusterProblem) => Promise<Result<ClusterPlan>>;
+export type PlanSearch = (config: PlanningConfig, problem: SearchProblem, budget: SearchBudget) => Promise<Found>;
 
-/** A model is functions, which no thread can be sent: its config.json says the same. */
-interface Task extends Omit<ClusterProblem, 'model'> {
+interface Task {
   readonly number: number;
-  readonly config: Readonly<Record<string, unknown>>;
+  readonly config: PlanningConfig;
+  readonly problem: SearchProblem;
+  readonly budget: SearchBudget;
 }
 interface Answer {
   readonly number: number;
-  readonly found: Result<ClusterPlan>;
+  readonly found: Found;
 }
 
 const now = (): number => performance.now();
 const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** In slices, here. */
-export const searchInSlices: PlanSearch = (problem) => planInSlices(problem, now, rest);
+export const searchInSlices = (problem: ClusterProblem): Promise<Result<ClusterPlan>> =>
+  planInSlices(problem, now, rest);
 
-/** Only the built command can be a thread; the sources, as the tests run them, search in slices. */
-export function planSearch(config: Task['config']): { readonly search: PlanSearch; release(): void } {
+export const searchHere: PlanSearch = async (config, problem, budget) => {
+  const cluster = clusterProblem(config, problem);
+  await rest();
+  const found = budget === 'atOnce' ? planAtOnce(cluster, now) : await searchInSlices(cluster);
+  if (!found.ok) return found;
+  const { plan, reasons, idle } = found.value;
+  return success({ plan, reasons, idle });
+};
+
+/** Only the built command can be a thread; the sources, as the tests run them, search here. */
+export function planSearch(): { readonly search: PlanSearch; release(): void } {
   const isBuilt = fileURLToPath(import.meta.url).startsWith(dirname(COMMAND_FILE));
-  if (!isBuilt) return { search: searchInSlices, release: () => {} };
-  const thread = new PlanThread(config);
-  return { search: (problem) => thread.search(problem), release: () => thread.close() };
+  if (!isBuilt) return { search: searchHere, release: () => {} };
+  const thread = new PlanThread();
+  return { search: (...task) => thread.search(...task), release: () => thread.close() };
 }
 
 class PlanThread {
-  readonly #config: Task['config'];
-  readonly #waiting = new Map<number, (found: Result<ClusterPlan> | null) => void>();
+  readonly #waiting = new Map<number, (found: Found | null) => void>();
   #worker: Worker | null = null;
   #tasks = 0;
 
-  constructor(config: Task['config']) {
-    this.#config = config;
-  }
-
-  async search(problem: ClusterProblem): Promise<Result<ClusterPlan>> {
+  readonly search: PlanSearch = async (config, problem, budget) => {
     const worker = this.#worker ?? this.#open();
     const number = this.#tasks++;
-    const found = await new Promise<Result<ClusterPlan> | null>((resolve) => {
+    const found = await new Promise<Found | null>((resolve) => {
       this.#waiting.set(number, resolve);
-      const { model: _, ...rest } = problem;
-      worker.postMessage({ number, config: this.#config, ...rest } satisfies Task);
+      worker.postMessage({ number, config, problem, budget } satisfies Task);
     });
-    return found ?? searchInSlices(problem);
-  }
+    return found ?? searchHere(config, problem, budget);
+  };
 
   close(): void {
     void this.#worker?.terminate();
@@ -93,11 +99,8 @@ export function addPlanThreadCommand(program: Command): void {
 async function servePlans(): Promise<void> {
   const port = parentPort;
   invariant(port, `${COMMAND} is a thread of a server`);
-  port.on('message', async ({ number, config, ...rest }: Task) => {
-    const model = modelFromConfig(config);
-    invariant(model.ok, 'the server sent a model that it would have refused itself');
-    const found = await searchInSlices({ model: model.value, ...rest });
-    port.postMessage({ number, found } satisfies Answer);
+  port.on('message', async ({ number, config, problem, budget }: Task) => {
+    port.postMessage({ number, found: await searchHere(config, problem, budget) } satisfies Answer);
   });
   await new Promise(() => {});
 }

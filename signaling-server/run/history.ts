@@ -4,7 +4,7 @@
  */
 
 import type { PeerId } from '../../swarm/base.ts';
-import type { Effect } from '../../swarm/coordinator/events.ts';
+import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
@@ -91,7 +91,7 @@ export class RunHistory implements RunObserver {
     this.#reports.set(peer, spans);
   }
 
-  effect(effect: Effect): void {
+  effect(effect: DecisionEffect): void {
     switch (effect.type) {
       case 'storeEpoch': {
         const { epoch, reason, plan } = effect;

@@ -2,11 +2,14 @@
  * One run: what donors and the operator say becomes events of its coordinator, what that asks for is done by its
  * observers, one after the other. It decides nothing.
  */
+
+import type { JudgeState } from '../../swarm/autoplan/judging.ts';
 import { invariant, type PeerId } from '../../swarm/base.ts';
-import type { CoordinatorEvent, Effect, Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
+import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
-import { type CoordinatorState, courseOf } from '../../swarm/coordinator/state.ts';
-import { isNeeded, offerOf } from '../../swarm/coordinator/successor.ts';
+import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
+import { isNeeded } from '../../swarm/coordinator/successor.ts';
+import { type DecisionEffect, type DecisionEvent, planningOf } from '../../swarm/decisions/decide.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
@@ -17,10 +20,9 @@ import type { Connection } from '../donors/connectedDonors.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
-import type { AutoPlanner, PlannerHost } from '../planning/autoPlanner.ts';
 import { isStored, type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
-import { CoordinatorLoop, type LoopHost } from './coordinatorLoop.ts';
+import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { audit } from './history.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -43,7 +45,7 @@ export class ActiveRun implements Observed {
   readonly #observers: readonly RunObserver[];
   readonly #options: RunOptions;
   readonly #watchers = new Watchers();
-  readonly #loop: CoordinatorLoop;
+  readonly #loop: DecisionLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -57,7 +59,7 @@ export class ActiveRun implements Observed {
     this.facts = factsOf(this.document);
     this.model = modelOf(this.document.file);
     const config = configOf(this.document, this.model, options);
-    const { observers, ...parts } = runParts(options, this, config.steps);
+    const { observers, ...parts } = runParts(options, this, config.run.steps);
     ({
       memory: this.memory,
       counts: this.counts,
@@ -75,18 +77,21 @@ export class ActiveRun implements Observed {
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
     };
-    this.#loop = new CoordinatorLoop(config, startState(store, name), host, options.recorder ?? null);
-    options.planner?.attach(this.#plannerHost());
+    this.#loop = new DecisionLoop(config, startState(store, name), host, options.recorder ?? null);
     if (gatherLimitMs)
       this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
   }
 
+  get #run(): CoordinatorState {
+    return this.#loop.state.coordinator;
+  }
+
   get phase(): CoordinatorState['phase']['name'] {
-    return this.#loop.state.phase.name;
+    return this.#run.phase.name;
   }
 
   get committedSteps(): number {
-    return this.#loop.state.committedSteps;
+    return this.#run.committedSteps;
   }
 
   tokensOf(peer: PeerId): number {
@@ -94,23 +99,28 @@ export class ActiveRun implements Observed {
   }
 
   get epoch(): number {
-    return this.#loop.state.epoch;
+    return this.#run.epoch;
   }
 
   /** The step that donors were told to do, or that is held back until a donor is here; null between two plans. */
   get announcedStep(): number | null {
-    const { phase, committedSteps } = this.#loop.state;
+    const { phase, committedSteps } = this.#run;
     if (phase.name === 'training') return phase.step;
     return phase.name === 'holding' ? committedSteps : null;
   }
 
-  /** What decides the plans; null where nothing measured does. */
-  get planner(): AutoPlanner | null {
-    return this.#options.planner ?? null;
+  /** What is known of the donors, as plans are judged by. */
+  get judge(): JudgeState {
+    return this.#loop.state.judge;
+  }
+
+  /** The plan in force, and what is thought of it; null before the first one. */
+  get planning(): Snapshot['planning'] | null {
+    return planningOf(this.#loop.state);
   }
 
   snapshot(): Snapshot {
-    return snapshot(this.#loop.state, monotonicMs());
+    return snapshot(this.#run, monotonicMs());
   }
 
   /** Called after every event that changed something to see. */
@@ -138,11 +148,7 @@ export class ActiveRun implements Observed {
 
   /** Which steps wait for a donor that is on its way. */
   hold(held: Held): void {
-    const { planner } = this.#options;
-    const hold = (): void => this.#loop.dispatch({ type: 'stepsHeld', held });
-    // A newcomer that was waited for may be about to be proposed.
-    if (held !== 'none' || !planner) hold();
-    else void planner.settled().then(hold);
+    this.#loop.dispatch({ type: 'stepsHeld', held });
   }
 
   /** Ends at the next step boundary; the next server goes on from there. */
@@ -209,6 +215,7 @@ export class ActiveRun implements Observed {
     clearTimeout(this.#gatherTimer);
     for (const observer of this.#observers) observer.close?.();
     this.reception.close();
+    this.#options.release?.();
   }
 
   #receptionHost(): ReceptionHost {
@@ -216,12 +223,12 @@ export class ActiveRun implements Observed {
     return {
       shut: () => (this.phase === 'finished' ? 'runFinished' : null),
       greeting: (donor) => {
-        const { generation, epoch, committedSteps } = this.#loop.state;
+        const { generation, epoch, committedSteps } = this.#run;
         return { run: this.facts, generation, epoch, committedSteps, memory: memoryOf(donor) };
       },
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
-      isNeeded: (peer) => this.#donor(peer)?.wish === 'compute' && isNeeded(this.#loop.state, peer),
+      isNeeded: (peer) => this.#donor(peer)?.wish === 'compute' && isNeeded(this.#run, peer),
       gone: (peer, detail) => this.#gone(peer, detail),
       failed: (error) => this.failed(error),
       countRefusal: (reason) => {
@@ -239,7 +246,6 @@ export class ActiveRun implements Observed {
   #said(connection: Connection, message: RunMessage): RefusalReason | null {
     const { peer } = connection;
     this.#observe({ type: 'said', connection, message });
-    if (message.type === 'limits' || message.type === 'probed') return null;
     if (message.type === 'uploaded' && !message.shards.every((shard) => isStored(this.#options.blobs, shard)))
       return 'malformed';
     this.#loop.dispatch({ type: 'donorSaid', peer, message });
@@ -264,7 +270,7 @@ export class ActiveRun implements Observed {
    * begins again from the store, as the server after a killed one would, with those who are connected. That ends: each
    * failure on the way takes its donor out, and none but a timer's has no donor.
    */
-  #failedOver(event: CoordinatorEvent, error: unknown, isHalfDone: boolean): void {
+  #failedOver(event: DecisionEvent, error: unknown, isHalfDone: boolean): void {
     this.failed(error);
     const { type } = event;
     const isWord = type === 'donorSaid' || type === 'donorJoined';
@@ -276,27 +282,12 @@ export class ActiveRun implements Observed {
   }
 
   #donor(peer: PeerId): CoordinatorState['donors'][number] | undefined {
-    return this.#loop.state.donors.find((one) => one.peer === peer);
+    return this.#run.donors.find((one) => one.peer === peer);
   }
 
-  #plannerHost(): PlannerHost {
-    const { store, log } = this.#options;
-    return {
-      planned: () => ({ offer: offerOf(this.#loop.state), plan: courseOf(this.#loop.state)?.plan ?? null }),
-      propose: (answer) => this.#loop.dispatch({ type: 'planned', ask: null, answer }),
-      probe: (one, other) => {
-        const { epoch } = this;
-        this.reception.send(one, { type: 'probe', peer: other, epoch });
-        this.reception.send(other, { type: 'probe', peer: one, epoch });
-      },
-      record: (detail) => store.addEvent(this.name, 'planned', detail, wallMs(), this.committedSteps),
-      log,
-      failed: (error) => this.failed(error),
-    };
-  }
-
-  #tell({ peer, adapter, limits: { memoryBytes } }: Connection): void {
-    this.#loop.dispatch({ type: 'donorJoined', peer, adapter, ...(memoryBytes === null ? {} : { memoryBytes }) });
+  #tell({ peer, adapter, limits, profile, donor: rememberedAs }: Connection): void {
+    const remembered = rememberedAs === null ? null : this.#options.store.profile(this.name, rememberedAs);
+    this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, rememberedAs, remembered });
   }
 
   /** From the store, with those who are still connected. */
@@ -305,18 +296,20 @@ export class ActiveRun implements Observed {
     for (const connection of this.reception.measured()) this.#tell(connection);
   }
 
-  #perform(effect: Effect): void {
+  #perform(effect: DecisionEffect): void {
     for (const observer of this.#observers) {
       const work = observer.effect?.(effect);
       work?.catch((error: unknown) => this.failed(error));
     }
   }
 
-  #answer(effect: Effect): void {
-    if (effect.type === 'planWanted') {
-      const answer = this.#options.answer(effect);
-      if (answer !== null) this.#loop.dispatch({ type: 'planned', ask: effect.ask, answer });
-    }
+  async #search({ search, problem, budget }: Extract<DecisionEffect, { type: 'search' }>): Promise<void> {
+    const found = await this.#options.search(this.#loop.state.judge.config, problem, budget);
+    this.#loop.dispatch({ type: 'searched', search, found });
+  }
+
+  #answer(effect: DecisionEffect): void | Promise<void> {
+    if (effect.type === 'search') return this.#search(effect);
     if (effect.type === 'send') this.reception.send(effect.to, effect.message);
     if (effect.type === 'refuse') this.reception.refuse(effect.peer, effect.reason, effect.detail);
     if (effect.type === 'log') this.#options.log(effect.level, effect.text);

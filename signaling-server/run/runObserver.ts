@@ -1,6 +1,6 @@
 /** Whoever follows a run: it is told what donors do, before the decisions are, and then what these ask for. */
 import type { PeerId } from '../../swarm/base.ts';
-import type { Effect } from '../../swarm/coordinator/events.ts';
+import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import type { RunMessage } from '../donors/reception.ts';
@@ -15,7 +15,7 @@ export type DonorEvent =
 export interface RunObserver {
   event?(event: DonorEvent): void;
   /** Nobody waits for what ends later; that it failed is counted. */
-  effect?(effect: Effect): void | Promise<void>;
+  effect?(effect: DecisionEffect): void | Promise<void>;
   /** Nothing comes any more. */
   close?(): void;
 }

@@ -3,7 +3,7 @@
 import type { NetworkOptions } from '../donors/network.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Log } from '../monitoring/log.ts';
-import type { AutoPlanner } from '../planning/autoPlanner.ts';
+import type { PlanSearch } from '../planning/planThread.ts';
 import type { Store } from '../store/store.ts';
 import type { Recorder } from './recorder.ts';
 import type { RunTerms } from './runStart.ts';
@@ -19,8 +19,10 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;
-  /** Of `--schedule auto`: makes the run's plans. */
-  readonly planner?: AutoPlanner;
+  /** Searches for plans, where measurements decide. */
+  readonly search: PlanSearch;
+  /** The search is not needed any more. */
+  readonly release?: () => void;
   /** Expected donors that are not there by then are not waited for; null: they are. */
   readonly gatherLimitMs?: number | null;
 }

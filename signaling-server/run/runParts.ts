@@ -4,7 +4,6 @@ import { Network } from '../donors/network.ts';
 import { Uploads } from '../donors/uploads.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { RunCounts } from '../monitoring/metrics.ts';
-import type { AutoPlanner } from '../planning/autoPlanner.ts';
 import { stateSize } from '../store/checkpointState.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
 import { RunHistory } from './history.ts';
@@ -26,7 +25,7 @@ export interface RunParts {
 
 /** `steps`: how many will be done. */
 export function runParts(options: RunOptions, run: Observed, steps: number): RunParts {
-  const { store, blobs, name, planner } = options;
+  const { store, blobs, name } = options;
   const { model, document } = run;
   const { file } = document;
   const memory = new DonorMemories(model, file);
@@ -38,7 +37,6 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const metrics = metricsFileOf(options, (committed) => isEvaluationDue(document, committed, steps));
   const observers: RunObserver[] = [
     history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
-    ...(planner === undefined ? [] : [planning(planner)]),
     ways(network), // before the plan is sent: its members may relay to each other at once
     memoryUse(memory, history),
     runRecords(options, run), // before anything is sent: what was answered is then always stored
@@ -48,17 +46,6 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   ];
   return { memory, counts, network, history, uploads, trafficOf: traffic, observers };
 }
-
-const planning = (planner: AutoPlanner): RunObserver => ({
-  event: (event) => {
-    if (event.type === 'gone') return planner.gone(event.peer);
-    const { peer, profile, limits, donor, adapter } = event.connection;
-    if (event.type === 'said') planner.heard(peer, event.message);
-    else if (profile) planner.measured(peer, profile, limits, donor, adapter.halves === true);
-  },
-  effect: (effect) => planner.performing(effect),
-  close: () => planner.close(),
-});
 
 const ways = (network: Network): RunObserver => ({
   event: (event) => {

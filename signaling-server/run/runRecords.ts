@@ -29,6 +29,13 @@ export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed): R
         return addRollBack(store, name, effect, wallMs());
       case 'storeEpoch':
         return store.saveEpoch(name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
+      case 'recordPlan': {
+        const { epoch, schedule, predictedSeconds, reasons } = effect;
+        const detail = JSON.stringify({ epoch, schedule, predictedSeconds, reasons });
+        return store.addEvent(name, 'planned', detail, wallMs(), run.committedSteps);
+      }
+      case 'keepProfile':
+        return store.saveProfile(name, effect.rememberedAs, effect.profile, wallMs());
       case 'storePaused':
         return store.setOperatorPaused(name, effect.paused);
     }

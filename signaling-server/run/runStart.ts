@@ -1,25 +1,27 @@
-/** What a coordinator begins with: the run's constants out of its document, and how far the store says it is. */
+/** What decisions begin with: the run's constants out of its document, and how far the store says it is. */
+
+import { capacityOf, type PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { invariant } from '../../swarm/base.ts';
-import type { CoordinatorConfig, Effect, PlanAnswer, StartState } from '../../swarm/coordinator/events.ts';
+import type { StartState } from '../../swarm/coordinator/events.ts';
+import type { DecisionConfig } from '../../swarm/decisions/decide.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import { batchOf } from '../../swarm/run/runFile.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import { type RunDocument, windowsOf } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 
 /** What a command decides about a run, beside what its file says. */
 export interface RunTerms {
-  /** Makes the plan that is wanted; null: it comes later, unasked. */
-  readonly answer: (wanted: Extract<Effect, { type: 'planWanted' }>) => PlanAnswer | null;
-  readonly capacity: number;
+  readonly wishes: PlanWishes;
   /** No step before so many donors are admitted; null: the first one starts. */
   readonly expectedDonors: number | null;
   /** Until so many steps stand committed; the run file's number where absent. */
   readonly steps?: number;
 }
 
-export function configOf(document: RunDocument, model: Model, terms: RunTerms): CoordinatorConfig {
+export function configOf(document: RunDocument, model: Model, { wishes, ...terms }: RunTerms): DecisionConfig {
   const { name, train, checkpoint, precision } = document.file;
-  return {
+  const run = {
     name,
     layers: model.layers,
     batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
@@ -29,9 +31,10 @@ export function configOf(document: RunDocument, model: Model, terms: RunTerms): 
     compute: precision.compute,
     checkpointEverySteps: checkpoint.everySteps,
     evaluation: windowsOf(document),
-    capacity: terms.capacity,
+    capacity: capacityOf(model, wishes),
     expectedDonors: terms.expectedDonors,
   };
+  return { run, planning: { model: document.file.model, batch: batchOf(document.file), wishes } };
 }
 
 export function startState(store: Store, name: string): StartState {

@@ -1,10 +1,10 @@
 /**
- * Which links are measured that no step uses. Its one idea: a plan can only be better than the one in force by links that
- * it does not have, so now and then a pair of donors that do not talk to each other is asked to, a quarter of a megabyte
- * in all; each donor once a minute at most, until it knows some links beside its own. Those of the plan come first: it
- * is them that a newcomer would talk to.
+ * Which links are measured that no step uses. A plan can only be better than the one in force by links that it does not
+ * have, so now and then a pair of donors that do not talk to each other is asked to, a quarter of a megabyte in all; each
+ * donor once a minute at most, until it knows some links beside its own. Those of the plan come first: it is them that a
+ * newcomer would talk to.
  */
-import type { PeerId, Random } from '../base.ts';
+import { at, type PeerId, seededRandom } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import { PROBE_BYTES } from '../messages/frame.ts';
 
@@ -26,72 +26,61 @@ export const hasRoom = ({ uploadBytesPerSecond, downloadBytesPerSecond }: Caps, 
     (cap) => cap === null || (sentBytesPerSecond <= cap / 2 && cap - sentBytesPerSecond >= PROBE_BYTES),
   );
 
-export class LinkSample {
-  readonly #random: Random;
-  /** When a pair was measured or tried, at both of its ends. */
-  readonly #known = new Map<PeerId, Map<PeerId, number>>();
-  /** The last probe of each donor: when, and with whom. */
-  readonly #probed = new Map<PeerId, { readonly atMs: number; readonly other: PeerId }>();
-  #nextMs = Number.NEGATIVE_INFINITY;
+/** When a link of one donor was measured, or tried. */
+export interface TriedLink {
+  readonly peer: PeerId;
+  readonly atMs: number;
+}
 
-  constructor(random: Random) {
-    this.#random = random;
-  }
+/** What one donor knows of links. */
+export interface LinksTried {
+  readonly peer: PeerId;
+  readonly tried: readonly TriedLink[];
+  /** Its last probe: when, and with whom. */
+  readonly probe: TriedLink | null;
+}
 
-  isDue(nowMs: number): boolean {
-    return nowMs >= this.#nextMs;
-  }
+/** Of the whole swarm. */
+export interface Sampling {
+  readonly nextMs: number | null;
+  /** Probes so far: the seed of the next choice. */
+  readonly probes: number;
+}
 
-  /** By what the run sends, or by a probe. */
-  measured(one: PeerId, other: PeerId, nowMs: number): void {
-    this.#linksOf(one).set(other, nowMs);
-    this.#linksOf(other).set(one, nowMs);
-  }
+export const NO_SAMPLING: Sampling = { nextMs: null, probes: 0 };
 
-  /** Whether this donor was asked to measure its link to that one. */
-  isAsked(peer: PeerId, other: PeerId): boolean {
-    return this.#probed.get(peer)?.other === other;
-  }
+export const isProbeDue = ({ nextMs }: Sampling, nowMs: number): boolean => nextMs === null || nowMs >= nextMs;
 
-  gone(peer: PeerId): void {
-    this.#known.delete(peer);
-    this.#probed.delete(peer);
-    for (const links of this.#known.values()) links.delete(peer);
-  }
+export const nextSampling = ({ probes }: Sampling, isProbed: boolean, nowMs: number): Sampling => ({
+  nextMs: nowMs + EVERY_MS,
+  probes: probes + (isProbed ? 1 : 0),
+});
 
-  /** Two who measure the link between them now; null: nobody has to. `able`: who may be asked. */
-  next(able: readonly PeerId[], members: ReadonlySet<PeerId>, nowMs: number): readonly [PeerId, PeerId] | null {
-    if (!this.isDue(nowMs)) return null;
-    this.#nextMs = nowMs + EVERY_MS;
-    const lastMs = (peer: PeerId): number => this.#probed.get(peer)?.atMs ?? Number.NEGATIVE_INFINITY;
-    const rested = able.filter((peer) => nowMs - lastMs(peer) >= REST_MS).sort((a, b) => byTime(lastMs(a), lastMs(b)));
-    for (const one of rested.slice(0, MOST_LOOKED_AT)) {
-      const known = this.#fresh(one, nowMs);
-      if (known.size >= SAMPLE) continue;
-      const strangers = rested.filter((other) => other !== one && !known.has(other));
-      const inPlan = strangers.filter((other) => members.has(other));
-      const from = inPlan.length > 0 ? inPlan : strangers;
-      const other = from[Math.floor(this.#random() * from.length)];
-      if (other === undefined) continue;
-      this.#probed.set(one, { atMs: nowMs, other });
-      this.#probed.set(other, { atMs: nowMs, other: one });
-      this.measured(one, other, nowMs); // also where no link opens: the next ones are others
-      return [one, other];
-    }
-    return null;
-  }
+/** By what the run sends, or by a probe; what is not fresh any more is forgotten. */
+export const withTried = (tried: readonly TriedLink[], peer: PeerId, nowMs: number): TriedLink[] => [
+  ...tried.filter((link) => link.peer !== peer && nowMs - link.atMs < FRESH_MS),
+  { peer, atMs: nowMs },
+];
 
-  #linksOf(peer: PeerId): Map<PeerId, number> {
-    const links = this.#known.get(peer) ?? new Map<PeerId, number>();
-    this.#known.set(peer, links);
-    return links;
+/** Two who measure the link between them now; null: nobody has to. `able`: who may be asked. */
+export function probePair(
+  able: readonly LinksTried[],
+  members: readonly PeerId[],
+  { probes }: Sampling,
+  nowMs: number,
+): readonly [PeerId, PeerId] | null {
+  const lastMs = ({ probe }: LinksTried): number => probe?.atMs ?? Number.NEGATIVE_INFINITY;
+  const rested = able.filter((one) => nowMs - lastMs(one) >= REST_MS).toSorted((a, b) => byTime(lastMs(a), lastMs(b)));
+  for (const one of rested.slice(0, MOST_LOOKED_AT)) {
+    const known = one.tried.filter(({ atMs }) => nowMs - atMs < FRESH_MS).map(({ peer }) => peer);
+    if (known.length >= SAMPLE) continue;
+    const strangers = rested.filter((other) => other !== one && !known.includes(other.peer));
+    const inPlan = strangers.filter(({ peer }) => members.includes(peer));
+    const from = inPlan.length > 0 ? inPlan : strangers;
+    if (from.length === 0) continue;
+    return [one.peer, at(from, Math.floor(seededRandom(probes)() * from.length)).peer];
   }
-
-  #fresh(peer: PeerId, nowMs: number): ReadonlyMap<PeerId, number> {
-    const links = this.#linksOf(peer);
-    for (const [other, atMs] of links) if (nowMs - atMs >= FRESH_MS) links.delete(other);
-    return links;
-  }
+  return null;
 }
 
 /** Two who never were: neither comes before the other. */

@@ -5,7 +5,7 @@ import { equalSplit } from '../planner/equalSplit.ts';
 import { recomputing } from '../schedule/recompute.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { admittedProfile, type PeerProfile } from './peerProfile.ts';
-import { corrected, type Done, SpanWindow, workDone } from './spans.ts';
+import { corrected, type Done, typicalWork, withSpans, workDone } from './spans.ts';
 
 const model = outlineModel(4, false);
 const batch = { samples: 4, sequence: 4 };
@@ -46,21 +46,18 @@ describe('spans of a report', () => {
 
 describe('typical times', () => {
   it('[AP1] are the lower quartile at a share of the GPU time, the median at full speed, of three spans at least', () => {
-    const spans = new SpanWindow();
-    spans.add([done(5), done(1)]);
-    expect(spans.typical(false)).toEqual([]);
-    spans.add([done(4), done(2), done(3)]);
-    expect(spans.typical(true)).toEqual([done(2)]);
-    expect(spans.typical(false)).toEqual([done(3)]);
-    spans.clear();
-    expect(spans.typical(false)).toEqual([]);
+    const two = withSpans([], [done(5), done(1)]);
+    expect(typicalWork(two, false)).toEqual([]);
+    const five = withSpans(two, [done(4), done(2), done(3)]);
+    expect(typicalWork(five, true)).toEqual([done(2)]);
+    expect(typicalWork(five, false)).toEqual([done(3)]);
+    expect(typicalWork(two, false)).toEqual([]);
   });
 
   it('[AP1] follow the newest spans', () => {
-    const spans = new SpanWindow();
-    spans.add(Array.from({ length: 100 }, () => done(1)));
-    spans.add(Array.from({ length: 24 }, () => done(2)));
-    expect(spans.typical(true)).toEqual([done(2)]);
+    const many = Array.from({ length: 100 }, () => done(1));
+    const newest = Array.from({ length: 24 }, () => done(2));
+    expect(typicalWork(withSpans(withSpans([], many), newest), true)).toEqual([done(2)]);
   });
 });
 

@@ -3,7 +3,7 @@
  * takes it to need alone, because that is what the donor spaces its work by, however long others stretched it. Of the
  * same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
-import type { PeerId } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { againInBackward } from '../schedule/recompute.ts';
@@ -42,34 +42,24 @@ const kindOf = ({ op, shape, recomputed, samples }: StageWork): string =>
   `${op} ${samples} ${shape.layers} ${shape.first} ${shape.last} ${recomputed}`;
 
 /** The newest spans of one donor, by what was done. */
-export class SpanWindow {
-  readonly #seconds = new Map<string, { readonly work: StageWork; readonly newest: number[] }>();
+export type NewestSpans = readonly { readonly work: StageWork; readonly seconds: readonly number[] }[];
 
-  add(done: readonly Done[]): void {
-    for (const { seconds, ...work } of done) {
-      const kind = kindOf(work);
-      const newest: number[] = this.#seconds.get(kind)?.newest ?? [];
-      newest.push(seconds);
-      if (newest.length > SPANS_KEPT) newest.shift();
-      this.#seconds.set(kind, { work, newest });
-    }
+export function withSpans(newest: NewestSpans, done: readonly Done[]): NewestSpans {
+  const all = new Map(newest.map((kind) => [kindOf(kind.work), kind]));
+  for (const { seconds, ...work } of done) {
+    const kind = kindOf(work);
+    all.set(kind, { work, seconds: [...(all.get(kind)?.seconds ?? []), seconds].slice(-SPANS_KEPT) });
   }
-
-  /** A new plan: other work, and perhaps other neighbours on the machine. */
-  clear(): void {
-    this.#seconds.clear();
-  }
-
-  /** Typical seconds of each kind of work that was done often enough. */
-  typical(isThrottled: boolean): Done[] {
-    return [...this.#seconds.values()].flatMap(({ work, newest }) => {
-      if (newest.length < LEAST_SPANS) return [];
-      const sorted = newest.toSorted((a, b) => a - b);
-      const seconds = sorted[Math.floor((sorted.length - 1) * (isThrottled ? 0.25 : 0.5))] ?? 0;
-      return [{ ...work, seconds }];
-    });
-  }
+  return [...all.values()];
 }
+
+/** Typical seconds of each kind of work that was done often enough. */
+export const typicalWork = (newest: NewestSpans, isThrottled: boolean): Done[] =>
+  newest.flatMap(({ work, seconds }) => {
+    if (seconds.length < LEAST_SPANS) return [];
+    const sorted = seconds.toSorted((a, b) => a - b);
+    return [{ ...work, seconds: at(sorted, Math.floor((sorted.length - 1) * (isThrottled ? 0.25 : 0.5))) }];
+  });
 
 /** The profile as these times correct it: the head runs in the last stage's forward, its own share taken off. */
 export function corrected(model: Model, batch: Batch, profile: PeerProfile, typical: readonly Done[]): PeerProfile {

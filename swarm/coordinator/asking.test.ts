@@ -231,6 +231,25 @@ describe('plans that take their time', () => {
     }
   });
 
+  it('[CO24] the step that waited for a newcomer waits until it is known whether a plan uses it', () => {
+    for (const [answer, epoch] of [
+      [planOf('a', 'b'), 2],
+      [STAYS, 1],
+    ] as const) {
+      const swarm = waiting('a');
+      swarm.answer(planOf('a'), 0);
+      swarm.hold('everyStep');
+      swarm.settle();
+      expect(swarm.run.state.phase.name).toBe('holding');
+      swarm.join('b');
+      swarm.hold('none');
+      expect(swarm.run.state.phase.name).toBe('holding');
+      swarm.answer(answer, 1);
+      swarm.settle('* report');
+      expect(swarm.run.state).toMatchObject({ epoch, phase: { name: 'training', step: 0 } });
+    }
+  });
+
   it('[CO17] [CO27] a pause while a plan is looked for takes effect at once', () => {
     const swarm = waiting('a');
     swarm.operator('pause');

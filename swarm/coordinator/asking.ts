@@ -32,11 +32,9 @@ export function planned(turn: Turn, number: number | null, answer: PlanAnswer) {
     if (asked.purpose === 'departure') return considerInterruption(turn);
   }
   if (courseOf(turn.state) === null) return;
-  if (answer.answer === 'plan') {
-    change(turn, { proposal: { plan: answer.plan, reason: answer.reason } });
-    return considerInterruption(turn);
-  }
-  change(turn, { proposal: null });
+  const isPlan = answer.answer === 'plan';
+  change(turn, { proposal: isPlan ? { plan: answer.plan, reason: answer.reason } : null });
   // Who is handing over is needed until the others are ready.
-  sendSpare(turn, new Set(membersInvolved(turn.state)));
+  if (!isPlan) sendSpare(turn, new Set(membersInvolved(turn.state)));
+  considerInterruption(turn);
 }

@@ -9,6 +9,7 @@ import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
 import {
+  type CoordinatorState,
   type Course,
   courseOf,
   evaluationDue,
@@ -241,7 +242,7 @@ export function boundary(turn: Turn) {
   if (stop !== null && successor) return handOver(turn, course, successor, stop.reason);
   if (stop !== null && saved) return planAnew(turn, stop.reason);
   if (stop !== null && saving) return save(turn, course);
-  if (state.held === 'everyStep' && state.committedSteps < state.config.steps)
+  if ((state.held === 'everyStep' || isTakingIn(state)) && state.committedSteps < state.config.steps)
     return change(turn, { phase: { name: 'holding', course, awaits: 'newcomer' } });
   if (evaluationDue(state)) return evaluate(turn, course);
   if (state.held === 'lastStep' && state.committedSteps === state.config.steps - 1)
@@ -251,6 +252,10 @@ export function boundary(turn: Turn) {
   if (saving) return save(turn, course);
   planAnew(turn, 'the last checkpoint was lost');
 }
+
+/** The newcomer that the next step waited for is here, and it is not known yet whether a plan will use it. */
+const isTakingIn = ({ phase, ask }: CoordinatorState): boolean =>
+  phase.name === 'holding' && phase.awaits === 'newcomer' && ask?.purpose === 'arrival' && ask.answer === null;
 
 function save(turn: Turn, course: Course) {
   change(turn, { phase: { name: 'saving', course, deadline: turn.now + UPLOAD_MS } });

@@ -5,9 +5,15 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
-import type { CoordinatorConfig, CoordinatorEvent, Effect, StartState } from '../coordinator/events.ts';
-import { begin, type CoordinatorState } from '../coordinator/state.ts';
-import { step } from '../coordinator/step.ts';
+import type { StartState } from '../coordinator/events.ts';
+import {
+  begin,
+  type DecisionConfig,
+  type DecisionEffect,
+  type DecisionEvent,
+  type DecisionState,
+  decide,
+} from '../decisions/decide.ts';
 import { digester, type Hash } from './digest.ts';
 
 /** Of the lines' form. */
@@ -17,27 +23,32 @@ const VERSION = 1;
 interface Began {
   readonly type: 'began';
   readonly version: number;
-  readonly config: CoordinatorConfig;
+  readonly config: DecisionConfig;
   readonly start: StartState;
 }
 
 export interface RecordedLine {
   /** Milliseconds, by the clock that the decisions were given. */
   readonly at: number;
-  readonly event: Began | CoordinatorEvent;
+  readonly event: Began | DecisionEvent;
   readonly state: string;
   readonly effects: string;
 }
 
 /** What is told of one server's decisions, after each event. */
 export interface Recording<Line> {
-  began(config: CoordinatorConfig, start: StartState, state: CoordinatorState, at: number): Line;
-  decided(event: CoordinatorEvent, state: CoordinatorState, effects: readonly Effect[], at: number): Line;
+  began(config: DecisionConfig, start: StartState, state: DecisionState, at: number): Line;
+  decided(event: DecisionEvent, state: DecisionState, effects: readonly DecisionEffect[], at: number): Line;
 }
 
 export function recording(hash: Hash): Recording<string> {
   const digest = digester(hash);
-  const lineOf = (at: number, event: RecordedLine['event'], state: CoordinatorState, effects: readonly Effect[]) => {
+  const lineOf = (
+    at: number,
+    event: RecordedLine['event'],
+    state: DecisionState,
+    effects: readonly DecisionEffect[],
+  ) => {
     const line: RecordedLine = { at, event, state: digest(state), effects: digest(effects) };
     return `${JSON.stringify(line)}\n`;
   };
@@ -97,13 +108,13 @@ export async function replay(lines: AsyncIterable<RecordedLine> | Iterable<Recor
   const digest = digester(hash);
   const threw: { event: number; message: string }[] = [];
   let [events, effects] = [0, 0];
-  let state: CoordinatorState | null = null;
+  let state: DecisionState | null = null;
   for await (const { at, event, ...recorded } of lines) {
     events++;
-    let asked: readonly Effect[] = [];
+    let asked: readonly DecisionEffect[] = [];
     try {
       if (event.type === 'began') state = begin(event.config, event.start);
-      else if (state !== null) [state, asked] = step(state, event, at);
+      else if (state !== null) [state, asked] = decide(state, event, at);
     } catch (error) {
       threw.push({ event: events, message: error instanceof Error ? error.message : String(error) });
     }

@@ -4,17 +4,23 @@
  * the second nobody does any more, and the run must come to its end.
  */
 
+import { modelOf } from '../autoplan/knownDonors.ts';
 import { answerTo } from '../autoplan/wishes.ts';
-import { below, invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
-import { type CoordinatorEvent, type DonorMessage, type Effect, HELD, type PlanAnswer } from '../coordinator/events.ts';
-import { courseOf, nextDeadline } from '../coordinator/state.ts';
+import { below, invariant, type PeerId, peerId, type Random, refusal, seededRandom } from '../base.ts';
+import { type DonorMessage, HELD, type PlanAnswer } from '../coordinator/events.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
+import type { DecisiveMessage } from '../decisions/decide.ts';
+import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
+import type { Model } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Recording } from '../recording/recording.ts';
+import { fault, garbage, measured, pick, splitOfSome, spoil } from './chaosWords.ts';
+import { CoordinatorAlone, type RehearsedEffect, type RehearsedEvent } from './decider.ts';
 import { answer } from './honestDonor.ts';
 import {
   ADAPTER,
+  decisionConfig,
   happen,
   LEAST_BYTES,
   MICRO_BATCHES,
@@ -22,6 +28,7 @@ import {
   type RehearsalTerms,
   rehearsalTerms,
   rehearse,
+  rehearseDecisions,
   restart,
 } from './rehearsal.ts';
 
@@ -39,10 +46,12 @@ interface ModelDonor {
   /** Its socket carries messages in order, both ways. */
   hearsAt: number;
   saysAt: number;
-  lastSaid: DonorMessage | null;
+  lastSaid: DecisiveMessage | null;
   /** Committed steps in the state it holds, as far as it heard. */
   stateStep: number | null;
   paused: boolean;
+  /** Seconds of a layer's forward for one sample. */
+  readonly slowness: number;
 }
 
 interface Chaos {
@@ -56,6 +65,7 @@ interface Chaos {
   firstAct: boolean;
   /** Most donors at a time. */
   readonly crowd: number;
+  readonly model: Model;
   readonly terms: RehearsalTerms;
   readonly isPlannerSlow: boolean;
 }
@@ -69,19 +79,23 @@ interface ChaosResult {
   readonly laneCommits: number;
 }
 
-const pick = <T>(random: Random, from: readonly T[]): T => {
-  const chosen = from[below(random, from.length)];
-  invariant(chosen !== undefined, 'there is something to pick from');
-  return chosen;
-};
+/** The coordinator alone, which is told plans at once or late, or all decisions, with plans as wished for or as measured. */
+export type DecidedBy = 'coordinator' | 'wishes' | 'auto';
 
 /** Plays both acts, every event told to `recording`. Throws where an invariant is broken, or the run does not end although its donors stay. */
-export function playChaos(seed: number, firstActEvents: number, recording: Recording<void> | null = null): ChaosResult {
+export function playChaos(
+  seed: number,
+  firstActEvents: number,
+  decidedBy: DecidedBy,
+  recording: Recording<void> | null = null,
+): ChaosResult {
+  const auto = decidedBy === 'auto';
   const random = seededRandom(seed);
   const layers = 1 + below(random, 4);
   const lanes = random() < 0.5 ? 1 : 2 + below(random, 3);
   // No plan has more lanes than micro-batches, and all who are expected have to compute.
-  const expected = random() < 0.3 ? 1 + below(random, layers * Math.min(lanes, MICRO_BATCHES)) : null;
+  const mayExpect = random() < 0.3 && !auto;
+  const expected = mayExpect ? 1 + below(random, layers * Math.min(lanes, MICRO_BATCHES)) : null;
   const terms = rehearsalTerms({
     layers,
     lanes,
@@ -92,8 +106,12 @@ export function playChaos(seed: number, firstActEvents: number, recording: Recor
     expectedDonors: expected,
     ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
   });
-  const isPlannerSlow = seed % 3 === 0;
-  const run = rehearse(terms, isPlannerSlow ? () => null : undefined, recording);
+  const isPlannerSlow = decidedBy === 'coordinator' && seed % 3 === 0;
+  const decisions = decisionConfig(terms.config, auto ? { auto } : {});
+  const run =
+    decidedBy === 'coordinator'
+      ? rehearse(terms, isPlannerSlow ? () => null : undefined)
+      : rehearseDecisions(decisions, recording);
   const crowd = Math.max(6, layers * lanes + 2);
   const chaos: Chaos = {
     random,
@@ -105,6 +123,7 @@ export function playChaos(seed: number, firstActEvents: number, recording: Recor
     events: 0,
     firstAct: true,
     crowd,
+    model: modelOf(decisions.planning),
     terms,
     isPlannerSlow,
   };
@@ -152,7 +171,7 @@ const large = ({ donors }: Chaos): number => [...donors.values()].filter(({ isSm
 
 /** The next thing that is due: a message on its way, or a deadline. */
 function advance(chaos: Chaos) {
-  const deadline = nextDeadline(chaos.run.state) ?? Number.POSITIVE_INFINITY;
+  const deadline = chaos.run.decider.deadline ?? Number.POSITIVE_INFINITY;
   const next = chaos.queue[0];
   if (next !== undefined && next.at <= deadline) {
     chaos.queue.shift();
@@ -162,7 +181,8 @@ function advance(chaos: Chaos) {
     chaos.now = Math.max(chaos.now, deadline);
     const before = chaos.run.state;
     happened(chaos, { type: 'deadlineReached' });
-    invariant(chaos.run.state !== before, 'a deadline that was reached changes something');
+    const changed = chaos.run.state !== before || chaos.run.decider.deadline !== deadline;
+    invariant(changed, 'a deadline that was reached changes something');
   } else if (chaos.firstAct || chaos.donors.size === 0) {
     mischief(chaos);
   } else {
@@ -176,7 +196,7 @@ function later(chaos: Chaos, at: number, act: () => void) {
   chaos.queue.splice(index, 0, { at, act });
 }
 
-function happened(chaos: Chaos, event: CoordinatorEvent) {
+function happened(chaos: Chaos, event: RehearsedEvent) {
   chaos.events++;
   const effects = happen(chaos.run, event, chaos.now);
   for (const effect of effects) {
@@ -187,20 +207,36 @@ function happened(chaos: Chaos, event: CoordinatorEvent) {
       later(chaos, donor.hearsAt, () => hears(chaos, donor, effect.message));
     }
     if (effect.type === 'refuse') chaos.donors.delete(effect.peer);
+    if (effect.type === 'search') searchLater(chaos, effect);
     if (effect.type === 'planWanted') answerLater(chaos, effect);
   }
   letsGo(chaos, effects);
 }
 
 /** A planner that takes its time: the donors may be others when it answers, and another plan wanted. */
-function answerLater(chaos: Chaos, { ask, ...wanted }: Extract<Effect, { type: 'planWanted' }>) {
+function answerLater(chaos: Chaos, { ask, ...wanted }: Extract<RehearsedEffect, { type: 'planWanted' }>) {
   const takes = (chaos.firstAct ? 20_000 : 2_000) * chaos.random() ** 3;
   const answer = answerTo(wanted, chaos.terms.makePlan);
   later(chaos, chaos.now + takes, () => happened(chaos, { type: 'planned', ask, answer }));
 }
 
+/** A search that takes its time, refuses, or never answers: the donors may be others when it does. */
+function searchLater(chaos: Chaos, { search, problem, budget }: Extract<RehearsedEffect, { type: 'search' }>) {
+  const { random, model, firstAct } = chaos;
+  const fate = random();
+  if (fate < 0.1) return;
+  const takes = (fate < 0.3 ? 30_000 : 1_000) * random();
+  const refuses = random() < 0.15;
+  const outcome = splitOfSome(random, model, problem, chaos.run.config.capacity, firstAct);
+  later(chaos, chaos.now + takes, () => {
+    // In the second act there is a plan for whoever needs one.
+    const mayRefuse = chaos.firstAct || budget === 'atLength';
+    happened(chaos, { type: 'searched', search, found: refuses && mayRefuse ? refusal('it found none') : outcome });
+  });
+}
+
 /** Who is told to stand by drops what it holds: it has no part in what is in progress, or is told of a part right after. */
-function letsGo({ run }: Chaos, effects: readonly Effect[]) {
+function letsGo({ run }: Chaos, effects: readonly RehearsedEffect[]) {
   const involved = membersInvolved(run.state);
   const last = new Map(effects.flatMap((effect) => (effect.type === 'send' ? [[effect.to, effect.message.type]] : [])));
   for (const [peer, type] of last)
@@ -230,6 +266,7 @@ function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
     if (message.state === 'left') die(chaos, donor);
     if (message.state === 'paused') donor.paused = true;
   }
+  if (message.type === 'probe') return probes(chaos, donor, message.peer);
   if (message.type === 'abandon' || donor.plan === null) return;
   const reply = answer(donor.peer, donor.plan, message);
   if (reply !== null) replies(chaos, donor, reply);
@@ -240,24 +277,26 @@ function replies(chaos: Chaos, donor: ModelDonor, reply: DonorMessage) {
   const overflows = chaos.run.config.compute === 'f16';
   if (firstAct && donor.character === 'deaf' && random() < 0.5) return;
   if (firstAct && donor.character === 'mute' && reply.type !== 'ready' && random() < 0.3) return;
-  if (firstAct && donor.character === 'broken' && random() < 0.1) return say(chaos, donor, garbage(chaos, donor));
+  if (firstAct && donor.character === 'broken' && random() < 0.1)
+    return say(chaos, donor, garbage(random, chaos.run, donor));
   const odd = firstAct && donor.character === 'infinite' && random() < 0.1;
-  const said = odd && reply.type === 'report' ? spoil(reply, overflows && random() < 0.7) : reply;
+  const told = reply.type === 'report' ? measured(random, [...chaos.donors.keys()], donor, reply) : reply;
+  const said = odd && told.type === 'report' ? spoil(told, overflows && random() < 0.7) : told;
   const slowness = firstAct && donor.character === 'slow' ? 20_000 : 2_000;
   const takes = reply.type === 'report' || firstAct ? random() * slowness : random() * 500;
   donor.saysAt = Math.max(donor.saysAt, chaos.now + takes);
   later(chaos, donor.saysAt, () => say(chaos, donor, said));
 }
 
-type Report = Extract<DonorMessage, { type: 'report' }>;
-/** `overflows`: the gradient alone is spoiled, as in a run that scales it. */
-const spoil = (report: Report, overflows: boolean): Report => ({
-  ...report,
-  losses: overflows ? report.losses : report.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
-  shards: report.shards.map((shard) => ({ ...shard, sumSquares: 'NaN' })),
-});
+/** It may find out how fast its link to that one is. */
+function probes(chaos: Chaos, donor: ModelDonor, other: PeerId) {
+  const { random } = chaos;
+  if (random() < 0.3) return;
+  const link = { peer: other, roundTripMs: 100 * random(), bytesPerSecond: 1e6 * random() };
+  later(chaos, chaos.now + 3_000 * random(), () => say(chaos, donor, { type: 'probed', ...link }));
+}
 
-function say(chaos: Chaos, donor: ModelDonor, message: DonorMessage) {
+function say(chaos: Chaos, donor: ModelDonor, message: DecisiveMessage) {
   if (!here(chaos, donor)) return;
   donor.lastSaid = message;
   if (message.type === 'resume') donor.paused = false;
@@ -276,12 +315,21 @@ function admit(chaos: Chaos) {
   const character = chaos.firstAct ? pick(chaos.random, CHARACTERS) : 'honest';
   const { now } = chaos;
   const isSmall = chaos.firstAct && chaos.random() < 0.15;
+  const slowness = 0.01 + chaos.random();
   chaos.donors.set(peer, {
     ...{ peer, character, isSmall, plan: null, epoch: 0, hearsAt: now, saysAt: now, lastSaid: null, stateStep: null },
-    paused: false,
+    ...{ paused: false, slowness },
   });
-  const memory = isSmall ? { memoryBytes: LEAST_BYTES - 1 } : {};
-  happened(chaos, { type: 'donorJoined', peer, adapter: ADAPTER, ...memory });
+  const memoryBytes = isSmall ? LEAST_BYTES - 1 : null;
+  const times = { samples: 1, forwardSeconds: slowness, backwardSeconds: 2 * slowness };
+  const isMeasured = chaos.random() < 0.9;
+  happened(chaos, {
+    ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: { ...NO_LIMITS, memoryBytes } },
+    profile: isMeasured
+      ? { layers: [times], memoryBytes: 2 ** 30, memoryTriedBytes: 2 ** 30, checkedKernels: 0 }
+      : null,
+    ...{ rememberedAs: peer, remembered: null },
+  });
   // The run was finished before it came.
   if (!chaos.run.connected.has(peer)) chaos.donors.delete(peer);
 }
@@ -290,7 +338,7 @@ function admit(chaos: Chaos) {
 function revive(chaos: Chaos) {
   const tabs = chaos.donors.size;
   chaos.donors.clear();
-  restart(chaos.run);
+  restart(chaos.run, chaos.run.decider instanceof CoordinatorAlone || chaos.random() < 0.5);
   if (chaos.run.state.phase.name === 'finished') chaos.run.ended = 'finished';
   else for (let tab = 0; tab < tabs; tab++) admit(chaos);
 }
@@ -309,8 +357,9 @@ function mischief(chaos: Chaos) {
   if (wrong < 0.45) return say(chaos, donor, { type: 'resume' });
   if (wrong < 0.5) return say(chaos, donor, { type: 'leave' });
   if (wrong < 0.53) return donor.lastSaid === null ? undefined : say(chaos, donor, donor.lastSaid);
-  if (wrong < 0.7) return say(chaos, donor, fault(chaos, donor));
-  if (wrong < 0.75) return say(chaos, donor, garbage(chaos, donor));
+  if (wrong < 0.56) return say(chaos, donor, { type: 'limits', limits: { ...NO_LIMITS, speed: 0.1 + 0.9 * random() } });
+  if (wrong < 0.7) return say(chaos, donor, fault(random, donor));
+  if (wrong < 0.75) return say(chaos, donor, garbage(random, chaos.run, donor));
   if (wrong < 0.8) return happened(chaos, { type: 'operatorSaid', command: 'pause' });
   if (wrong < 0.83) return happened(chaos, { type: 'stepsHeld', held: pick(random, HELD) });
   if (wrong < 0.84) return happened(chaos, { type: 'gatheringEnded' });
@@ -329,33 +378,4 @@ function propose(chaos: Chaos) {
     ? { answer: 'plan', plan: plan.value, reason: 'it is faster' }
     : { answer: 'stays' };
   happened(chaos, { type: 'planned', ask: null, answer });
-}
-
-function fault(chaos: Chaos, { epoch, plan }: ModelDonor): DonorMessage {
-  const others = plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [];
-  const reasons = ['linkLost', 'linkLost', 'badFrame', 'internal', 'deviceLost', 'outOfMemory'] as const;
-  const reason = pick(chaos.random, chaos.random() < 0.7 ? reasons.slice(0, 4) : reasons);
-  const about = others.length > 0 ? { about: pick(chaos.random, others) } : {};
-  return { type: 'fault', epoch, reason, detail: 'as it happens', ...(reason === 'linkLost' ? about : {}) };
-}
-
-/** Well-formed, and nothing that anyone asked for; or an old word, which hurts nobody. */
-function garbage({ random, run }: Chaos, { peer, plan, epoch }: ModelDonor): DonorMessage {
-  const anyEpoch = pick(random, [0, epoch, run.state.epoch, run.state.epoch + 1]);
-  const anyStep = Math.max(0, run.state.committedSteps + pick(random, [-1, 0, 1]));
-  const current = courseOf(run.state)?.plan ?? plan;
-  if (current === null) return { type: 'ready', epoch: anyEpoch, memoryBytes: 0 };
-  const start: ServerMessage = { type: 'start', epoch: anyEpoch, step: anyStep };
-  const report = answer(peer, current, start) as Report;
-  const evaluated = { ...start, type: 'evaluated', losses: report.losses } as const;
-  const hash = '0'.repeat(64);
-  return pick<DonorMessage>(random, [
-    { type: 'ready', epoch: anyEpoch, memoryBytes: 0 },
-    { ...report, losses: report.losses.slice(1) },
-    { ...report, losses: [...report.losses, ...report.losses] },
-    { ...report, shards: report.shards.slice(1) },
-    { ...report, shards: [...report.shards, ...report.shards] },
-    evaluated,
-    { type: 'uploaded', epoch: anyEpoch, step: anyStep + 1, shards: [{ block: 'head', range: [1, 2], hash }] },
-  ]);
 }

@@ -3,20 +3,13 @@
  * answer. The store and the donors are the judges. Every effect is held against what they know, so that each test,
  * scripted or random, checks all invariants of the step protocol after every event.
  */
-import { answerTo, type MakePlan } from '../autoplan/wishes.ts';
+import { modelOf } from '../autoplan/knownDonors.ts';
+import { answerTo, type MakePlan, type PlanWishes } from '../autoplan/wishes.ts';
 import { invariant, type PeerId, refusal, success } from '../base.ts';
-import type {
-  CommitRecord,
-  CoordinatorConfig,
-  CoordinatorEvent,
-  DonorMessage,
-  Effect,
-  PlanAnswer,
-  StoredShard,
-} from '../coordinator/events.ts';
-import { begin, type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
-import { step } from '../coordinator/step.ts';
+import type { CommitRecord, CoordinatorConfig, StartState, StoredShard } from '../coordinator/events.ts';
+import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
+import type { DecisionConfig } from '../decisions/decide.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { Block, BlockName } from '../model/model.ts';
@@ -24,6 +17,14 @@ import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
 import type { LossScale } from '../precision.ts';
 import type { Recording } from '../recording/recording.ts';
+import {
+  AllDecisions,
+  CoordinatorAlone,
+  type Decider,
+  type Planner,
+  type RehearsedEffect,
+  type RehearsedEvent,
+} from './decider.ts';
 
 export const ADAPTER: AdapterProfile = {
   vendor: 'v',
@@ -39,6 +40,7 @@ const ELEMENTS_OF_LANES = 200;
 /** No plan fits a donor that gives less. */
 export const LEAST_BYTES = 4;
 export const MICRO_BATCHES = 3;
+export const SAMPLES = 6;
 
 interface RehearsalPart extends Partial<CoordinatorConfig> {
   readonly layers?: number;
@@ -46,21 +48,28 @@ interface RehearsalPart extends Partial<CoordinatorConfig> {
   readonly lanes?: number;
 }
 
-/** What is answered at once when a plan is wanted; null: somebody answers later. */
-export type Planner = (wanted: Extract<Effect, { type: 'planWanted' }>) => PlanAnswer | null;
-
 export interface RehearsalTerms {
   readonly config: CoordinatorConfig;
-  readonly elements: number;
+  readonly blocks: readonly Block[];
   readonly makePlan: MakePlan;
 }
+
+/** A run of this model of so many layers, as small as they come. */
+export const decisionConfig = (run: CoordinatorConfig, wishes: PlanWishes): DecisionConfig => ({
+  run,
+  planning: {
+    model: { model_type: 'gpt2', n_layer: run.layers, n_head: 1, n_embd: 4, n_positions: 8, vocab_size: 8 },
+    batch: run.batch,
+    wishes: wishes.auto ? wishes : { microBatches: MICRO_BATCHES, ...wishes },
+  },
+});
 
 /** Of a rehearsal; its plans are equal splits. */
 export function rehearsalTerms({ layers = 4, lanes = 1, ...rest }: RehearsalPart): RehearsalTerms {
   const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
   const elements = lanes === 1 ? ELEMENTS : ELEMENTS_OF_LANES;
   const model = { layers, blocks: names.map((name): Block => ({ name, tensors: [], elements })) };
-  const samples = 6;
+  const samples = SAMPLES;
   const options = { microBatches: MICRO_BATCHES };
   const config: CoordinatorConfig = {
     name: 'rehearsal',
@@ -83,7 +92,7 @@ export function rehearsalTerms({ layers = 4, lanes = 1, ...rest }: RehearsalPart
     const problem = small ? `${small} gives too little` : splitProblem(model, samples, peers.length, options);
     return problem === null ? success(equalSplit(model, samples, peers, options)) : refusal(problem);
   };
-  return { config, elements, makePlan };
+  return { config, blocks: model.blocks, makePlan };
 }
 
 /** The server's store, as far as the protocol can tell. */
@@ -101,12 +110,10 @@ interface Store {
 
 export interface Rehearsal {
   readonly config: CoordinatorConfig;
-  /** Of a block. */
-  readonly elements: number;
-  readonly planner: Planner;
-  readonly recording: Recording<void> | null;
+  readonly blocks: readonly Block[];
+  readonly decider: Decider;
   readonly store: Store;
-  state: CoordinatorState;
+  readonly state: CoordinatorState;
   /** Connected, and not refused. */
   readonly connected: Set<PeerId>;
   /** Peers who said ready to the newest epoch. */
@@ -120,10 +127,24 @@ export interface Rehearsal {
   ended: 'finished' | 'stopped' | null;
 }
 
+/** The coordinator alone, with plans as a test makes them. */
 export function rehearse(
-  { config, elements, makePlan }: RehearsalTerms,
+  { config, blocks, makePlan }: RehearsalTerms,
   planner: Planner = (wanted) => answerTo(wanted, makePlan),
-  recording: Recording<void> | null = null,
+): Rehearsal {
+  return rehearsal(config, blocks, (start) => new CoordinatorAlone(config, start, planner));
+}
+
+/** All that decides a run. */
+export function rehearseDecisions(config: DecisionConfig, recording: Recording<void> | null): Rehearsal {
+  const { blocks } = modelOf(config.planning);
+  return rehearsal(config.run, blocks, (start) => new AllDecisions(config, start, recording));
+}
+
+function rehearsal(
+  config: CoordinatorConfig,
+  blocks: readonly Block[],
+  begin: (start: StartState) => Decider,
 ): Rehearsal {
   const store: Store = {
     commits: [],
@@ -135,20 +156,19 @@ export function rehearse(
     paused: false,
     plan: null,
   };
-  const start = stored(store);
-  const state = begin(config, start);
-  recording?.began(config, start, state, 0);
+  const decider = begin(stored(store));
   return {
     config,
-    elements,
-    planner,
-    recording,
+    blocks,
+    decider,
     store,
-    state,
+    get state() {
+      return decider.coordinator;
+    },
     connected: new Set(),
     ready: new Set(),
     holding: new Set(),
-    scales: new Map([[0, state.lossScale]]),
+    scales: new Map([[0, decider.coordinator.lossScale]]),
     departures: 0,
     ended: null,
   };
@@ -169,27 +189,17 @@ function stored({ commits, evaluations, checkpoint, lossScale, epoch, generation
   };
 }
 
-/** The server dies and comes back from its store; every connection is gone. */
-export function restart(run: Rehearsal): void {
+/** The server dies and comes back from its store, or only begins again from it; every connection is gone. */
+export function restart(run: Rehearsal, isKilled = true): void {
   for (const peers of [run.connected, run.ready, run.holding]) peers.clear();
   const start = stored(run.store);
-  run.state = begin(run.config, start);
-  run.recording?.began(run.config, start, run.state, 0);
+  if (isKilled) run.decider.begin(start);
+  else run.decider.decide({ type: 'restarted', start }, 0);
   run.ended = null;
 }
 
-/** One event: the coordinator's answer, judged, and what comes of the plan that it asks for. */
-export function happen(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
-  const all = happenAlone(run, event, now).flatMap((effect) => {
-    const answer = effect.type === 'planWanted' ? run.planner(effect) : null;
-    if (effect.type !== 'planWanted' || answer === null) return [effect];
-    return happen(run, { type: 'planned', ask: effect.ask, answer }, now);
-  });
-  const last = all.findLastIndex(({ type }) => type === 'publish');
-  return all.filter(({ type }, index) => type !== 'publish' || index === last);
-}
-
-function happenAlone(run: Rehearsal, event: CoordinatorEvent, now: number): Effect[] {
+/** One event: what is decided, judged. */
+export function happen(run: Rehearsal, event: RehearsedEvent, now: number): readonly RehearsedEffect[] {
   const before = run.state;
   if (event.type === 'donorJoined') run.connected.add(event.peer);
   if (event.type === 'donorGone') {
@@ -206,9 +216,8 @@ function happenAlone(run: Rehearsal, event: CoordinatorEvent, now: number): Effe
     const members = run.store.plan === null ? [] : peers(run.store.plan);
     if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
-  const [state, effects] = step(before, event, now);
-  run.recording?.decided(event, state, effects, now);
-  run.state = state;
+  const effects = run.decider.decide(event, now);
+  const { state } = run;
   const { committedSteps, lossScale } = state;
   if (committedSteps > before.committedSteps) run.scales.set(committedSteps, lossScale);
   for (const effect of effects) judge(run, before, event, effect);
@@ -221,7 +230,7 @@ function disconnect(run: Rehearsal, peer: PeerId): void {
   for (const peers of [run.connected, run.ready, run.holding]) peers.delete(peer);
 }
 
-function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent, effect: Effect) {
+function judge(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, effect: RehearsedEffect) {
   const { store, config } = run;
   switch (effect.type) {
     case 'send':
@@ -306,6 +315,9 @@ function judge(run: Rehearsal, before: CoordinatorState, event: CoordinatorEvent
       run.ended = 'stopped';
       return;
     case 'planWanted':
+    case 'search':
+    case 'recordPlan':
+    case 'keepProfile':
     case 'publish':
     case 'log':
       return;
@@ -322,15 +334,16 @@ function usesExpected({ config, donors, gathering }: CoordinatorState, plan: Pla
 }
 
 /** Shards that lie one behind the other, block by block. */
-function coversState(shards: readonly StoredShard[], { config, elements }: Rehearsal): boolean {
-  const blocks = new Set(shards.map(({ block }) => block));
+function coversState(shards: readonly StoredShard[], { config, blocks }: Rehearsal): boolean {
+  const names = new Set(shards.map(({ block }) => block));
   return (
-    blocks.size === config.layers + 2 &&
-    [...blocks].every((name) => {
+    names.size === config.layers + 2 &&
+    [...names].every((name) => {
       const ranges = shards.filter(({ block }) => block === name).map(({ range }) => range);
       const ordered = ranges.toSorted(([a], [b]) => a - b);
       return (
-        ordered.every(([from], index) => from === (ordered[index - 1]?.[1] ?? 0)) && ordered.at(-1)?.[1] === elements
+        ordered.every(([from], index) => from === (ordered[index - 1]?.[1] ?? 0)) &&
+        ordered.at(-1)?.[1] === blocks.find((block) => block.name === name)?.elements
       );
     })
   );
@@ -339,7 +352,8 @@ function coversState(shards: readonly StoredShard[], { config, elements }: Rehea
 const isSame = (a: LossScale | null, b: LossScale | null | undefined): boolean =>
   a?.scale === b?.scale && a?.sound === b?.sound;
 
-const isButton = ({ type }: DonorMessage): boolean => type === 'pause' || type === 'leave' || type === 'resume';
+const isButton = ({ type }: { readonly type: string }): boolean =>
+  type === 'pause' || type === 'leave' || type === 'resume';
 
 function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void {
   const { store } = run;

@@ -3,24 +3,17 @@
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
-import type {
-  CoordinatorEvent,
-  DonorMessage,
-  Effect,
-  Held,
-  OperatorCommand,
-  PlanAnswer,
-} from '../coordinator/events.ts';
+import type { DonorMessage, Held, OperatorCommand, PlanAnswer } from '../coordinator/events.ts';
 import { snapshot } from '../coordinator/snapshot.ts';
-import { nextDeadline } from '../coordinator/state.ts';
+import { NO_LIMITS } from '../limits.ts';
 import { type ServerMessage, serverMessageSchema } from '../messages/messages.ts';
 import { snapshotSchema } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
+import type { Planner, RehearsedEffect, RehearsedEvent } from './decider.ts';
 import { answer } from './honestDonor.ts';
 import {
   ADAPTER,
   happen,
-  type Planner,
   type Rehearsal,
   type RehearsalTerms,
   rehearsalTerms,
@@ -68,8 +61,8 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   const run = rehearse(terms, planner);
   let now = 1_000;
   let told: { to: PeerId; message: ServerMessage }[] = [];
-  let effects: Effect[] = [];
-  const event = (happened: CoordinatorEvent) => {
+  let effects: RehearsedEffect[] = [];
+  const event = (happened: RehearsedEvent) => {
     const caused = happen(run, happened, now);
     effects.push(...caused);
     for (const effect of caused) {
@@ -96,10 +89,9 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     run,
     say,
     join: (...names) => {
-      for (const name of names) event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER });
+      for (const name of names) event(joined(name));
     },
-    joinGiving: (memoryBytes, name) =>
-      event({ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, memoryBytes }),
+    joinGiving: (memoryBytes, name) => event(joined(name, memoryBytes)),
     gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
     sendBack: (toStep, { name, tokens }) => {
       const steps = run.store.commits.slice(toStep);
@@ -115,7 +107,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     },
     tick: () => event({ type: 'deadlineReached' }),
     expire: () => {
-      now = nextDeadline(run.state) ?? now;
+      now = run.decider.deadline ?? now;
       event({ type: 'deadlineReached' });
     },
     restart: () => {
@@ -144,6 +136,11 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   };
 }
 
+const joined = (name: string, memoryBytes: number | null = null): RehearsedEvent => ({
+  ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: { ...NO_LIMITS, memoryBytes } },
+  ...{ profile: null, rememberedAs: null, remembered: null },
+});
+
 const allows =
   (withhold: readonly string[]) =>
   (to: PeerId, { type }: DonorMessage): boolean =>
@@ -161,7 +158,7 @@ function merge(lines: readonly string[]): string[] {
   return merged;
 }
 
-function effectText(effect: Effect): string | null {
+function effectText(effect: RehearsedEffect): string | null {
   switch (effect.type) {
     case 'send':
       return `${effect.to} < ${messageText(effect.message)}`;

@@ -2,13 +2,12 @@
  * Whether a plan that was found is worth the change from the one in force, and the sentence that says so to the operator
  * with the numbers behind it.
  */
-import { isWorth, movingSeconds } from '../../swarm/autoplan/worth.ts';
-import { rounded } from '../../swarm/base.ts';
-import type { Plan } from '../../swarm/plan/plan.ts';
-import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
-import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
-import { forecast } from '../../swarm/planner/forecast.ts';
-import type { Pace } from './pace.ts';
+import { rounded } from '../base.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { ClusterCosts } from '../planner/clusterCosts.ts';
+import { forecast } from '../planner/forecast.ts';
+import { besideSeconds, type Pace } from './pace.ts';
+import { isWorth, movingSeconds } from './worth.ts';
 
 export interface Verdict {
   readonly isWorth: boolean;
@@ -18,11 +17,11 @@ export interface Verdict {
 }
 
 /** `reason`: why another plan was looked for. */
-export function judge(costs: ClusterCosts, plan: Plan, next: ClusterPlan, pace: Pace, reason: string): Verdict {
+export function verdictOn(costs: ClusterCosts, plan: Plan, next: Plan, pace: Pace, reason: string): Verdict {
   const predictedSeconds = forecast(costs, plan).stepSeconds;
-  const beside = pace.besideSeconds(predictedSeconds);
-  const [nowSeconds, nextSeconds] = [predictedSeconds + beside, next.predicted.stepSeconds + beside];
-  const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next.plan);
+  const beside = besideSeconds(pace, predictedSeconds);
+  const [nowSeconds, nextSeconds] = [predictedSeconds + beside, forecast(costs, next).stepSeconds + beside];
+  const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next);
   const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
   const [now, then, cost] = [nowSeconds, nextSeconds, costSeconds].map((seconds) => rounded(seconds, 3));
   const numbers = `a step takes ${then} s instead of ${now} s, the change ${cost} s`;

@@ -1,11 +1,18 @@
 /**
- * The coordinator with a clock: events in, effects out, each event handled to its last effect before the next one. It owns
- * the state and the timer of its next deadline; it decides nothing, and what it asks for is done by its host.
+ * The decisions with a clock: events in, effects out, each event handled to its last effect before the next one. It owns
+ * the state and the timer of the next deadline; it decides nothing, and what is asked for is done by its host.
  */
 
-import type { CoordinatorConfig, CoordinatorEvent, Effect, StartState } from '../../swarm/coordinator/events.ts';
-import { begin, type CoordinatorState, nextDeadline } from '../../swarm/coordinator/state.ts';
-import { step } from '../../swarm/coordinator/step.ts';
+import type { StartState } from '../../swarm/coordinator/events.ts';
+import {
+  begin,
+  type DecisionConfig,
+  type DecisionEffect,
+  type DecisionEvent,
+  type DecisionState,
+  decide,
+  nextDecision,
+} from '../../swarm/decisions/decide.ts';
 import type { Recording } from '../../swarm/recording/recording.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
@@ -13,42 +20,41 @@ import { monotonicMs } from '../monitoring/clock.ts';
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface LoopHost {
-  perform(effect: Effect): void;
+  perform(effect: DecisionEffect): void;
   /** Something threw over this event. `isHalfDone`: while its effects were performed; else nothing has changed. */
-  failed(event: CoordinatorEvent, error: unknown, isHalfDone: boolean): void;
+  failed(event: DecisionEvent, error: unknown, isHalfDone: boolean): void;
   /** An event is handled, with those that came of it. */
   handled(): void;
 }
 
-export class CoordinatorLoop {
-  readonly #config: CoordinatorConfig;
+export class DecisionLoop {
   readonly #host: LoopHost;
   readonly #recording: Recording<void> | null;
   /** Events that come while another one is being handled wait their turn. */
-  readonly #events: CoordinatorEvent[] = [];
-  #state: CoordinatorState;
+  readonly #events: DecisionEvent[] = [];
+  #state: DecisionState;
   #timer: NodeJS.Timeout | undefined;
   #busy = false;
   #closed = false;
 
-  constructor(config: CoordinatorConfig, start: StartState, host: LoopHost, recording: Recording<void> | null) {
-    this.#config = config;
+  constructor(config: DecisionConfig, start: StartState, host: LoopHost, recording: Recording<void> | null) {
     this.#host = host;
     this.#recording = recording;
-    this.#state = this.#begin(start);
+    this.#state = begin(config, start);
+    recording?.began(config, start, this.#state, monotonicMs());
   }
 
-  get state(): CoordinatorState {
+  get state(): DecisionState {
     return this.#state;
   }
 
   /** From what the store knows, with nobody there yet; what waited is of the state before. */
   beginAgain(start: StartState): void {
     this.#events.length = 0;
-    this.#state = this.#begin(start);
+    this.#handle({ type: 'restarted', start });
   }
 
-  dispatch(event: CoordinatorEvent): void {
+  dispatch(event: DecisionEvent): void {
     this.#events.push(event);
     if (this.#busy) return;
     this.#busy = true;
@@ -62,17 +68,11 @@ export class CoordinatorLoop {
     this.#host.handled();
   }
 
-  #begin(start: StartState): CoordinatorState {
-    const state = begin(this.#config, start);
-    this.#recording?.began(this.#config, start, state, monotonicMs());
-    return state;
-  }
-
   /**
-   * `step` is pure: an event that it throws over never happened. An effect that throws leaves some of them performed and
+   * `decide` is pure: an event that it throws over never happened. An effect that throws leaves some of them performed and
    * others not, which is what a killed server leaves behind too: the host has to begin again from its store.
    */
-  #handle(event: CoordinatorEvent): void {
+  #handle(event: DecisionEvent): void {
     let isHalfDone = false;
     try {
       const effects = this.#decide(event);
@@ -83,11 +83,11 @@ export class CoordinatorLoop {
     }
   }
 
-  #decide(event: CoordinatorEvent): readonly Effect[] {
+  #decide(event: DecisionEvent): readonly DecisionEffect[] {
     const now = monotonicMs();
-    let effects: readonly Effect[] = [];
+    let effects: readonly DecisionEffect[] = [];
     try {
-      [this.#state, effects] = step(this.#state, event, now);
+      [this.#state, effects] = decide(this.#state, event, now);
       return effects;
     } finally {
       this.#recording?.decided(event, this.#state, effects, now);
@@ -102,7 +102,7 @@ export class CoordinatorLoop {
 
   #setTimer(): void {
     clearTimeout(this.#timer);
-    const deadline = nextDeadline(this.#state);
+    const deadline = nextDecision(this.#state);
     if (deadline === null || this.#closed) return;
     const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - monotonicMs()));
     this.#timer = setTimeout(() => this.dispatch({ type: 'deadlineReached' }), waitMs);

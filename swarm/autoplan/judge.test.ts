@@ -1,0 +1,378 @@
+import { expect, test } from 'vitest';
+import { invariant, type PeerId, peerId, type Result } from '../base.ts';
+import type { PlanAnswer } from '../coordinator/events.ts';
+import { NO_LIMITS } from '../limits.ts';
+import type { PeerMessage, ReportMessage } from '../messages/messages.ts';
+import type { LinkReport, Profile } from '../messages/profile.ts';
+import { type Plan, peers, problems } from '../plan/plan.ts';
+import { type ClusterPlan, planCluster } from '../planner/clusterPlan.ts';
+import { reasonText } from '../planner/reason.ts';
+import { beginJudging, judge, judgeDeadline } from './judge.ts';
+import type { JudgeEffect, JudgeEvent } from './judging.ts';
+import { clusterProblem, knownDonor, modelOf, type PlanningConfig, profileNow, searchProblem } from './knownDonors.ts';
+import type { PeerProfile } from './peerProfile.ts';
+
+const CONFIG: PlanningConfig = {
+  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
+  batch: { samples: 16, sequence: 128 },
+  wishes: { auto: true },
+};
+const { batch } = CONFIG;
+const model = modelOf(CONFIG);
+const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
+const SEARCH_WORK = 12_000;
+
+/** A layer takes `seconds` for a sample. */
+const profile = (seconds: number): Profile => ({
+  layers: [
+    { samples: 1, forwardSeconds: seconds, backwardSeconds: 2 * seconds },
+    { samples: 2, forwardSeconds: 2 * seconds, backwardSeconds: 4 * seconds },
+  ],
+  memoryBytes: 1e9,
+  checkedKernels: 0,
+});
+
+/** A run that takes every plan at once, searches that answer at once, donors with everything to give. */
+class Rehearsal {
+  state = beginJudging(CONFIG);
+  readonly offer: PeerId[] = [];
+  readonly proposals: (PlanAnswer & { readonly answer: 'plan' | 'stays' })[] = [];
+  readonly records: Extract<JudgeEffect, { type: 'recordPlan' }>[] = [];
+  readonly probes: (readonly [PeerId, PeerId])[] = [];
+  readonly searches: Extract<JudgeEffect, { type: 'search' }>[] = [];
+  plan: Plan | null = null;
+  epoch = 0;
+  stepSeconds = 0;
+  nowMs = 0;
+  asks = 0;
+  /** Whether what is asked for is searched. */
+  doesSearch = true;
+
+  /** What donors left on their last visits. */
+  readonly saved: Map<string, PeerProfile>;
+
+  constructor(saved = new Map<string, PeerProfile>()) {
+    this.saved = saved;
+  }
+
+  tell(event: JudgeEvent): void {
+    const view = { offer: [...this.offer], plan: this.plan, epoch: this.epoch };
+    const [state, effects] = judge(this.state, event, this.nowMs, view);
+    this.state = state;
+    for (const effect of effects) this.#perform(effect);
+  }
+
+  #perform(effect: JudgeEffect): void {
+    if (effect.type === 'recordPlan') this.records.push(effect);
+    if (effect.type === 'keepProfile') this.saved.set(effect.rememberedAs, effect.profile);
+    if (effect.type === 'search') this.searches.push(effect);
+    if (effect.type === 'send' && effect.message.type === 'probe') this.probes.push([effect.to, effect.message.peer]);
+    if (effect.type !== 'planned') return;
+    const { answer } = effect;
+    invariant(answer.answer !== 'none', 'there is a plan');
+    this.proposals.push(answer);
+    if (answer.answer === 'plan') this.begin(answer.plan, answer.answer === 'plan' ? answer.reason : '');
+  }
+
+  /** Until nothing is searched for any more. */
+  settle(): void {
+    this.tell({ type: 'settled' });
+    while (this.doesSearch) {
+      const [next] = this.searches.splice(0, 1);
+      if (next === undefined) return;
+      this.tell({ type: 'searched', search: next.search, found: found(next) });
+      this.tell({ type: 'settled' });
+    }
+  }
+
+  said(peer: PeerId, message: PeerMessage): void {
+    this.tell({ type: 'donorSaid', peer, message });
+  }
+
+  joins(peer: PeerId, measured: Profile, limits = NO_LIMITS, rememberedAs: string | null = null): void {
+    this.offer.push(peer);
+    const remembered = this.saved.get(rememberedAs ?? '') ?? null;
+    this.tell({
+      ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered, hasHalves: false },
+    });
+    if (this.plan === null) this.want('now');
+    this.settle();
+  }
+
+  want(purpose: 'now' | 'departure' | 'arrival'): void {
+    const offer = this.offer.map((peer) => ({ peer, memoryBytes: null, isNeeded: false }));
+    this.tell({ type: 'planWanted', ask: this.asks++, purpose, offer, inForce: this.plan });
+  }
+
+  begin(plan: Plan, reason: string): void {
+    this.plan = plan;
+    this.epoch++;
+    this.tell({ type: 'doing', effect: { type: 'storeEpoch', epoch: this.epoch, generation: 0, plan, reason } });
+  }
+
+  /** One step: each member's spans take `factor(peer)` of what a sample and layer takes by `seconds(peer)`. */
+  step(index: number, seconds: (peer: PeerId) => number, links: readonly LinkReport[] = []): void {
+    const plan = this.plan;
+    if (!plan) throw new Error('no plan');
+    for (const peer of peers(plan)) {
+      let at = 0;
+      const spans: ReportMessage['spans'] = [];
+      for (const [stage, { layers, members }] of plan.stages.entries())
+        for (const id of members.find((member) => member.peer === peer)?.microBatches ?? []) {
+          const [from, to] = plan.microBatches.find((microBatch) => microBatch.id === id)?.samples ?? [0, 0];
+          const one = seconds(peer) * (to - from) * (layers[1] - layers[0]);
+          for (const [op, factor] of [
+            ['F', 1],
+            ['B', 2],
+          ] as const) {
+            spans.push({ action: `${stage}${op}${id}`, start: at, end: at + one * factor });
+            at += one * factor;
+          }
+        }
+      this.said(peer, {
+        ...{ type: 'report', epoch: this.epoch, step: index, losses: [], shards: [], bytesDirect: 0, bytesRelayed: 0 },
+        ...{ spans, links: [...links] },
+      });
+    }
+    const record = {
+      ...{ step: index, seconds: this.stepSeconds, loss: 1, gradientNorm: 1, learningRate: 1, tokens: 1, donors: 1 },
+      ...{ stages: 1, microBatches: 1, plan: this.epoch, bytesDirect: 0, bytesRelayed: 0 },
+    };
+    this.tell({ type: 'doing', effect: { type: 'storeCommit', record, ledger: [] } });
+  }
+}
+
+const found = ({ problem }: Extract<JudgeEffect, { type: 'search' }>): Result<ClusterPlan> =>
+  planCluster(clusterProblem(CONFIG, problem), ({ work }) => work < SEARCH_WORK);
+
+const samplesOf = (plan: Plan | null, peer: PeerId): number =>
+  (plan?.stages ?? []).reduce(
+    (sum, { layers: [from, to], members }) =>
+      sum + (to - from) * (members.find((member) => member.peer === peer)?.samples ?? 0),
+    0,
+  );
+
+test('[AP1] a donor that computes a layer four times as fast gets more of the work', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.04));
+  run.joins(B, profile(0.01));
+  expect(problems(model, batch, run.plan as Plan)).toEqual([]);
+  expect(samplesOf(run.plan, B)).toBeGreaterThan(2 * samplesOf(run.plan, A));
+  expect(run.state.planning?.predictedSeconds).toBeLessThan(16 * 4 * 0.03);
+});
+
+test('[AP1] a share of the GPU time makes a donor slower by as much, and changes the plan when it is changed', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.01), { ...NO_LIMITS, speed: 0.25 });
+  run.joins(B, profile(0.01));
+  expect(samplesOf(run.plan, B)).toBeGreaterThan(2 * samplesOf(run.plan, A));
+  const before = samplesOf(run.plan, A);
+  run.said(A, { type: 'limits', limits: NO_LIMITS });
+  run.settle();
+  expect(samplesOf(run.plan, A)).toBeGreaterThan(before);
+});
+
+test('[AP2] a newcomer who does not pay for the change is told that the plan stays', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.0001));
+  const plan = run.plan;
+  run.joins(B, profile(0.5));
+  expect(run.plan).toBe(plan);
+  expect(run.proposals.at(-1)).toEqual({ answer: 'stays' });
+  expect(run.state.planning?.verdict).toMatch(/b joins: the plan stays/);
+});
+
+test('[AP2] what a step takes beside what is predicted makes a gain smaller', () => {
+  for (const stepSeconds of [0, 100]) {
+    const run = new Rehearsal();
+    run.joins(A, profile(0.01));
+    run.stepSeconds = stepSeconds;
+    for (let step = 0; step < 6; step++) run.step(step, () => 0.01);
+    run.joins(B, profile(0.01));
+    expect(peers(run.plan as Plan)).toHaveLength(stepSeconds === 0 ? 2 : 1);
+  }
+});
+
+test('[AP3] ten steps of spans more than a fifth off the profile are a drift; nine are none', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.01));
+  run.joins(B, profile(0.01));
+  const judged = run.proposals.length;
+  const slow = (peer: PeerId): number => (peer === A ? 0.05 : 0.01);
+  // The head is in no layer's time: what is measured is held against what the same spans were before.
+  for (let step = 0; step < 12; step++) run.step(step, () => 0.01);
+  run.settle();
+  const settled = run.proposals.length;
+  const before = samplesOf(run.plan, A);
+  for (let step = 12; step < 21; step++) run.step(step, slow);
+  run.settle();
+  expect(run.proposals.length).toBe(settled);
+  for (let step = 21; step < 60; step++) {
+    run.step(step, slow);
+    run.settle();
+  }
+  expect(run.proposals.length).toBeGreaterThan(settled);
+  expect(samplesOf(run.plan, A)).toBeLessThan(before);
+  expect(judged).toBeGreaterThan(0);
+  const kept = run.state.donors.find(({ peer }) => peer === A);
+  expect(kept && profileNow(CONFIG, kept).ratios.find(({ op }) => op === 'B')?.ratio).toBeGreaterThan(3);
+});
+
+test('[AP4] links are taken for good until they are measured; slow ones leave a donor out', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.002));
+  run.joins(B, profile(0.002));
+  expect(peers(run.plan as Plan)).toHaveLength(2);
+  const slow = (peer: PeerId): LinkReport => ({ peer, route: 'relayed', roundTripMs: 900, bytesPerSecond: 20_000 });
+  for (let step = 0; step < 10; step++) run.step(step, () => 0.002, [slow(A), slow(B)]);
+  run.settle();
+  expect(peers(run.plan as Plan)).toHaveLength(1);
+});
+
+test('[AP6] a donor that is remembered starts from its last numbers, and they are kept when it goes', () => {
+  const first = new Rehearsal();
+  first.joins(A, profile(0.01), NO_LIMITS, 'key of a');
+  first.joins(B, profile(0.01));
+  for (let step = 0; step < 6; step++) first.step(step, (peer) => (peer === A ? 0.05 : 0.01));
+  first.tell({ type: 'donorGone', peer: A });
+  expect([...first.saved.keys()]).toEqual(['key of a']);
+  const again = new Rehearsal(first.saved);
+  again.joins(C, profile(0.01), NO_LIMITS, 'key of a');
+  again.joins(B, profile(0.01));
+  expect(samplesOf(again.plan, B)).toBeGreaterThan(2 * samplesOf(again.plan, C));
+});
+
+test('[AP1] donors of whom nobody measured anything are taken for equals', () => {
+  const run = new Rehearsal();
+  const nothing: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
+  run.doesSearch = false;
+  run.joins(A, nothing);
+  run.joins(B, nothing);
+  run.plan = null;
+  run.want('now');
+  expect(run.plan).toMatchObject({ stages: [{}, {}] });
+  expect(run.searches).toEqual([]);
+  expect(run.state.planning?.predictedSeconds).toBeNull();
+});
+
+test('[MP4] each donor is planned with as it computes', () => {
+  const config: PlanningConfig = { ...CONFIG, batch: { ...batch, compute: 'f16' } };
+  const admitted = { limits: NO_LIMITS, profile: profile(0.01), rememberedAs: null, remembered: null };
+  const donors = [A, B].map((peer) => knownDonor(config, { ...admitted, peer, hasHalves: peer === A }));
+  expect(searchProblem(config, donors, [A, B]).computes).toEqual({ a: 'f16', b: 'f32' });
+});
+
+test('[AP5] the reasons and the prediction are recorded with every plan', () => {
+  const run = new Rehearsal();
+  run.joins(C, profile(0.01));
+  const [record] = run.records;
+  expect(record).toMatchObject({ epoch: 1, predictedSeconds: expect.any(Number) });
+  expect(record?.reasons.map(reasonText).join()).toContain('c: stage 0, layers 1–4, every sample');
+  expect(run.state.planning?.reasons).toEqual(record?.reasons);
+});
+
+test('[AP7] a donor whose measurements swing for ever is looked at less and less', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.01));
+  run.joins(B, profile(0.01));
+  run.stepSeconds = 0.5;
+  const looks: number[] = [];
+  for (let step = 0; step < 2_000; step++) {
+    const before = run.proposals.length;
+    run.step(step, (peer) => (peer === A && step % 60 < 30 ? 0.05 : 0.01));
+    run.nowMs += 1_000;
+    run.settle();
+    if (run.proposals.length > before) looks.push(step);
+  }
+  expect(looks.length).toBeGreaterThan(2);
+  expect(looks.length).toBeLessThan(16);
+  expect(looks.filter((step) => step >= 1_000).length).toBeLessThan(4);
+});
+
+test('[AP7] an admission that says nothing takes any time does not keep all the work', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0));
+  run.joins(B, profile(0.01));
+  expect(samplesOf(run.plan, A)).toBeGreaterThan(samplesOf(run.plan, B));
+  for (let step = 0; step < 60; step++) {
+    run.step(step, () => 0.01);
+    run.settle();
+  }
+  expect(samplesOf(run.plan, B)).toBeGreaterThan(0);
+  expect(run.state.planning?.predictedSeconds).toBeGreaterThan(0.1);
+});
+
+test('[AP8] links that no step uses are measured now and then, and change the plan once both ends have told of them', () => {
+  const run = new Rehearsal();
+  run.joins(A, profile(0.0008));
+  run.joins(B, profile(0.0008), { ...NO_LIMITS, uploadBytesPerSecond: 100_000 });
+  run.joins(C, profile(0.0008));
+  expect(peers(run.plan as Plan)).toEqual([A]); // two would wait for what their link is taken for
+  run.step(0, () => 0.0008);
+  expect(run.probes.map((pair) => pair.toSorted())).toEqual([
+    [A, C],
+    [A, C],
+  ]); // B's cap is for the run
+  const told = (from: PeerId, peer: PeerId) =>
+    run.said(from, { type: 'probed', peer, roundTripMs: 0.2, bytesPerSecond: 1e9 });
+  told(A, B); // nobody asked
+  told(A, C);
+  run.settle();
+  expect(peers(run.plan as Plan)).toEqual([A]);
+  told(C, A);
+  run.settle();
+  expect(peers(run.plan as Plan)).toContain(C);
+});
+
+test('[AP28] a plan that is needed is made without a search where the search does not answer; what it says later is passed over', () => {
+  const run = new Rehearsal();
+  run.doesSearch = false;
+  run.joins(A, profile(0.01));
+  run.joins(B, profile(0.01));
+  expect(run.plan).toBeNull();
+  const [older, newer] = run.searches;
+  invariant(older && newer, 'both were searched for');
+  expect(newer.budget).toBe('atOnce');
+  run.tell({ type: 'searched', search: older.search, found: found(older) });
+  expect(run.plan).toBeNull();
+  const deadline = judgeDeadline(run.state);
+  invariant(deadline !== null, 'there is a deadline');
+  run.nowMs = deadline - 1;
+  run.tell({ type: 'deadlineReached' });
+  expect(run.plan).toBeNull();
+  run.nowMs = deadline;
+  run.tell({ type: 'deadlineReached' });
+  expect(run.plan).toMatchObject({ stages: [{ layers: [0, 2] }, { layers: [2, 4] }] });
+  const epoch = run.epoch;
+  run.tell({ type: 'searched', search: newer.search, found: found(newer) });
+  expect(run.epoch).toBe(epoch);
+});
+
+test('[AP29] a newcomer is told that the plan stays where the search refuses, or never answers', () => {
+  for (const refuses of [true, false]) {
+    const run = new Rehearsal();
+    run.joins(A, profile(0.01));
+    run.doesSearch = false;
+    run.joins(B, profile(0.01));
+    run.want('arrival');
+    const [search] = run.searches;
+    invariant(search, 'it is searched for');
+    const told = run.proposals.length;
+    run.nowMs = judgeDeadline(run.state) ?? 0;
+    if (refuses) run.tell({ type: 'searched', search: search.search, found: { ok: false, reason: 'no' } });
+    else run.tell({ type: 'deadlineReached' });
+    expect(run.proposals.slice(told)).toEqual([{ answer: 'stays' }]);
+  }
+});
+
+test('[AP28] without auto the wishes answer, and it only predicts', () => {
+  const run = new Rehearsal();
+  run.state = beginJudging({ ...CONFIG, wishes: { schedule: '1f1b' } });
+  run.joins(A, profile(0.0001));
+  run.joins(B, profile(0.5));
+  run.want('arrival');
+  run.settle();
+  expect(run.plan).toMatchObject({ schedule: '1f1b', stages: [{ layers: [0, 2] }, { layers: [2, 4] }] });
+  expect(run.state.planning).toMatchObject({ verdict: null, predictedSeconds: expect.any(Number) });
+  expect(run.searches).toEqual([]);
+});

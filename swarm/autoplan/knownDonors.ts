@@ -1,0 +1,234 @@
+/**
+ * What is known of each donor's speed, memory and links, kept fresh from the run itself: its admission, the spans and
+ * links of its reports, its limits. It answers one question, the planner's problem of some donors at hand, and tells who
+ * has drifted from what was planned with.
+ */
+import type { PeerId } from '../base.ts';
+import type { Limits } from '../limits.ts';
+import type { LinkReport, Profile } from '../messages/profile.ts';
+import { modelFromConfig } from '../model/families.ts';
+import type { Model } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
+import { aloneBytes } from '../planner/aloneBytes.ts';
+import type { Cluster } from '../planner/cluster.ts';
+import type { ClusterProblem } from '../planner/clusterCosts.ts';
+import type { MemoryCaps } from '../planner/fit.ts';
+import { type Compute, computeOf } from '../precision.ts';
+import type { ReportedSpan } from '../timeline/measured.ts';
+import { clusterAtHand, sharesOf } from './atHand.ts';
+import { type Drift, drifted, hasDrifted } from './drift.ts';
+import type { LinksTried } from './linkSample.ts';
+import { type Batch, hasTimes, type PeerProfile, returnedProfile, workSeconds } from './peerProfile.ts';
+import { corrected, type NewestSpans, typicalWork, withSpans, workDone } from './spans.ts';
+import { NEW_STANDING, type Standing } from './standing.ts';
+import type { PlanWishes } from './wishes.ts';
+
+/** A GPU that passes the admission has at least so much. */
+const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
+/** No layer takes less, since a browser takes longer to launch anything. */
+const LEAST_LAYER_SECONDS = 1e-6;
+/** Links that are kept of one donor: those measured last. */
+const MOST_LINKS = 256;
+/** Where real times differ from the admission's by more than this factor, the admission's are wrong and are scaled. */
+const DISBELIEVED = 20;
+
+/** What a run is planned by: plain data. */
+export interface PlanningConfig {
+  /** The run's config.json. */
+  readonly model: Readonly<Record<string, unknown>>;
+  readonly batch: Batch;
+  readonly wishes: PlanWishes;
+}
+
+export interface KnownDonor extends LinksTried {
+  /** By which it is remembered; null: it is not. */
+  readonly rememberedAs: string | null;
+  readonly compute: Compute;
+  /** As it was last corrected; what its newest spans say comes on top. */
+  readonly profile: PeerProfile;
+  readonly limits: Limits;
+  readonly spans: NewestSpans;
+  /** The one that was measured last comes last. */
+  readonly links: readonly LinkReport[];
+  /** To others, with its newest step. */
+  readonly sentBytes: number;
+  /** Its profile as the plan in force was made, or looked at last; null: it is in no plan. */
+  readonly planned: PeerProfile | null;
+  readonly drift: Drift | null;
+  readonly standing: Standing;
+}
+
+/** A donor that was admitted. */
+export interface Admitted {
+  readonly peer: PeerId;
+  readonly limits: Limits;
+  readonly profile: Profile;
+  readonly rememberedAs: string | null;
+  /** What its last visit left. */
+  readonly remembered: PeerProfile | null;
+  readonly hasHalves: boolean;
+}
+
+export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
+  const { peer, limits, rememberedAs, remembered, hasHalves } = admitted;
+  const measured = { ...plausible(admitted.profile), memoryBytes: memoryOf(config, admitted) };
+  return {
+    ...{ peer, limits, rememberedAs },
+    compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
+    profile: returnedProfile(measured, remembered),
+    ...{ spans: [], links: [], sentBytes: 0, planned: null, drift: null },
+    ...{ tried: [], probe: null, standing: NEW_STANDING },
+  };
+}
+
+/**
+ * The admission tries no more memory than the whole model needs, or the donor's limit allows. A donor that got all of it
+ * may have more: at least what every GPU has.
+ */
+function memoryOf(config: PlanningConfig, { profile: { memoryBytes }, limits }: Admitted): number {
+  const wanted = Math.min(wholeBytesOf(config), limits.memoryBytes ?? Number.POSITIVE_INFINITY);
+  return memoryBytes >= wanted ? Math.max(memoryBytes, LEAST_MEMORY_BYTES) : memoryBytes;
+}
+
+/** Its profile, corrected by its newest spans. */
+export function profileNow(config: PlanningConfig, { profile, spans, limits }: KnownDonor): PeerProfile {
+  const typical = typicalWork(spans, limits.speed < 1);
+  if (typical.length === 0 || !hasTimes(profile)) return profile;
+  return corrected(modelOf(config), config.batch, profile, typical);
+}
+
+/** Other work, other neighbours or another share: its spans begin anew. */
+export const begunAnew = (config: PlanningConfig, donor: KnownDonor): KnownDonor =>
+  donor.spans.length === 0 ? donor : { ...donor, profile: profileNow(config, donor), spans: [] };
+
+/** From now on its drift is measured against what is known now. */
+export const plannedNow = (config: PlanningConfig, donor: KnownDonor): KnownDonor => ({
+  ...donor,
+  planned: profileNow(config, donor),
+  drift: null,
+});
+
+/** What was measured of a link before holds until it is measured again. */
+export function withLinks(donor: KnownDonor, reports: readonly LinkReport[]): KnownDonor {
+  const links = new Map(donor.links.map((link) => [link.peer, link]));
+  for (const report of reports) {
+    const last = links.get(report.peer);
+    links.delete(report.peer);
+    const roundTripMs = report.roundTripMs ?? last?.roundTripMs ?? null;
+    const bytesPerSecond = report.bytesPerSecond ?? last?.bytesPerSecond ?? null;
+    links.set(report.peer, { ...report, roundTripMs, bytesPerSecond });
+  }
+  return { ...donor, links: [...links.values()].slice(-MOST_LINKS) };
+}
+
+/** Spans under the plan in force; where the donor has drifted with them, how its times compare with those planned with. */
+export function withWork(
+  config: PlanningConfig,
+  before: KnownDonor,
+  plan: Plan,
+  reported: readonly ReportedSpan[],
+): readonly [donor: KnownDonor, drift: number | null] {
+  const spans = withSpans(before.spans, workDone(plan, before.peer, reported));
+  const { planned, limits } = before;
+  if (planned === null || !hasTimes(planned)) return [{ ...before, spans }, null];
+  const expected = expectedSeconds(config, planned);
+  let [took, should] = [0, 0];
+  for (const work of typicalWork(spans, limits.speed < 1)) {
+    took += work.seconds;
+    should += expected(work);
+  }
+  const donor = { ...before, spans, drift: drifted(before.drift, took, should) };
+  if (!hasDrifted(donor.drift)) return [donor, null];
+  const factor = took / should;
+  const isBelieved = factor <= DISBELIEVED && factor >= 1 / DISBELIEVED;
+  return [isBelieved ? donor : { ...donor, profile: scaled(donor.profile, factor) }, factor];
+}
+
+/** The planner's question, but for the model, which is functions: plain data. */
+export interface SearchProblem {
+  readonly cluster: Cluster;
+  readonly shares: Readonly<Record<string, number>>;
+  readonly computes: Readonly<Record<string, Compute>>;
+}
+
+/** Of those among them who measured anything. `as`: with their profiles of now, or of when the plan was made. */
+export function searchProblem(
+  config: PlanningConfig,
+  donors: readonly KnownDonor[],
+  peers: readonly PeerId[],
+  caps: MemoryCaps = new Map(),
+  as: 'now' | 'planned' = 'now',
+): SearchProblem {
+  const byPeer = new Map(donors.map((donor) => [donor.peer, donor]));
+  const known = peers.flatMap((peer) => byPeer.get(peer) ?? []);
+  const atHand = known.map((donor) => {
+    const profile = (as === 'planned' ? donor.planned : null) ?? profileNow(config, donor);
+    const memoryBytes = Math.min(profile.memoryBytes, caps.get(donor.peer) ?? Number.POSITIVE_INFINITY);
+    return { peer: donor.peer, limits: donor.limits, profile: { ...profile, memoryBytes } };
+  });
+  return {
+    cluster: clusterAtHand(atHand, new Map(known.map(({ peer, links }) => [peer, links]))),
+    shares: Object.fromEntries(sharesOf(atHand)),
+    computes: Object.fromEntries(known.map(({ peer, compute }) => [peer, compute])),
+  };
+}
+
+export const clusterProblem = (
+  config: Pick<PlanningConfig, 'model' | 'batch'>,
+  { cluster, shares, computes }: SearchProblem,
+): ClusterProblem => ({
+  model: modelOf(config),
+  batch: config.batch,
+  cluster,
+  shares: new Map(Object.entries(shares)),
+  computes: new Map(Object.entries(computes)),
+});
+
+/** What follows from values that never change is worked out once for each of them. */
+const models = new WeakMap<PlanningConfig['model'], Model>();
+const expectations = new WeakMap<PeerProfile, ReturnType<typeof workSeconds>>();
+
+const wholeBytes = new WeakMap<PlanningConfig, number>();
+
+/** Of all that a run has, on one donor. */
+function wholeBytesOf(config: PlanningConfig): number {
+  const { samples, sequence } = config.batch;
+  const bytes = wholeBytes.get(config) ?? aloneBytes(modelOf(config), samples, sequence);
+  wholeBytes.set(config, bytes);
+  return bytes;
+}
+
+export function modelOf({ model: config }: Pick<PlanningConfig, 'model'>): Model {
+  const known = models.get(config);
+  if (known) return known;
+  const model = modelFromConfig(config);
+  if (!model.ok) throw new Error(`the run was accepted with this model: ${model.reason}`);
+  models.set(config, model.value);
+  return model.value;
+}
+
+function expectedSeconds(config: PlanningConfig, profile: PeerProfile): ReturnType<typeof workSeconds> {
+  const known = expectations.get(profile) ?? workSeconds(modelOf(config), config.batch, profile);
+  expectations.set(profile, known);
+  return known;
+}
+
+/** A time of 0 would draw all work to this donor, and no span could be compared with it. */
+const plausible = (admitted: Profile): Profile => ({
+  ...admitted,
+  layers: admitted.layers.map(({ samples, forwardSeconds, backwardSeconds }) => ({
+    samples,
+    forwardSeconds: Math.max(LEAST_LAYER_SECONDS, forwardSeconds),
+    backwardSeconds: Math.max(LEAST_LAYER_SECONDS, backwardSeconds),
+  })),
+});
+
+/** The same donor, as if it had measured `factor` times as long at its admission. */
+const scaled = ({ layers, ...profile }: PeerProfile, factor: number): PeerProfile => ({
+  ...profile,
+  layers: layers.map(({ samples, forwardSeconds, backwardSeconds }) => ({
+    samples,
+    forwardSeconds: Math.max(LEAST_LAYER_SECONDS, factor * forwardSeconds),
+    backwardSeconds: Math.max(LEAST_LAYER_SECONDS, factor * backwardSeconds),
+  })),
+});

@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import { modelOf } from '../autoplan/knownDonors.ts';
+import { invariant, type PeerId, peerId } from '../base.ts';
+import { NO_LIMITS } from '../limits.ts';
+import type { Profile } from '../messages/profile.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import { rehearsalTerms } from '../testing/rehearsal.ts';
+import {
+  begin,
+  type DecisionConfig,
+  type DecisionEffect,
+  type DecisionEvent,
+  decide,
+  nextDecision,
+  planningOf,
+} from './decide.ts';
+
+const [A, B] = [peerId('a'), peerId('b')];
+const SECOND: Profile = {
+  layers: [{ samples: 1, forwardSeconds: 1, backwardSeconds: 2 }],
+  memoryBytes: 1e9,
+  checkedKernels: 0,
+};
+
+const { config } = rehearsalTerms({ layers: 2, capacity: 8 });
+const planning: DecisionConfig['planning'] = {
+  model: { model_type: 'gpt2', n_layer: 2, n_head: 1, n_embd: 4, n_positions: 8, vocab_size: 8 },
+  batch: config.batch,
+  wishes: {},
+};
+const START = {
+  ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
+};
+const joins = (peer: PeerId): DecisionEvent => ({
+  ...{ type: 'donorJoined', peer, limits: NO_LIMITS, profile: SECOND, rememberedAs: null, remembered: null },
+  adapter: { vendor: '', architecture: '', description: '', software: false, browser: '' },
+});
+
+function deciding(auto: boolean) {
+  let state = begin({ run: config, planning: auto ? { ...planning, wishes: { auto } } : planning }, START);
+  const told = (event: DecisionEvent, now = 0): DecisionEffect[] => {
+    const [next, effects] = decide(state, event, now);
+    state = next;
+    return effects;
+  };
+  return { told, state: () => state };
+}
+const types = (effects: readonly DecisionEffect[]): string[] => effects.map(({ type }) => type);
+
+test('[CO27] what the wishes decide is answered within the same event, and the page is told once', () => {
+  const { told, state } = deciding(false);
+  const effects = told(joins(A));
+  expect(types(effects)).toEqual(['log', 'storeEpoch', 'recordPlan', 'log', 'send', 'publish']);
+  expect(state().coordinator.phase.name).toBe('preparing');
+  expect(planningOf(state())).toMatchObject({ epoch: 1, reason: 'donors are there', measuredSeconds: null });
+});
+
+test('[AP28] with auto a search is asked for; its outcome is an event, and the deadline is the nearest one of both', () => {
+  const { told, state } = deciding(true);
+  const [search] = told(joins(A), 5).filter(({ type }) => type === 'search');
+  expect(search).toMatchObject({ search: 0, budget: 'atOnce' });
+  expect(state().coordinator.phase.name).toBe('planning');
+  expect(nextDecision(state())).toBe(10_005);
+  const plan = equalSplit(modelOf(planning), config.batch.samples, [A]);
+  const found = { ok: true, value: { plan, reasons: [], idle: [] } } as const;
+  expect(types(told({ type: 'searched', search: 7, found }))).toEqual([]);
+  expect(types(told({ type: 'searched', search: 0, found }, 6))).toContain('storeEpoch');
+  expect(nextDecision(state())).toBe(60_006);
+});
+
+test('[AP30] a run that begins again from its store still knows its donors', () => {
+  const { told, state } = deciding(false);
+  told(joins(A));
+  told(joins(B));
+  const known = state().judge.donors;
+  told({ type: 'restarted', start: { ...START, epoch: 2 } });
+  expect(state().coordinator.donors).toEqual([]);
+  told(joins(B));
+  expect(state().coordinator.epoch).toBe(3);
+  expect(state().judge.donors.map(({ profile }) => profile)).toEqual(known.map(({ profile }) => profile));
+  invariant(known.length === 2, 'both were known');
+});

@@ -1,0 +1,150 @@
+/**
+ * All that is decided about a run, as one pure function `decide(state, event, now) → [state, effects]`: the coordinator,
+ * who runs the steps, and the judge, who makes its plans, each told what the other one does. A server, a test with a clock
+ * of its own, a fuzzer and a replay are shells around it. State, events and effects are plain data: written as JSON and read
+ * again they decide the same.
+ */
+import { beginJudging, judge, judgeDeadline } from '../autoplan/judge.ts';
+import type { Found, JudgeEffect, JudgeEvent, JudgeState } from '../autoplan/judging.ts';
+import type { PlanningConfig } from '../autoplan/knownDonors.ts';
+import { stepSeconds } from '../autoplan/pace.ts';
+import type { PeerProfile } from '../autoplan/peerProfile.ts';
+import type { PeerId } from '../base.ts';
+import type { CoordinatorConfig, CoordinatorEvent, DonorMessage, Effect, StartState } from '../coordinator/events.ts';
+import { begin as beginCoordinator, type CoordinatorState, courseOf, nextDeadline } from '../coordinator/state.ts';
+import { step } from '../coordinator/step.ts';
+import { offerOf } from '../coordinator/successor.ts';
+import type { Limits } from '../limits.ts';
+import type { PeerMessage } from '../messages/messages.ts';
+import type { AdapterProfile, Profile } from '../messages/profile.ts';
+import type { Snapshot } from '../messages/snapshot.ts';
+
+export interface DecisionConfig {
+  readonly run: CoordinatorConfig;
+  readonly planning: PlanningConfig;
+}
+
+export interface DecisionState {
+  readonly coordinator: CoordinatorState;
+  readonly judge: JudgeState;
+}
+
+/** What a donor says that something is decided by. */
+export type DecisiveMessage = DonorMessage | Extract<PeerMessage, { type: 'limits' | 'probed' }>;
+
+export type DecisionEvent =
+  | Exclude<CoordinatorEvent, { type: 'donorJoined' | 'donorSaid' | 'planned' }>
+  /** A donor was admitted: it has its `welcome`, and its GPU passed the check. */
+  | {
+      readonly type: 'donorJoined';
+      readonly peer: PeerId;
+      readonly adapter: AdapterProfile;
+      readonly limits: Limits;
+      /** What its admission measured; null: nothing is known of it. */
+      readonly profile: Profile | null;
+      /** By which its profile is kept for its next visit, and what the last one left. */
+      readonly rememberedAs: string | null;
+      readonly remembered: PeerProfile | null;
+    }
+  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
+  /** The answer to the effect `search`. */
+  | { readonly type: 'searched'; readonly search: number; readonly found: Found }
+  /** The run begins again from what the store knows, with nobody there yet; what is known of donors stays. */
+  | { readonly type: 'restarted'; readonly start: StartState };
+
+/** Performed by the shell in order, each done before the next: what was answered is then always stored. */
+export type DecisionEffect = Exclude<Effect, { type: 'planWanted' }> | Exclude<JudgeEffect, { type: 'planned' }>;
+
+export const begin = ({ run, planning }: DecisionConfig, start: StartState): DecisionState => ({
+  coordinator: beginCoordinator(run, start),
+  judge: beginJudging(planning),
+});
+
+/** When the shell has to send `deadlineReached`, or null. */
+export function nextDecision({ coordinator, judge }: DecisionState): number | null {
+  const deadlines = [nextDeadline(coordinator), judgeDeadline(judge)].flatMap((deadline) => deadline ?? []);
+  return deadlines.length === 0 ? null : Math.min(...deadlines);
+}
+
+/** For the operator: the plan in force, and what is thought of it; null before the first one. */
+export const planningOf = ({ judge: { planning, pace } }: DecisionState): NonNullable<Snapshot['planning']> | null =>
+  planning && { ...planning, measuredSeconds: stepSeconds(pace) };
+
+export function decide(before: DecisionState, event: DecisionEvent, now: number): [DecisionState, DecisionEffect[]] {
+  if (event.type === 'restarted')
+    return [
+      { ...before, coordinator: beginCoordinator(before.coordinator.config, event.start) },
+      [{ type: 'publish' }],
+    ];
+  let state = before;
+  const effects: DecisionEffect[] = [];
+  const toJudge = (told: JudgeEvent): void => {
+    const { coordinator } = state;
+    const { epoch } = coordinator;
+    const view = { offer: offerOf(coordinator), plan: courseOf(coordinator)?.plan ?? null, epoch };
+    const [next, caused] = judge(state.judge, told, now, view);
+    state = { ...state, judge: next };
+    for (const effect of caused)
+      if (effect.type === 'planned') toCoordinator(effect);
+      else effects.push(effect);
+  };
+  const toCoordinator = (told: CoordinatorEvent): void => {
+    const [next, caused] = step(state.coordinator, told, now);
+    state = { ...state, coordinator: next };
+    for (const effect of caused) {
+      if (effect.type === 'planWanted') toJudge(effect);
+      else effects.push(effect);
+      if (isProgress(effect)) toJudge({ type: 'doing', effect });
+    }
+  };
+  // What is known of a donor is known before its word changes anything.
+  const heard = forJudge(event);
+  if (heard !== null) toJudge(heard);
+  const told = forCoordinator(event);
+  if (told !== null) toCoordinator(told);
+  toJudge({ type: 'settled' });
+  return [state, publishedOnce(effects)];
+}
+
+function forJudge(event: Exclude<DecisionEvent, { type: 'restarted' }>): JudgeEvent | null {
+  switch (event.type) {
+    case 'donorJoined': {
+      const { adapter, profile } = event;
+      return profile && { ...event, profile, hasHalves: adapter.halves === true };
+    }
+    case 'donorSaid':
+    case 'donorGone':
+    case 'searched':
+    case 'deadlineReached':
+      return event;
+    default:
+      return null;
+  }
+}
+
+export function forCoordinator(event: Exclude<DecisionEvent, { type: 'restarted' }>): CoordinatorEvent | null {
+  switch (event.type) {
+    case 'donorJoined': {
+      const { type, peer, adapter, limits } = event;
+      return { type, peer, adapter, ...(limits.memoryBytes === null ? {} : { memoryBytes: limits.memoryBytes }) };
+    }
+    case 'donorSaid': {
+      const { type, peer, message } = event;
+      return message.type === 'limits' || message.type === 'probed' ? null : { type, peer, message };
+    }
+    case 'searched':
+      return null;
+    default:
+      return event;
+  }
+}
+
+/** What the judge measures the plan in force by. */
+const isProgress = (effect: Effect): boolean =>
+  effect.type === 'send' ? effect.message.type === 'start' : effect.type !== 'log' && effect.type !== 'publish';
+
+/** At most once, as the last effect. */
+function publishedOnce(effects: readonly DecisionEffect[]): DecisionEffect[] {
+  const others = effects.filter(({ type }) => type !== 'publish');
+  return others.length === effects.length ? others : [...others, { type: 'publish' }];
+}
