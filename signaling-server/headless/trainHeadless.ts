@@ -4,7 +4,6 @@
  * words around it.
  */
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { NO_PLAN } from '../../swarm/coordinator/course.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
 import type { Log } from '../monitoring/log.ts';
@@ -167,8 +166,9 @@ class Swarm {
 
   /** Whoever is missing when all are opened will not come, unless a fault took it away: then it is given time. */
   #considerWaiting(): void {
-    const { phase, sentence } = this.#training.server.status().snapshot;
-    if (phase === 'waiting' && sentence.startsWith(NO_PLAN) && !this.#chaos.hasBegun) this.#giveUp(sentence);
+    const { lacksPlan, snapshot } = this.#training.server.status();
+    const { phase, sentence } = snapshot;
+    if (lacksPlan && !this.#chaos.hasBegun) this.#giveUp(sentence);
     if (phase === 'waiting' && !this.#isOpening && !this.#closed) {
       const giveUp = () => this.#giveUp(this.#training.server.status().snapshot.sentence);
       this.#hopeless ??= setTimeout(giveUp, HOPELESS_MS);

@@ -16,6 +16,8 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 export const runStatusSchema = z.object({
   snapshot: snapshotSchema,
   end: z.enum(['finished', 'failed', 'stopped']).nullable(),
+  /** It waits, because no plan can be made for the donors at hand. */
+  lacksPlan: z.boolean(),
   /** The step that donors were told to do, or that is held back; null between two plans. */
   announcedStep: z.int().nullable(),
   /** GPU bytes of each donor that is here and was ever ready. */
@@ -55,6 +57,7 @@ function statusOf(run: ActiveRun): RunStatus {
   return {
     snapshot: run.snapshot(),
     end: phase === 'finished' || phase === 'failed' || phase === 'stopped' ? phase : null,
+    lacksPlan: run.lacksPlan,
     announcedStep: run.announcedStep,
     memory: run.memory.all(),
   };

@@ -102,6 +102,12 @@ export class ActiveRun implements Observed {
     return this.#run.epoch;
   }
 
+  /** It waits, because no plan can be made for the donors at hand. */
+  get lacksPlan(): boolean {
+    const { phase } = this.#run;
+    return phase.name === 'waiting' && phase.lack.of === 'plan';
+  }
+
   /** The step that donors were told to do, or that is held back until a donor is here; null between two plans. */
   get announcedStep(): number | null {
     const { phase, committedSteps } = this.#run;

@@ -168,10 +168,10 @@ describe('plans that take their time', () => {
     swarm.answer(planOf('b'), 2);
     expect(swarm.run.state.phase).toEqual({
       name: 'waiting',
-      sentence: 'No plan for these donors: it is too small',
+      lack: { of: 'plan', reason: 'it is too small' },
     });
     swarm.gone('b');
-    expect(swarm.run.state.phase).toEqual({ name: 'waiting', sentence: 'Waiting for a donor.' });
+    expect(swarm.run.state.phase).toEqual({ name: 'waiting', lack: { of: 'donor' } });
   });
 
   it('[CO7] [CO27] steps go on until it is known who takes over from a donor that wants to go', () => {

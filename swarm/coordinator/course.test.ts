@@ -160,7 +160,7 @@ describe('a course of donors', () => {
     swarm.join('a');
     expect(swarm.run.state.phase).toEqual({
       name: 'waiting',
-      sentence: 'No plan for these donors: the model is too large',
+      lack: { of: 'plan', reason: 'the model is too large' },
     });
   });
 

@@ -15,6 +15,7 @@ import {
   evaluationDue,
   isDone,
   isPlanningAnew,
+  type Lack,
   membersOf,
   type Preparing,
   type Source,
@@ -26,8 +27,6 @@ import { change, changeDonor, forget, log, send, sendAbandon, type Turn } from '
 
 const PREPARE_MS = 120_000;
 const UPLOAD_MS = 120_000;
-/** How the sentence begins where the donors at hand cannot do the run. */
-export const NO_PLAN = 'No plan for these donors';
 /** Kernels and buffers warm up. */
 const FIRST_STEP_MS = 60_000;
 const SHORTEST_STEP_MS = 10_000;
@@ -77,7 +76,7 @@ export function proceed(turn: Turn) {
   const plan = found.answer === 'plan' ? found.plan : null;
   // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
   if (before !== null) return begin(turn, plan ?? before.plan, { from: 'peers', course: before }, reason);
-  if (found.answer === 'none') return wait(turn, `${NO_PLAN}: ${found.reason}`);
+  if (found.answer === 'none') return wait(turn, { of: 'plan', reason: found.reason });
   begin(turn, found.plan, { from: 'checkpoint', step: newestCheckpointStep }, reason);
   sendSpare(turn, new Set(peers(found.plan)));
 }
@@ -116,10 +115,10 @@ export function planAnew(turn: Turn, reason: string) {
   if (state.gathering === 'open') {
     const { donors, config } = state;
     if (donors.length < (config.expectedDonors ?? 0))
-      return wait(turn, `Waiting for donors: ${donors.length} of ${config.expectedDonors} are here.`);
+      return wait(turn, { of: 'donors', here: donors.length, expected: config.expectedDonors ?? 0 });
     change(turn, { gathering: 'whole' });
   }
-  if (offerOf(turn.state).length === 0) return wait(turn, 'Waiting for a donor.');
+  if (offerOf(turn.state).length === 0) return wait(turn, { of: 'donor' });
   waitForPlan(turn, null, reason);
 }
 
@@ -158,8 +157,8 @@ function release(turn: Turn, needed: ReadonlySet<PeerId>) {
   }
 }
 
-function wait(turn: Turn, sentence: string) {
-  change(turn, { phase: { name: 'waiting', sentence }, proposal: null });
+function wait(turn: Turn, lack: Lack) {
+  change(turn, { phase: { name: 'waiting', lack }, proposal: null });
 }
 
 export function stopNow(turn: Turn) {

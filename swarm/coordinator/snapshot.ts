@@ -2,7 +2,7 @@
 import { assertNever, type PeerId } from '../base.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
-import { type CoordinatorState, courseOf, type Donor, dutiesIn } from './state.ts';
+import { type CoordinatorState, courseOf, type Donor, dutiesIn, type Lack } from './state.ts';
 import { offerOf } from './successor.ts';
 import { reportersOf } from './tally.ts';
 
@@ -68,6 +68,7 @@ function sentence(state: CoordinatorState): string {
   const then = operator === 'run' ? '' : ` Then the run ${operator === 'stop' ? 'stops' : 'pauses'}.`;
   switch (phase.name) {
     case 'waiting':
+      return waitingSentence(phase.lack);
     case 'failed':
       return phase.sentence;
     case 'preparing':
@@ -91,6 +92,21 @@ function sentence(state: CoordinatorState): string {
       return `Finished: all ${count(config.steps, 'step')} are done.`;
     default:
       return assertNever(phase);
+  }
+}
+
+function waitingSentence(lack: Lack): string {
+  switch (lack.of) {
+    case 'firstDonor':
+      return 'Waiting for the first donor.';
+    case 'donor':
+      return 'Waiting for a donor.';
+    case 'donors':
+      return `Waiting for donors: ${lack.here} of ${lack.expected} are here.`;
+    case 'plan':
+      return `No plan for these donors: ${lack.reason}`;
+    default:
+      return assertNever(lack);
   }
 }
 

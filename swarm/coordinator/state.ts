@@ -103,11 +103,19 @@ export interface Planning {
   readonly reason: string;
 }
 
+/** What a run waits for that has no plan. */
+export type Lack =
+  | { readonly of: 'firstDonor' | 'donor' }
+  /** Those that are expected. */
+  | { readonly of: 'donors'; readonly here: number; readonly expected: number }
+  /** None can be made for the donors at hand. */
+  | { readonly of: 'plan'; readonly reason: string };
+
 /** A phase holds only what it needs. */
 type Phase =
   | Holding
   | Planning
-  | { readonly name: 'waiting'; readonly sentence: string }
+  | { readonly name: 'waiting'; readonly lack: Lack }
   | Preparing
   | Training
   | Evaluating
@@ -197,7 +205,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     ask: null,
     asks: 0,
     donors: [],
-    phase: { name: 'waiting', sentence: 'Waiting for the first donor.' },
+    phase: { name: 'waiting', lack: { of: 'firstDonor' } },
     pending: [],
     attempts: NO_ATTEMPTS,
     lossScale,

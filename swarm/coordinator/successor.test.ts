@@ -21,7 +21,7 @@ describe('the donors that are expected', () => {
     const swarm = script({ expectedDonors: 2 });
     swarm.join('a');
     expect(swarm.trace()).toEqual([]);
-    expect(swarm.run.state.phase).toEqual({ name: 'waiting', sentence: 'Waiting for donors: 1 of 2 are here.' });
+    expect(swarm.run.state.phase).toEqual({ name: 'waiting', lack: { of: 'donors', here: 1, expected: 2 } });
     swarm.join('b');
     swarm.gone('b');
     expect(swarm.trace().slice(-3)).toEqual(['a < abandon e1', 'epoch 2 a: b is gone', 'a < prepare e2 step 0 loaded']);
@@ -39,7 +39,7 @@ describe('the donors that are expected', () => {
     const swarm = planned(3);
     expect(swarm.run.state.phase).toEqual({
       name: 'waiting',
-      sentence: 'No plan for these donors: c gives too little',
+      lack: { of: 'plan', reason: 'c gives too little' },
     });
     swarm.gone('b');
     expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
