@@ -2,6 +2,7 @@ import { appendFileSync, existsSync, mkdirSync, openSync, readFileSync, writeFil
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { begin } from '../../swarm/decisions/decide.ts';
+import type { Profile } from '../../swarm/messages/profile.ts';
 import { decisionConfig, rehearsalTerms } from '../../swarm/testing/rehearsal.ts';
 import { openRecorder, Recorder } from '../run/recorder.ts';
 import type { Server, ServerOptions } from '../server.ts';
@@ -12,6 +13,11 @@ import { runCommand } from './program.ts';
 
 const RUN = { steps: 6, checkpointEverySteps: 2, evaluationEverySteps: 3 };
 const INVITE = 'come-all-ye';
+const MEASURED: Profile = {
+  layers: [{ samples: 1, forwardSeconds: 0.01, backwardSeconds: 0.02 }],
+  ...{ memoryBytes: 1e9, checkedKernels: 0 },
+};
+const KEY = 'k'.repeat(43);
 
 const command = new Captured();
 let servers: TinyServers;
@@ -35,7 +41,7 @@ const replay = async (...options: string[]): Promise<number> => {
   return code;
 };
 
-/** Two donors, one of whom is lost, then a server that goes on from the store. */
+/** Two donors, one of whom is lost, then a server that goes on from the store and plans by measurements. */
 async function trained(): Promise<void> {
   const first = await serve({ expectedDonors: 2, steps: 4 });
   const stays = new ScriptedDonor(first.url);
@@ -44,10 +50,10 @@ async function trained(): Promise<void> {
   goes.vanish();
   await stays.hears('standby', ({ state }) => state === 'finished');
   await first.close();
-  const second = await serve();
+  const second = await serve({ auto: true });
   second.run.command('stop');
   second.run.command('start');
-  const last = new ScriptedDonor(second.url);
+  const last = new ScriptedDonor(second.url, { profile: MEASURED });
   await last.hears('standby', ({ state }) => state === 'finished');
   await second.close();
 }
@@ -57,6 +63,7 @@ describe('a recording of a server', () => {
     await trained();
     const of = (type: string) => linesOf().filter((line) => line.includes(`"type":"${type}"`)).length;
     expect([of('began'), of('restarted')]).toEqual([2, 1]);
+    expect(of('searched')).toBeGreaterThan(0);
     expect(await replay()).toBe(0);
     expect(command.out).toMatch(new RegExp(`^${linesOf().length} events, \\d+ effects, equal\n$`));
     expect(await replay('--json')).toBe(0);
@@ -94,14 +101,14 @@ describe('a recording of a server', () => {
     expect(await replay()).toBe(0);
   });
 
-  it('[RC6] has no token, no invitation and no address in it', async () => {
+  it('[RC6] has no token, no key, no invitation and no address in it', async () => {
     const server = await serve({ invite: INVITE });
-    const donor = new ScriptedDonor(server.url, { invite: INVITE });
+    const donor = new ScriptedDonor(server.url, { invite: INVITE, key: KEY });
     await donor.hears('standby', ({ state }) => state === 'finished');
     await server.close();
     const text = readFileSync(recordPath, 'utf8');
     expect(text).toContain(donor.welcome.peer);
-    for (const secret of [donor.welcome.token, server.operatorToken(), INVITE, '127.0.0.1', '::1', 'localhost'])
+    for (const secret of [donor.welcome.token, server.operatorToken(), INVITE, KEY, '127.0.0.1', '::1', 'localhost'])
       expect(text).not.toContain(secret);
   });
 
