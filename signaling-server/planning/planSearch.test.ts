@@ -26,7 +26,7 @@ function problem(count: number, memoryBytes = 1e9, layers = 4): ClusterProblem {
 
 const still = (): number => 0;
 
-test('[AP2] a plan that is needed at once is a valid one, found by a clock that stands still as well', () => {
+test('[AP23] a plan that is needed at once is a valid one, found by a clock that stands still as well', () => {
   const found = planAtOnce(problem(3), still);
   if (!found.ok) throw new Error(found.reason);
   expect(problems(problem(3).model, { samples: 8 }, found.value.plan)).toEqual([]);
@@ -37,7 +37,7 @@ test.each([
   ['8 donors', 8, 10],
   ['8 donors, slowly', 8, 100],
   ['40 donors', 40, 10],
-])('[AP2] a plan that is needed at once keeps to the clock, the first one too: %s', (_, count, lookMs) => {
+])('[AP23] a plan that is needed at once keeps to the clock, the first one too: %s', (_, count, lookMs) => {
   let ms = 0;
   const clock = () => {
     ms += lookMs;
@@ -48,7 +48,7 @@ test.each([
   expect(ms).toBeLessThanOrEqual(800);
 });
 
-test('[AP2] among many donors a plan that is needed at once has the fastest', () => {
+test('[AP23] among many donors a plan that is needed at once has the fastest', () => {
   const found = planAtOnce(problem(40), still);
   if (!found.ok) throw new Error(found.reason);
   for (const peer of peers(found.value.plan)) expect(Number(peer.slice(1))).toBeLessThanOrEqual(24);

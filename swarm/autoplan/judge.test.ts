@@ -172,7 +172,7 @@ test('[AP1] a share of the GPU time makes a donor slower by as much, and changes
   expect(samplesOf(run.plan, A)).toBeGreaterThan(before);
 });
 
-test('[AP2] a newcomer who does not pay for the change is told that the plan stays', () => {
+test('[AP22] a newcomer who does not pay for the change is told that the plan stays', () => {
   const run = new Rehearsal();
   run.joins(A, profile(0.0001));
   const plan = run.plan;
@@ -182,7 +182,7 @@ test('[AP2] a newcomer who does not pay for the change is told that the plan sta
   expect(run.state.planning?.verdict).toMatch(/b joins: the plan stays/);
 });
 
-test('[AP2] what a step takes beside what is predicted makes a gain smaller', () => {
+test('[AP22] what a step takes beside what is predicted makes a gain smaller', () => {
   for (const stepSeconds of [0, 100]) {
     const run = new Rehearsal();
     run.joins(A, profile(0.01));
@@ -271,7 +271,7 @@ test('[AP5] the reasons and the prediction are recorded with every plan', () => 
   expect(run.state.planning?.reasons).toEqual(record?.reasons);
 });
 
-test('[AP7] a donor whose measurements swing for ever is looked at less and less', () => {
+test('[AP26] a donor whose measurements swing for ever is looked at less and less', () => {
   const run = new Rehearsal();
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));

@@ -27,7 +27,7 @@ describe('spans of a report', () => {
     ]);
   });
 
-  it('[AP1] at a share of the GPU’s time last as long as the donor takes them to last alone', () => {
+  it('[AP20] at a share of the GPU’s time last as long as the donor takes them to last alone', () => {
     const spans = [{ ...span('0F0', 10, 13), aloneSeconds: 1.5 }, span('0F1', 13, 15)];
     expect(workDone(plan, A, spans).map(({ seconds }) => seconds)).toEqual([1.5, 2]);
   });
@@ -45,7 +45,7 @@ describe('spans of a report', () => {
 });
 
 describe('typical times', () => {
-  it('[AP1] are the lower quartile at a share of the GPU time, the median at full speed, of three spans at least', () => {
+  it('[AP20] are the lower quartile at a share of the GPU time, the median at full speed, of three spans at least', () => {
     const two = withSpans([], [done(5), done(1)]);
     expect(typicalWork(two, false)).toEqual([]);
     const five = withSpans(two, [done(4), done(2), done(3)]);
@@ -54,7 +54,7 @@ describe('typical times', () => {
     expect(typicalWork(two, false)).toEqual([]);
   });
 
-  it('[AP1] follow the newest spans', () => {
+  it('[AP20] follow the newest spans', () => {
     const many = Array.from({ length: 100 }, () => done(1));
     const newest = Array.from({ length: 24 }, () => done(2));
     expect(typicalWork(withSpans(withSpans([], many), newest), true)).toEqual([done(2)]);

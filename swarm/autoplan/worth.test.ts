@@ -11,14 +11,14 @@ const A = peerId('a');
 const B = peerId('b');
 
 describe('a change of plan', () => {
-  it('[AP2] pays within a hundred steps, and gains five per cent', () => {
+  it('[AP22] pays within a hundred steps, and gains five per cent', () => {
     expect(isWorth({ nowSeconds: 1, nextSeconds: 0.8, costSeconds: 19 })).toBe(true);
     expect(isWorth({ nowSeconds: 1, nextSeconds: 0.8, costSeconds: 21 })).toBe(false);
     expect(isWorth({ nowSeconds: 1, nextSeconds: 0.96, costSeconds: 0 })).toBe(false);
     expect(isWorth({ nowSeconds: 1, nextSeconds: 1.2, costSeconds: 0 })).toBe(false);
   });
 
-  it('[AP2] [HO1] moves values and moments over the slowest link, or through the narrowest cap', () => {
+  it('[AP22] [HO1] moves values and moments over the slowest link, or through the narrowest cap', () => {
     const model = modelFromConfig({
       model_type: 'gpt2',
       n_layer: 2,
