@@ -25,7 +25,7 @@ import type {
 import { clusterProblem, type KnownDonor, modelOf, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { NO_PACE } from './pace.ts';
-import { doing, inVain, planFrom } from './planInForce.ts';
+import { doing, inVain, planFrom } from './progress.ts';
 import { NEW_STANDING } from './standing.ts';
 import { verdictOn } from './verdict.ts';
 import { answerTo, capsOf, type MakePlan, planWished } from './wishes.ts';

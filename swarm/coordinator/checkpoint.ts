@@ -6,8 +6,8 @@
 import type { PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import type { StoredShard } from './events.ts';
-import { type Course, courseOf, type PendingCheckpoint, shardKey, unsavedLimit } from './state.ts';
-import { change, donorOf, log, type Turn } from './turn.ts';
+import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
+import { change, donorOf, log, type Transition } from './transition.ts';
 
 /** Older ones are given up: they lack a shard of a donor that has left. */
 export const PENDING_CHECKPOINTS = 3;
@@ -15,14 +15,14 @@ export const PENDING_CHECKPOINTS = 3;
 type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
 
 /** The state after the last commit was asked for, and is not whole yet. */
-export const pendingNow = ({ state }: Turn): PendingCheckpoint | undefined =>
+export const pendingNow = ({ state }: Transition): PendingCheckpoint | undefined =>
   state.pending.find(({ step }) => step === state.committedSteps);
 
 /** Call after the commit: the checkpoint is that of `committedSteps`. */
-export function expectCheckpoint(turn: Turn, { epoch, plan }: Course): void {
-  const { committedSteps: step, lossScale, pending } = turn.state;
+export function expectCheckpoint(transition: Transition, { epoch, plan }: PlanInForce): void {
+  const { committedSteps: step, lossScale, pending } = transition.state;
   const expected = { step, epoch, plan, lossScale, hashes: {} };
-  change(turn, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
+  change(transition, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
 }
 
 const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; shard: Omit<StoredShard, 'hash'> }[] =>
@@ -36,21 +36,21 @@ export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
 ];
 
 /** As many steps are unsaved as may be, and this one can still become whole: the next step waits for it. */
-export function awaitedCheckpoint(turn: Turn): PendingCheckpoint | undefined {
-  const { config, committedSteps, newestCheckpointStep, pending } = turn.state;
+export function awaitedCheckpoint(transition: Transition): PendingCheckpoint | undefined {
+  const { config, committedSteps, newestCheckpointStep, pending } = transition.state;
   if (committedSteps - newestCheckpointStep < unsavedLimit(config)) return undefined;
-  return pending.find((checkpoint) => uploadsMissing(checkpoint).every((peer) => donorOf(turn, peer)));
+  return pending.find((checkpoint) => uploadsMissing(checkpoint).every((peer) => donorOf(transition, peer)));
 }
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. whole: it was the last shard. */
 type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';
 
-export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): UploadOutcome {
-  const { state } = turn;
+export function takeUpload(transition: Transition, peer: PeerId, message: UploadedMessage): UploadOutcome {
+  const { state } = transition;
   const pending = state.pending.find(({ step, epoch }) => step === message.step && epoch === message.epoch);
   if (pending === undefined) {
     // After a roll-back fewer steps are committed than were when it was asked for.
-    const mayBeAhead = message.epoch < state.epoch || courseOf(state) === null;
+    const mayBeAhead = message.epoch < state.epoch || planInForce(state) === null;
     const isAhead = message.step > state.committedSteps && !mayBeAhead;
     return message.epoch > state.epoch || isAhead ? 'wrong' : 'old';
   }
@@ -61,19 +61,19 @@ export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): 
   // A shard that came before stays as it was: its upload was answered.
   const hashes = { ...Object.fromEntries(uploaded), ...pending.hashes };
   if (Object.keys(hashes).length < shards.length) {
-    change(turn, { pending: state.pending.map((other) => (other === pending ? { ...pending, hashes } : other)) });
+    change(transition, { pending: state.pending.map((other) => (other === pending ? { ...pending, hashes } : other)) });
     return 'open';
   }
   const { step, lossScale } = pending;
-  turn.effects.push({
+  transition.effects.push({
     type: 'storeCheckpoint',
     step,
     generation: state.generation,
     shards: shards.map(({ key, shard }) => ({ ...shard, hash: hashes[key] ?? '' })),
     lossScale,
   });
-  log(turn, 'info', `Checkpoint ${step} is stored.`);
-  change(turn, {
+  log(transition, 'info', `Checkpoint ${step} is stored.`);
+  change(transition, {
     newestCheckpointStep: step,
     savedLossScale: lossScale,
     pending: state.pending.filter((other) => other.step > step),
@@ -83,16 +83,16 @@ export function takeUpload(turn: Turn, peer: PeerId, message: UploadedMessage): 
 }
 
 /** Back to the newest checkpoint: what was committed since never happened. Uploads under way are forgotten. */
-export function rollBack(turn: Turn, reason: string): void {
-  const { state } = turn;
-  change(turn, { pending: [] });
+export function rollBack(transition: Transition, reason: string): void {
+  const { state } = transition;
+  change(transition, { pending: [] });
   const { newestCheckpointStep: toStep, committedSteps: atStep } = state;
   if (toStep >= atStep) return;
   const lost = new Map<PeerId, number>();
   for (const { ledger } of state.unsaved) {
     for (const { peer, tokens } of ledger) lost.set(peer, (lost.get(peer) ?? 0) + tokens);
   }
-  change(turn, {
+  change(transition, {
     committedSteps: toStep,
     generation: state.generation + 1,
     lossScale: state.savedLossScale,
@@ -100,6 +100,6 @@ export function rollBack(turn: Turn, reason: string): void {
     donors: state.donors.map((donor) => ({ ...donor, tokens: donor.tokens - (lost.get(donor.peer) ?? 0) })),
     unsaved: [],
   });
-  turn.effects.push({ type: 'rollBack', toStep, atStep, reason });
-  log(turn, 'warn', `Back from step ${atStep} to step ${toStep}: ${reason}.`);
+  transition.effects.push({ type: 'rollBack', toStep, atStep, reason });
+  log(transition, 'warn', `Back from step ${atStep} to step ${toStep}: ${reason}.`);
 }

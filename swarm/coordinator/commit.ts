@@ -6,10 +6,20 @@ import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { expectCheckpoint } from './checkpoint.ts';
-import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './course.ts';
+import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './planInForce.ts';
 import { membersOf, type Training } from './state.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
-import { change, changeDonor, donorOf, forgive, log, refuse, send, sendAbandon, type Turn } from './turn.ts';
+import {
+  change,
+  changeDonor,
+  donorOf,
+  forgive,
+  log,
+  refuse,
+  send,
+  sendAbandon,
+  type Transition,
+} from './transition.ts';
 
 /** Faults in a row after which the peer they are about has to go. */
 const FAULTS_LIMIT = 3;
@@ -20,9 +30,9 @@ const NOT_FINITE_LIMIT = 2;
 const PACE_STEPS = 10;
 
 /** After each report: commits the step where it is whole. */
-export function considerCommit(turn: Turn, phase: Training) {
-  const { config, lossScale } = turn.state;
-  const { plan, duties } = phase.course;
+export function considerCommit(transition: Transition, phase: Training) {
+  const { config, lossScale } = transition.state;
+  const { plan, duties } = phase.inForce;
   const targets = config.batch.samples * config.batch.sequence;
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
   const result = tally(plan, duties, reports, targets, lossScale?.scale);
@@ -30,28 +40,28 @@ export function considerCommit(turn: Turn, phase: Training) {
     case 'open':
       return;
     case 'whole':
-      return commit(turn, phase, result);
+      return commit(transition, phase, result);
     case 'notFinite':
-      if (result.what === 'gradient norm' && halveLossScale(turn, phase.step)) return;
-      return notFinite(turn, `Step ${phase.step}`, `its ${result.what}`);
+      if (result.what === 'gradient norm' && halveLossScale(transition, phase.step)) return;
+      return notFinite(transition, `Step ${phase.step}`, `its ${result.what}`);
     case 'unequal':
-      return faulty(turn, result.primary, `no replica of ${result.shard} received what its primary did`);
+      return faulty(transition, result.primary, `no replica of ${result.shard} received what its primary did`);
     default:
       assertNever(result);
   }
 }
 
-function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
-  const { step, course, startedAt } = phase;
-  const { config, donors, pace, unsaved, lossScale } = turn.state;
+function commit(transition: Transition, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
+  const { step, inForce, startedAt } = phase;
+  const { config, donors, pace, unsaved, lossScale } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
-  const { plan, epoch, ledger } = course;
+  const { plan, epoch, ledger } = inForce;
   const tokens = config.batch.samples * config.batch.sequence;
-  const tookMs = turn.now - startedAt;
+  const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;
   const rate = learningRate(config.train, step);
-  const checkpoint = checkpointDue(turn);
-  turn.effects.push({
+  const checkpoint = checkpointDue(transition);
+  transition.effects.push({
     type: 'storeCommit',
     record: {
       ...{ step, loss, gradientNorm, learningRate: rate, tokens, seconds },
@@ -61,83 +71,83 @@ function commit(turn: Turn, phase: Training, sums: Extract<Tally, { outcome: 'wh
     ledger,
   });
   const earned = new Map(ledger.map((entry) => [entry.peer, entry.tokens]));
-  const after = { ...course, slowestMs: Math.max(course.slowestMs ?? 0, tookMs) };
-  change(turn, {
+  const after = { ...inForce, slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs) };
+  change(transition, {
     committedSteps: step + 1,
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
     pace: [...pace, { tokens, seconds }].slice(-PACE_STEPS),
     unsaved: [...unsaved, { step, ledger }],
-    phase: { ...phase, course: after },
+    phase: { ...phase, inForce: after },
   });
-  forgive(turn);
-  if (lossScale) change(turn, { lossScale: afterCommit(lossScale) });
-  if (checkpoint) expectCheckpoint(turn, after);
+  forgive(transition);
+  if (lossScale) change(transition, { lossScale: afterCommit(lossScale) });
+  if (checkpoint) expectCheckpoint(transition, after);
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, checkpoint } as const;
-  send(turn, membersOf(course), message);
-  boundary(turn);
+  send(transition, membersOf(inForce), message);
+  boundary(transition);
 }
 
 /** Ordinary where gradients are scaled: the same step again at half the scale. False where there is nothing to halve. */
-function halveLossScale(turn: Turn, step: number): boolean {
-  const { lossScale } = turn.state;
+function halveLossScale(transition: Transition, step: number): boolean {
+  const { lossScale } = transition.state;
   const smaller = lossScale && afterOverflow(lossScale);
   if (!smaller) return false;
-  change(turn, { lossScale: smaller });
+  change(transition, { lossScale: smaller });
   const sentence = `Step ${step} overflowed and is done again at a loss scale of ${smaller.scale}`;
-  log(turn, 'info', `${sentence}.`);
-  tryAgain(turn, sentence);
+  log(transition, 'info', `${sentence}.`);
+  tryAgain(transition, sentence);
   return true;
 }
 
 /** Never committed: done once more; then the run stands until a person has looked. `what`: `Step 12`. */
-export function notFinite(turn: Turn, what: string, detail: string) {
-  const { attempts } = turn.state;
+export function notFinite(transition: Transition, what: string, detail: string) {
+  const { attempts } = transition.state;
   const times = attempts.notFinite + 1;
-  change(turn, { attempts: { ...attempts, notFinite: times } });
+  change(transition, { attempts: { ...attempts, notFinite: times } });
   const sentence = `${what} was not committed: ${detail} is not a finite number`;
-  log(turn, 'warn', `${sentence}.`);
-  if (times < NOT_FINITE_LIMIT) return tryAgain(turn, sentence);
-  fail(turn, `${sentence}, ${times} times in a row. Resume tries it again from the newest checkpoint.`);
+  log(transition, 'warn', `${sentence}.`);
+  if (times < NOT_FINITE_LIMIT) return tryAgain(transition, sentence);
+  fail(transition, `${sentence}, ${times} times in a row. Resume tries it again from the newest checkpoint.`);
 }
 
-function fail(turn: Turn, sentence: string) {
-  const { phase } = turn.state;
-  if ('course' in phase) {
-    sendAbandon(turn, membersOf(phase.course), phase.course.epoch, sentence);
+function fail(transition: Transition, sentence: string) {
+  const { phase } = transition.state;
+  if ('inForce' in phase) {
+    sendAbandon(transition, membersOf(phase.inForce), phase.inForce.epoch, sentence);
   }
-  change(turn, { phase: { name: 'failed', sentence } });
+  change(transition, { phase: { name: 'failed', sentence } });
 }
 
 /** A member of the plan said, or showed, that this epoch cannot go on, but nobody's state is lost. `accuser`: another one said it. */
-export function faulty(turn: Turn, culprit: PeerId, detail: string, accuser: PeerId | null = null) {
-  const { attempts } = turn.state;
+export function faulty(transition: Transition, culprit: PeerId, detail: string, accuser: PeerId | null = null) {
+  const { attempts } = transition.state;
   const faults = attempts.faults + 1;
-  change(turn, { attempts: { ...attempts, faults } });
-  log(turn, 'warn', `Fault ${faults} in a row, about ${culprit}: ${detail}`);
-  if (faults < FAULTS_LIMIT) return tryAgain(turn, detail);
-  refuse(turn, culprit, 'faulty', detail);
-  if (accuser !== null) changeDonor(turn, accuser, { hasBlamed: true });
-  planOn(turn, `${culprit} failed ${faults} times in a row`);
+  change(transition, { attempts: { ...attempts, faults } });
+  log(transition, 'warn', `Fault ${faults} in a row, about ${culprit}: ${detail}`);
+  if (faults < FAULTS_LIMIT) return tryAgain(transition, detail);
+  refuse(transition, culprit, 'faulty', detail);
+  if (accuser !== null) changeDonor(transition, accuser, { hasBlamed: true });
+  planOn(transition, `${culprit} failed ${faults} times in a row`);
 }
 
 /** The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not. */
-export function overdue(turn: Turn, owing: readonly PeerId[], missing: readonly PeerId[]) {
-  const { attempts } = turn.state;
+export function overdue(transition: Transition, owing: readonly PeerId[], missing: readonly PeerId[]) {
+  const { attempts } = transition.state;
   const everybody = missing.length === owing.length;
   const stalls = attempts.stalls + (everybody ? 1 : 0);
   // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
   const late = everybody ? attempts.late : [...attempts.late.filter((peer) => !owing.includes(peer)), ...missing];
   const lost = missing.filter((peer) => stalls >= STALLS_LIMIT || (!everybody && attempts.late.includes(peer)));
-  change(turn, { attempts: { ...attempts, late, stalls } });
+  change(transition, { attempts: { ...attempts, late, stalls } });
   const reason = `${missing.join(', ')} did not answer in time`;
-  log(turn, 'warn', `${reason}.`);
-  dismiss(turn, lost, reason);
-  return lost.length > 0 ? planAnew(turn, reason) : tryAgain(turn, reason);
+  log(transition, 'warn', `${reason}.`);
+  dismiss(transition, lost, reason);
+  return lost.length > 0 ? planAnew(transition, reason) : tryAgain(transition, reason);
 }
 
 /** For those who did not answer in time. */
-export function dismiss(turn: Turn, lost: readonly PeerId[], reason: string) {
-  for (const peer of lost) if (donorOf(turn, peer)) refuse(turn, peer, 'tooLate', reason);
+export function dismiss(transition: Transition, lost: readonly PeerId[], reason: string) {
+  for (const peer of lost) if (donorOf(transition, peer)) refuse(transition, peer, 'tooLate', reason);
 }

@@ -2,7 +2,7 @@
 import { assertNever, type PeerId } from '../base.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
-import { type CoordinatorState, courseOf, type Donor, dutiesIn, type Lack } from './state.ts';
+import { type CoordinatorState, type Donor, dutiesIn, type Lack, planInForce } from './state.ts';
 import { offerOf } from './successor.ts';
 import { reportersOf } from './tally.ts';
 
@@ -37,9 +37,9 @@ function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] 
 
 function donorState(state: CoordinatorState, { peer, wish }: Donor): Snapshot['donors'][number]['state'] {
   if (wish === 'paused') return 'paused';
-  const course = courseOf(state);
-  if (course === null) return 'joining';
-  if (!dutiesIn(course, peer)) {
+  const inForce = planInForce(state);
+  if (inForce === null) return 'joining';
+  if (!dutiesIn(inForce, peer)) {
     const { ask, proposal } = state;
     const isComing = proposal !== null && peers(proposal.plan).includes(peer);
     return isComing || (ask !== null && ask.answer === null) ? 'joining' : 'spare';
@@ -48,7 +48,7 @@ function donorState(state: CoordinatorState, { peer, wish }: Donor): Snapshot['d
 }
 
 function stagesOf(state: CoordinatorState, peer: PeerId): Snapshot['donors'][number]['stages'] {
-  const stages = courseOf(state)?.plan.stages ?? [];
+  const stages = planInForce(state)?.plan.stages ?? [];
   return stages.flatMap(({ layers, members }, stage) =>
     members.some((member) => member.peer === peer) ? { stage, layers } : [],
   );
@@ -79,7 +79,7 @@ function sentence(state: CoordinatorState): string {
       if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;
       return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;
     case 'training':
-      return `${count(reportersOf(phase.course.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
+      return `${count(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
     case 'evaluating':
       return `Computing the held-out loss after ${count(committedSteps, 'step')}.${then}`;
     case 'saving':

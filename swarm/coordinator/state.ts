@@ -33,8 +33,8 @@ export interface Duties {
   readonly replica: readonly string[];
 }
 
-/** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same course. */
-export interface Course {
+/** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same plan in force. */
+export interface PlanInForce {
   readonly plan: Plan;
   readonly epoch: number;
   /** Everyone the plan names, with what the step needs of them; in the plan's order. */
@@ -45,15 +45,15 @@ export interface Course {
   readonly ledger: readonly LedgerEntry[];
 }
 
-/** Where the members of a new course get the state: the newest checkpoint, what they kept, or an earlier course's members. */
+/** Where the members of a new plan get the state: the newest checkpoint, what they kept, or the members of an earlier plan. */
 export type Source =
   | { readonly from: 'checkpoint'; readonly step: number }
   | { readonly from: 'kept' }
-  | { readonly from: 'peers'; readonly course: Course };
+  | { readonly from: 'peers'; readonly inForce: PlanInForce };
 
 export interface Preparing {
   readonly name: 'preparing';
-  readonly course: Course;
+  readonly inForce: PlanInForce;
   readonly source: Source;
   readonly waitingFor: readonly PeerId[];
   readonly deadline: number;
@@ -66,7 +66,7 @@ export interface Reported {
 
 export interface Training {
   readonly name: 'training';
-  readonly course: Course;
+  readonly inForce: PlanInForce;
   readonly step: number;
   readonly reports: readonly Reported[];
   readonly startedAt: number;
@@ -75,7 +75,7 @@ export interface Training {
 
 export interface Evaluating {
   readonly name: 'evaluating';
-  readonly course: Course;
+  readonly inForce: PlanInForce;
   /** From the peers of the last stage; an evaluation may have more micro-batches than a step. */
   readonly answers: readonly { readonly peer: PeerId; readonly evaluated: EvaluatedMessage }[];
   readonly deadline: number;
@@ -84,22 +84,27 @@ export interface Evaluating {
 /** The run stands at a step boundary until the checkpoint of `committedSteps` is whole. */
 export interface Saving {
   readonly name: 'saving';
-  readonly course: Course;
+  readonly inForce: PlanInForce;
   readonly deadline: number;
 }
 
 /** At a boundary, ready for the next step, which waits. */
 export type Holding =
   /** Until a donor that is about to come is here: the last step is to be its own too. */
-  | { readonly name: 'holding'; readonly course: Course; readonly awaits: 'newcomer' }
+  | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' }
   /** Until a checkpoint on its way is whole: so much at most may be lost. */
-  | { readonly name: 'holding'; readonly course: Course; readonly awaits: 'checkpoint'; readonly deadline: number };
+  | {
+      readonly name: 'holding';
+      readonly inForce: PlanInForce;
+      readonly awaits: 'checkpoint';
+      readonly deadline: number;
+    };
 
 /** No plan is in force, and one was asked for. */
 export interface Planning {
   readonly name: 'planning';
   /** Its members have the state, and hand it over; null: it comes from the newest checkpoint. */
-  readonly before: Course | null;
+  readonly before: PlanInForce | null;
   readonly reason: string;
 }
 
@@ -226,11 +231,12 @@ export const nextDeadline = ({ phase }: CoordinatorState): number | null =>
   'deadline' in phase ? phase.deadline : null;
 
 /** The plan in force, where there is one. */
-export const courseOf = ({ phase }: CoordinatorState): Course | null => ('course' in phase ? phase.course : null);
+export const planInForce = ({ phase }: CoordinatorState): PlanInForce | null =>
+  'inForce' in phase ? phase.inForce : null;
 
-export const membersOf = ({ duties }: Course): PeerId[] => duties.map(({ peer }) => peer);
+export const membersOf = ({ duties }: PlanInForce): PeerId[] => duties.map(({ peer }) => peer);
 
-export const dutiesIn = ({ duties }: Course, peer: PeerId): Duties | undefined =>
+export const dutiesIn = ({ duties }: PlanInForce, peer: PeerId): Duties | undefined =>
   duties.find((one) => one.peer === peer);
 
 /** The plan that is asked for begins from the newest checkpoint: nobody has anything to lose. */

@@ -7,47 +7,47 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import { ask, planned } from './asking.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
-import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './course.ts';
+import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
-import { hear } from './hear.ts';
-import { type CoordinatorState, courseOf, isPlanningAnew, membersOf, nextDeadline, savedScale } from './state.ts';
+import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './planInForce.ts';
+import { type CoordinatorState, isPlanningAnew, membersOf, nextDeadline, planInForce, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
-import { change, donorOf, forget, forgive, log, send, type Turn } from './turn.ts';
+import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 
 export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
-  const turn: Turn = { state: before, effects: [], now };
+  const transition: Transition = { state: before, effects: [], now };
   if (before.phase.name !== 'stopped') {
-    handle(turn, event);
-    ask(turn);
+    handle(transition, event);
+    ask(transition);
   }
-  if (showsMore(before, turn.state)) turn.effects.push({ type: 'publish' });
-  return [turn.state, turn.effects];
+  if (showsMore(before, transition.state)) transition.effects.push({ type: 'publish' });
+  return [transition.state, transition.effects];
 }
 
-function handle(turn: Turn, event: CoordinatorEvent) {
+function handle(transition: Transition, event: CoordinatorEvent) {
   switch (event.type) {
     case 'donorJoined':
-      return joined(turn, event);
+      return joined(transition, event);
     case 'donorGone':
-      return gone(turn, event);
+      return gone(transition, event);
     case 'donorSaid':
-      return hear(turn, event.peer, event.message);
+      return donorSaid(transition, event.peer, event.message);
     case 'operatorSaid':
-      return obey(turn, event.command);
+      return operatorSaid(transition, event.command);
     case 'sentBack':
-      return sentBack(turn, event);
+      return sentBack(transition, event);
     case 'stepsHeld':
-      change(turn, { held: event.held });
-      if (turn.state.phase.name === 'holding') boundary(turn);
+      change(transition, { held: event.held });
+      if (transition.state.phase.name === 'holding') boundary(transition);
       return;
     case 'gatheringEnded':
-      change(turn, { gathering: 'over' });
-      if (turn.state.donors.length > 0) considerInterruption(turn);
+      change(transition, { gathering: 'over' });
+      if (transition.state.donors.length > 0) considerInterruption(transition);
       return;
     case 'planned':
-      return planned(turn, event.ask, event.answer);
+      return planned(transition, event.ask, event.answer);
     case 'deadlineReached':
-      return expire(turn);
+      return expire(transition);
     default:
       assertNever(event);
   }
@@ -56,90 +56,95 @@ function handle(turn: Turn, event: CoordinatorEvent) {
 const precisionOf = ({ halves }: AdapterProfile): string =>
   halves ? 'computes with halves' : 'has no shader-f16 and computes in f32';
 
-function joined(turn: Turn, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
+function joined(transition: Transition, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
   const { peer, adapter, memoryBytes = null } = event;
-  const { donors, phase, config } = turn.state;
+  const { donors, phase, config } = transition.state;
   if (phase.name === 'finished') {
-    turn.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
+    transition.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
     return;
   }
-  change(turn, { donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false }] });
-  log(turn, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
-  const full = (courseOf(turn.state)?.duties.length ?? 0) >= config.capacity;
-  if (full) send(turn, [peer], { type: 'standby', state: 'spare', why: 'full' });
-  considerInterruption(turn);
+  change(transition, {
+    donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false }],
+  });
+  log(transition, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
+  const full = (planInForce(transition.state)?.duties.length ?? 0) >= config.capacity;
+  if (full) send(transition, [peer], { type: 'standby', state: 'spare', why: 'full' });
+  considerInterruption(transition);
 }
 
-function gone(turn: Turn, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {
-  if (!donorOf(turn, peer)) return;
-  forget(turn, peer);
-  log(turn, 'info', `${peer} is gone: ${detail}.`);
-  lose(turn, peer, `${peer} is gone`);
+function gone(transition: Transition, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {
+  if (!donorOf(transition, peer)) return;
+  forget(transition, peer);
+  log(transition, 'info', `${peer} is gone: ${detail}.`);
+  lose(transition, peer, `${peer} is gone`);
 }
 
-function obey(turn: Turn, command: OperatorCommand) {
-  const { name } = turn.state.phase;
-  log(turn, 'info', `Told to ${command}.`);
+function operatorSaid(transition: Transition, command: OperatorCommand) {
+  const { name } = transition.state.phase;
+  log(transition, 'info', `Told to ${command}.`);
   if (command === 'stop') {
-    change(turn, { operator: 'stop' });
-    if (name === 'finished') return stopNow(turn);
+    change(transition, { operator: 'stop' });
+    if (name === 'finished') return stopNow(transition);
   } else {
     const paused = command === 'pause';
-    change(turn, { operator: paused ? 'pause' : 'run' });
-    turn.effects.push({ type: 'storePaused', paused });
+    change(transition, { operator: paused ? 'pause' : 'run' });
+    transition.effects.push({ type: 'storePaused', paused });
   }
   // Where no plan is in force nothing has to end first.
-  const idle = name === 'waiting' || name === 'paused' || name === 'failed' || isPlanningAnew(turn.state);
-  if (!idle) return considerInterruption(turn);
-  forgive(turn);
-  planAnew(turn, `the operator said ${command}`);
+  const idle = name === 'waiting' || name === 'paused' || name === 'failed' || isPlanningAnew(transition.state);
+  if (!idle) return considerInterruption(transition);
+  forgive(transition);
+  planAnew(transition, `the operator said ${command}`);
 }
 
-function sentBack(turn: Turn, { toStep, lossScale, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>) {
-  const { phase, committedSteps, config } = turn.state;
+function sentBack(
+  transition: Transition,
+  { toStep, lossScale, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>,
+) {
+  const { phase, committedSteps, config } = transition.state;
   if (toStep >= committedSteps) return;
   const savedLossScale = savedScale(config, lossScale);
-  change(turn, { newestCheckpointStep: toStep, savedLossScale, unsaved: earned });
+  change(transition, { newestCheckpointStep: toStep, savedLossScale, unsaved: earned });
   // One that is over begins again with whoever is still there.
-  if (phase.name === 'finished') change(turn, { phase: { name: 'paused' } });
-  forgive(turn);
-  planAnew(turn, `the operator sent the run back to checkpoint ${toStep}`);
+  if (phase.name === 'finished') change(transition, { phase: { name: 'paused' } });
+  forgive(transition);
+  planAnew(transition, `the operator sent the run back to checkpoint ${toStep}`);
 }
 
-function expire(turn: Turn) {
-  const { phase } = turn.state;
-  const deadline = nextDeadline(turn.state);
-  if (deadline === null || turn.now < deadline) return;
+function expire(transition: Transition) {
+  const { phase } = transition.state;
+  const deadline = nextDeadline(transition.state);
+  if (deadline === null || transition.now < deadline) return;
   switch (phase.name) {
     case 'preparing': {
       const reason = `${phase.waitingFor.join(', ')} did not get ready in time`;
-      dismiss(turn, phase.waitingFor, reason);
-      return planOn(turn, reason);
+      dismiss(transition, phase.waitingFor, reason);
+      return planOn(transition, reason);
     }
     case 'training': {
-      const owing = reportersOf(phase.course.duties);
+      const owing = reportersOf(phase.inForce.duties);
       const reported = phase.reports.map(({ peer }) => peer);
       const missing = owing.filter((peer) => !reported.includes(peer));
-      if (missing.length > 0) return overdue(turn, owing, missing);
+      if (missing.length > 0) return overdue(transition, owing, missing);
       // Only replicas are late: their primaries cannot commit without one.
-      const replicas = membersOf(phase.course).filter((peer) => !reported.includes(peer));
-      return overdue(turn, [...owing, ...replicas], replicas);
+      const replicas = membersOf(phase.inForce).filter((peer) => !reported.includes(peer));
+      return overdue(transition, [...owing, ...replicas], replicas);
     }
     case 'evaluating': {
-      const owing = evaluatorsOf(phase.course.plan);
+      const owing = evaluatorsOf(phase.inForce.plan);
       return overdue(
-        turn,
+        transition,
         owing,
         owing.filter((peer) => phase.answers.every((answer) => answer.peer !== peer)),
       );
     }
     case 'holding':
     case 'saving': {
-      const pending = phase.name === 'saving' ? pendingNow(turn) : awaitedCheckpoint(turn);
+      const pending = phase.name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
       const lost = pending === undefined ? [] : uploadsMissing(pending);
       const reason = `${lost.join(', ')} did not upload in time`;
-      dismiss(turn, lost, reason);
-      return planAnew(turn, reason);
+      dismiss(transition, lost, reason);
+      return planAnew(transition, reason);
     }
     case 'waiting':
     case 'planning':

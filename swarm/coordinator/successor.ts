@@ -1,11 +1,11 @@
 /**
  * Who takes over: which plan this state asks for, and whether the plan in force should give way to one that was found.
- * Pure questions about a state; what is done about the answers is in asking.ts and course.ts.
+ * Pure questions about a state; what is done about the answers is in asking.ts and planInForce.ts.
  */
 import type { PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
-import { type CoordinatorState, type Course, courseOf, dutiesIn, membersOf } from './state.ts';
+import { type CoordinatorState, dutiesIn, membersOf, type PlanInForce, planInForce } from './state.ts';
 
 /** Those a plan may use, in the order they joined. */
 export const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
@@ -25,12 +25,12 @@ function offeredIn(state: CoordinatorState): Offered[] {
 /** The plan that is wanted; null: none. */
 export function questionOf(state: CoordinatorState): Question | null {
   if (state.phase.name === 'planning') return { purpose: 'now', offer: offeredIn(state) };
-  const course = courseOf(state);
-  if (course === null || state.operator !== 'run') return null;
-  if (departure(state, course) !== null)
-    return keepersLive(state, course) ? { purpose: 'departure', offer: offeredIn(state) } : null;
-  const isFull = course.duties.length >= state.config.capacity;
-  const hasNewcomer = offerOf(state).some((peer) => !dutiesIn(course, peer));
+  const inForce = planInForce(state);
+  if (inForce === null || state.operator !== 'run') return null;
+  if (departure(state, inForce) !== null)
+    return keepersLive(state, inForce) ? { purpose: 'departure', offer: offeredIn(state) } : null;
+  const isFull = inForce.duties.length >= state.config.capacity;
+  const hasNewcomer = offerOf(state).some((peer) => !dutiesIn(inForce, peer));
   return hasNewcomer && !isFull ? { purpose: 'arrival', offer: offeredIn(state) } : null;
 }
 
@@ -65,23 +65,23 @@ interface Interruption {
 }
 
 export function interruption(state: CoordinatorState): Interruption | null {
-  const course = courseOf(state);
-  if (course === null) return null;
+  const inForce = planInForce(state);
+  if (inForce === null) return null;
   if (state.operator !== 'run') return { reason: `the operator said ${state.operator}`, successor: null };
-  const leaving = departure(state, course);
+  const leaving = departure(state, inForce);
   if (leaving === null) {
     const proposal = openProposal(state);
     return proposal && { reason: proposal.reason, successor: proposal.plan };
   }
-  if (!keepersLive(state, course)) return { reason: leaving, successor: null };
+  if (!keepersLive(state, inForce)) return { reason: leaving, successor: null };
   const found = planAtHand(state);
   // Until it is known who takes over, steps go on.
   return found && { reason: leaving, successor: found.answer === 'plan' ? found.plan : null };
 }
 
-function departure({ donors }: CoordinatorState, course: Course): string | null {
+function departure({ donors }: CoordinatorState, inForce: PlanInForce): string | null {
   const wishes = new Map(donors.map(({ peer, wish }) => [peer, wish]));
-  for (const peer of membersOf(course)) {
+  for (const peer of membersOf(inForce)) {
     const wish = wishes.get(peer);
     if (wish === undefined) return `${peer} is gone`;
     if (wish !== 'compute') return `${peer} is ${wish}`;
@@ -89,27 +89,27 @@ function departure({ donors }: CoordinatorState, course: Course): string | null 
   return null;
 }
 
-/** All who have the state of a course are there. */
-export function keepersLive({ donors }: CoordinatorState, course: Course): boolean {
+/** All who have the state of a plan are there. */
+export function keepersLive({ donors }: CoordinatorState, inForce: PlanInForce): boolean {
   const here = new Set(donors.map(({ peer }) => peer));
-  return membersOf(course).every((peer) => here.has(peer));
+  return membersOf(inForce).every((peer) => here.has(peer));
 }
 
 /** Others compute with it: where it is lost, so are their steps. */
 export function isNeeded(state: CoordinatorState, peer: PeerId): boolean {
-  const course = courseOf(state);
-  return course !== null && course.duties.length > 1 && dutiesIn(course, peer) !== undefined;
+  const inForce = planInForce(state);
+  return inForce !== null && inForce.duties.length > 1 && dutiesIn(inForce, peer) !== undefined;
 }
 
 /** Everyone who was told of the epoch in progress: the plan's members, and those who hand over to them. */
 export function membersInvolved(state: CoordinatorState): PeerId[] {
   const before = givingState(state);
-  const course = courseOf(state);
-  return [...new Set([...(course ? membersOf(course) : []), ...(before ? membersOf(before) : [])])];
+  const inForce = planInForce(state);
+  return [...new Set([...(inForce ? membersOf(inForce) : []), ...(before ? membersOf(before) : [])])];
 }
 
 /** Its members have the state that a hand-over under way gives to others; null: there is none. */
-export function givingState({ phase }: CoordinatorState): Course | null {
+export function givingState({ phase }: CoordinatorState): PlanInForce | null {
   if (phase.name === 'planning') return phase.before;
-  return phase.name === 'preparing' && phase.source.from === 'peers' ? phase.source.course : null;
+  return phase.name === 'preparing' && phase.source.from === 'peers' ? phase.source.inForce : null;
 }

@@ -11,7 +11,7 @@ import { stepSeconds } from '../autoplan/pace.ts';
 import type { PeerProfile } from '../autoplan/peerProfile.ts';
 import type { PeerId } from '../base.ts';
 import type { CoordinatorConfig, CoordinatorEvent, DonorMessage, Effect, StartState } from '../coordinator/events.ts';
-import { begin as beginCoordinator, type CoordinatorState, courseOf, nextDeadline } from '../coordinator/state.ts';
+import { begin as beginCoordinator, type CoordinatorState, nextDeadline, planInForce } from '../coordinator/state.ts';
 import { step } from '../coordinator/step.ts';
 import { offerOf } from '../coordinator/successor.ts';
 import type { Limits } from '../limits.ts';
@@ -81,7 +81,7 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
   const toJudge = (told: JudgeEvent): void => {
     const { coordinator } = state;
     const { epoch } = coordinator;
-    const view = { offer: offerOf(coordinator), plan: courseOf(coordinator)?.plan ?? null, epoch };
+    const view = { offer: offerOf(coordinator), plan: planInForce(coordinator)?.plan ?? null, epoch };
     const [next, caused] = judge(state.judge, told, now, view);
     state = { ...state, judge: next };
     for (const effect of caused)

@@ -3,7 +3,7 @@ import type { Found } from '../autoplan/judging.ts';
 import type { SearchProblem } from '../autoplan/knownDonors.ts';
 import { below, invariant, type PeerId, peerId, type Random, refusal, success } from '../base.ts';
 import type { DonorMessage } from '../coordinator/events.ts';
-import { courseOf } from '../coordinator/state.ts';
+import { planInForce } from '../coordinator/state.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { LinkReport } from '../messages/profile.ts';
 import type { Model } from '../model/model.ts';
@@ -90,7 +90,7 @@ export function fault(random: Random, { epoch, plan }: Working): DonorMessage {
 export function garbage(random: Random, run: Rehearsal, { peer, plan, epoch }: Working): DonorMessage {
   const anyEpoch = pick(random, [0, epoch, run.state.epoch, run.state.epoch + 1]);
   const anyStep = Math.max(0, run.state.committedSteps + pick(random, [-1, 0, 1]));
-  const current = courseOf(run.state)?.plan ?? plan;
+  const current = planInForce(run.state)?.plan ?? plan;
   if (current === null) return { type: 'ready', epoch: anyEpoch, memoryBytes: 0 };
   const start: ServerMessage = { type: 'start', epoch: anyEpoch, step: anyStep };
   const report = answer(peer, current, start) as Report;

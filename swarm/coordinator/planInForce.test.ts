@@ -4,7 +4,7 @@ import { rehearsalTerms } from '../testing/rehearsal.ts';
 import { script } from '../testing/script.ts';
 import { snapshot } from './snapshot.ts';
 
-describe('a course of donors', () => {
+describe('a run of donors', () => {
   it('[CO3] starts when everyone is ready, trains, saves and finishes', () => {
     const swarm = script({ steps: 2, expectedDonors: 2 });
     swarm.join('a', 'b');

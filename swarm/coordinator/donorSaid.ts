@@ -1,0 +1,163 @@
+/**
+ * What a donor says, judged against the state. A word about an older epoch or step was true when it was said and is
+ * passed over; a word that nobody can have asked for is a broken page, which is refused.
+ */
+import { assertNever, type PeerId } from '../base.ts';
+import { takeUpload } from './checkpoint.ts';
+import { considerCommit, faulty, notFinite } from './commit.ts';
+import type { DonorMessage } from './events.ts';
+import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
+import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
+import { membersInvolved } from './successor.ts';
+import { evaluatorsOf, reportProblem, sumLosses } from './tally.ts';
+import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
+
+type Said<Type extends DonorMessage['type']> = Extract<DonorMessage, { type: Type }>;
+
+export function donorSaid(transition: Transition, peer: PeerId, message: DonorMessage) {
+  const donor = donorOf(transition, peer);
+  // Forgotten a moment ago; its connection is about to close.
+  if (donor === undefined) return;
+  switch (message.type) {
+    case 'ready':
+      return onReady(transition, peer, message);
+    case 'report':
+      return onReport(transition, peer, message);
+    case 'evaluated':
+      return onEvaluated(transition, peer, message);
+    case 'uploaded':
+      return onUploaded(transition, peer, message);
+    case 'fault':
+      return onFault(transition, peer, message);
+    case 'pause':
+    case 'resume':
+    case 'leave':
+      return onButton(transition, donor, message.type);
+    default:
+      assertNever(message);
+  }
+}
+
+const has = (said: readonly { readonly peer: PeerId }[], peer: PeerId): boolean =>
+  said.some((one) => one.peer === peer);
+
+/** The plan that a message about this epoch is to be held against; old: nothing depends on it any more. */
+function planFor(transition: Transition, peer: PeerId, epoch: number): PlanInForce | 'old' | 'wrong' {
+  if (epoch > transition.state.epoch) return 'wrong';
+  const inForce = planInForce(transition.state);
+  if (inForce === null || epoch < inForce.epoch) return 'old';
+  return dutiesIn(inForce, peer) ? inForce : 'wrong';
+}
+
+function onReady(transition: Transition, peer: PeerId, { epoch }: Said<'ready'>) {
+  const inForce = planFor(transition, peer, epoch);
+  if (inForce === 'old') return;
+  const { phase } = transition.state;
+  if (inForce === 'wrong' || phase.name !== 'preparing' || !phase.waitingFor.includes(peer)) {
+    return reject(transition, peer, `ready for epoch ${epoch} was not asked for`);
+  }
+  const waitingFor = phase.waitingFor.filter((other) => other !== peer);
+  change(transition, { phase: { ...phase, waitingFor } });
+  if (waitingFor.length === 0) arrived(transition);
+}
+
+function onReport(transition: Transition, peer: PeerId, message: Said<'report'>) {
+  const inForce = planFor(transition, peer, message.epoch);
+  const { phase, committedSteps } = transition.state;
+  if (inForce === 'old' || message.step < committedSteps) return;
+  if (inForce === 'wrong' || phase.name !== 'training' || message.step !== phase.step || has(phase.reports, peer)) {
+    return reject(transition, peer, `a report of step ${message.step} in epoch ${message.epoch} was not asked for`);
+  }
+  const duties = dutiesIn(inForce, peer);
+  const problem = duties ? reportProblem(duties, message) : null;
+  if (problem !== null) return faulty(transition, peer, problem);
+  const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
+  change(transition, { phase: after });
+  considerCommit(transition, after);
+}
+
+function onEvaluated(transition: Transition, peer: PeerId, message: Said<'evaluated'>) {
+  const inForce = planFor(transition, peer, message.epoch);
+  const { phase, committedSteps } = transition.state;
+  if (inForce === 'old' || message.step < committedSteps) return;
+  if (
+    inForce === 'wrong' ||
+    phase.name !== 'evaluating' ||
+    message.step !== committedSteps ||
+    has(phase.answers, peer)
+  ) {
+    return reject(
+      transition,
+      peer,
+      `an evaluation after ${message.step} steps in epoch ${message.epoch} was not asked for`,
+    );
+  }
+  if (!evaluatorsOf(inForce.plan).includes(peer))
+    return reject(transition, peer, 'only the last stage knows an evaluation');
+  const after = { ...phase, answers: [...phase.answers, { peer, evaluated: message }] };
+  change(transition, { phase: after });
+  considerEvaluation(transition, peer, after);
+}
+
+function considerEvaluation(transition: Transition, newest: PeerId, { inForce, answers }: Evaluating) {
+  if (evaluatorsOf(inForce.plan).some((peer) => !has(answers, peer))) return;
+  const { config, committedSteps } = transition.state;
+  const all = answers.map(({ evaluated }) => evaluated);
+  const ids = all.flatMap(({ losses }) => losses.map(({ microBatch }) => microBatch));
+  if (new Set(ids).size !== ids.length) return faulty(transition, newest, 'the evaluation has a micro-batch twice');
+  const loss = sumLosses(all) / ((config.evaluation?.windows ?? 0) * config.batch.sequence);
+  if (!Number.isFinite(loss)) return notFinite(transition, `The evaluation after ${committedSteps} steps`, 'its loss');
+  change(transition, { evaluatedSteps: committedSteps, evaluationLoss: loss });
+  transition.effects.push({ type: 'storeEvaluation', committedSteps, loss });
+  boundary(transition);
+}
+
+function onUploaded(transition: Transition, peer: PeerId, message: Said<'uploaded'>) {
+  const outcome = takeUpload(transition, peer, message);
+  if (outcome === 'wrong') return reject(transition, peer, `an upload of checkpoint ${message.step} was not asked for`);
+  if (outcome !== 'whole') return;
+  if (transition.state.phase.name === 'saving') return boundary(transition);
+  considerInterruption(transition);
+}
+
+function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, detail }: Said<'fault'>) {
+  if (reason === 'deviceLost') {
+    forget(transition, peer);
+    return lose(transition, peer, `${peer} lost its GPU`);
+  }
+  const inForce = planFor(transition, peer, epoch);
+  if (inForce === 'old') return;
+  if (inForce === 'wrong') return reject(transition, peer, `a fault of epoch ${epoch}, in which it has no part`);
+  if (reason === 'outOfMemory') {
+    refuse(transition, peer, 'faulty', detail);
+    return lose(transition, peer, `${peer} has not enough memory`);
+  }
+  const text = `${peer}: ${reason}${about === undefined ? '' : ` about ${about}`}. ${detail}`;
+  // The step is committed already: only the uploads are needed, and they have a deadline.
+  if (transition.state.phase.name === 'saving') return log(transition, 'warn', text);
+  const isAnother = reason === 'linkLost' && about !== undefined && dutiesIn(inForce, about) !== undefined;
+  if (isAnother && !donorOf(transition, peer)?.hasBlamed) faulty(transition, about, text, peer);
+  else faulty(transition, peer, text);
+}
+
+function onButton(transition: Transition, { peer, wish }: Donor, button: 'pause' | 'resume' | 'leave') {
+  if (button === 'resume') {
+    if (wish === 'paused' || wish === 'pausing') changeDonor(transition, peer, { wish: 'compute' });
+  } else if (membersInvolved(transition.state).includes(peer)) {
+    changeDonor(transition, peer, { wish: button === 'leave' ? 'leaving' : 'pausing' });
+  } else if (button === 'pause') {
+    changeDonor(transition, peer, { wish: 'paused' });
+    send(transition, [peer], { type: 'standby', state: 'paused' });
+  } else {
+    send(transition, [peer], { type: 'standby', state: 'left' });
+    forget(transition, peer);
+  }
+  considerInterruption(transition);
+}
+
+/** Nobody asked for this word: the page is broken, and what it holds cannot be trusted. */
+function reject(transition: Transition, peer: PeerId, detail: string) {
+  log(transition, 'warn', `${peer} is refused: ${detail}.`);
+  refuse(transition, peer, 'outOfOrder', detail);
+  lose(transition, peer, `${peer} said what nobody asked for`);
+}

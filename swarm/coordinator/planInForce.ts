@@ -1,0 +1,306 @@
+/**
+ * Which plan is in force, what happens at a step boundary, and how a step is given up. There are three ways to a new epoch
+ * and no fourth. `planAnew` starts from the newest checkpoint with whoever is
+ * there; `handOver` changes the plan at a boundary, the state going from peer to peer, and is only open while all who
+ * have it live; `tryAgain` keeps plan and state, and is only open while every member of the plan lives.
+ */
+import type { PeerId } from '../base.ts';
+import { stepLedger } from '../plan/ledger.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
+import {
+  type CoordinatorState,
+  evaluationDue,
+  isDone,
+  isPlanningAnew,
+  type Lack,
+  membersOf,
+  type PlanInForce,
+  type Preparing,
+  planInForce,
+  type Source,
+  unsavedLimit,
+} from './state.ts';
+import { givingState, interruption, keepersLive, membersInvolved, offerOf, planAtHand } from './successor.ts';
+import { dutiesOf } from './tally.ts';
+import { change, changeDonor, forget, log, send, sendAbandon, type Transition } from './transition.ts';
+
+const PREPARE_MS = 120_000;
+const UPLOAD_MS = 120_000;
+/** Kernels and buffers warm up. */
+const FIRST_STEP_MS = 60_000;
+const SHORTEST_STEP_MS = 10_000;
+const SLOWEST_STEPS = 4;
+const EVALUATION_MS = 60_000;
+
+/** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
+export function considerInterruption(transition: Transition) {
+  const { phase, newestCheckpointStep, committedSteps } = transition.state;
+  if (phase.name === 'waiting') return planAnew(transition, 'donors are there');
+  if (phase.name === 'planning' && isPlanningAnew(transition.state)) return planAnew(transition, phase.reason);
+  if (phase.name === 'holding') return boundary(transition);
+  if (phase.name !== 'preparing' || phase.source.from === 'peers' || newestCheckpointStep !== committedSteps) return;
+  const stop = interruption(transition.state);
+  if (stop !== null) planAnew(transition, stop.reason);
+}
+
+/** A donor that this transition forgot: whatever its plan had in progress cannot be completed. */
+export function lose(transition: Transition, peer: PeerId, reason: string) {
+  if (!membersInvolved(transition.state).includes(peer)) return considerInterruption(transition);
+  const pending = transition.state.phase.name === 'saving' ? pendingNow(transition) : undefined;
+  // Its shards are there already: nothing is lost, and the plan ends at this boundary anyway.
+  if (pending !== undefined && !uploadsMissing(pending).includes(peer)) return;
+  planOn(transition, reason);
+}
+
+/** The epoch in progress cannot go on. A hand-over begins again where all who have the state still live. */
+export function planOn(transition: Transition, reason: string) {
+  const before = givingState(transition.state);
+  if (before === null || transition.state.operator !== 'run' || !keepersLive(transition.state, before))
+    return planAnew(transition, reason);
+  end(transition, reason);
+  waitForPlan(transition, before, reason);
+}
+
+function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string) {
+  change(transition, { phase: { name: 'planning', before, reason } });
+  proceed(transition);
+}
+
+/** Where a plan is waited for and it is there, it begins. */
+export function proceed(transition: Transition) {
+  const { phase, newestCheckpointStep } = transition.state;
+  const found = planAtHand(transition.state);
+  if (phase.name !== 'planning' || found === null) return;
+  const { before, reason } = phase;
+  const plan = found.answer === 'plan' ? found.plan : null;
+  // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
+  if (before !== null) return begin(transition, plan ?? before.plan, { from: 'peers', inForce: before }, reason);
+  if (found.answer === 'none') return wait(transition, { of: 'plan', reason: found.reason });
+  begin(transition, found.plan, { from: 'checkpoint', step: newestCheckpointStep }, reason);
+  sendSpare(transition, new Set(peers(found.plan)));
+}
+
+/** At a boundary: the members of `before` give the state to those of the new plan. */
+function handOver(transition: Transition, before: PlanInForce, plan: Plan, reason: string) {
+  end(transition, reason);
+  begin(transition, plan, { from: 'peers', inForce: before }, reason);
+}
+
+/** What was begun under the epoch in progress ends; a step that is whole is completed by those who did it. */
+function end(transition: Transition, reason: string) {
+  const { phase, attempts } = transition.state;
+  change(transition, { attempts: { ...attempts, faults: 0, stalls: 0 } });
+  if (!('inForce' in phase)) return;
+  // Training at its boundary has no step in progress: its members finish what was committed, then hand over.
+  const isBetween =
+    phase.name === 'holding' || (phase.name === 'training' && phase.step < transition.state.committedSteps);
+  if (isBetween) return;
+  sendAbandon(transition, membersInvolved(transition.state), phase.inForce.epoch, reason);
+}
+
+/** The plan in force, if any, ends here; what is not in the newest checkpoint is lost. Then whatever should come next. */
+export function planAnew(transition: Transition, reason: string) {
+  const { phase } = transition.state;
+  const inForce = planInForce(transition.state);
+  if (inForce !== null) {
+    sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
+  }
+  change(transition, { attempts: { ...transition.state.attempts, faults: 0, stalls: 0 } });
+  rollBack(transition, phase.name === 'waiting' ? 'the server started again from its store' : reason);
+  release(transition, new Set());
+  const { state } = transition;
+  if (isDone(state)) return finish(transition);
+  if (state.operator === 'stop') return stopNow(transition);
+  if (state.operator === 'pause') return change(transition, { phase: { name: 'paused' }, proposal: null });
+  if (state.gathering === 'open') {
+    const { donors, config } = state;
+    if (donors.length < (config.expectedDonors ?? 0))
+      return wait(transition, { of: 'donors', here: donors.length, expected: config.expectedDonors ?? 0 });
+    change(transition, { gathering: 'whole' });
+  }
+  if (offerOf(transition.state).length === 0) return wait(transition, { of: 'donor' });
+  waitForPlan(transition, null, reason);
+}
+
+/** Who is told so drops what it holds: nobody is whom the epoch in progress still needs. */
+export function sendSpare(transition: Transition, needed: ReadonlySet<PeerId>) {
+  const { donors, config } = transition.state;
+  const members = planInForce(transition.state)?.duties.length ?? 0;
+  const why = members >= config.capacity ? 'full' : 'noGain';
+  const spare = donors.flatMap(({ peer, wish }) => (wish === 'compute' && !needed.has(peer) ? peer : []));
+  send(transition, spare, { type: 'standby', state: 'spare', why });
+}
+
+/** Everyone of the new plan has what it needs: who handed over and has no place in it is let go. */
+export function arrived(transition: Transition) {
+  const { phase } = transition.state;
+  if (phase.name !== 'preparing') return;
+  if (phase.source.from === 'peers') {
+    const members = new Set(membersOf(phase.inForce));
+    release(transition, members);
+    sendSpare(transition, members);
+  }
+  boundary(transition);
+}
+
+/** Those who asked to go are free now, but for `needed`: their shards are with others, saved, or lost for everyone. */
+function release(transition: Transition, needed: ReadonlySet<PeerId>) {
+  for (const { peer, wish } of transition.state.donors) {
+    if (needed.has(peer)) continue;
+    if (wish === 'pausing') {
+      changeDonor(transition, peer, { wish: 'paused' });
+      send(transition, [peer], { type: 'standby', state: 'paused' });
+    } else if (wish === 'leaving') {
+      send(transition, [peer], { type: 'standby', state: 'left' });
+      forget(transition, peer);
+    }
+  }
+}
+
+function wait(transition: Transition, lack: Lack) {
+  change(transition, { phase: { name: 'waiting', lack }, proposal: null });
+}
+
+export function stopNow(transition: Transition) {
+  change(transition, { phase: { name: 'stopped' } });
+  transition.effects.push({ type: 'stopped' });
+}
+
+export function finish(transition: Transition) {
+  change(transition, { phase: { name: 'finished' } });
+  release(transition, new Set());
+  const { donors, operator, committedSteps } = transition.state;
+  log(transition, 'info', `The run is finished after ${committedSteps} steps.`);
+  send(
+    transition,
+    donors.map(({ peer }) => peer),
+    { type: 'standby', state: 'finished' },
+  );
+  transition.effects.push({ type: 'finished' });
+  if (operator === 'stop') stopNow(transition);
+}
+
+function begin(transition: Transition, plan: Plan, source: Source, reason: string) {
+  const { config } = transition.state;
+  change(transition, { proposal: null });
+  const inForce: Omit<PlanInForce, 'epoch'> = {
+    plan,
+    duties: dutiesOf(plan),
+    slowestMs: null,
+    ledger: stepLedger(plan, config.layers, config.batch.sequence),
+  };
+  prepare(transition, inForce, source, reason);
+}
+
+function prepare(transition: Transition, before: Omit<PlanInForce, 'epoch'>, source: Source, reason: string) {
+  const epoch = transition.state.epoch + 1;
+  change(transition, { epoch });
+  const { generation, committedSteps: step } = transition.state;
+  const inForce: PlanInForce = { ...before, epoch };
+  const members = membersOf(inForce);
+  const phase: Preparing = {
+    name: 'preparing',
+    inForce,
+    source,
+    waitingFor: members,
+    deadline: transition.now + PREPARE_MS,
+  };
+  change(transition, { phase });
+  transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason });
+  const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
+  log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
+  const told =
+    source.from === 'peers' ? { from: source.from, epoch: source.inForce.epoch, plan: source.inForce.plan } : source;
+  const message = { type: 'prepare', epoch, generation, step, source: told, plan: inForce.plan } as const;
+  send(transition, membersInvolved(transition.state), message);
+}
+
+/** The same plan again under a new epoch. Every member must be alive. */
+export function tryAgain(transition: Transition, reason: string) {
+  const { phase, newestCheckpointStep, committedSteps } = transition.state;
+  const inForce = planInForce(transition.state);
+  const stop = interruption(transition.state);
+  const handsOver = phase.name === 'preparing' && phase.source.from === 'peers';
+  if (inForce === null || (stop !== null && !handsOver && newestCheckpointStep === committedSteps))
+    return planAnew(transition, stop?.reason ?? reason);
+  sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
+  prepare(transition, inForce, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
+}
+
+/** Everyone is ready and no step is in progress: what comes next? */
+export function boundary(transition: Transition) {
+  const { state } = transition;
+  const inForce = planInForce(state);
+  if (isDone(state)) return finish(transition);
+  const stop = interruption(state);
+  const saved = state.newestCheckpointStep === state.committedSteps;
+  const saving = pendingNow(transition) !== undefined;
+  if (inForce === null) return planAnew(transition, 'no plan is in force');
+  // After the last step there is nothing to plan for, only to save.
+  const successor = state.committedSteps < state.config.steps ? stop?.successor : null;
+  if (stop !== null && successor) return handOver(transition, inForce, successor, stop.reason);
+  if (stop !== null && saved) return planAnew(transition, stop.reason);
+  if (stop !== null && saving) return save(transition, inForce);
+  if ((state.held === 'everyStep' || isTakingIn(state)) && state.committedSteps < state.config.steps)
+    return change(transition, { phase: { name: 'holding', inForce, awaits: 'newcomer' } });
+  if (evaluationDue(state)) return evaluate(transition, inForce);
+  if (state.held === 'lastStep' && state.committedSteps === state.config.steps - 1)
+    return change(transition, { phase: { name: 'holding', inForce, awaits: 'newcomer' } });
+  if (state.committedSteps < state.config.steps && awaitedCheckpoint(transition))
+    return awaitCheckpoint(transition, inForce);
+  if (state.committedSteps < state.config.steps) return train(transition, inForce);
+  if (saving) return save(transition, inForce);
+  planAnew(transition, 'the last checkpoint was lost');
+}
+
+/** The newcomer that the next step waited for is here, and it is not known yet whether a plan will use it. */
+const isTakingIn = ({ phase, ask }: CoordinatorState): boolean =>
+  phase.name === 'holding' && phase.awaits === 'newcomer' && ask?.purpose === 'arrival' && ask.answer === null;
+
+function save(transition: Transition, inForce: PlanInForce) {
+  change(transition, { phase: { name: 'saving', inForce, deadline: transition.now + UPLOAD_MS } });
+}
+
+function awaitCheckpoint(transition: Transition, inForce: PlanInForce) {
+  const { phase } = transition.state;
+  const waitsAlready = phase.name === 'holding' && phase.awaits === 'checkpoint';
+  const deadline = waitsAlready ? phase.deadline : transition.now + UPLOAD_MS;
+  change(transition, { phase: { name: 'holding', inForce, awaits: 'checkpoint', deadline } });
+}
+
+/** Deadlines that everyone missed double the next one: then it was the deadline that was wrong. */
+const patience = ({ state }: Transition): number => 2 ** state.attempts.stalls;
+
+function evaluate(transition: Transition, inForce: PlanInForce) {
+  const { config, committedSteps } = transition.state;
+  const steps = Math.max(1, (config.evaluation?.windows ?? 0) / config.batch.samples);
+  const allowed = Math.max(EVALUATION_MS, steps * SLOWEST_STEPS * (inForce.slowestMs ?? FIRST_STEP_MS / SLOWEST_STEPS));
+  const deadline = transition.now + patience(transition) * allowed;
+  change(transition, { phase: { name: 'evaluating', inForce, answers: [], deadline } });
+  send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
+}
+
+function train(transition: Transition, inForce: PlanInForce) {
+  const { slowestMs, epoch } = inForce;
+  const allowed = slowestMs === null ? FIRST_STEP_MS : Math.max(SHORTEST_STEP_MS, SLOWEST_STEPS * slowestMs);
+  const deadline = transition.now + patience(transition) * allowed;
+  const { committedSteps: step, lossScale } = transition.state;
+  change(transition, { phase: { name: 'training', inForce, step, reports: [], startedAt: transition.now, deadline } });
+  send(transition, membersOf(inForce), {
+    type: 'start',
+    epoch,
+    step,
+    ...(lossScale ? { lossScale: lossScale.scale } : {}),
+  });
+}
+
+/** This commit asks for its checkpoint: it is due, overdue, the last one, or the run should stand after it and nobody takes over. */
+export function checkpointDue(transition: Transition): boolean {
+  const { state } = transition;
+  const committed = state.committedSteps + 1;
+  const stop = interruption(state);
+  if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
+  if (committed - state.newestCheckpointStep > unsavedLimit(state.config)) return true;
+  return committed % state.config.checkpointEverySteps === 0;
+}

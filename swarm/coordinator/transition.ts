@@ -1,0 +1,62 @@
+/**
+ * One event being handled: the state so far and the effects so far. Everything in this folder that decides something
+ * takes a transition and moves it on; `step` makes it and takes it apart again, so that from outside nothing ever changes.
+ */
+import type { PeerId } from '../base.ts';
+import { DETAIL_LENGTH_LIMIT } from '../messages/fields.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import type { RefusalReason } from '../messages/refusals.ts';
+import type { Effect } from './events.ts';
+import { type CoordinatorState, type Donor, NO_ATTEMPTS } from './state.ts';
+
+export interface Transition {
+  state: CoordinatorState;
+  readonly effects: Effect[];
+  readonly now: number;
+}
+
+export function change(transition: Transition, part: Partial<CoordinatorState>): void {
+  transition.state = { ...transition.state, ...part };
+}
+
+export const donorOf = ({ state }: Transition, peer: PeerId): Donor | undefined =>
+  state.donors.find((donor) => donor.peer === peer);
+
+export function changeDonor(transition: Transition, peer: PeerId, part: Partial<Donor>): void {
+  change(transition, {
+    donors: transition.state.donors.map((donor) => (donor.peer === peer ? { ...donor, ...part } : donor)),
+  });
+}
+
+/** To those of them who are still here. */
+export function send(transition: Transition, to: Iterable<PeerId>, message: ServerMessage): void {
+  for (const peer of to) if (donorOf(transition, peer)) transition.effects.push({ type: 'send', to: peer, message });
+}
+
+/** Nothing of this epoch counts any more. The reason may quote a donor, at any length that donor chose. */
+export function sendAbandon(transition: Transition, to: Iterable<PeerId>, epoch: number, reason: string): void {
+  send(transition, to, { type: 'abandon', epoch, detail: reason.slice(0, DETAIL_LENGTH_LIMIT) });
+}
+
+export function log(transition: Transition, level: 'info' | 'warn', text: string): void {
+  transition.effects.push({ type: 'log', level, text });
+}
+
+export function forget(transition: Transition, peer: PeerId): void {
+  const { donors, attempts, gathering } = transition.state;
+  change(transition, {
+    donors: donors.filter((donor) => donor.peer !== peer),
+    attempts: { ...attempts, late: attempts.late.filter((other) => other !== peer) },
+    // From now on fewer have to do.
+    gathering: gathering === 'whole' ? 'over' : gathering,
+  });
+}
+
+/** Forgets a donor whose connection is to be closed for a reason. */
+export function refuse(transition: Transition, peer: PeerId, reason: RefusalReason, detail: string): void {
+  forget(transition, peer);
+  transition.effects.push({ type: 'refuse', peer, reason, detail });
+}
+
+/** A step stands committed, or the operator said so: what went wrong before is forgiven. */
+export const forgive = (transition: Transition): void => change(transition, { attempts: NO_ATTEMPTS });
