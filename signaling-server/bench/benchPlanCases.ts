@@ -2,10 +2,10 @@
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
-import { type Draft, planOf } from '../../swarm/planner/draft.ts';
+import { planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { estimate } from '../../swarm/planner/estimate.ts';
-import type { Groups } from '../../swarm/planner/grouping.ts';
+import { judge } from '../../swarm/planner/judge.ts';
+import type { Draft } from '../../swarm/planner/layout.ts';
 import type { ScheduleName } from '../../swarm/schedule/action.ts';
 
 /** The plan that donors learn by what their work takes, before any plan is measured. */
@@ -19,7 +19,7 @@ export interface NamedPlan {
 /** A grouping of the donors, by their places in the costs' list, the fastest first. */
 interface Kind {
   readonly name: string;
-  readonly groups: Groups;
+  readonly groups: Draft['groups'];
   readonly microBatches: Draft['microBatches'];
   readonly schedule: ScheduleName;
 }
@@ -38,7 +38,7 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
     { name: 'pair', groups: [[first], [third]], microBatches: samples / 4, schedule: '1f1b' },
   ];
   const drafted = kinds.flatMap(({ name, groups, microBatches, schedule }) => {
-    const draft = estimate(costs, groups, microBatches, schedule)?.draft;
+    const draft = judge(costs, { groups, microBatches, schedule })?.draft;
     const made = draft && planOf(costs, draft);
     return made ? { name, plan: made.plan } : [];
   });

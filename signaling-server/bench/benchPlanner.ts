@@ -15,6 +15,7 @@ import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
+import { steadiness, steadinessWords } from './benchSteadyClusters.ts';
 
 /** Peers, regions. */
 const CLUSTERS: readonly (readonly [number, number])[] = [
@@ -41,6 +42,7 @@ interface Planned {
 interface Options {
   readonly long: number;
   readonly small?: number;
+  readonly steady?: number;
   readonly peers: number;
   readonly json?: boolean;
 }
@@ -57,9 +59,18 @@ export function addPlannerBench(bench: Command): void {
       'in place of all that: so many small clusters, beside the best plan there is',
       wholeNumber('--small', 1),
     )
+    .option(
+      '--steady <n>',
+      'in place of all that: so many clusters of 6 to 120 peers, each with a peer, memory or a faster link more',
+      wholeNumber('--steady', 1),
+    )
     .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
     .option('--json', 'one JSON document on standard output')
-    .action(({ long, small, peers, json }: Options) => {
+    .action(({ long, small, steady, peers, json }: Options) => {
+      if (steady !== undefined) {
+        const found = steadiness(steady);
+        return console.log(json ? JSON.stringify(found) : steadinessWords(found));
+      }
       if (small !== undefined) {
         const found = smallClusters(small, peers);
         return console.log(json ? JSON.stringify(found) : smallClustersWords(found));

@@ -2,9 +2,9 @@
 import { invariant, seededRandom } from '../../swarm/base.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planCluster } from '../../swarm/planner/clusterPlan.ts';
-import { leastStepSeconds } from '../../swarm/planner/exhaustive.ts';
-import { quickSearch } from '../../swarm/planner/quickSearch.ts';
-import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../../swarm/planner/smallClusters.ts';
+import { quickWork } from '../../swarm/planner/search.ts';
+import { leastStepSeconds } from '../../swarm/testing/exhaustive.ts';
+import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../../swarm/testing/smallClusters.ts';
 
 const FIRST_SEED = 100;
 const LEAST_PEERS = 2;
@@ -31,7 +31,7 @@ export function smallClusters(clusters: number, mostPeers: number): SmallCluster
     const peers = LEAST_PEERS + (ratios.length % (mostPeers - LEAST_PEERS + 1));
     const cluster = smallCluster(seededRandom(seed), peers);
     const problem = { model: SMALL_MODEL, batch: SMALL_BATCH, cluster };
-    const found = planCluster(problem, quickSearch(peers));
+    const found = planCluster(problem, ({ work }) => work < quickWork(peers));
     const costs = clusterCosts(problem);
     if (!found.ok) {
       // What fits nobody is another cluster's turn, as long as nothing does.

@@ -3,9 +3,8 @@ import type { Command } from 'commander';
 import { got, type Result, rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
-import { quickSearch } from '../../swarm/planner/quickSearch.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
-import type { Progress } from '../../swarm/planner/search.ts';
+import { type Progress, quickWork } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
@@ -62,13 +61,12 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
  * it is chosen from.
  */
 function patience(seconds: number | undefined, peers: number): (progress: Progress) => boolean {
-  const quick = quickSearch(peers);
-  if (seconds === undefined) return quick;
+  const isQuick = ({ work }: Progress): boolean => work < quickWork(peers);
+  if (seconds === undefined) return isQuick;
   const end = performance.now() + 1000 * seconds;
   return (progress) => {
-    const isQuick = quick(progress);
     if (performance.now() < end) return true;
-    const than = isQuick ? 'the quick search without --seconds takes longer and' : 'a longer search';
+    const than = isQuick(progress) ? 'the quick search without --seconds takes longer and' : 'a longer search';
     process.stderr.write(`The time ran out: this is the best plan of ${seconds} s, ${than} may find a better one.\n`);
     return false;
   };

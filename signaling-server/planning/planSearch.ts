@@ -5,25 +5,24 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { answer, type ClusterPlan, shortage } from '../../swarm/planner/clusterPlan.ts';
-import { planAtSight } from '../../swarm/planner/firstSight.ts';
-import { type Candidate, isBetter, type Progress, type Search, searchPlan } from '../../swarm/planner/search.ts';
+import { type Candidate, type Progress, type Search, searchPlan } from '../../swarm/planner/search.ts';
 
 /**
- * Work is the number of simulated actions, about; a tenth of a second where the machine is free has some ten thousand.
+ * Work is the number of drafts that were judged; a tenth of a second where the machine is free has about a thousand.
  * Where a plan is needed at once: until so much was tried, or so long. What lies between two looks at the clock comes on
  * top of that: some tens of milliseconds, some hundreds on a busy machine.
  */
-const AT_ONCE_WORK = 12_000;
+const AT_ONCE_WORK = 1_200;
 const AT_ONCE_MS = 500;
 /** With more donors it is looked for among the fastest first: nobody is answered meanwhile. */
 const AT_ONCE_PEERS = 24;
 /** In all (on a busy machine until so much was tried), and at a time. */
 const IN_SLICES_MS = 800;
-const IN_SLICES_WORK = 30_000;
+const IN_SLICES_WORK = 3_000;
 const IN_SLICES_MOST_MS = 3_000;
 const SLICE_MS = 10;
 /** So much is tried in slices at least, and so many times the work that the best plan took: then nothing better comes. */
-const LEAST_WORK = 60_000;
+const LEAST_WORK = 8_000;
 const FRUITLESS = 5;
 
 /** Milliseconds that only go forward. */
@@ -62,8 +61,7 @@ class Outcome {
 }
 
 /**
- * There is mostly a plan at first sight, so that the clock alone can end the search. Where there is none it is looked for to
- * the end, however late: a refusal stops a run.
+ * Where there is no plan yet it is looked for to the end of the search, however late: a refusal stops a run.
  */
 export function planAtOnce(problem: ClusterProblem, now: Stopwatch): Result<ClusterPlan> {
   const begun = now();
@@ -88,12 +86,8 @@ function fastest(problem: ClusterProblem): ClusterProblem {
 
 function searchAtOnce(problem: ClusterProblem, isLate: (progress: Progress) => boolean): Outcome {
   const search = searchPlan(problem);
-  const atSight = planAtSight(search);
   const outcome = new Outcome(problem, search);
-  for (const { best, work } of search.progress) {
-    const progress = { best: best !== null && isBetter(best, atSight) ? best : atSight, work };
-    if (outcome.take(progress, isLate(progress))) break;
-  }
+  for (const progress of search.progress) if (outcome.take(progress, isLate(progress))) break;
   return outcome;
 }
 
@@ -120,7 +114,6 @@ export async function planInSlices(
     if (outcome.take(progress, isLate)) break;
     await restAfterSlice();
   }
-  if (!outcome.isFound) outcome.take({ best: planAtSight(search), work: 0 }, true);
   let result = NOTHING_YET;
   for (result of outcome.results()) await restAfterSlice();
   return result;

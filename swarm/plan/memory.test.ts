@@ -129,7 +129,7 @@ describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers
       const send = (peer: PeerId, elements: number) => sent.set(peer, (sent.get(peer) ?? 0) + elements);
       for (const { block, shards } of plan.state)
         for (const shard of shards)
-          for (const { peer, ranges } of holders(model, plan, block)) {
+          for (const { peer, ranges } of holders(model, plan).get(block) ?? []) {
             if (peer === shard.peer) continue;
             const elements = ranges.reduce((sum, range) => {
               const part = overlap(range, shard.range);

@@ -182,19 +182,16 @@ const within = (range: Range, ranges: readonly Range[]): boolean =>
 const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
   more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
 
-/** Who computes with a block, in order; known already to whoever asks for many peers. */
-export type HoldersOf = (name: BlockName) => readonly Holder[];
-
 export function shardsOf(
   model: Model,
   plan: Plan,
   peer: PeerId,
-  holdersOf: HoldersOf = (name) => holders(model, plan, name),
+  known: ReturnType<typeof holders> = holders(model, plan),
   compute: Compute = 'f32',
 ): ShardWork[] {
   return plan.state.flatMap(({ block: name, shards }) => {
     const kept = shards.filter((shard) => shard.peer === peer);
-    const order = kept.length === 0 ? [] : holdersOf(name);
+    const order = kept.length === 0 ? [] : (known.get(name) ?? []);
     return kept.map(({ range }): ShardWork => {
       const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
       const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
@@ -215,10 +212,10 @@ export function shardBuffers(
   model: Model,
   plan: Plan,
   peer: PeerId,
-  holdersOf?: HoldersOf,
+  known?: ReturnType<typeof holders>,
   compute?: Compute,
 ): BufferSpec[] {
-  const work = shardsOf(model, plan, peer, holdersOf, compute);
+  const work = shardsOf(model, plan, peer, known, compute);
   if (work.length === 0) return [];
   const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace }) => {
     const { floats } = arena(block(model, name), [range], compute);
@@ -243,16 +240,16 @@ export function shardBuffers(
 
 export const shardKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
 
-/** The stages this peer has work in, with what each must hold. */
+/** The stages this peer has work in, with what each must hold; `inFlight` is known to whoever asks for many peers. */
 export function stagesOfPeer(
   plan: Plan,
   peer: PeerId,
   sequence: number,
   wire: WireEncoding = 'f32',
   compute: Compute = 'f32',
+  inFlight = slotsOf(stepSchedule(plan)),
 ): Map<number, StageSize> {
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
-  const inFlight = slotsOf(stepSchedule(plan));
   const found = new Map<number, StageSize>();
   plan.stages.forEach(({ layers, members }, stage) => {
     const member = members.find((candidate) => candidate.peer === peer);

@@ -225,20 +225,22 @@ describe('queries', () => {
   });
 
   test('[PL13] holders are ordered by stage, then by lowest micro-batch, never by peer or place in a list', () => {
-    expect(holders(model, plan, 'layer.2')).toEqual([
+    expect(holders(model, plan).get('layer.2')).toEqual([
       { stage: 1, peer: a, ranges: [[0, 64]], lowestMicroBatch: 0 },
       { stage: 1, peer: b, ranges: [[0, 64]], lowestMicroBatch: 1 },
     ]);
   });
 
   test('[PL13] a tied embedding has holders at both ends, the last stage reading the token table alone', () => {
-    const ends = holders(model, plan, 'embedding').map(({ stage, peer, ranges }) => ({ stage, peer, ranges }));
+    const ends = holders(model, plan)
+      .get('embedding')
+      ?.map(({ stage, peer, ranges }) => ({ stage, peer, ranges }));
     expect(ends).toEqual([
       { stage: 0, peer: a, ranges: [[0, 60]] },
       { stage: 1, peer: a, ranges: [[0, 40]] },
       { stage: 1, peer: b, ranges: [[0, 40]] },
     ]);
-    expect(holders(outlineModel(3, false), plan, 'embedding')).toHaveLength(1);
+    expect(holders(outlineModel(3, false), plan).get('embedding')).toHaveLength(1);
   });
 
   test('every block is at home in one of the stages that hold it', () => {

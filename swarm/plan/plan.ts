@@ -146,24 +146,8 @@ export interface Holder {
   readonly lowestMicroBatch: number;
 }
 
-/** Who computes with a block, in the order in which their gradient sums are added: by stage, then lowest micro-batch. */
-export function holders(model: Model, plan: Plan, block: BlockName): Holder[] {
-  return plan.stages.flatMap(({ layers, members }, stage) => {
-    const use = blocksOfStage(model, layers).find((candidate) => candidate.block === block);
-    if (!use) return [];
-    return members
-      .map(({ peer, microBatches }) => ({
-        stage,
-        peer,
-        ranges: use.ranges,
-        lowestMicroBatch: Math.min(...microBatches),
-      }))
-      .sort((a, b) => a.lowestMicroBatch - b.lowestMicroBatch);
-  });
-}
-
-/** `holders` of every block at once, for whoever asks for all of them. */
-export function holdersOfAll(model: Model, plan: Plan): ReadonlyMap<BlockName, readonly Holder[]> {
+/** Who computes with each block, in the order in which their gradient sums are added: by stage, then lowest micro-batch. */
+export function holders(model: Model, plan: Plan): ReadonlyMap<BlockName, readonly Holder[]> {
   const found = new Map<BlockName, Holder[]>();
   for (const [stage, { layers, members }] of plan.stages.entries()) {
     const order = members

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Random, seededRandom } from '../base.ts';
+import { randomSizing, type Shape } from '../testing/randomSizing.ts';
 import { type Assignment, assign } from './assign.ts';
 import { peerCosts, roomGiB } from './peerCosts.ts';
-import { randomSizing, type Shape } from './randomSizing.ts';
 import type { SizingProblem } from './sizingProblem.ts';
 
 type Peer = SizingProblem['peers'][number];

@@ -64,6 +64,20 @@ export interface StageShape {
 
 export type ClusterCosts = ReturnType<typeof clusterCosts>;
 
+/** What was worked out for a cluster already, by a number or a list that stands for all that it depends on beside. */
+export function remembered<T>() {
+  const known = new WeakMap<ClusterCosts, Map<number, T>>();
+  return (costs: ClusterCosts, key: number, make: () => T): T => {
+    const own = known.get(costs) ?? new Map<number, T>();
+    known.set(costs, own);
+    const found = own.get(key);
+    if (found !== undefined) return found;
+    const made = make();
+    own.set(key, made);
+    return made;
+  };
+}
+
 /** Multiply-adds counted twice, of one row of a micro-batch. Attention sees half of the sequence on average. */
 function rowFlops(operation: Operation, sequence: number): number {
   switch (operation.op) {
@@ -87,7 +101,15 @@ function rowFlops(operation: Operation, sequence: number): number {
 const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
-export function clusterCosts({ model, batch, cluster, shares, computes, keepers = false }: ClusterProblem) {
+export function clusterCosts({
+  model,
+  batch,
+  cluster,
+  shares,
+  computes,
+  keepers = false,
+  gathers = false,
+}: ClusterProblem) {
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
@@ -111,6 +133,7 @@ export function clusterCosts({ model, batch, cluster, shares, computes, keepers 
     batch,
     peers,
     keepers,
+    gathers,
     memory,
     /** Layers a second there and back, a sample at a time; of each peer by its place. */
     speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
@@ -179,23 +202,20 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1, compute: 
   };
 }
 
-const PRECISION_FLAG = { either: 0, f32: 8, f16: 16 } as const;
+const PRECISION_FLAG = { either: 0, f32: 4, f16: 8 } as const;
 
 /**
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
  * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
  */
-function stageMemory(
-  model: Model,
-  { sequence, wire = 'f32', compute: asked, samples: whole }: ClusterProblem['batch'],
-) {
+function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: ClusterProblem['batch']) {
   const either = asked === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   interface Size {
     readonly fixed: number;
     readonly slot: number;
   }
   type SizeOf = (shape: StageShape, samples: number, recomputed: number, compute: Compute | null) => Size;
-  const known = new Map<string, Size>();
+  const known = new Map<number, Size>();
   const measure: SizeOf = ({ first, last, layers }, samples, recomputed, own) => {
     const from = first ? 0 : last ? model.layers - layers : 1;
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
@@ -212,7 +232,8 @@ function stageMemory(
     };
   };
   const size: SizeOf = (shape, samples, recomputed, compute) => {
-    const key = `${shape.first} ${shape.last} ${shape.layers} ${samples} ${recomputed} ${compute}`;
+    const flags = (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + PRECISION_FLAG[compute ?? 'either'];
+    const key = ((samples * (model.layers + 1) + shape.layers) * (model.layers + 1) + recomputed) * 12 + flags;
     const found = known.get(key) ?? workOut(shape, samples, recomputed, compute);
     known.set(key, found);
     return found;
@@ -232,27 +253,12 @@ function stageMemory(
       shape.layers - 2,
     );
   };
-  // Asked for thousands of times: between one sample and all of them as a line, which is no less than the truth.
-  const guessedLines = new Map<number, readonly [Size, Size]>();
-  const guessedSize: SizeOf = (shape, samples, recomputed, compute) => {
-    const flags =
-      (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + (recomputed > 0 ? 4 : 0) + PRECISION_FLAG[compute ?? 'either'];
-    const key = 32 * shape.layers + flags;
-    const ends =
-      guessedLines.get(key) ??
-      ([size(shape, 1, recomputed, compute), size(shape, whole, recomputed, compute)] as const);
-    guessedLines.set(key, ends);
-    const [one, all] = ends;
-    return whole === 1 ? one : line(one, one, all, (samples - 1) / (whole - 1));
-  };
   /** `start` and so many times what `b` has more than `a`. */
   const line = (start: Size, a: Size, b: Size, times: number): Size => ({
     fixed: start.fixed + times * (b.fixed - a.fixed),
     slot: start.slot + times * (b.slot - a.slot),
   });
   return {
-    /** With all layers recomputed, or none. */
-    guessedSize,
     stageBytes(
       shape: StageShape,
       { samples, slots, recomputed }: { readonly samples: number; readonly slots: number; readonly recomputed: number },

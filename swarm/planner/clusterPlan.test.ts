@@ -4,16 +4,16 @@ import { modelFromConfig } from '../model/families.ts';
 import { predictedBytes } from '../plan/memory.ts';
 import { planSchema, problems } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
+import { leastStepSeconds } from '../testing/exhaustive.ts';
+import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
 import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import { equalSplit } from './equalSplit.ts';
-import { leastStepSeconds } from './exhaustive.ts';
 import { forecast } from './forecast.ts';
 import { reasonText } from './reason.ts';
-import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from './smallClusters.ts';
 
 const [model, batch] = [SMALL_MODEL, SMALL_BATCH];
 
@@ -24,7 +24,7 @@ function clusterOf(json: unknown): Cluster {
 }
 
 const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster });
-const quick = (cluster: Cluster, work = 15_000): ClusterPlan => {
+const quick = (cluster: Cluster, work = 2_500): ClusterPlan => {
   const found = planCluster(problemOf(cluster), (progress) => progress.work < work);
   invariant(found.ok, found.ok ? '' : found.reason);
   return found.value;
@@ -35,7 +35,7 @@ describe('a plan for a cluster', () => {
   it('[CL7] is a valid plan within the memory of its peers, allocated as predicted', () => {
     for (let seed = 1; seed <= 8; seed++) {
       const cluster = smallCluster(seededRandom(seed), 2 + (seed % 5));
-      const { plan, predicted, idle } = quick(cluster, 6_000);
+      const { plan, predicted, idle } = quick(cluster, 1_000);
       expect(problems(model, batch, plan), `seed ${seed}`).toEqual([]);
       expect(planSchema.parse(JSON.parse(JSON.stringify(plan)))).toEqual(plan);
       for (const { peer, memoryBytes, memoryLimitBytes, busySeconds } of predicted.peers) {
@@ -51,7 +51,7 @@ describe('a plan for a cluster', () => {
   it.each(['f16', 'int8'] as const)('[WI7] %s: a packed stream is planned and predicted as it is sent', (wire) => {
     const cluster = smallCluster(seededRandom(7), 3);
     const problem = { ...problemOf(cluster), batch: { ...batch, wire } };
-    const found = planCluster(problem, ({ work }) => work < 6_000);
+    const found = planCluster(problem, ({ work }) => work < 1_000);
     invariant(found.ok, 'a plan');
     const { plan, predicted } = found.value;
     for (const { peer, memoryBytes } of predicted.peers)
@@ -74,7 +74,7 @@ describe('a plan for a cluster', () => {
     const ids = cluster.peers.map(({ id }) => id);
     const computes = new Map<string, Compute>(ids.slice(0, 3).map((id, index) => [id, index === 1 ? 'f32' : 'f16']));
     const halving = { ...batch, compute: 'f16' } as const;
-    const found = planCluster({ ...problemOf(cluster), batch: halving, computes }, ({ work }) => work < 6_000);
+    const found = planCluster({ ...problemOf(cluster), batch: halving, computes }, ({ work }) => work < 1_000);
     invariant(found.ok, 'a plan');
     const costs = clusterCosts({ ...problemOf(cluster), batch: halving, computes });
     const split = equalSplit(model, batch.samples, ids.map(peerId));
@@ -187,7 +187,7 @@ describe('a plan for a cluster', () => {
     const problem = problemOf(cluster);
     const computing = quick(cluster);
     expect(computing.plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toContain('slow');
-    const found = planCluster({ ...problem, keepers: true }, ({ work }) => work < 15_000);
+    const found = planCluster({ ...problem, keepers: true }, ({ work }) => work < 2_500);
     invariant(found.ok, 'a plan');
     const { plan, predicted, reasons } = found.value;
     expect(problems(model, batch, plan)).toEqual([]);
@@ -222,7 +222,7 @@ describe('a plan for a cluster', () => {
         },
       });
       const problem = { model: six.value, batch: { samples: 12, sequence: 48 }, cluster, keepers: true };
-      const found = planCluster(problem, ({ work }) => work < 80_000);
+      const found = planCluster(problem, ({ work }) => work < 8_000);
       invariant(found.ok, 'a plan');
       return found.value.predicted.stepSeconds;
     };
@@ -262,7 +262,7 @@ describe('a plan for a cluster', () => {
     );
     const inside = { latencySeconds: 0.001, bytesPerSecond: 1e8 };
     const regions = [{ between: ['eu', 'us'], latencySeconds: 0.02, bytesPerSecond: 2e4 }];
-    const { plan } = quick(clusterOf({ peers, links: { default: inside, regions } }));
+    const { plan } = quick(clusterOf({ peers, links: { default: inside, regions } }), 6_000);
     expect(plan.stages.flatMap(({ members }) => members)).toHaveLength(4);
     for (const { members } of plan.stages)
       expect(new Set(members.map(({ peer }) => peer.slice(0, 2))).size, JSON.stringify(plan.stages)).toBe(1);

@@ -7,12 +7,10 @@ import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
-import { type Estimated, estimate } from './estimate.ts';
-import { planAtSight } from './firstSight.ts';
 import { gatherSeconds } from './gathering.ts';
-import { gatheringPlans } from './gatheringSearch.ts';
+import { regrouped } from './moves.ts';
 import type { Reason } from './reason.ts';
-import { type Candidate, isBetter, type Progress, type Search, searchPlan } from './search.ts';
+import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
 import { whatFits } from './whatFits.ts';
 
 /** Idle peers for whom it is worked out what the step would take with them. */
@@ -35,15 +33,12 @@ export interface ClusterPlan {
   readonly reasons: readonly Reason[];
 }
 
-/** Plans that gather layers are looked for after so much work on all others, or when these have come to their end. */
-const GATHERING_WORK = 40_000;
-
 /** `goOn` is asked after every candidate; a plan is looked for until there is one. */
 export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) => boolean): Result<ClusterPlan> {
   const search = searchPlan(problem);
-  let [best, plain]: [Candidate | null, Candidate | null] = [null, null];
-  for (const progress of plans(search, problem.gathers ?? false)) {
-    ({ best, plain } = progress);
+  let best: Candidate | null = null;
+  for (const progress of search.progress) {
+    ({ best } = progress);
     if (best !== null && !goOn(progress)) break;
   }
   if (best === null) {
@@ -53,29 +48,10 @@ export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) 
   }
   const [fault] = problems(problem.model, problem.batch, best.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
-  return success(answer(search, best, plain));
+  return success(answer(search, best));
 }
 
-/** `plain`: the best plan that gathers no layers; `best` gathers them only where that makes the step shorter. */
-function* plans(search: Search, gathers: boolean): Generator<Progress & { readonly plain: Candidate | null }, void> {
-  let [plain, gathering]: [Candidate | null, Candidate | null] = [null, null];
-  let [work, isOpen] = [0, gathers];
-  const soFar = () => ({ best: gathering !== null && isBetter(gathering, plain) ? gathering : plain, plain, work });
-  for (const progress of search.progress) {
-    ({ best: plain, work } = progress);
-    yield soFar();
-    if (!isOpen || plain === null || work < GATHERING_WORK) continue;
-    isOpen = false;
-    for (gathering of gatheringPlans(search, plain)) yield soFar();
-  }
-  // The search begins with few groupings of each kind: one that it left out may fit where memory is tight.
-  plain ??= planAtSight(search);
-  yield soFar();
-  if (isOpen) for (gathering of gatheringPlans(search, plain)) yield soFar();
-}
-
-/** `plain`: the best one that gathers no layers, where this one does. */
-export function answer(search: Search, best: Candidate, plain: Candidate | null = null): ClusterPlan {
+export function answer(search: Search, best: Candidate): ClusterPlan {
   const { costs } = search;
   const { samples, sequence } = costs.batch;
   const { stepSeconds, peers } = best.forecast;
@@ -95,7 +71,7 @@ export function answer(search: Search, best: Candidate, plain: Candidate | null 
     },
     idle: idleReasons(search, best),
     reasons: [
-      ...[...planReasons(search, best), ...gatherReasons(costs, best, plain)].map((text) => ({ peer: null, text })),
+      ...[...planReasons(search, best), ...gatherReasons(search, best)].map((text) => ({ peer: null, text })),
       ...used.map((peer) => ({ peer: peer.id, text: sizeReason(costs, best, peer) })),
     ],
   };
@@ -107,20 +83,19 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
   const { plan, forecast } = best;
   const own = plan.stages.length;
   const others = [...byStages]
-    .filter(([stages]) => stages !== own)
+    .filter(([stages, { missingBytes }]) => stages !== own && missingBytes === 0)
     .sort(([a], [b]) => a - b)
-    .map(([stages, step]) => `${counted(stages, 'stage')} ${seconds(step)}`);
+    .map(([stages, judged]) => `${counted(stages, 'stage')} ${seconds(judged.seconds)}`);
   const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}: ${seconds(forecast.stepSeconds)} a step`;
   const compared = others.length === 0 ? '' : `; the best found with another number: ${others.join(', ')}`;
   return [`${chosen}${compared}.`, limit(best)];
 }
 
 /** Of each stage that gathers its layers: what that is, and that its links are fast enough. */
-function gatherReasons(costs: ClusterCosts, { plan }: Candidate, plain: Candidate | null): string[] {
+function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate): string[] {
+  const plain = withoutGathering();
   const without =
-    plain === null
-      ? 'no plan without fits'
-      : `the best plan without takes ${seconds(plain.forecast.stepSeconds)} a step`;
+    plain === null ? 'no plan without fits' : `the best plan without takes ${seconds(plain.seconds)} a step`;
   return plan.stages.flatMap(({ gathered, members }, stage) => {
     if (!gathered) return [];
     const places = members.map(({ peer }) => costs.placeOf(peer));
@@ -185,24 +160,12 @@ function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['id
         peer: peer.id,
         reason: `its ${bytesText(peer.memoryBytes)} of memory do not hold one layer and one sample, ${bytesText(needed)}`,
       };
-    const count = draft.microBatches === 'sized' ? best.plan.microBatches.length : draft.microBatches;
-    const tried: readonly (Candidate | null)[] =
-      index >= MOST_TRIED_IDLE
-        ? []
-        : [0, draft.groups.length - 1].map((stage) => {
-            const groups = draft.groups.map((group, at) => (at === stage ? [...group, place] : group));
-            const guess: Estimated | null = estimate(
-              costs,
-              groups,
-              Math.max(count, groups[stage]?.length ?? 1),
-              draft.schedule,
-              undefined,
-              [],
-              draft.gathered,
-            );
-            return guess && judge(guess.draft);
-          });
-    const steps = tried.flatMap((candidate) => candidate?.forecast.stepSeconds ?? []);
+    const steps = [0, draft.groups.length - 1].flatMap((stage) => {
+      if (index >= MOST_TRIED_IDLE) return [];
+      const groups = draft.groups.map((group, at) => (at === stage ? [...group, place] : group));
+      const found = judge(regrouped(costs, draft, groups));
+      return found && found.missingBytes === 0 ? found.seconds : [];
+    });
     const links = `a sample takes ${seconds(slowestHop(costs, best, peer))} over its links, ${seconds(costs.slowness(peer))} a layer`;
     if (steps.length === 0) return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
     const step = Math.min(...steps);
@@ -235,10 +198,10 @@ export function* shortage(problem: ClusterProblem, search: Search): Generator<st
 
 function lackWords(search: Search): string {
   const { costs } = search;
-  const { missingBytes, draft } = search.nearest();
-  const drafted = draft && planOf(costs, draft);
-  if (!drafted || !Number.isFinite(missingBytes)) return 'no plan can be made of these peers and this run';
-  const missing = Math.ceil(drafted.missingBytes > 0 ? drafted.missingBytes : missingBytes);
+  const nearest = search.nearest();
+  const drafted = nearest && planOf(costs, nearest.draft);
+  if (!drafted || drafted.missingBytes === 0) return 'no plan can be made of these peers and this run';
+  const missing = Math.ceil(drafted.missingBytes);
   const who = drafted.plan.stages
     .flatMap(({ layers, members }) => members.map(({ peer }) => `${peer} with ${layersText(layers)}`))
     .slice(0, 4)

@@ -4,14 +4,15 @@ import { modelFromConfig } from '../model/families.ts';
 import { stageBuffers } from '../plan/memory.ts';
 import { type Gathered, type Plan, planSchema, problems } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
+import { worldwideProblem } from '../testing/worldwide.ts';
 import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
-import { type Draft, memoryOf, planOf } from './draft.ts';
+import { memoryOf, planOf } from './draft.ts';
 import { forecast, predictedTimeline } from './forecast.ts';
 import { type Piece, passSeconds } from './gathering.ts';
+import type { Draft } from './layout.ts';
 import { reasonText } from './reason.ts';
-import { worldwideProblem } from './worldwide.ts';
 
 function gpt2(layers: number, width: number, vocabulary: number) {
   const sizes = { n_layer: layers, n_head: 4, n_embd: width, n_positions: 32, vocab_size: vocabulary };
@@ -43,7 +44,7 @@ function drafted(costs: ClusterCosts, draft: Partial<Draft> & Pick<Draft, 'group
   return found.plan;
 }
 
-function planned(problem: ClusterProblem, work = 41_000): ClusterPlan {
+function planned(problem: ClusterProblem, work = 4_000): ClusterPlan {
   const found = planCluster(problem, (progress) => progress.work < work);
   invariant(found.ok, found.ok ? '' : found.reason);
   return found.value;
@@ -177,7 +178,7 @@ describe('when it is chosen', () => {
   const tight = clusterOf(alike(3, 40e6));
 
   it('[CL13] a cluster where nothing else fits has a plan that gathers its layers, and says so', () => {
-    const without = planCluster({ ...problemOf(tight), gathers: false }, ({ work }) => work < 41_000);
+    const without = planCluster({ ...problemOf(tight), gathers: false }, ({ work }) => work < 4_000);
     expect(without).toMatchObject({ ok: false });
     const found = planned(problemOf(tight));
     expect(gathering(found)).not.toEqual([]);
@@ -203,7 +204,7 @@ describe('when it is chosen', () => {
     let [seen, before] = [0, Number.POSITIVE_INFINITY];
     for (const megabytes of [50, 57, 60]) {
       const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
-      const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 41_000)];
+      const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 4_000)];
       expect(one.predicted.stepSeconds).toBeLessThanOrEqual(1.01 * before);
       before = one.predicted.stepSeconds;
       if (gathering(one).length === 0 || !other.ok) continue;
@@ -230,7 +231,7 @@ describe('when it is chosen', () => {
     const [random, seen] = [seededRandom(11), { gathered: 0 }];
     for (let round = 0; round < 16; round++) {
       const cluster = squeezed(random);
-      const found = planCluster(problemOf(cluster), ({ work }) => work < 12_000);
+      const found = planCluster(problemOf(cluster), ({ work }) => work < 1_500);
       if (!found.ok) continue;
       const costs = clusterCosts(problemOf(cluster));
       for (const { gathered, members } of found.value.plan.stages) {
@@ -268,7 +269,7 @@ describe('when it is chosen', () => {
   });
 
   it('no group of the world-wide cluster gathers', () => {
-    expect(gathering(planned({ ...worldwideProblem(256), gathers: true }, 30_000))).toEqual([]);
+    expect(gathering(planned({ ...worldwideProblem(256), gathers: true }, 2_000))).toEqual([]);
   });
 
   /** Peers with room for a layer and a half, on links that are fast for some of them. */

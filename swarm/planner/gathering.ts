@@ -10,13 +10,12 @@
  *
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
-import type { Range } from '../base.ts';
+import { at, type Range } from '../base.ts';
 import { arenaOfUse } from '../model/layout.ts';
 import { type BlockUse, block, blocksOfStage, layerBlock, type Model } from '../model/model.ts';
 import { type Gathered, gatheringHome, type Plan } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute, ELEMENT_BYTES } from '../precision.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
-import { exchangeSeconds } from './linkGuess.ts';
 
 /** Of an element of a shard: value, moments, sum of gradients. */
 const SHARD_ELEMENT_BYTES = 16;
@@ -102,11 +101,20 @@ export function incomingBytes({ model }: ClusterCosts, plan: Plan, peer: string)
 
 /** Seconds to gather a layer that is spread evenly over a group. */
 export function gatherSeconds(costs: ClusterCosts, group: readonly number[]): number {
-  let latency = 0;
-  for (const one of group)
-    for (const other of group) if (one !== other) latency = Math.max(latency, costs.linkAt(one, other).latencySeconds);
-  // Slices and values are one direction each.
-  return latency + (exchangeSeconds(costs, group) / 2) * block(costs.model, layerBlock(0)).elements;
+  const bytes = (SENT_BYTES * block(costs.model, layerBlock(0)).elements) / group.length;
+  let [latency, most] = [0, 0];
+  for (const one of group) {
+    const { upload, download } = at(costs.peers, one);
+    let seconds = 0;
+    for (const other of group) {
+      if (one === other) continue;
+      const link = costs.linkAt(one, other);
+      latency = Math.max(latency, link.latencySeconds);
+      seconds += bytes / Math.min(upload, download, link.bytesPerSecond ?? upload);
+    }
+    most = Math.max(most, seconds);
+  }
+  return latency + most;
 }
 
 /** Are a group's links fast: is a layer gathered in no more time than its fastest peer computes with it, there and back? */

@@ -2,8 +2,9 @@
  * Peers that each hold the whole model: Cephalo's sizing with their measured curves, each its own micro-batch. Under 1F1B
  * such a peer has one micro-batch in flight, so its memory is a function of that one's size, as the sizing takes it.
  */
+import { at } from '../base.ts';
 import { parameters } from '../model/model.ts';
-import type { Gathered, Member, MicroBatch } from '../plan/plan.ts';
+import type { Gathered } from '../plan/plan.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { sparedBytes } from './gathering.ts';
 import { sizeGroup } from './groupSizing.ts';
@@ -13,12 +14,14 @@ const GIB = 2 ** 30;
 /** Sizes whose memory is worked out; past them it grows by a line. */
 const MEMORY_ENTRIES = 3;
 
+/** Their micro-batches one peer after the other. */
 export function sizedMicroBatches(
   costs: ClusterCosts,
-  peers: readonly PlannedPeer[],
+  places: readonly number[],
   shape: StageShape,
-  gathered?: Gathered,
-): { readonly microBatches: MicroBatch[]; readonly members: Member[] } | null {
+  gathered: Gathered | 0,
+): { readonly sizes: Int32Array; readonly laneOf: Int32Array; readonly largest: Int32Array } | null {
+  const peers = places.map((place) => at(costs.peers, place));
   const { samples: globalBatch } = costs.batch;
   if (globalBatch < peers.length || peers.length === 0) return null;
   const stateGiB = (parameters(costs.model) * (peers.length > 1 ? 16 : 8)) / GIB;
@@ -34,19 +37,11 @@ export function sizedMicroBatches(
     peers.map((peer) => laneCosts(costs, peer, shape, stateGiB / peers.length, spared(peer))),
   );
   if (!sized.ok) return null;
-  const microBatches: MicroBatch[] = [];
-  let from = 0;
-  const members = sized.value.sizing.cuts.map(({ size, count }, at): Member => {
-    const ids = Array.from({ length: count }, () => {
-      const id = microBatches.length;
-      microBatches.push({ id, samples: [from, from + size] });
-      from += size;
-      return id;
-    });
-    const peer = peers[at] ?? peers[0];
-    return { peer: peer.id, microBatches: ids, samples: size * count, recompute: [] };
-  });
-  return { microBatches, members };
+  const { cuts } = sized.value.sizing;
+  const largest = Int32Array.from(cuts, ({ size }) => size);
+  const laneOf = Int32Array.from(cuts.flatMap(({ count }, lane) => Array.from({ length: count }, () => lane)));
+  const sizes = laneOf.map((lane) => at(largest, lane));
+  return { sizes, laneOf, largest };
 }
 
 function laneCosts(

@@ -1,183 +1,245 @@
-/** Drafts one small move away from another, with a guess at each. Where peers or stages move, the layers are cut anew. */
-import type { Random } from '../base.ts';
+/** Drafts one small random move away from another. */
+import { at, below, type Random } from '../base.ts';
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
-import type { Draft } from './draft.ts';
-import { type Estimated, estimate } from './estimate.ts';
-import type { Groups } from './grouping.ts';
-import { byUse } from './starts.ts';
-import type { Placement } from './statePlacement.ts';
+import type { Sketch } from './judge.ts';
+import type { Draft } from './layout.ts';
 
-/** Past this many peers in stages only the first ones are moved. */
-const MOST_MOVED_PEERS = 64;
-/** Idle peers that are tried in a place: the fastest, and those that would hurt least. */
-const MOST_IDLE = 8;
-const PLACEMENTS: readonly Placement[] = ['room', 'links', 'hub'];
-/** Idle peers that are tried as keepers, those with most memory. */
-const MOST_KEEPERS = 3;
-/** About so many moves are none of peers or layers. */
-const OTHER_MOVES = 12;
-/** Random moves that are tried for one that fits. */
-const MOST_DRAWN = 12;
+type Groups = Draft['groups'];
 
-export function* moves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
-  yield* otherSizes(costs, draft);
-  yield* layerMoves(costs, draft);
-  for (const groups of groupMoves(costs, draft.groups)) {
-    const cut = regrouped(costs, draft, groups);
-    if (cut !== null) yield cut;
-  }
-  yield* placements(costs, draft);
+/** A stage of more peers gets no further ones. */
+const MOST_LANES = 16;
+/** Times that an idle peer is looked for. */
+const MOST_DRAWN = 8;
+
+interface Around {
+  readonly costs: ClusterCosts;
+  /** Who may take part, the most useful first: these are drawn more often. */
+  readonly order: readonly number[];
+  readonly random: Random;
 }
 
-/** One of them that fits; null where none of those tried does. Most are moves of peers, so that few are guessed at. */
-export function randomMove(costs: ClusterCosts, draft: Draft, random: Random): Estimated | null {
-  const groupings = [...groupMoves(costs, draft.groups)];
-  const others = OTHER_MOVES + draft.layers.length ** 2;
-  for (let tried = 0; tried < MOST_DRAWN; tried++) {
-    const groups = groupings[Math.floor(random() * (groupings.length + others))];
-    const next = groups ? regrouped(costs, draft, groups) : otherMove(costs, draft, random);
-    if (next !== null && next.missingBytes === 0) return next;
+/** Null where the move that was drawn cannot be made. */
+export function neighbour(around: Around, draft: Draft): Sketch | null {
+  let drawn = around.random() * WEIGHTS;
+  for (const [weight, change] of CHANGES) {
+    drawn -= weight;
+    if (drawn < 0) return change(around, draft);
   }
   return null;
 }
 
-function otherMove(costs: ClusterCosts, draft: Draft, random: Random): Estimated | null {
-  const all = [...otherSizes(costs, draft), ...layerMoves(costs, draft), ...placements(costs, draft)];
-  return all[Math.floor(random() * all.length)] ?? null;
-}
+/** With the peers of its stages changed, and the layers to be cut anew. */
+const regrouping =
+  (change: (around: Around, groups: Groups) => Groups | null) =>
+  (around: Around, draft: Draft): Sketch | null => {
+    const changed = change(around, draft.groups)?.filter((group) => group.length > 0);
+    if (!changed || changed.length === 0 || changed.length > around.costs.model.layers) return null;
+    if (changed.some((group) => group.length > MOST_LANES)) return null;
+    return regrouped(around.costs, draft, changed);
+  };
 
-function regrouped(costs: ClusterCosts, draft: Draft, groups: Groups): Estimated | null {
-  const { microBatches, schedule } = draft;
-  const isSized = microBatches === 'sized' && groups.length === 1;
-  const count = microBatches === 'sized' ? Math.min(costs.batch.samples, 4 * groups.length) : microBatches;
-  return estimate(costs, groups, isSized ? 'sized' : count, schedule, undefined, keepersOf(draft, groups));
-}
-
-/** State spread by room or by links, or on a hub; with peers who keep state alone, where there may be. */
-function* placements(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
-  const { groups, microBatches, schedule, layers, placement = 'room', keepers = [] } = draft;
-  const guess = estimate(costs, groups, microBatches, schedule, layers, keepers);
-  if (guess === null) return;
-  const capped = costs.peers.some(({ upload }) => upload !== Number.POSITIVE_INFINITY);
-  if (capped && groups.some((group) => group.length > 2))
-    for (const other of PLACEMENTS) if (other !== placement) yield { ...guess, draft: { ...draft, placement: other } };
-  if (!costs.keepers) return;
-  for (const place of keepers) yield* guessed(costs, { ...draft, keepers: keepers.filter((other) => other !== place) });
-  const used = new Set([...groups.flat(), ...keepers]);
-  const unused = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
-  const roomiest = unused.toSorted((a, b) => (costs.peers[b]?.memoryBytes ?? 0) - (costs.peers[a]?.memoryBytes ?? 0));
-  for (const place of roomiest.slice(0, MOST_KEEPERS))
-    yield* guessed(costs, { ...draft, keepers: [...keepers, place] });
-  if (microBatches === 'sized') return;
-  // Who is slow, and computes only because the others have no room for the state.
-  for (const place of groups.flat().slice(0, MOST_MOVED_PEERS)) {
-    const left = groups.map((group) => group.filter((other) => other !== place)).filter((group) => group.length > 0);
-    if (left.length === 0) continue;
-    // In small micro-batches under 1F1B too, which leave most room.
-    for (const count of new Set([microBatches, costs.batch.samples])) {
-      const cut = estimate(costs, left, count, '1f1b', undefined, [...keepers, place]);
-      if (cut !== null) yield cut;
-    }
-  }
-}
-
-/** More, fewer, the other schedule; the layers stay, or are cut anew where that differs. */
-export function* otherSizes(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
-  const { groups, microBatches, schedule, layers } = draft;
-  const { samples } = costs.batch;
-  for (const other of SCHEDULE_NAMES)
-    if (other !== schedule && microBatches !== 'sized') yield* guessed(costs, { ...draft, schedule: other });
-  const lanes = Math.max(...groups.map((group) => group.length));
-  const now = microBatches === 'sized' ? lanes : microBatches;
-  const counts = [now * 2, Math.ceil(now / 2), now + 1, now - 1, now + lanes, now - lanes, Math.ceil(1.5 * now)];
-  for (const count of new Set(counts)) {
-    if (count < lanes || count > samples || (count === microBatches && count === now)) continue;
-    yield* guessed(costs, { ...draft, microBatches: count });
-    const cut = estimate(costs, groups, count, schedule, undefined, draft.keepers);
-    if (cut !== null && cut.draft.layers.join() !== layers.join()) yield cut;
-  }
-  if (groups.length === 1 && microBatches !== 'sized' && lanes > 1)
-    yield* guessed(costs, { ...draft, microBatches: 'sized', schedule: '1f1b' });
-}
-
-/** Those who have not come to compute. */
-export const keepersOf = ({ keepers = [] }: Draft, groups: Groups): readonly number[] =>
-  keepers.filter((place) => !groups.some((group) => group.includes(place)));
-
-function* guessed(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
-  const { groups, microBatches, schedule, layers, keepers } = draft;
-  const found = estimate(costs, groups, microBatches, schedule, layers, keepers);
-  if (found !== null) yield found;
-}
-
-/** One layer from a stage to another. */
-function* layerMoves(costs: ClusterCosts, draft: Draft): Generator<Estimated> {
-  const { layers } = draft;
-  for (const [from, count] of layers.entries()) {
-    if (count < 2) continue;
-    for (const to of layers.keys()) {
-      if (to === from) continue;
-      const moved = layers.map((own, stage) => own - (stage === from ? 1 : 0) + (stage === to ? 1 : 0));
-      yield* guessed(costs, { ...draft, layers: moved });
-    }
-  }
-}
-
-export function* groupMoves(costs: ClusterCosts, groups: Groups): Generator<Groups> {
+export function regrouped(costs: ClusterCosts, draft: Draft, groups: Groups): Sketch {
+  const { layers: _, keepers = [], ...rest } = draft;
+  const { microBatches } = rest;
   const used = new Set(groups.flat());
-  const unused = costs.peers.map((_, place) => place).filter((place) => !used.has(place));
-  const placed = groups.flatMap((group, stage) => group.map((place) => ({ place, stage }))).slice(0, MOST_MOVED_PEERS);
-  // Groups that nobody enters or leaves stay the same lists: what was worked out for them is found again.
-  const moved = (place: number, from: number, to: number): Groups =>
-    groups
-      .map((group, at) =>
-        at === to ? [...group, place] : at === from ? group.filter((other) => other !== place) : group,
-      )
-      .filter((group) => group.length > 0);
-  const swapped = (group: readonly number[], one: number, other: number): readonly number[] =>
-    group.map((place) => (place === one ? other : place));
-  const near = placed.map(({ place }) => place);
-  const fastest = byUse(costs, unused, 1).slice(0, MOST_IDLE);
-  const idle = [...new Set([...fastest, ...byUse(costs, unused, groups.length + 1, near).slice(0, MOST_IDLE)])];
-  for (const { place, stage } of placed) if (used.size > 1) yield moved(place, stage, -1);
-  for (const place of idle) {
-    for (const to of groups.keys()) yield groups.map((group, stage) => (stage === to ? [...group, place] : group));
-    for (const { place: other, stage } of placed)
-      yield groups.map((group, at) => (at === stage ? swapped(group, other, place) : group));
-  }
-  yield* stageMoves(costs, groups, idle);
-  for (const { place, stage } of placed)
-    for (const to of groups.keys()) if (to !== stage) yield moved(place, stage, to);
-  for (const [index, one] of placed.entries())
-    for (const other of placed.slice(index + 1))
-      if (one.stage !== other.stage)
-        yield groups.map((group, at) =>
-          at === one.stage
-            ? swapped(group, one.place, other.place)
-            : at === other.stage
-              ? swapped(group, other.place, one.place)
-              : group,
-        );
+  const lanes = Math.max(...groups.map((group) => group.length));
+  const isSized = microBatches === 'sized' && groups.length === 1 && lanes > 1;
+  const count = microBatches === 'sized' ? 4 * groups.length : microBatches;
+  return {
+    ...rest,
+    groups,
+    keepers: keepers.filter((place) => !used.has(place)),
+    microBatches: isSized ? 'sized' : Math.min(costs.batch.samples, Math.max(count, lanes)),
+  };
 }
 
-/** Stages change places, neighbours are joined, a stage of several peers split, an idle peer is a stage of its own. */
-function* stageMoves(costs: ClusterCosts, groups: Groups, idle: readonly number[]): Generator<Groups> {
-  for (const stage of groups.keys())
-    if (stage > 0)
-      yield groups.flatMap((group, at) =>
-        at === stage ? [] : at === stage - 1 ? [[...group, ...(groups[stage] ?? [])]] : [group],
-      );
-  for (const a of groups.keys())
-    for (let b = a + 1; b < groups.length; b++)
-      yield groups.map((group, stage) => groups[stage === a ? b : stage === b ? a : stage] ?? group);
-  if (groups.length > 2) yield groups.toReversed();
-  if (groups.length >= costs.model.layers) return;
-  for (const [stage, group] of groups.entries()) {
-    if (group.length < 2) continue;
-    const parts = [group.filter((_, index) => index % 2 === 0), group.filter((_, index) => index % 2 === 1)];
-    yield groups.flatMap((own, at) => (at === stage ? parts : [own]));
-  }
-  for (const place of idle)
-    for (let at = 0; at <= groups.length; at++) yield [...groups.slice(0, at), [place], ...groups.slice(at)];
+/** Some peer of some stage: its place and stage. */
+function seated(groups: Groups, random: Random): [number, number] {
+  let drawn = below(
+    random,
+    groups.reduce((sum, group) => sum + group.length, 0),
+  );
+  const stage = groups.findIndex((group) => {
+    if (drawn < group.length) return true;
+    drawn -= group.length;
+    return false;
+  });
+  return [at(at(groups, stage), drawn), stage];
 }
+
+function idle({ order, random }: Around, groups: Groups): number | null {
+  for (let tries = 0; tries < MOST_DRAWN; tries++) {
+    const place = at(order, Math.floor(random() ** 2 * order.length));
+    if (!groups.some((group) => group.includes(place))) return place;
+  }
+  return null;
+}
+
+// Stages that are not touched stay the same lists: what was worked out for them is found again.
+const replaced = (groups: Groups, stage: number, group: readonly number[]): Groups =>
+  groups.map((own, index) => (index === stage ? group : own));
+const without = (group: readonly number[], place: number): number[] => group.filter((other) => other !== place);
+const instead = (group: readonly number[], one: number, other: number): number[] =>
+  group.map((place) => (place === one ? other : place));
+const inserted = (groups: Groups, stage: number, group: readonly number[]): Groups => [
+  ...groups.slice(0, stage),
+  group,
+  ...groups.slice(stage),
+];
+
+/** All drafts with one peer more, in a stage or as a stage of its own, one less, or another one in its place. */
+export function* exchanges(costs: ClusterCosts, draft: Draft, order: readonly number[]): Generator<Sketch> {
+  const { groups } = draft;
+  const used = new Set(groups.flat());
+  const others = order.filter((place) => !used.has(place));
+  for (const [stage, group] of groups.entries()) {
+    const changed = group.flatMap((one) => [without(group, one), ...others.map((other) => instead(group, one, other))]);
+    for (const own of [...changed, ...others.map((other) => [...group, other])]) {
+      const left = replaced(groups, stage, own).filter((peers) => peers.length > 0);
+      if (left.length > 0) yield regrouped(costs, draft, left);
+    }
+  }
+  if (groups.length < costs.model.layers)
+    for (let stage = 0; stage <= groups.length; stage++)
+      for (const other of others) yield regrouped(costs, draft, inserted(groups, stage, [other]));
+}
+
+const peerComes = regrouping((around, groups) => {
+  const place = idle(around, groups);
+  const stage = below(around.random, groups.length);
+  return place === null ? null : replaced(groups, stage, [...at(groups, stage), place]);
+});
+
+const peerGoes = regrouping(({ random }, groups) => {
+  const [place, stage] = seated(groups, random);
+  return replaced(groups, stage, without(at(groups, stage), place));
+});
+
+const peerRelieves = regrouping((around, groups) => {
+  const place = idle(around, groups);
+  const [other, stage] = seated(groups, around.random);
+  return place === null ? null : replaced(groups, stage, instead(at(groups, stage), other, place));
+});
+
+const peerMoves = regrouping(({ random }, groups) => {
+  const [place, from] = seated(groups, random);
+  const to = below(random, groups.length);
+  if (from === to) return null;
+  return replaced(replaced(groups, from, without(at(groups, from), place)), to, [...at(groups, to), place]);
+});
+
+const peersSwap = regrouping(({ random }, groups) => {
+  const [one, from] = seated(groups, random);
+  const [other, to] = seated(groups, random);
+  if (from === to) return null;
+  return replaced(
+    replaced(groups, from, instead(at(groups, from), one, other)),
+    to,
+    instead(at(groups, to), other, one),
+  );
+});
+
+const stageOpens = regrouping((around, groups) => {
+  const place = idle(around, groups);
+  return place === null ? null : inserted(groups, below(around.random, groups.length + 1), [place]);
+});
+
+const stageMoves = regrouping(({ random }, groups) => {
+  const [from, to] = [below(random, groups.length), below(random, groups.length)];
+  if (from === to) return null;
+  return inserted(
+    groups.filter((_, stage) => stage !== from),
+    to,
+    at(groups, from),
+  );
+});
+
+const stagesJoin = regrouping(({ random }, groups) => {
+  if (groups.length < 2) return null;
+  const stage = 1 + below(random, groups.length - 1);
+  const joined = [...at(groups, stage - 1), ...at(groups, stage)];
+  return replaced(groups, stage - 1, joined).filter((_, index) => index !== stage);
+});
+
+const stageSplits = regrouping(({ random }, groups) => {
+  const stage = below(random, groups.length);
+  const group = at(groups, stage);
+  const isFirst = group.map(() => random() < 0.5);
+  const halves = [true, false].map((half) => group.filter((_, index) => at(isFirst, index) === half));
+  return halves.some((half) => half.length === 0)
+    ? null
+    : inserted(replaced(groups, stage, at(halves, 1)), stage, at(halves, 0));
+});
+
+function layerMoves({ random }: Around, draft: Draft): Sketch | null {
+  const { layers } = draft;
+  const [from, to] = [below(random, layers.length), below(random, layers.length)];
+  if (from === to || at(layers, from) < 2) return null;
+  return { ...draft, layers: layers.map((own, stage) => own - (stage === from ? 1 : 0) + (stage === to ? 1 : 0)) };
+}
+
+/** More, fewer, or each peer its own size. */
+function batchesChange({ costs, random }: Around, draft: Draft): Sketch | null {
+  const { groups, microBatches } = draft;
+  const { samples } = costs.batch;
+  const lanes = Math.max(...groups.map((group) => group.length));
+  if (groups.length === 1 && lanes > 1 && microBatches !== 'sized' && random() < 0.25)
+    return { ...draft, microBatches: 'sized', schedule: '1f1b' };
+  const now = microBatches === 'sized' ? lanes : microBatches;
+  const counts = [now * 2, Math.ceil(now / 2), now + 1, now - 1, now + lanes, now - lanes, samples];
+  const count = at(counts, below(random, counts.length));
+  if (count < 1 || count > samples || count === microBatches) return null;
+  const { layers: _, ...sketch } = draft;
+  return random() < 0.5 ? { ...draft, microBatches: count } : { ...sketch, microBatches: count };
+}
+
+function scheduleChanges(_: Around, draft: Draft): Sketch | null {
+  const other = SCHEDULE_NAMES.find((name) => name !== draft.schedule);
+  return other === undefined || draft.microBatches === 'sized' ? null : { ...draft, schedule: other };
+}
+
+/** State by room or by links, or on a hub; or with one more, or one less, who keeps state and computes nothing. */
+function stateMoves(around: Around, draft: Draft): Sketch | null {
+  const { costs, random } = around;
+  const { groups, keepers = [], layers: _, ...sketch } = draft;
+  const kind = below(random, costs.keepers ? 6 : 3);
+  if (kind < 3) return { ...draft, placement: at(['room', 'links', 'hub'] as const, kind) };
+  if (kind === 3 && keepers.length > 0) {
+    const gone = below(random, keepers.length);
+    return { ...sketch, groups, keepers: keepers.filter((_, index) => index !== gone) };
+  }
+  if (kind === 4) {
+    const place = idle(around, [...groups, keepers]);
+    return place === null ? null : { ...sketch, groups, keepers: [...keepers, place] };
+  }
+  // Who is slow, and computes only because the others have no room for the state.
+  const [place, stage] = seated(groups, random);
+  const left = replaced(groups, stage, without(at(groups, stage), place)).filter((group) => group.length > 0);
+  if (left.length === 0) return null;
+  const freed = regrouped(costs, draft, left);
+  return {
+    ...freed,
+    schedule: '1f1b',
+    microBatches: random() < 0.5 ? freed.microBatches : costs.batch.samples,
+    keepers: [...keepers, place],
+  };
+}
+
+/** How often each is drawn. */
+const CHANGES: readonly (readonly [number, (around: Around, draft: Draft) => Sketch | null])[] = [
+  [5, peerComes],
+  [3, peerGoes],
+  [6, peerRelieves],
+  [2, peerMoves],
+  [3, peersSwap],
+  [1, stageOpens],
+  [1, stageMoves],
+  [0.5, stagesJoin],
+  [0.5, stageSplits],
+  [2, layerMoves],
+  [2, batchesChange],
+  [0.5, scheduleChanges],
+  [1, stateMoves],
+];
+const WEIGHTS = CHANGES.reduce((sum, [weight]) => sum + weight, 0);

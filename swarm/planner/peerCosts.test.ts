@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
+import { randomSizing } from '../testing/randomSizing.ts';
 import { at, extended, microBatchesWithin, peerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
-import { randomSizing } from './randomSizing.ts';
 import type { SizingProblem } from './sizingProblem.ts';
 
 const PEER: SizingProblem['peers'][number] = {

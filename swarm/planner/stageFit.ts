@@ -1,116 +1,219 @@
 /**
- * A stage of a plan within the memory of its members: as few layers computed twice as leave room, and the stage's state
- * where there is room for it (Cephalo: state follows the memory that the batch leaves).
+ * A stage within the memory of its members: as few layers computed twice as leave room, and the stage's state where there
+ * is room for it (Cephalo: batch follows speed, state follows the memory that the batch leaves). With its members, the
+ * largest share as small as can be; or by what their links carry; or on one of them, the hub, so that nobody else sends
+ * values out; and what its members have no room for with peers who keep state and compute nothing.
  */
-import type { Member, Plan } from '../plan/plan.ts';
-import { firstLayers } from '../schedule/recompute.ts';
-import type { slots } from '../schedule/slots.ts';
-import type { ClusterCosts } from './clusterCosts.ts';
-import { shapeOf } from './forecast.ts';
+import { at } from '../base.ts';
+import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
+import type { Block, BlockName } from '../model/model.ts';
+import { STATE_KINDS } from '../plan/handover.ts';
+import { COUNTERS, PARTIALS, SCALARS } from '../plan/memory.ts';
+import type { Gathered } from '../plan/plan.ts';
+import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
-import {
-  besideBytes,
-  blocksAtHome,
-  type Keepers,
-  memberShares,
-  type Placement,
-  type Shares,
-  stateBytes,
-  takenByKeepers,
-  wayOut,
-} from './statePlacement.ts';
 
-export type Slots = ReturnType<typeof slots>;
+/** Of an element on a peer that does not compute with it: value, moments, sum, and what comes in. */
+const KEPT_BYTES = 20;
+/** What a keeper has beside its elements. */
+const KEEPER_BYTES = 65_536;
+/** Of an element on its way out: value and moments, as float32. */
+const OUT_BYTES = 4 * STATE_KINDS.length;
+/** Arrays of a shard's elements: moments, sum, what comes in, values. */
+const MOST_ARRAYS = 5;
+
+export type Placement = 'room' | 'links' | 'hub';
+
+/** Peers who keep what others have no room for, and how many bytes each has left. */
+export type Keepers = Map<number, number>;
+
+/** Who has how much of a stage's state, members first; the parts in any unit. */
+export type Shares = ReadonlyMap<number, number>;
+
+export interface StageLoad {
+  readonly shape: StageShape;
+  /** Its members; of each, samples of its largest micro-batch, and how many it has in flight. */
+  readonly places: readonly number[];
+  readonly largest: ArrayLike<number>;
+  readonly slots: ArrayLike<number>;
+  readonly gathered: Gathered | 0;
+}
 
 interface Fitted {
-  readonly members: Member[];
-  /** Of the stage's state. */
+  /** Layers that each member computes twice. */
+  readonly recomputed: readonly number[];
   readonly shares: Shares;
   readonly missingBytes: number;
 }
 
-/** As few layers computed twice as leave room for the state. */
-export function fitStage(
-  costs: ClusterCosts,
-  plan: Plan,
-  index: number,
-  slots: Slots,
-  { placement, keepers: others }: { readonly placement: Placement; readonly keepers: Keepers },
-): Fitted {
-  const { members, layers, gathered } = plan.stages[index] ?? { members: [], layers: [0, 0] };
+export function fitStage(costs: ClusterCosts, load: StageLoad, placement: Placement, others: Keepers): Fitted {
+  const { shape, places, largest, slots, gathered } = load;
   // What is gathered lies with those who gather it.
   const keepers: Keepers = gathered ? new Map() : others;
-  const shape = shapeOf(plan, index);
-  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  const blocks = blocksAtHome(costs, index, plan, keepers);
-  const places = members.map(({ peer }) => costs.placeOf(peer));
-  const elements = blocks.map((block) => block.elements);
-  const out = wayOut(elements);
-  const state =
-    out.shared + (gathered ? gatheredStateBytes(elements, gathered) : stateBytes(blocks, costs.hasMasters(places)));
-  const beside = besideBytes(costs, blocks, members.length > 1 || keepers.size > 0);
-  const recomputed = members.map(() => 0);
-  const room = (at: number): number => {
-    const member = members[at];
-    const peer = member && costs.peers[costs.placeOf(member.peer)];
-    if (!member || !peer) return 0;
-    const largest = Math.max(...member.microBatches.map((id) => sizes.get(id) ?? 0));
-    const inFlight = slots.get(peer.id)?.get(index) ?? member.microBatches.length;
-    const load = { samples: largest, slots: inFlight, recomputed: recomputed[at] ?? 0 };
-    const bytes = costs.memory.stageBytes(shape, load, peer.compute);
-    const beyond = costs.extraBytes(peer, shape.layers, load);
+  const needs = stateNeeds(costs, load, keepers.size > 0);
+  const recomputed = places.map(() => 0);
+  const room = (member: number): number => {
+    const peer = at(costs.peers, at(places, member));
+    const work = { samples: at(largest, member), slots: at(slots, member), recomputed: at(recomputed, member) };
+    const bytes = costs.memory.stageBytes(shape, work, peer.compute) + costs.extraBytes(peer, shape.layers, work);
     const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
-    return peer.memoryBytes - bytes + spared - beyond - out.each - beside;
+    return peer.memoryBytes - bytes + spared - needs.beside;
   };
-  const rooms = members.map((_, at) => room(at));
+  const rooms = places.map((_, member) => room(member));
+  const free = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0);
   // Who has keepers need not compute layers twice to keep state.
-  const lacks = () => keepers.size === 0 && rooms.reduce((sum, own) => sum + Math.max(0, own), 0) < state;
+  const lacks = () => keepers.size === 0 && free() < needs.state;
   for (let more = 1; more <= shape.layers; more++) {
     const short = lacks();
-    for (const at of members.keys()) {
-      if ((rooms[at] ?? 0) >= 0 && !(short && lacks())) continue;
-      recomputed[at] = more;
-      rooms[at] = room(at);
+    if (!short && rooms.every((own) => own >= 0)) break;
+    for (const member of places.keys()) {
+      if (at(rooms, member) >= 0 && !(short && lacks())) continue;
+      recomputed[member] = more;
+      rooms[member] = room(member);
     }
   }
   const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
-  const free = rooms.map((own) => Math.max(0, own));
-  const { shares, left } = placed(costs, { places, free, state, elements }, placement, keepers);
-  return {
-    members: members.map((member, at) => ({
-      ...member,
-      recompute: firstLayers(layers, recomputed[at] ?? 0),
-    })),
-    shares,
-    missingBytes: Math.ceil(under + (left > 1 ? left : 0)),
-  };
-}
-
-interface Placing {
-  readonly places: readonly number[];
-  /** What each of them has left. */
-  readonly free: readonly number[];
-  readonly state: number;
-  readonly elements: readonly number[];
-}
-
-/** A stage's state with its members, and what these have no room for with keepers; `left` has no place. */
-function placed(
-  costs: ClusterCosts,
-  { places, free, state, elements }: Placing,
-  placement: Placement,
-  keepers: Keepers,
-): { readonly shares: Shares; readonly left: number } {
-  const shares = new Map<number, number>();
-  const own = memberShares(costs, places, free, state, placement);
-  for (const [at, place] of places.entries()) shares.set(place, own[at] ?? 0);
-  let left = Math.max(0, state - free.reduce((sum, room) => sum + room, 0));
-  if (left > 0 && keepers.size > 0) {
-    const all = elements.reduce((sum, one) => sum + one, 0);
-    for (const [place, share] of takenByKeepers(keepers, left, state, all)) {
+  const own = memberShares(
+    costs,
+    places,
+    rooms.map((bytes) => Math.max(0, bytes)),
+    needs.state,
+    placement,
+  );
+  const shares = new Map(places.map((place, member) => [place, at(own, member)]));
+  let left = Math.max(0, needs.state - free());
+  if (left > 0 && keepers.size > 0)
+    for (const [place, share] of takenByKeepers(keepers, left, needs)) {
       shares.set(place, share);
       left -= share;
     }
+  return { recomputed, shares, missingBytes: Math.ceil(under + (left > 1 ? left : 0)) };
+}
+
+interface StateNeeds {
+  readonly elements: number;
+  /** All shards: moments, where there are several holders sums, and the masters of those who compute with halves. */
+  readonly state: number;
+  /** What every member has beside its part of that. */
+  readonly beside: number;
+}
+
+const knownNeeds = remembered<StateNeeds>();
+
+function stateNeeds(costs: ClusterCosts, { shape, places, gathered }: StageLoad, hasKeepers: boolean): StateNeeds {
+  const { first, last, layers } = shape;
+  const { model } = costs;
+  const isShared = places.length > 1 || hasKeepers;
+  const masters = costs.hasMasters(places);
+  const flags = (first ? 1 : 0) + (last ? 2 : 0) + (isShared ? 4 : 0) + (masters ? 8 : 0) + 16 * gathered;
+  return knownNeeds(costs, 64 * layers + flags, () => {
+    const names: BlockName[] = Array.from({ length: layers }, (_, layer) => `layer.${layer}` as const);
+    if (first) names.unshift('embedding');
+    if (last) names.push('head');
+    const blocks = names.map((name) => blockNamed(costs, name));
+    const elements = blocks.map((block) => block.elements);
+    // State is read back a slice at a time. A part of a block that is a slice or less goes out through that much; any
+    // part of a larger one may need a whole slice.
+    const out = wayOutBytes(elements);
+    const isSliced = Math.max(0, ...elements) > SLICE_ELEMENTS;
+    const state = blocks.reduce((sum, block) => {
+      // A tied table is another stage's too.
+      const isAdded = isShared || (block.name === 'embedding' && model.tied && !last);
+      return sum + block.elements * ((isAdded ? 16 : 8) + (masters ? 4 : 0));
+    }, 0);
+    return {
+      elements: elements.reduce((sum, one) => sum + one, 0),
+      state: (gathered ? gatheredStateBytes(elements, gathered) : state) + (isSliced ? 0 : out),
+      beside: (isSliced ? out : 0) + besideBytes(costs, blocks, isShared),
+    };
+  });
+}
+
+export const wayOutBytes = (elements: readonly number[]): number =>
+  OUT_BYTES * Math.min(Math.max(0, ...elements), SLICE_ELEMENTS);
+
+/** What a member's shards of these blocks take beside their elements: partial sums, scalars, gaps between tensors. */
+function besideBytes({ batch: { compute = 'f32' } }: ClusterCosts, blocks: readonly Block[], isCut: boolean): number {
+  const atCuts = isCut ? 2 * alignmentOf(compute) : 0;
+  const gap = (own: Block): number => arena(own, [[0, own.elements]], compute).floats - own.elements;
+  return 4 * blocks.reduce((sum, own) => sum + 2 * PARTIALS + MOST_ARRAYS * (gap(own) + atCuts), SCALARS + COUNTERS);
+}
+
+function blockNamed({ model }: ClusterCosts, name: BlockName): Block {
+  const found = model.blocks.find((block) => block.name === name);
+  if (!found) throw new RangeError(`the model has no block ${name}`);
+  return found;
+}
+
+/** Of a stage's state, to each member so much, by its room. What no room is left for stays over. */
+function memberShares(
+  costs: ClusterCosts,
+  places: readonly number[],
+  rooms: readonly number[],
+  state: number,
+  placement: Placement,
+): readonly number[] {
+  if (placement === 'room' || places.length === 1) return levelShares(rooms, state);
+  const rates = places.map((place) => Math.min(at(costs.peers, place).upload, at(costs.peers, place).download));
+  const fastest = Math.max(...rates);
+  if (fastest === Number.POSITIVE_INFINITY) return levelShares(rooms, state);
+  // The hub has all that it has room for, then the next best.
+  const weights = placement === 'links' ? rates : rates.map((rate) => (rate === fastest ? 1 : 0));
+  const shares = rooms.map(() => 0);
+  let left = state;
+  for (let round = 0; round <= rooms.length && left > 0; round++) {
+    const open = shares.map((share, member) => (share < at(rooms, member) ? at(weights, member) : 0));
+    const whole = open.reduce((sum, weight) => sum + weight, 0);
+    if (whole === 0) break;
+    const more = left;
+    for (const [member, share] of shares.entries()) {
+      const added = Math.min(at(rooms, member) - share, (more * at(open, member)) / whole);
+      shares[member] = share + added;
+      left -= added;
+    }
   }
-  return { shares, left };
+  const rest = levelShares(
+    rooms.map((room, member) => room - at(shares, member)),
+    Math.max(0, left),
+  );
+  return shares.map((share, member) => share + at(rest, member));
+}
+
+/**
+ * A state over peers with unequal room so that the largest share is least, by a common water level: every peer takes the
+ * level, or its whole room where that is less. All their rooms where these do not hold the state.
+ */
+export function levelShares(rooms: readonly number[], state: number): number[] {
+  let left = state;
+  let peers = rooms.length;
+  for (const room of rooms.toSorted((a, b) => a - b)) {
+    const level = left / peers;
+    if (room >= level) return rooms.map((own) => Math.min(own, level));
+    left -= room;
+    peers--;
+  }
+  return [...rooms];
+}
+
+export function keepersOf({ peers, model }: ClusterCosts, places: readonly number[]): Keepers {
+  const beside = KEEPER_BYTES + wayOutBytes(model.blocks.map(({ elements }) => elements));
+  return new Map(places.map((place) => [place, at(peers, place).memoryBytes - beside]));
+}
+
+/** Takes `lack` of a state to keepers with room; what each takes, in the state's bytes. */
+function takenByKeepers(keepers: Keepers, lack: number, { state, elements }: StateNeeds): Map<number, number> {
+  const perByte = (KEPT_BYTES * elements) / state;
+  const places = [...keepers];
+  const shares = levelShares(
+    places.map(([, room]) => Math.max(0, room) / perByte),
+    lack,
+  );
+  const taken = new Map<number, number>();
+  for (const [index, [place, room]] of places.entries()) {
+    const share = at(shares, index);
+    if (share <= 0) continue;
+    taken.set(place, share);
+    keepers.set(place, room - share * perByte);
+  }
+  return taken;
 }

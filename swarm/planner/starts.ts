@@ -1,157 +1,111 @@
 /**
- * Where the search begins: groupings of the peers for every number of stages, at every level of the tree of regions, with
- * all peers, the fastest ones alone, or one region alone. Few peers are grouped in every possible way.
+ * Drafts where the search begins: some of the peers in so many stages, by speed alone and along a path on which neighbours are
+ * near (FlashFlex, DT-FM: who shares a stage exchanges much, so it should lie in one region), and everyone as equals.
  */
+import { at, evenRanges } from '../base.ts';
+import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
-import {
-  balanced,
-  distances,
-  type Groups,
-  pathOrder,
-  type RegionTree,
-  regionsOf,
-  regionTree,
-  stagesPerCluster,
-  widthOf,
-} from './grouping.ts';
+import type { Sketch } from './judge.ts';
 
-/** So many peers, and all ways to order and group some of them are tried: 149 for four. */
-const MOST_FOR_ALL = 4;
-/** So many of the fastest are tried alone. */
-const MOST_ALONE = 64;
-/** More regions than these are not begun with one by one. */
-const MOST_REGIONS = 32;
-/** Past six stages not every number is tried. */
-const STAGE_COUNTS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64];
-
-/** Peers by what they are, not by where they stand in the file: the fastest first, of those alike who stays longest. */
-export function canonicalOrder({ peers, slowness }: ClusterCosts): number[] {
-  const speed = peers.map(slowness);
-  const key = (place: number): string => {
-    const peer = peers[place];
-    return peer ? JSON.stringify([peer.region, peer.id]) : '';
-  };
-  return [...peers.keys()].sort(
-    (a, b) =>
-      (speed[a] ?? 0) - (speed[b] ?? 0) ||
-      (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0) ||
-      (peers[b]?.upload ?? 0) - (peers[a]?.upload ?? 0) ||
-      (peers[b]?.sessionSeconds ?? 0) - (peers[a]?.sessionSeconds ?? 0) ||
-      (key(a) < key(b) ? -1 : 1),
+/** Peers by what they would cost a pipeline of a few stages: their layers, and their traffic over their own caps. */
+export function usefulOrder({ peers, slowness, model, sampleBytes }: ClusterCosts): number[] {
+  const seconds = peers.map(
+    (peer) => (slowness(peer) * model.layers) / 4 + (2 * sampleBytes) / Math.min(peer.upload, peer.download),
   );
-}
-
-/** The most memory first. */
-export const byMemory = ({ peers }: ClusterCosts, places: readonly number[]): number[] =>
-  places.toSorted((a, b) => (peers[b]?.memoryBytes ?? 0) - (peers[a]?.memoryBytes ?? 0));
-
-export function starts(costs: ClusterCosts): Groups[] {
-  const order = canonicalOrder(costs);
-  const found = new Map<string, Groups>();
-  const add = (groups: Groups): void => {
-    if (groups.length > 0 && groups.length <= costs.model.layers) found.set(JSON.stringify(groups), groups);
-  };
-  if (order.length <= MOST_FOR_ALL) for (const groups of everyGrouping(order)) add(groups);
-  else for (const places of subsets(costs, order)) for (const groups of groupings(costs, places)) add(groups);
-  return [...found.values()];
-}
-
-/**
- * Peers in the order of what they would cost a pipeline of so many stages: their layers, and their part of the traffic
- * over their own caps and their fastest link to one of those who are in it.
- */
-export function byUse(
-  costs: ClusterCosts,
-  places: readonly number[],
-  stages: number,
-  near: readonly number[] = [],
-): number[] {
-  const { peers, slowness, model, sampleBytes, linkAt } = costs;
-  const hop = (place: number, rate: number): number => {
-    if (near.length === 0) return sampleBytes / rate;
-    let least = Number.POSITIVE_INFINITY;
-    for (const other of near) {
-      const { latencySeconds, bytesPerSecond } = linkAt(place, other);
-      least = Math.min(least, latencySeconds + sampleBytes / Math.min(rate, bytesPerSecond ?? rate));
-    }
-    return least;
-  };
-  const seconds = new Map(
-    places.map((place) => {
-      const peer = peers[place];
-      if (!peer) return [place, Number.POSITIVE_INFINITY];
-      const traffic = stages === 1 ? 0 : 2 * hop(place, Math.min(peer.upload, peer.download));
-      return [place, (slowness(peer) * model.layers) / stages + traffic];
-    }),
-  );
-  return places.toSorted((a, b) => (seconds.get(a) ?? 0) - (seconds.get(b) ?? 0));
-}
-
-/** The best few, and more, of all peers and of each region: by speed, by memory, and by what they would cost a pipeline. */
-function subsets(costs: ClusterCosts, order: readonly number[]): (readonly number[])[] {
-  const byMemory = order.toSorted((a, b) => (costs.peers[b]?.memoryBytes ?? 0) - (costs.peers[a]?.memoryBytes ?? 0));
-  const found = [order, byMemory, byUse(costs, order, 4), byUse(costs, order, 16)].flatMap(beginnings);
-  const regions = new Map<string, number[]>();
-  for (const place of order) {
-    const region = costs.peers[place]?.region ?? '';
-    const own = regions.get(region);
-    if (own) own.push(place);
-    else regions.set(region, [place]);
-  }
-  if (regions.size > 1 && regions.size <= MOST_REGIONS)
-    for (const places of regions.values()) found.push(...beginnings(byUse(costs, places, 4)));
-  found.push(...order.slice(0, MOST_ALONE).map((place) => [place]));
-  const distinct = new Map(found.map((places) => [places.toSorted((a, b) => a - b).join(), places]));
-  return [...distinct.values()];
-}
-
-/** The first one, two, three, four, seven, twelve, … and all of them. */
-function beginnings(places: readonly number[]): number[][] {
-  const found: number[][] = [];
-  for (let count = 1; count < places.length; count = count < 4 ? count + 1 : Math.ceil(count * (count < 64 ? 1.6 : 2)))
-    found.push(places.slice(0, count));
-  return [...found, [...places]];
-}
-
-function* groupings(costs: ClusterCosts, places: readonly number[]): Generator<Groups> {
-  const { model, peers, slowness } = costs;
-  const layerBytes = 4 * (model.blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1);
-  const table = distances(costs, places, layerBytes);
-  const speed = places.map((place) => {
-    const peer = peers[place];
-    return peer ? 1 / Math.max(1e-12, slowness(peer)) : 0;
+  const name = (place: number): string => JSON.stringify([at(peers, place).region, at(peers, place).id]);
+  return [...peers.keys()].sort((a, b) => {
+    const [one, other] = [at(peers, a), at(peers, b)];
+    return (
+      at(seconds, a) - at(seconds, b) ||
+      other.memoryBytes - one.memoryBytes ||
+      other.sessionSeconds - one.sessionSeconds ||
+      (name(a) < name(b) ? -1 : 1)
+    );
   });
-  const speedOf = (index: number): number => speed[index] ?? 0;
-  const tree = regionTree(table, places.length);
-  for (const stages of STAGE_COUNTS) {
-    if (stages > model.layers || stages > places.length) break;
-    for (const count of regionCounts(tree, stages)) {
-      const clusters = regionsOf(tree, count);
-      const speeds = clusters.map((cluster) => cluster.reduce((sum, index) => sum + speedOf(index), 0));
-      const sizes = clusters.map((cluster) => cluster.length);
-      const shares = stagesPerCluster(speeds, sizes, stages);
-      if (shares === null) continue;
-      const groups = clusters.flatMap((cluster, index) => balanced(cluster, speedOf, shares[index] ?? 1));
-      yield pathOrder(groups, table, places.length).map((group) => group.map((index) => places[index] ?? 0));
+}
+
+/** Peers, and stages of an even split. */
+const [MOST_AT_START, MOST_EVEN] = [64, 8];
+
+/** 1, 2, 3, 5, 7, 10, … and all. */
+function beginnings(most: number): number[] {
+  const found: number[] = [];
+  for (let count = 1; count < most; count = Math.ceil(count * 1.4)) found.push(count);
+  return [...found, most];
+}
+
+/** The first peers, and those with most memory, in so many stages of about the same speed. */
+export function* starts(costs: ClusterCosts, order: readonly number[]): Generator<Sketch> {
+  const roomiest = order.toSorted((a, b) => at(costs.peers, b).memoryBytes - at(costs.peers, a).memoryBytes);
+  const { samples } = costs.batch;
+  for (const count of beginnings(Math.min(order.length, MOST_AT_START)))
+    for (const places of count < order.length ? [order.slice(0, count), roomiest.slice(0, count)] : [order])
+      for (let stages = 1; stages <= Math.min(count, costs.model.layers); stages++) {
+        for (const groups of [
+          balanced(places, costs.speeds, stages),
+          pieces(nearby(costs, places), costs.speeds, stages),
+        ])
+          for (const microBatches of new Set([Math.min(samples, 4 * stages), samples]))
+            yield { groups, microBatches, schedule: '1f1b' };
+      }
+  // Those that take everyone for equals.
+  for (let stages = 1; stages <= Math.min(order.length, costs.model.layers, MOST_EVEN); stages++) {
+    const groups = evenRanges(order.length, stages).map(([from, to]) => order.slice(from, to));
+    const layers = evenRanges(costs.model.layers, stages).map(([from, to]) => to - from);
+    for (let microBatches = 1; microBatches <= samples; microBatches *= 2)
+      for (const schedule of SCHEDULE_NAMES) yield { groups, layers, microBatches, schedule };
+  }
+}
+
+const knownPaths = new WeakMap<readonly number[], number[]>();
+
+/** From the first one on always the nearest one next: by a sample's activation over the link and both caps. */
+function nearby({ peers, linkAt, sampleBytes }: ClusterCosts, places: readonly number[]): number[] {
+  const known = knownPaths.get(places);
+  if (known) return known;
+  const left = new Set(places);
+  const path: number[] = [];
+  for (let next: number | undefined = places[0]; next !== undefined; ) {
+    path.push(next);
+    left.delete(next);
+    const here = at(peers, next);
+    let [nearest, least]: [number | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
+    for (const place of left) {
+      const there = at(peers, place);
+      const { latencySeconds, bytesPerSecond } = linkAt(at(path, path.length - 1), place);
+      const rate = Math.min(here.upload, here.download, there.upload, there.download, bytesPerSecond ?? here.upload);
+      const seconds = latencySeconds + sampleBytes / rate;
+      if (seconds < least) [nearest, least] = [place, seconds];
     }
+    next = nearest;
   }
+  knownPaths.set(places, path);
+  return path;
 }
 
-/** Levels worth trying: one region, as many as stages, and where the tree's joints grow most. */
-function regionCounts(tree: RegionTree, stages: number): number[] {
-  const candidates = Array.from({ length: Math.min(stages, tree.count) }, (_, index) => index + 1);
-  const widths = candidates.map((clusters) => widthOf(tree, clusters));
-  const growth = candidates.map((_, index) => (widths[index - 1] ?? 0) / (widths[index] || 1e-12));
-  const sharpest = candidates.toSorted((a, b) => (growth[b - 1] ?? 0) - (growth[a - 1] ?? 0)).slice(0, 2);
-  return [...new Set([1, Math.min(stages, tree.count), ...sharpest])].sort((a, b) => a - b);
+/** A path cut into so many pieces of about the same speed, none empty. */
+function pieces(path: readonly number[], speeds: readonly number[], count: number): number[][] {
+  const whole = path.reduce((sum, place) => sum + at(speeds, place), 0);
+  const found: number[][] = [[]];
+  let before = 0;
+  for (const [index, place] of path.entries()) {
+    const piece = at(found, found.length - 1);
+    const isFull = before + at(speeds, place) / 2 > (whole * found.length) / count;
+    const isLate = path.length - index <= count - found.length;
+    if (piece.length > 0 && found.length < count && (isFull || isLate)) found.push([place]);
+    else piece.push(place);
+    before += at(speeds, place);
+  }
+  return found;
 }
 
-/** Every sequence of disjoint groups of some of the peers. */
-function* everyGrouping(places: readonly number[]): Generator<Groups> {
-  yield [];
-  for (let mask = 1; mask < 1 << places.length; mask++) {
-    const group = places.filter((_, index) => mask & (1 << index));
-    const rest = places.filter((_, index) => !(mask & (1 << index)));
-    for (const groups of everyGrouping(rest)) yield [group, ...groups];
+/** Into so many groups of about the same speed: the fastest first, each to the slowest group. */
+function balanced(places: readonly number[], speeds: readonly number[], groups: number): number[][] {
+  const hands = Array.from({ length: groups }, () => ({ members: [] as number[], speed: 0 }));
+  for (const place of places.toSorted((a, b) => at(speeds, b) - at(speeds, a))) {
+    const slowest = hands.reduce((best, hand) => (hand.speed < best.speed ? hand : best));
+    slowest.members.push(place);
+    slowest.speed += at(speeds, place);
   }
+  return hands.map(({ members }) => members);
 }

@@ -1,15 +1,16 @@
 /**
  * What would fit where a model fits nobody: fewer of its layers, shorter sequences, more peers like the roomiest one. Its
- * one idea: each is tried, so that what is said fits has a plan; a plan at first sight, so that more may fit than is said.
+ * one idea: each is tried, so that what is said fits has a plan; only for a while, so that more may fit than is said.
  */
 import type { Model } from '../model/model.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
-import { planAtSight } from './firstSight.ts';
 import { searchPlan } from './search.ts';
 import { withMore } from './whatIf.ts';
 
 /** More peers than so many are no answer. */
 const MOST_ADDED = 64;
+/** Drafts of one look. */
+const LOOK_WORK = 800;
 
 /** After each look the parts of the answer so far; each a whole one. */
 export function* whatFits(problem: ClusterProblem): Generator<readonly string[], void> {
@@ -50,7 +51,11 @@ export function* whatFits(problem: ClusterProblem): Generator<readonly string[],
   yield* say(morePeers());
 }
 
-const fits = (problem: ClusterProblem): boolean => planAtSight(searchPlan(problem)) !== null;
+function fits(problem: ClusterProblem): boolean {
+  for (const { best, work } of searchPlan(problem).progress)
+    if (best !== null || work > LOOK_WORK) return best !== null;
+  return false;
+}
 
 /** The largest number up to `most` that holds, where all from `held` up to it do. */
 function* largest(most: number, holds: (count: number) => boolean, held = 0): Generator<void, number> {

@@ -139,7 +139,7 @@ test('[SC2] [SC5]-[SC8] [SC20] random plans: as much work of each kind as counte
       expect(count('UPDATE')).toBe(new Set(shards.flatMap(({ peer, replicas }) => [peer, ...replicas])).size);
       expect(count('SEND_V')).toBe(new Set(shards.map(({ peer }) => peer)).size);
       expect([count('REPORT'), count('COMMIT')]).toEqual(Array(2).fill(peers(plan).length));
-      expect(holders(model, plan, 'head')).toHaveLength(plan.stages.at(-1)?.members.length ?? 0);
+      expect(holders(model, plan).get('head')).toHaveLength(plan.stages.at(-1)?.members.length ?? 0);
     }),
     { seed: 3, numRuns: 200 },
   );

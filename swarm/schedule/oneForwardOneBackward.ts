@@ -14,6 +14,7 @@
  * So x is the least of the places that the micro-batch has in the stages: the busiest lanes are as the rule says, and a
  * peer that feeds several of them keeps all of them fed, having the more in flight. See SPEC.md, SC12.
  */
+import { at } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
@@ -49,38 +50,59 @@ export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Sc
   return lists;
 }
 
+/** Of a stage: which of its lanes carries each micro-batch; lanes in the order of their first ones. */
+export interface Lanes {
+  readonly laneOf: Int32Array;
+  readonly lanes: number;
+}
+
 /**
  * Each micro-batch's place x, in units of 1/`perPlace`: lanes of the widest stage are that far apart, so that a peer
  * which feeds them all takes turns. Micro-batches of one peer have different places, in the order of their ids.
  */
+export function clockPlaces(
+  count: number,
+  stages: readonly Lanes[],
+): { readonly places: Int32Array; readonly perPlace: number } {
+  const widest = stages.reduce((most, stage) => (stage.lanes > most.lanes ? stage : most));
+  const perPlace = widest.lanes;
+  // How many each lane has had, and the place of the last one.
+  const known = stages.map(({ laneOf, lanes }) => ({
+    laneOf,
+    counts: new Int32Array(lanes),
+    latest: new Int32Array(lanes).fill(-1),
+  }));
+  const places = new Int32Array(count);
+  for (let index = 0; index < count; index++) {
+    let least = count;
+    let after = 0;
+    for (const { laneOf, counts, latest } of known) {
+      const lane = at(laneOf, index);
+      const had = at(counts, lane);
+      least = Math.min(least, had);
+      after = Math.max(after, at(latest, lane) + 1);
+      counts[lane] = had + 1;
+    }
+    const place = Math.max(least * perPlace + at(widest.laneOf, index), after);
+    for (const { laneOf, latest } of known) latest[at(laneOf, index)] = place;
+    places[index] = place;
+  }
+  return { places, perPlace };
+}
+
 function placesOf(plan: Plan): { readonly places: (id: number) => number; readonly perPlace: number } {
   const ids = plan.microBatches.map(({ id }) => id).sort((a, b) => a - b);
   const rank = rankIn(ids);
-  const stages = plan.stages.map(({ members }) => {
+  const stages = plan.stages.map(({ members }): Lanes => {
     const firsts = members.map(({ microBatches }) => microBatches.reduce((least, id) => Math.min(least, id)));
-    const order = [...members.keys()].sort((a, b) => (firsts[a] ?? 0) - (firsts[b] ?? 0));
+    const order = [...members.keys()].sort((a, b) => at(firsts, a) - at(firsts, b));
     const laneOf = new Int32Array(ids.length);
-    for (const [lane, at] of order.entries()) for (const id of members[at]?.microBatches ?? []) laneOf[rank(id)] = lane;
-    // How many each lane has had, and the place of the last one.
-    return { laneOf, counts: new Int32Array(members.length), latest: new Int32Array(members.length).fill(-1) };
+    for (const [lane, member] of order.entries())
+      for (const id of members[member]?.microBatches ?? []) laneOf[rank(id)] = lane;
+    return { laneOf, lanes: members.length };
   });
-  const widest = stages.reduce((most, stage) => (stage.counts.length > most.counts.length ? stage : most));
-  const perPlace = widest.counts.length;
-  const places = new Int32Array(ids.length);
-  for (let at = 0; at < ids.length; at++) {
-    let least = ids.length;
-    let after = 0;
-    for (const { laneOf, counts, latest } of stages) {
-      const lane = laneOf[at] ?? 0;
-      least = Math.min(least, counts[lane] ?? 0);
-      after = Math.max(after, (latest[lane] ?? 0) + 1);
-      counts[lane] = (counts[lane] ?? 0) + 1;
-    }
-    const place = Math.max(least * perPlace + (widest.laneOf[at] ?? 0), after);
-    for (const { laneOf, latest } of stages) latest[laneOf[at] ?? 0] = place;
-    places[at] = place;
-  }
-  return { places: (id) => places[rank(id)] ?? 0, perPlace };
+  const { places, perPlace } = clockPlaces(ids.length, stages);
+  return { places: (id) => at(places, rank(id)), perPlace };
 }
 
 /** A micro-batch's place in the sorted ids. Mostly that is its id. */

@@ -104,8 +104,9 @@ export function neighbours(model: Model, plan: Plan, peer: PeerId): PeerId[] {
       if (pair.includes(peer)) for (const other of pair) found.add(other);
     }
   }
+  const holding = holders(model, plan);
   for (const { block, shards } of plan.state) {
-    const computing = holders(model, plan, block).map((holder) => holder.peer);
+    const computing = (holding.get(block) ?? []).map((holder) => holder.peer);
     for (const shard of shards) {
       const keepers = [shard.peer, ...shard.replicas];
       const group = [...keepers, ...computing];

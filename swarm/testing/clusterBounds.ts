@@ -3,7 +3,7 @@
  * (exhaustive.ts). Each number depends on a set of peers and a few small numbers alone, so that it is worked out once
  * for all the plans in which that set stands there.
  */
-import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import type { ClusterCosts, PlannedPeer, StageShape } from '../planner/clusterCosts.ts';
 
 const ELEMENT_BYTES = 4;
 

@@ -5,8 +5,8 @@
  */
 import { invariant } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { type Cluster, parseCluster } from './cluster.ts';
-import type { ClusterProblem } from './clusterCosts.ts';
+import { type Cluster, parseCluster } from '../planner/cluster.ts';
+import type { ClusterProblem } from '../planner/clusterCosts.ts';
 
 const REGIONS = ['Oregon', 'Virginia', 'Ohio', 'Tokyo', 'Seoul', 'London', 'Frankfurt', 'Ireland'];
 const PEERS_A_REGION = 8;

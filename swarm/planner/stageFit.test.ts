@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
-import { levelShares } from './stateShares.ts';
+import { levelShares } from './stageFit.ts';
 
 test('[SZ7] everyone takes the level, or all that they have room for', () => {
   expect(levelShares([10, 10, 10], 6)).toEqual([2, 2, 2]);

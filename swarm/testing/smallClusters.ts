@@ -4,12 +4,12 @@
  */
 import { invariant, type Random } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
+import { type Cluster, parseCluster } from '../planner/cluster.ts';
+import type { ClusterCosts } from '../planner/clusterCosts.ts';
+import { memoryOf } from '../planner/draft.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import { forecast } from '../planner/forecast.ts';
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
-import { type Cluster, parseCluster } from './cluster.ts';
-import type { ClusterCosts } from './clusterCosts.ts';
-import { memoryOf } from './draft.ts';
-import { equalSplit } from './equalSplit.ts';
-import { forecast } from './forecast.ts';
 
 const parsed = modelFromConfig({
   model_type: 'gpt2',

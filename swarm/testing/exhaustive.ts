@@ -4,11 +4,13 @@
  * stage: what is certainly no faster than the best so far is not gone on with, and only what is left at the end is
  * simulated, the most promising first.
  */
+
+import type { ClusterCosts } from '../planner/clusterCosts.ts';
+import { memoryOf, planOf } from '../planner/draft.ts';
+import { forecast } from '../planner/forecast.ts';
+import type { Draft } from '../planner/layout.ts';
 import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import { type ClusterBounds, clusterBounds, placesIn } from './clusterBounds.ts';
-import type { ClusterCosts } from './clusterCosts.ts';
-import { type Draft, memoryOf, planOf } from './draft.ts';
-import { forecast } from './forecast.ts';
 
 /** A draft without its schedule, and seconds that it certainly takes. */
 interface Candidate {
@@ -91,7 +93,7 @@ const candidate = ({ groups, layers, before, after }: Beginning, microBatches: n
 function judged(costs: ClusterCosts, draft: Draft): number {
   const drafted = planOf(costs, draft);
   if (drafted === null || drafted.missingBytes > 0) return Number.POSITIVE_INFINITY;
-  const memory = memoryOf(costs, drafted.plan, drafted.schedule);
+  const memory = memoryOf(costs, drafted.plan);
   const fits = costs.peers.every(({ id, memoryBytes }) => (memory.get(id) ?? 0) <= memoryBytes);
-  return fits ? forecast(costs, drafted.plan, drafted.schedule).stepSeconds : Number.POSITIVE_INFINITY;
+  return fits ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;
 }

@@ -1,0 +1,108 @@
+/** One way to judge a draft: whether its peers' memory holds it, and what its step takes. */
+import { at } from '../base.ts';
+import type { ClusterCosts } from './clusterCosts.ts';
+import { isFast } from './gathering.ts';
+import { type Draft, type Layout, layoutOf, shapesOf } from './layout.ts';
+import { fitStage, keepersOf } from './stageFit.ts';
+import { type Fit, secondsOf } from './stepTime.ts';
+
+/** A draft whose layers may still have to be cut, and whose stages gather where they must. */
+export type Sketch = Omit<Draft, 'layers' | 'gathered'> & { readonly layers?: readonly number[] };
+
+export interface Judged {
+  readonly draft: Draft;
+  /** Infinity where the peers' memory does not hold it. */
+  readonly seconds: number;
+  readonly missingBytes: number;
+}
+
+export function fitDraft(costs: ClusterCosts, draft: Draft, layout: Layout): Fit {
+  const keepers = keepersOf(costs, draft.keepers ?? []);
+  const fitted = shapesOf(draft).map((shape, stage) => {
+    const { places, largest } = at(layout.stages, stage);
+    const slots = at(layout.slots, stage);
+    const gathered = draft.gathered?.[stage] ?? 0;
+    return fitStage(costs, { shape, places, largest, slots, gathered }, draft.placement ?? 'room', keepers);
+  });
+  const lacking = fitted.map(({ missingBytes }) => missingBytes);
+  return {
+    missingBytes: lacking.reduce((sum, bytes) => sum + bytes, 0),
+    lacking,
+    recomputed: fitted.map(({ recomputed }) => recomputed),
+    shares: fitted.map(({ shares }) => shares),
+  };
+}
+
+/** Null where the sketch makes no draft: too few layers or samples. */
+export function judge(costs: ClusterCosts, sketch: Sketch): Judged | null {
+  const { groups } = sketch;
+  const most = sketch.layers ?? groups.map(() => costs.model.layers);
+  let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
+  const layout = layoutOf(costs, draft);
+  if (layout === null) return null;
+  let fit = fitDraft(costs, draft, layout);
+  if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, layout, fit);
+  if (fit.missingBytes > 0 && costs.gathers) [draft, fit] = gathering(costs, draft, layout, fit);
+  const { missingBytes } = fit;
+  const seconds = missingBytes > 0 ? Number.POSITIVE_INFINITY : secondsOf(costs, draft, layout, fit);
+  return { draft, seconds, missingBytes };
+}
+
+/** Where a stage lacks memory and its links are fast it gathers its layers, two at a time or one. */
+function gathering(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): [Draft, Fit] {
+  const largest = Math.max(...layout.sizes);
+  let [best, least] = [draft, fit];
+  for (const whole of [2, 1] as const) {
+    const gathered = layout.stages.map(({ places }, stage) =>
+      at(fit.lacking, stage) > 0 && isFast(costs, places, largest) ? whole : 0,
+    );
+    const tried = { ...draft, gathered };
+    const now = fitDraft(costs, tried, layout);
+    if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
+    if (least.missingBytes === 0) break;
+  }
+  return [best, least];
+}
+
+/** As many layers to each stage, and no more than these, as make the slowest one as fast as can be. */
+function evenLayers(costs: ClusterCosts, { groups, microBatches }: Sketch, most: readonly number[]): number[] {
+  const { samples } = costs.batch;
+  const size = microBatches === 'sized' ? 1 : Math.ceil(samples / microBatches);
+  const seconds = groups.map((group, stage) => {
+    const speed = group.reduce((sum, place) => sum + 1 / costs.passSeconds(at(costs.peers, place), size), 0);
+    const [first, last] = [stage === 0, stage === groups.length - 1];
+    return (layers: number): number => costs.stageLayers({ first, last, layers }) / speed;
+  });
+  const layers = groups.map(() => 1);
+  for (let left = costs.model.layers - groups.length; left > 0; left--) {
+    let [best, least] = [-1, Number.POSITIVE_INFINITY];
+    for (const [stage, own] of layers.entries()) {
+      const after = at(seconds, stage)(own + 1);
+      if (own < at(most, stage) && after < least) [best, least] = [stage, after];
+    }
+    if (best < 0) break;
+    layers[best] = at(layers, best) + 1;
+  }
+  return layers;
+}
+
+/** Layers taken from stages that lack memory, one at a time, as long as the others can have them. */
+function withinMemory(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): [Draft, Fit] {
+  const most = draft.layers.map(() => costs.model.layers);
+  let [tried, now]: [Draft, Fit] = [draft, fit];
+  let [best, least]: [Draft, Fit] = [draft, fit];
+  while (now.missingBytes > 0) {
+    for (const [stage, bytes] of now.lacking.entries())
+      if (bytes > 0) most[stage] = Math.min(at(most, stage), at(tried.layers, stage) - 1);
+    const room = most.reduce((sum, layers) => sum + layers, 0);
+    if (room < costs.model.layers || most.includes(0)) break;
+    tried = { ...draft, layers: evenLayers(costs, draft, most) };
+    now = fitDraft(costs, tried, layout);
+    if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
+  }
+  return [best, least];
+}
+
+/** Layers are never gathered over slow links. */
+export const hasFastLinks = (costs: ClusterCosts, draft: Draft, { sizes, stages }: Layout): boolean =>
+  stages.every(({ places }, stage) => !draft.gathered?.[stage] || isFast(costs, places, Math.max(...sizes)));
