@@ -1,10 +1,10 @@
 /** The limits that are asked for, against what the kernels use. */
 import { expect, test } from 'vitest';
 import { requiredLimits } from './deviceLimits.ts';
+import { LARGE_CASE, matmul } from './family/matmul.ts';
 import { GPU_CANDIDATES } from './family/tiles.ts';
-import { dimsBytes } from './kernel.ts';
+import { dimsBytes } from './kernel/kernel.ts';
 import { kernels } from './kernels.ts';
-import { LARGE_CASE, matmul } from './matmul.ts';
 
 /** WebGPU's guaranteed limits (the standard's table), but for a large adapter's two sizes. */
 const ADAPTER = {

@@ -1,10 +1,10 @@
 /** Which form of a kernel a device runs. */
 import { expect, test } from 'vitest';
+import { matmul } from './family/matmul.ts';
 import type { MatrixUnit } from './family/matrixUnit.ts';
 import { forDevice } from './forDevice.ts';
-import { inHalves } from './inHalves.ts';
-import { matmul } from './matmul.ts';
-import { textKey, textOf } from './text.ts';
+import { inHalves } from './kernel/inHalves.ts';
+import { textKey, textOf } from './kernel/text.ts';
 import { sumSquares } from './update/sumSquares.ts';
 
 const product = matmul({ layout: 'NN', epilogue: { bias: true } });

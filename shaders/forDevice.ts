@@ -3,10 +3,10 @@
  * has one that multiplies just that. Both are facts of adapter and run, so the same donor always makes the same bits.
  */
 import type { Compute } from '../swarm/precision.ts';
+import { onMatrixUnit } from './family/matmul.ts';
 import type { MatrixUnit } from './family/matrixUnit.ts';
-import { inHalves } from './inHalves.ts';
-import type { Kernel } from './kernel.ts';
-import { onMatrixUnit } from './matmul.ts';
+import { inHalves } from './kernel/inHalves.ts';
+import type { Kernel } from './kernel/kernel.ts';
 
 export function forDevice(units: readonly MatrixUnit[], compute: Compute, kernel: Kernel): Kernel {
   const unit = units.find(({ component }) => component === compute);

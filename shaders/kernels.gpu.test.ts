@@ -3,12 +3,12 @@
  * Neither family's variants of these kernels use subgroups, so any adapter runs both.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { AdapterFamily } from './kernel.ts';
+import type { AdapterFamily } from './kernel/kernel.ts';
+import { PipelineCache } from './kernel/launch.ts';
+import { caseArrays, caseTable, compareKernel, runKernel } from './kernel/verify.ts';
 import { kernels } from './kernels.ts';
-import { PipelineCache } from './launch.ts';
 import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { sumSquares } from './update/sumSquares.ts';
-import { caseArrays, caseTable, compareKernel, runKernel } from './verify.ts';
 
 // The matrix product has tests of its own, for every layout and epilogue: matmul.gpu.test.ts.
 const others = kernels.filter(({ name }) => !name.startsWith('matmul'));

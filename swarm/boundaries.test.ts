@@ -44,7 +44,7 @@ const MAY_IMPORT_TESTING = /\.(test|spec)\.tsx?$|\/testing\/|^signaling-server\/
 const TABLE: readonly Row[] = [
   { files: /^swarm\//, may: [/^swarm\//, /^zod$/] },
   { files: /^shaders\//, may: [/^shaders\//, /^swarm\//] },
-  { files: /^shaders\/half\.ts$/, may: [/^@petamoriken\/float16$/] },
+  { files: /^shaders\/kernel\/half\.ts$/, may: [/^@petamoriken\/float16$/] },
   { files: /^shaders\/testing\/dawn\.ts$/, may: [/^node:/, /^webgpu$/] },
   {
     files: /^web\/src\/gpu\//,
@@ -89,7 +89,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'simple-peer': ['web/src/net/link.ts'],
   '@huggingface/tokenizers': ['signaling-server/texts/tokenizer.ts', 'signaling-server/texts/tokenizer.test.ts'],
   '@petamoriken/float16': [
-    'shaders/half.ts',
+    'shaders/kernel/half.ts',
     'signaling-server/weights/elements.ts',
     'signaling-server/weights/elements.test.ts',
   ],

@@ -3,9 +3,9 @@
  *   dgate = dy·up·(s + gate·s·(1 − s)),   dup = dy·gate·s.
  */
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import silu from './silu.wgsl?raw';
 import code from './swiGluBackward.wgsl?raw';
 import { fillGates, logistic, swiGluForward } from './swiGluForward.ts';

@@ -3,9 +3,9 @@
  * product of both matrices writes them.
  */
 import { at } from '../../swarm/base.ts';
-import { type Arrays, type Dims, kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { type Arrays, type Dims, kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import silu from './silu.wgsl?raw';
 import code from './swiGluForward.wgsl?raw';
 

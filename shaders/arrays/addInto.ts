@@ -1,9 +1,9 @@
 /** acc += x, element by element: gradients of one micro-batch or one holder joining the sum. */
 
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './addInto.wgsl?raw';
 
 export const addInto = kernel({

@@ -1,9 +1,9 @@
 /** Gradient of a bias: dbias_C += Σ_n dy_NC[n], in a fixed order of the rows. */
 
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { columnSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { columnSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './columnSum.wgsl?raw';
 
 export const columnSum = kernel({

@@ -5,8 +5,8 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { readWrite } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { readWrite } from '../kernel/slots.ts';
 import code from './countPass.wgsl?raw';
 
 export const countPass = kernel({

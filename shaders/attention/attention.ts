@@ -20,9 +20,9 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import type { AdapterFamily, Arrays, Dims, Source } from '../kernel.ts';
-import { constantsText, lanePrelude, laneWidth } from '../lanes.ts';
-import { u32 } from '../slots.ts';
+import type { AdapterFamily, Arrays, Dims, Source } from '../kernel/kernel.ts';
+import { constantsText, lanePrelude, laneWidth } from '../kernel/lanes.ts';
+import { u32 } from '../kernel/slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
 import tilesOfFloats from './tilesOfFloats.wgsl?raw';

@@ -4,8 +4,8 @@
  * See attention.ts for the layout and how work is cut.
  */
 
-import { kernel } from '../kernel.ts';
-import { by, half, read, readWrite } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { by, half, read, readWrite } from '../kernel/slots.ts';
 import {
   ATTENTION_CASES,
   ATTENTION_DIMS,

@@ -7,9 +7,9 @@
  * more than the other kernels' rounding, and a GPU's sin of a large angle is off without bound.
  */
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { f32, half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './rotary.wgsl?raw';
 
 /** [T, D]: for each position D/2 cosines, then as many sines. */

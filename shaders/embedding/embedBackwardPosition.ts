@@ -1,9 +1,9 @@
 /** Gradient of the position table: dposition_TC[t] += Σ over the samples b of dx_NC[b·T + t]. */
 
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './embedBackwardPosition.wgsl?raw';
 
 export const embedBackwardPosition = kernel({

@@ -4,10 +4,10 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import { fillBelow } from '../fill.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { fillBelow } from '../kernel/fill.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './embedForward.wgsl?raw';
 
 export const embedForward = kernel({

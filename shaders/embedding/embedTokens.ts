@@ -1,10 +1,10 @@
 /** Token embedding without positions (rotary ones come later): x_NC[n] = token_VC[ids_N[n]]. */
 
 import { at } from '../../swarm/base.ts';
-import { fillBelow } from '../fill.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { fillBelow } from '../kernel/fill.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import { embedForward } from './embedForward.ts';
 import code from './embedTokens.wgsl?raw';
 

@@ -3,7 +3,7 @@
  * a row of exactly four lanes; only an adapter that says both things about itself gets them. Every other adapter,
  * llvmpipe with its eight lanes included, gets `gpu` kernels, which assume no subgroup size at all.
  */
-import type { AdapterFamily } from '../kernel.ts';
+import type { AdapterFamily } from '../kernel/kernel.ts';
 
 /** The part of GPUAdapterInfo that decides. Fields are optional because browsers differ in which they have. */
 export interface AdapterTraits {

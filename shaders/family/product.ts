@@ -7,8 +7,8 @@
  * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient). A weight gradient in slices has S steps of K in each.
  */
 import { invariant } from '../../swarm/base.ts';
-import type { TensorSlot } from '../kernel.ts';
-import { half, read, readWrite } from '../slots.ts';
+import type { TensorSlot } from '../kernel/kernel.ts';
+import { half, read, readWrite } from '../kernel/slots.ts';
 
 export type Layout = 'NN' | 'NT' | 'TN';
 

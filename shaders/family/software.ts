@@ -17,7 +17,7 @@
  * share a few texts, which are no slower; and the panel is copied by a loop with one load for each vector.
  */
 
-import type { LaneWidth } from '../lanes.ts';
+import type { LaneWidth } from '../kernel/lanes.ts';
 import { SOFTWARE_LANES as LANES } from './adapterFamily.ts';
 import { geluText, type Product } from './product.ts';
 import { ruleFor, SOFTWARE_TILES, type SoftwareRule } from './tiles.ts';

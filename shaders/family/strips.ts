@@ -4,7 +4,7 @@
  * knows neither layouts nor remainders.
  */
 
-import type { LaneWidth } from '../lanes.ts';
+import type { LaneWidth } from '../kernel/lanes.ts';
 import { geluText, type Product } from './product.ts';
 import { LAST_STEP, SLICE_ROW } from './slices.ts';
 import { aRow, bRow, component, dimText, indent, plus, range, type Widths, widths } from './widths.ts';

@@ -5,11 +5,11 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { forDevice } from '../forDevice.ts';
-import type { Dims, Kernel } from '../kernel.ts';
-import { PipelineCache } from '../launch.ts';
-import { matmul, onMatrixUnit } from '../matmul.ts';
+import type { Dims, Kernel } from '../kernel/kernel.ts';
+import { PipelineCache } from '../kernel/launch.ts';
+import { compareKernel } from '../kernel/verify.ts';
 import { type DawnDevice, dawnDevice, nullDevice } from '../testing/dawn.ts';
-import { compareKernel } from '../verify.ts';
+import { matmul, onMatrixUnit } from './matmul.ts';
 import { type MatrixTraits, type MatrixUnit, matrixUnits } from './matrixUnit.ts';
 import type { Epilogue, Layout } from './product.ts';
 

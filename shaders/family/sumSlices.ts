@@ -3,9 +3,9 @@
  * the gradient and, with `biasGradient`, the N of the bias gradient behind them: `floats` in all.
  */
 import { at } from '../../swarm/base.ts';
-import { type Kernel, kernel } from '../kernel.ts';
-import { laneSource } from '../lanes.ts';
-import { read, readWrite, u32 } from '../slots.ts';
+import { type Kernel, kernel } from '../kernel/kernel.ts';
+import { laneSource } from '../kernel/lanes.ts';
+import { read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './sumSlices.wgsl?raw';
 import bias from './sumSlicesBias.wgsl?raw';
 import plain from './sumSlicesPlain.wgsl?raw';

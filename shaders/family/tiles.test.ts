@@ -1,8 +1,8 @@
 /** The table of tiles: every row is met by a case of the product, which is compared with its CPU reference. */
 import { describe, expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';
-import { LARGE_CASE, matmul, productOf } from '../matmul.ts';
 import { gpuTile, largeTiles } from './gpu.ts';
+import { LARGE_CASE, matmul, productOf } from './matmul.ts';
 import type { Layout } from './product.ts';
 import { softwareTile, weights } from './software.ts';
 import {

@@ -1,6 +1,6 @@
 /** How the rows of a product's tensors are read: as vec4 where four divides their length. And words that its texts are written with. */
 import { invariant } from '../../swarm/base.ts';
-import type { LaneWidth } from '../lanes.ts';
+import type { LaneWidth } from '../kernel/lanes.ts';
 import type { Product, ProductTensor } from './product.ts';
 
 /** Floats of one element of each operand's rows. C's holds for bias, residual and pre too. */

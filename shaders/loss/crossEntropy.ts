@@ -5,9 +5,9 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { laneWidth, rowSource, WIDE_TEAM } from '../lanes.ts';
-import { by, f32, half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
+import { by, f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './crossEntropy.wgsl?raw';
 import { fillLogits, softmaxRow } from './crossEntropyLoss.ts';
 import gradientsAlone from './gradientsAlone.wgsl?raw';

@@ -1,10 +1,10 @@
 /** Softmax cross-entropy of each row, loss_N[n] = −log softmax(logits_NV[n])[targets_N[n]], without a gradient. */
 
 import { at } from '../../swarm/base.ts';
-import { fillBelow } from '../fill.ts';
-import { type Arrays, type Dims, kernel } from '../kernel.ts';
-import { laneWidth, rowSource, WIDE_TEAM } from '../lanes.ts';
-import { by, half, read, readWrite, u32 } from '../slots.ts';
+import { fillBelow } from '../kernel/fill.ts';
+import { type Arrays, type Dims, kernel } from '../kernel/kernel.ts';
+import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
+import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './crossEntropyLoss.wgsl?raw';
 import alone from './softmaxAlone.wgsl?raw';
 import team from './softmaxTeam.wgsl?raw';

@@ -5,9 +5,9 @@
  * `accumulate` 1 adds to what dx holds (the residual stream's gradient), 0 sets it.
  */
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { laneWidth, rowSource } from '../lanes.ts';
-import { by, half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneWidth, rowSource } from '../kernel/lanes.ts';
+import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './layerNormBackward.wgsl?raw';
 import { fillStat } from './layerNormForward.ts';
 

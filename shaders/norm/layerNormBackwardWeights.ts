@@ -3,9 +3,9 @@
  * dweight_C += Σ_n dy·x̂ and dbias_C += Σ_n dy with x̂ = (x − mean)·r, in a fixed order of the rows.
  */
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { columnSource, laneWidth } from '../lanes.ts';
-import { by, half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { columnSource, laneWidth } from '../kernel/lanes.ts';
+import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './layerNormBackwardWeights.wgsl?raw';
 import { fillStat } from './layerNormForward.ts';
 

@@ -1,8 +1,8 @@
 /** Gradient of RMS normalisation for its weight, added: dweight_C += Σ_n dy·x·r, in a fixed order of the rows. */
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel.ts';
-import { columnSource, laneWidth } from '../lanes.ts';
-import { by, half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { columnSource, laneWidth } from '../kernel/lanes.ts';
+import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './rmsNormBackwardWeights.wgsl?raw';
 import { fillInverseRms } from './rmsNormForward.ts';
 

@@ -3,9 +3,9 @@
  * x_NC. `stat` keeps r of each row for the backward.
  */
 import { at } from '../../swarm/base.ts';
-import { type Arrays, type Dims, kernel } from '../kernel.ts';
-import { laneWidth, rowSource } from '../lanes.ts';
-import { by, f32, half, read, readWrite, u32 } from '../slots.ts';
+import { type Arrays, type Dims, kernel } from '../kernel/kernel.ts';
+import { laneWidth, rowSource } from '../kernel/lanes.ts';
+import { by, f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './rmsNormForward.wgsl?raw';
 
 export const rmsNormForward = kernel({

@@ -12,7 +12,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { requiredLimits, WANTED_FEATURES } from '../deviceLimits.ts';
 import { adapterFamily } from '../family/adapterFamily.ts';
 import { type MatrixUnit, matrixUnits } from '../family/matrixUnit.ts';
-import type { AdapterFamily } from '../kernel.ts';
+import type { AdapterFamily } from '../kernel/kernel.ts';
 
 export interface DawnDevice {
   readonly device: GPUDevice;

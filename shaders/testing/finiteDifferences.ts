@@ -3,7 +3,7 @@
  * tests import it.
  */
 import { at, normal, seededRandom } from '../../swarm/base.ts';
-import type { Arrays, Dims, Kernel } from '../kernel.ts';
+import type { Arrays, Dims, Kernel } from '../kernel/kernel.ts';
 
 /**
  * A kernel's tensors in float64, zero where the kernel writes. References are written for any array of numbers; the

@@ -5,9 +5,9 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import { type Arrays, type Dims, kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { by, half, read, readWrite, u32 } from '../slots.ts';
+import { type Arrays, type Dims, kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './adamw.wgsl?raw';
 import plain from './adamwPlain.wgsl?raw';
 import shadow from './adamwShadow.wgsl?raw';

@@ -4,9 +4,9 @@
  */
 import { at } from '../../swarm/base.ts';
 import { PARTIALS } from '../../swarm/plan/memory.ts';
-import { kernel } from '../kernel.ts';
-import { laneWidth, rowSource, WIDE_TEAM } from '../lanes.ts';
-import { by, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
+import { by, read, readWrite, u32 } from '../kernel/slots.ts';
 import alone from './sumSquares.wgsl?raw';
 import team from './sumSquaresTeam.wgsl?raw';
 

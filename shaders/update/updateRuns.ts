@@ -2,7 +2,7 @@
  * A shard's tensors in as few updates as can be. An arena's gaps are zero and stay zero under AdamW, so one launch goes
  * over all tensors that lie alike wherever it reads and writes; which of them decay it is told as ranges.
  */
-import type { Dims } from '../kernel.ts';
+import type { Dims } from '../kernel/kernel.ts';
 
 /** Ranges that one launch takes: a GPT-2 layer has four matrices. */
 export const MOST_DECAYS = 4;

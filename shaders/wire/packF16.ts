@@ -4,10 +4,10 @@
  */
 import { at } from '../../swarm/base.ts';
 import { packedWords } from '../../swarm/wire.ts';
-import { halfBits } from '../half.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { f32, half, read, readWrite, u32 } from '../slots.ts';
+import { halfBits } from '../kernel/half.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './packF16.wgsl?raw';
 
 export const packF16 = kernel({

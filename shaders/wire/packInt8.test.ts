@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';
 import { packedBytes } from '../../swarm/wire.ts';
-import { caseArrays } from '../verify.ts';
+import { caseArrays } from '../kernel/verify.ts';
 import { packF16 } from './packF16.ts';
 import { packInt8, packInt8Feedback } from './packInt8.ts';
 import { unpackF16 } from './unpackF16.ts';

@@ -9,10 +9,10 @@
  */
 import { at } from '../../swarm/base.ts';
 import { INT8_BLOCK, INT8_BLOCK_WORDS, packedWords } from '../../swarm/wire.ts';
-import { roundToEven } from '../half.ts';
-import { type Arrays, type Dims, kernel, type Source } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { roundToEven } from '../kernel/half.ts';
+import { type Arrays, type Dims, kernel, type Source } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import block from './int8Block.wgsl?raw';
 import plain from './packInt8.wgsl?raw';
 import feedback from './packInt8Feedback.wgsl?raw';

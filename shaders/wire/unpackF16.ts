@@ -1,9 +1,9 @@
 /** Floats from the halves of packF16, times gain (the inverse of the one they were packed with). */
 import { packedWords } from '../../swarm/wire.ts';
-import { halfValue } from '../half.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { f32, half, read, readWrite, u32 } from '../slots.ts';
+import { halfValue } from '../kernel/half.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import { packF16 } from './packF16.ts';
 import code from './unpackF16.wgsl?raw';
 

@@ -1,9 +1,9 @@
 /** Floats from the scales and codes of packInt8. */
 import { at } from '../../swarm/base.ts';
 import { INT8_BLOCK, INT8_BLOCK_WORDS, packedWords } from '../../swarm/wire.ts';
-import { kernel } from '../kernel.ts';
-import { laneSource, laneWidth } from '../lanes.ts';
-import { half, read, readWrite, u32 } from '../slots.ts';
+import { kernel } from '../kernel/kernel.ts';
+import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import { half, read, readWrite, u32 } from '../kernel/slots.ts';
 import { packInt8 } from './packInt8.ts';
 import code from './unpackInt8.wgsl?raw';
 

@@ -1,6 +1,6 @@
 /** `shoal bench kernels`: every kernel in its own cases, or in the shapes of a training step, beside the adapter's best. */
 import type { Command } from 'commander';
-import type { Dims } from '../../shaders/kernel.ts';
+import type { Dims } from '../../shaders/kernel/kernel.ts';
 import { at } from '../../swarm/base.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';

@@ -6,8 +6,8 @@
 import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
 import { attentionForward } from '../../../shaders/attention/attentionForward.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import { PipelineCache } from '../../../shaders/launch.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { adamw } from '../../../shaders/update/adamw.ts';
 import { decayDims } from '../../../shaders/update/updateRuns.ts';
 import { invariant, type Result, refusal, success } from '../../../swarm/base.ts';

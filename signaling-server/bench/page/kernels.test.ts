@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import { benchCases } from './kernels.ts';
 
 test('kernels that only one family has are shown where the adapter is of it, and there alone', () => {

@@ -1,9 +1,10 @@
 /** The benchmark of the kernels: each in its largest case, how long a launch takes and its error against the CPU. */
-import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
+
+import { matmul } from '../../../shaders/family/matmul.ts';
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import { PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { compareKernel } from '../../../shaders/kernel/verify.ts';
 import { kernels } from '../../../shaders/kernels.ts';
-import { PipelineCache } from '../../../shaders/launch.ts';
-import { matmul } from '../../../shaders/matmul.ts';
-import { compareKernel } from '../../../shaders/verify.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
 import { learnFromProduct, timeKernel } from './timing.ts';
 

@@ -1,5 +1,5 @@
 /** The profile of a step: each of its launches in a pass of its own, between two timestamps. */
-import { encodeLaunch, type Launch } from '../../../shaders/launch.ts';
+import { encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { at, invariant } from '../../../swarm/base.ts';
 import { GpuShards } from '../../../web/src/gpu/shards.ts';
 import { GpuStage } from '../../../web/src/gpu/stage.ts';

@@ -5,12 +5,12 @@
  */
 import type { Layout } from '../../../shaders/family/product.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
-import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../shaders/kernel.ts';
-import { PipelineCache } from '../../../shaders/launch.ts';
+import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../shaders/kernel/kernel.ts';
+import { PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { type Comparison, compareKernel } from '../../../shaders/kernel/verify.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
-import { type Comparison, compareKernel } from '../../../shaders/verify.ts';
 import { at } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';

@@ -1,8 +1,8 @@
 /** What a time must not be: of launches cut for a weaker GPU, of an invalid one, of a lost device, of ticks. */
 import { expect, test } from 'vitest';
 import { countPass } from '../../../shaders/arrays/countPass.ts';
-import type { Kernel } from '../../../shaders/kernel.ts';
-import { createLaunch, PipelineCache } from '../../../shaders/launch.ts';
+import type { Kernel } from '../../../shaders/kernel/kernel.ts';
+import { createLaunch, PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { dawnDevice, nullDevice } from '../../../shaders/testing/dawn.ts';
 import { invariant } from '../../../swarm/base.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';

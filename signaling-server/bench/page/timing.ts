@@ -2,11 +2,12 @@
  * How long one launch takes: as many in one pass as fill some milliseconds, the least of a few passes. And what an adapter
  * reaches at its best, which every kernel is set beside: a square matrix product, a plain copy.
  */
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from '../../../shaders/launch.ts';
-import { matmul } from '../../../shaders/matmul.ts';
-import { caseArrays, stored } from '../../../shaders/verify.ts';
-import { chooseLaunch, learnRates } from '../../../shaders/watchdog.ts';
+
+import { matmul } from '../../../shaders/family/matmul.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { caseArrays, stored } from '../../../shaders/kernel/verify.ts';
+import { chooseLaunch, learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { created, wholeWords } from '../../../web/src/gpu/buffers.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
 

@@ -5,6 +5,7 @@
  * the rows weighs it (a deep panel takes SwiftShader twice as long as a shallow one).
  */
 import { largeTiles } from '../../../shaders/family/gpu.ts';
+import { matmul, productOf, type Tried } from '../../../shaders/family/matmul.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
 import { weights } from '../../../shaders/family/software.ts';
 import {
@@ -15,10 +16,9 @@ import {
   SOFTWARE_CANDIDATES,
 } from '../../../shaders/family/tiles.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
-import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel.ts';
-import { PipelineCache } from '../../../shaders/launch.ts';
-import { matmul, productOf, type Tried } from '../../../shaders/matmul.ts';
-import { compareKernel } from '../../../shaders/verify.ts';
+import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import { PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { compareKernel } from '../../../shaders/kernel/verify.ts';
 import { at } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';

@@ -1,8 +1,8 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
+import { textKey } from '../../../shaders/kernel/text.ts';
+import { learnRates, ratesOf } from '../../../shaders/kernel/watchdog.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
-import { textKey } from '../../../shaders/text.ts';
-import { learnRates, ratesOf } from '../../../shaders/watchdog.ts';
 import { at } from '../../../swarm/base.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';

@@ -2,7 +2,7 @@
  * What a tab finds out about itself before it may join: that its kernels are right, how long a layer takes at two
  * micro-batch sizes, and how much GPU memory can really be had. The times are measured anew at every visit.
  */
-import { learnRates } from '../../../shaders/watchdog.ts';
+import { learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { type Result, seededRandom, success } from '../../../swarm/base.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';

@@ -4,10 +4,10 @@
  */
 
 import { forDevice } from '../../../shaders/forDevice.ts';
-import type { Dims } from '../../../shaders/kernel.ts';
-import { createLaunch, type Launch } from '../../../shaders/launch.ts';
+import type { Dims } from '../../../shaders/kernel/kernel.ts';
+import { createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
-import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { invariant } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';

@@ -3,8 +3,8 @@
 import { requiredLimits, WANTED_FEATURES } from '../../../shaders/deviceLimits.ts';
 import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
 import { type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
-import type { AdapterFamily } from '../../../shaders/kernel.ts';
-import type { PipelineCache } from '../../../shaders/launch.ts';
+import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
+import type { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import type { Compute } from '../../../swarm/precision.ts';

@@ -1,5 +1,5 @@
 /** The executor's engine on a WebGPU device: stages and shards of one model. */
-import { PipelineCache } from '../../../shaders/launch.ts';
+import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';

@@ -2,7 +2,7 @@
  * The shapes in which a kernel is compared with its reference in JavaScript: those of a micro-batch of a few rows. A call
  * of a real micro-batch is found again among the few rows' by its kernel and label.
  */
-import type { Dims } from '../../../shaders/kernel.ts';
+import type { Dims } from '../../../shaders/kernel/kernel.ts';
 import type { KernelCall } from './kernelCall.ts';
 
 const place = ({ kernel, label }: KernelCall): string => `${kernel.name} ${label}`;

@@ -1,6 +1,6 @@
 /** Weights that are kept as halves, in and out at any element, on an adapter with shader-f16. */
 import { expect, test } from 'vitest';
-import { halfBits, halfValue } from '../../../shaders/half.ts';
+import { halfBits, halfValue } from '../../../shaders/kernel/half.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { normal, seededRandom } from '../../../swarm/base.ts';
 import { arena, segmentsIn } from '../../../swarm/model/layout.ts';

@@ -4,10 +4,10 @@
  * words only. On the way out whole words are read, and what is more than the range is left away.
  */
 import { copyIn } from '../../../shaders/arrays/copy.ts';
-import { halfValue } from '../../../shaders/half.ts';
-import { inHalves } from '../../../shaders/inHalves.ts';
-import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/launch.ts';
-import type { Variant } from '../../../shaders/text.ts';
+import { halfValue } from '../../../shaders/kernel/half.ts';
+import { inHalves } from '../../../shaders/kernel/inHalves.ts';
+import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
+import type { Variant } from '../../../shaders/kernel/text.ts';
 import { at, outside, type Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';

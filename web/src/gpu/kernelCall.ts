@@ -1,6 +1,6 @@
 /** What a stage has the GPU do: a kernel over buffers, before its pipeline is compiled. */
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import type { BufferSlice } from '../../../shaders/launch.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 
 export interface KernelCall {
   readonly kernel: Kernel;

@@ -7,11 +7,11 @@
 
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
-import { type Dims, inTextFor, type Kernel } from '../../../shaders/kernel.ts';
-import { textKey } from '../../../shaders/text.ts';
+import { type Dims, inTextFor, type Kernel } from '../../../shaders/kernel/kernel.ts';
+import { textKey } from '../../../shaders/kernel/text.ts';
+import { compareKernel } from '../../../shaders/kernel/verify.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
-import { compareKernel } from '../../../shaders/verify.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';

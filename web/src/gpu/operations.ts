@@ -16,11 +16,11 @@ import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardP
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
-import type { AdapterFamily, Dims } from '../../../shaders/kernel.ts';
-import type { BufferSlice } from '../../../shaders/launch.ts';
+import { matmul } from '../../../shaders/family/matmul.ts';
+import type { AdapterFamily, Dims } from '../../../shaders/kernel/kernel.ts';
+import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
-import { matmul } from '../../../shaders/matmul.ts';
 import { layerNormBackward } from '../../../shaders/norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';

@@ -4,8 +4,8 @@
  * made: a driver that is out of memory may drop a submit without a word.
  */
 import { countPass } from '../../../shaders/arrays/countPass.ts';
-import { createLaunch, encodeLaunch, type Launch } from '../../../shaders/launch.ts';
-import { submitsOf } from '../../../shaders/watchdog.ts';
+import { createLaunch, encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { submitsOf } from '../../../shaders/kernel/watchdog.ts';
 import { created, type Proof } from './buffers.ts';
 import type { Gpu } from './device.ts';
 

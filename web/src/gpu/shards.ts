@@ -5,13 +5,13 @@
  * update writes the stage's halves beside it.
  */
 import { addInto } from '../../../shaders/arrays/addInto.ts';
-import { inHalves } from '../../../shaders/inHalves.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel.ts';
-import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/launch.ts';
+import { inHalves } from '../../../shaders/kernel/inHalves.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
-import { chooseLaunch } from '../../../shaders/watchdog.ts';
 import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';

@@ -1,8 +1,8 @@
 /** A stage on Dawn whose driver drops work, whose objects cannot be made, and whose launches are cut. */
 import { beforeAll, expect, test } from 'vitest';
-import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
+import { learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { type DawnDevice, dawnDevice } from '../../../shaders/testing/dawn.ts';
-import { learnRates } from '../../../shaders/watchdog.ts';
 import { at, invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { created } from './buffers.ts';

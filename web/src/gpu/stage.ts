@@ -4,7 +4,7 @@
  */
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
-import { type Launch, updateDims } from '../../../shaders/launch.ts';
+import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { got, invariant, type Range } from '../../../swarm/base.ts';
 import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model/model.ts';

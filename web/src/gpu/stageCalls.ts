@@ -2,7 +2,7 @@
  * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the calls of its kernels,
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
-import type { AdapterFamily } from '../../../shaders/kernel.ts';
+import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import { invariant } from '../../../swarm/base.ts';
 import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';

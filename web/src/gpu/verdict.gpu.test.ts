@@ -4,10 +4,10 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
-import type { Dims, Kernel, Source } from '../../../shaders/kernel.ts';
-import { PipelineCache } from '../../../shaders/launch.ts';
+import type { Dims, Kernel, Source } from '../../../shaders/kernel/kernel.ts';
+import { PipelineCache } from '../../../shaders/kernel/launch.ts';
+import type { Variant } from '../../../shaders/kernel/text.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
-import type { Variant } from '../../../shaders/text.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Gpu } from './device.ts';
 import { kernelCases } from './kernelCheck.ts';

@@ -7,7 +7,7 @@
  * that takes. What is right is remembered by adapter, model and the kernels' own text, which stands for the build.
  */
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
-import { textOf } from '../../../shaders/text.ts';
+import { textOf } from '../../../shaders/kernel/text.ts';
 import { type Result, success } from '../../../swarm/base.ts';
 import { DETAIL_LENGTH_LIMIT } from '../../../swarm/messages/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';

@@ -1,8 +1,9 @@
 /** A weight gradient as kernel calls: the product as it is or, where a GPU would have too little to do, in slices and their sum. */
+
+import { matmul, weightGradientSlices } from '../../../shaders/family/matmul.ts';
 import { sumSlices, sumSlicesBias } from '../../../shaders/family/sumSlices.ts';
-import type { AdapterFamily } from '../../../shaders/kernel.ts';
-import type { BufferSlice } from '../../../shaders/launch.ts';
-import { matmul, weightGradientSlices } from '../../../shaders/matmul.ts';
+import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
+import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { invariant } from '../../../swarm/base.ts';
 import { call, type KernelCall } from './kernelCall.ts';
 

@@ -1,13 +1,13 @@
 /** Every layout, epilogue, family and case of the matrix product against its CPU reference, on Dawn's software adapter. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { at } from '../swarm/base.ts';
-import type { Epilogue, Layout } from './family/product.ts';
-import { GPU_CANDIDATES } from './family/tiles.ts';
-import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
-import { PipelineCache } from './launch.ts';
+import { at } from '../../swarm/base.ts';
+import type { AdapterFamily, Dims, Kernel } from '../kernel/kernel.ts';
+import { PipelineCache } from '../kernel/launch.ts';
+import { compareKernel } from '../kernel/verify.ts';
+import { dawnDevice } from '../testing/dawn.ts';
 import { LARGE_CASE, matmul } from './matmul.ts';
-import { dawnDevice } from './testing/dawn.ts';
-import { compareKernel } from './verify.ts';
+import type { Epilogue, Layout } from './product.ts';
+import { GPU_CANDIDATES } from './tiles.ts';
 
 const EPILOGUES: readonly Epilogue[] = [
   {},

@@ -3,7 +3,7 @@
  * launch (pipeline, two bind groups, workgroup counts) is made once when a plan arrives and encoded any number of times
  * without allocating.
  */
-import { invariant } from '../swarm/base.ts';
+import { invariant } from '../../swarm/base.ts';
 import { BOX_BYTES, boxData, boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
 import { type AdapterFamily, type Dims, dimsBytes, type Kernel, packDims } from './kernel.ts';
 import { textKey, textOf, type Variant } from './text.ts';

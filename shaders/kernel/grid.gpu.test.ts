@@ -1,11 +1,11 @@
 /** Launches in boxes on Dawn: the same bits as in one dispatch, and a grid that one dispatch may not have. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { invariant } from '../swarm/base.ts';
+import { invariant } from '../../swarm/base.ts';
+import { kernels } from '../kernels.ts';
+import { type DawnDevice, dawnDevice } from '../testing/dawn.ts';
 import { type AdapterFamily, type Dims, kernel } from './kernel.ts';
-import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
 import { readWrite, u32 } from './slots.ts';
-import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { caseArrays, runKernel } from './verify.ts';
 import { variantOf } from './watchdog.ts';
 

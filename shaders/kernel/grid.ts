@@ -3,7 +3,7 @@
  * watchdog waits, is run box by box. A box runs the same text and reads from a uniform where it begins, so every workgroup
  * computes what it computes in one dispatch: a cut never changes a bit. A whole dispatch reads no such uniform.
  */
-import { at, invariant } from '../swarm/base.ts';
+import { at, invariant } from '../../swarm/base.ts';
 
 /** WebGPU's guaranteed maxComputeWorkgroupsPerDimension. */
 export const MAX_WORKGROUPS_PER_DIMENSION = 65_535;

@@ -1,9 +1,9 @@
 /** Launching and comparing kernels, with one that doubles its input. */
 import { beforeAll, describe, expect, it } from 'vitest';
+import { dawnDevice } from '../testing/dawn.ts';
 import { type Kernel, kernel } from './kernel.ts';
 import { compileKernel, createLaunch, encodeLaunch, PipelineCache, updateDims } from './launch.ts';
 import { f32, read, readWrite, u32 } from './slots.ts';
-import { dawnDevice } from './testing/dawn.ts';
 import { compareKernel, compareOutputs } from './verify.ts';
 
 const made = (name: string, statement: string): Kernel<'x' | 'y', 'count' | 'factor'> =>

@@ -7,7 +7,7 @@
  * past 65,504 has to become infinite, so that an overflow is seen in the gradient's norm. WGSL lets a device choose what
  * it becomes, so the stores say it themselves.
  */
-import { invariant } from '../swarm/base.ts';
+import { invariant } from '../../swarm/base.ts';
 import { LARGEST_HALF } from './half.ts';
 import type { AdapterFamily, Dims, Kernel, Source, TensorSlot, Width } from './kernel.ts';
 

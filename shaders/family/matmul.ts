@@ -6,10 +6,12 @@
  * Letters and layouts: family/product.ts. The text: family/software.ts, family/gpu.ts and, where a GPU has matrix units,
  * family/subgroupMatrix.ts.
  */
-import { at, invariant, normal, type Random } from '../swarm/base.ts';
-import { SOFTWARE_LANES } from './family/adapterFamily.ts';
-import { gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './family/gpu.ts';
-import type { MatrixUnit } from './family/matrixUnit.ts';
+import { at, invariant, normal, type Random } from '../../swarm/base.ts';
+import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
+import { u32 } from '../kernel/slots.ts';
+import { SOFTWARE_LANES } from './adapterFamily.ts';
+import { gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './gpu.ts';
+import type { MatrixUnit } from './matrixUnit.ts';
 import {
   checkEpilogue,
   type Epilogue,
@@ -18,15 +20,13 @@ import {
   type Product,
   type ProductTensor,
   productTensors,
-} from './family/product.ts';
-import { type Slices, sliceRows, slicesOf } from './family/slices.ts';
-import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgroups } from './family/software.ts';
-import { gpuWidths } from './family/strips.ts';
-import { matrixDirectives, matrixInvocations, matrixText, matrixTile } from './family/subgroupMatrix.ts';
-import type { GpuShape, MatrixRule, SoftwareRule } from './family/tiles.ts';
-import { tensorWidths } from './family/widths.ts';
-import type { AdapterFamily, Arrays, Dims, Kernel, Source } from './kernel.ts';
-import { u32 } from './slots.ts';
+} from './product.ts';
+import { type Slices, sliceRows, slicesOf } from './slices.ts';
+import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgroups } from './software.ts';
+import { gpuWidths } from './strips.ts';
+import { matrixDirectives, matrixInvocations, matrixText, matrixTile } from './subgroupMatrix.ts';
+import type { GpuShape, MatrixRule, SoftwareRule } from './tiles.ts';
+import { tensorWidths } from './widths.ts';
 
 /** What the tuning tries in place of the table's choice. */
 export interface Tried {

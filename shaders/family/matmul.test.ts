@@ -1,13 +1,13 @@
 /** The matrix product without a GPU: its reference against formulas written another way, its text, its workgroups. */
 import { describe, expect, it } from 'vitest';
-import { invariant, normal, seededRandom } from '../swarm/base.ts';
-import type { Epilogue, Layout } from './family/product.ts';
-import { sumSlices, sumSlicesBias } from './family/sumSlices.ts';
-import { MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
-import type { AdapterFamily, Kernel } from './kernel.ts';
+import { invariant, normal, seededRandom } from '../../swarm/base.ts';
+import { MAX_WORKGROUPS_PER_DIMENSION } from '../kernel/grid.ts';
+import type { AdapterFamily, Kernel } from '../kernel/kernel.ts';
+import { textKey, textOf } from '../kernel/text.ts';
+import { caseArrays } from '../kernel/verify.ts';
 import { gelu, geluSlope, matmul, weightGradientSlices } from './matmul.ts';
-import { textKey, textOf } from './text.ts';
-import { caseArrays } from './verify.ts';
+import type { Epilogue, Layout } from './product.ts';
+import { sumSlices, sumSlicesBias } from './sumSlices.ts';
 
 type Matrix = number[][];
 const rows = (values: ArrayLike<number>, width: number): Matrix =>

@@ -4,7 +4,7 @@
  * than 200. Time is predicted from the kernel's `cost` and two rates of the device, which are assumed low until the
  * admission has measured a layer; only the number of boxes follows from it, and boxes never change a bit (grid.ts).
  */
-import { at } from '../swarm/base.ts';
+import { at } from '../../swarm/base.ts';
 import { boxesOf } from './grid.ts';
 import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
 import type { Variant } from './text.ts';

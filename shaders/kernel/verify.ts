@@ -3,7 +3,7 @@
  * − tolerance over all outputs, so tests, the browser's admission check and the benchmark ask the same question.
  * Imports nothing of Node or the DOM beyond WebGPU.
  */
-import { invariant, normal, seededRandom } from '../swarm/base.ts';
+import { invariant, normal, seededRandom } from '../../swarm/base.ts';
 import { halfBits, halfValue, LARGEST_HALF } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';

@@ -1,14 +1,14 @@
 /**
  * The WGSL that runs, in golden/ for a case of every kernel: for software adapters, for GPUs, for GPUs over halves, and
- * one in boxes. `npx vitest run --project unit shaders/text.test.ts -u` writes the files anew.
+ * one in boxes. `npx vitest run --project unit shaders/kernel/text.test.ts -u` writes the files anew.
  */
 import { describe, expect, test } from 'vitest';
-import { at } from '../swarm/base.ts';
-import { addInto } from './arrays/addInto.ts';
+import { at } from '../../swarm/base.ts';
+import { addInto } from '../arrays/addInto.ts';
+import { matmul } from '../family/matmul.ts';
+import { kernels } from '../kernels.ts';
 import { inHalves } from './inHalves.ts';
 import type { Dims, Kernel } from './kernel.ts';
-import { kernels } from './kernels.ts';
-import { matmul } from './matmul.ts';
 import { textKey, textOf, type Variant } from './text.ts';
 
 const SOFTWARE: Variant = { family: 'software', inBoxes: false };
@@ -39,11 +39,11 @@ for (const kernel of overHalves) show(kernel, GPU, '');
 show(addInto, { family: 'gpu', inBoxes: true }, '.inBoxes');
 
 test.each([...files.keys()])('golden/%s', async (name) => {
-  await expect(files.get(name)).toMatchFileSnapshot(`golden/${name}`);
+  await expect(files.get(name)).toMatchFileSnapshot(`../golden/${name}`);
 });
 
 test('golden/ has no other files', () => {
-  const there = Object.keys(import.meta.glob('./golden/*')).map((path) => path.slice('./golden/'.length));
+  const there = Object.keys(import.meta.glob('../golden/*')).map((path) => path.slice('../golden/'.length));
   expect(there.toSorted()).toEqual([...files.keys()].toSorted());
 });
 

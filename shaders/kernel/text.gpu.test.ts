@@ -1,11 +1,11 @@
 /** Every text of every case is one that Tint takes, halves and boxes too: on Dawn's null adapter, which runs nothing. */
 import { expect, test } from 'vitest';
+import { matmul } from '../family/matmul.ts';
+import { kernels } from '../kernels.ts';
+import { nullDevice } from '../testing/dawn.ts';
 import { inHalves } from './inHalves.ts';
 import type { Kernel } from './kernel.ts';
-import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
-import { matmul } from './matmul.ts';
-import { nullDevice } from './testing/dawn.ts';
 
 const sliced = matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true });
 const forGpus = [...kernels, sliced].flatMap((kernel) => [kernel, inHalves(kernel)]);

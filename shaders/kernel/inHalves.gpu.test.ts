@@ -1,10 +1,10 @@
 /** Every kernel over halves against its CPU reference, on an adapter that has shader-f16 (llvmpipe, or a GPU). */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { embedForward } from './embedding/embedForward.ts';
+import { embedForward } from '../embedding/embedForward.ts';
+import { kernels } from '../kernels.ts';
+import { type DawnDevice, dawnDevice } from '../testing/dawn.ts';
 import { inHalves } from './inHalves.ts';
-import { kernels } from './kernels.ts';
 import { PipelineCache } from './launch.ts';
-import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { caseArrays, caseTable, compareKernel, runKernel } from './verify.ts';
 
 const found = await dawnDevice();

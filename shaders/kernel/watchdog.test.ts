@@ -1,8 +1,8 @@
 /** What is predicted of a launch and what is cut for it: without a GPU. */
 import { expect, test } from 'vitest';
-import { invariant } from '../swarm/base.ts';
+import { invariant } from '../../swarm/base.ts';
+import { matmul } from '../family/matmul.ts';
 import { boxesOf } from './grid.ts';
-import { matmul } from './matmul.ts';
 import {
   chooseLaunch,
   LONGEST_DISPATCH_SECONDS,

@@ -1,10 +1,10 @@
 /** What becomes of a kernel where its activations and weights are halves. */
 import { describe, expect, test } from 'vitest';
-import { at } from '../swarm/base.ts';
-import { copyIn } from './arrays/copy.ts';
+import { at } from '../../swarm/base.ts';
+import { copyIn } from '../arrays/copy.ts';
+import { kernels } from '../kernels.ts';
+import { sumSquares } from '../update/sumSquares.ts';
 import { inHalves } from './inHalves.ts';
-import { kernels } from './kernels.ts';
-import { sumSquares } from './update/sumSquares.ts';
 
 describe('kernels over halves', () => {
   test('cost less memory, and always a number', () => {

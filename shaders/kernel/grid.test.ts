@@ -1,9 +1,9 @@
 /** Grids cut into boxes: without a GPU. */
 import { describe, expect, test } from 'vitest';
-import { seededRandom } from '../swarm/base.ts';
+import { seededRandom } from '../../swarm/base.ts';
+import { kernels } from '../kernels.ts';
 import { boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
 import type { AdapterFamily } from './kernel.ts';
-import { kernels } from './kernels.ts';
 
 describe('boxes of a grid', () => {
   test('one dispatch where nothing asks for more', () => {
