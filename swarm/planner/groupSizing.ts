@@ -3,7 +3,7 @@
  * b_i = m_i·l_i ≥ 1, Σ b_i = batch; the slowest peer's time is to be least among all sizings that leave room for the
  * whole state.
  *
- * Its one idea is to turn the question round. Given a time T, each (peer, b) has one best micro-batch: the one of those
+ * The question is turned round. Given a time T, each (peer, b) has one best micro-batch: the one of those
  * that end within T that leaves most room. A sizing within T exists exactly where the roomiest placement of the batch
  * (batchPlacement.ts) has room for the state, and more time never hurts: so T is found by bisection, and each sizing found
  * brings T down to the time that it really takes.
