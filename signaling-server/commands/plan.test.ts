@@ -68,7 +68,7 @@ it('prints a table for people, with what a change of the cluster would do', asyn
   for (const peer of ['a', 'a-2']) expect(command.out).toMatch(new RegExp(`^${peer}: stage 0, layers 1–4, `, 'm'));
 });
 
-it('[CL12] the search ends with its seconds, and says what ran out', async () => {
+it('[CL18] the search ends with its seconds, and says what ran out', async () => {
   const peers = Array.from({ length: 10 }, (_, index) => ({
     ...{ id: `p${index}`, memoryBytes: 1e9, flopsPerSecond: 1e8 * 1.3 ** index, region: index % 2 ? 'eu' : 'us' },
     uploadBytesPerSecond: 1e6 * 1.5 ** (9 - index),

@@ -1,7 +1,7 @@
 /**
- * What a piece of the model costs each peer of a cluster: seconds and bytes. Its one idea: a peer's measured times win
- * over any peak rate (estimates from peak rates were found 69 % off, Sailor on FlashFlex); only what was not measured,
- * the embedding and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
+ * What a piece of the model costs each peer of a cluster: seconds and bytes. A peer's measured times win over any peak
+ * rate (estimates from peak rates were found 69 % off, Sailor on FlashFlex); only what was not measured, the embedding
+ * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  */
 import { invariant, type PeerId, peerId } from '../base.ts';
 import type { Model, Operation } from '../model/model.ts';

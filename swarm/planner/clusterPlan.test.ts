@@ -176,7 +176,7 @@ describe('a plan for a cluster', () => {
     expect(planCluster(problemOf(of(30_000 + Number(missing) - 100_000)), () => false).ok).toBe(false);
   });
 
-  it('[CL7] who is slow and has memory keeps state and computes nothing, where that may be', () => {
+  it('[CL17] who is slow and has memory keeps state and computes nothing, where that may be', () => {
     const cluster = clusterOf({
       peers: [
         { id: 'fast', memoryBytes: 4e6, flopsPerSecond: 1e9 },
@@ -229,7 +229,7 @@ describe('a plan for a cluster', () => {
     expect(stepOf(1.5) / stepOf(1)).toBeLessThanOrEqual(1 + 1e-9);
   });
 
-  it('[CL7] state lies where the links carry it: with the one peer that sends fast', () => {
+  it('[CL16] state lies where the links carry it: with the one peer that sends fast', () => {
     const peers = [0, 1, 2, 3].map((index) => ({
       id: `p${index}`,
       memoryBytes: 1e8,
@@ -246,7 +246,7 @@ describe('a plan for a cluster', () => {
     expect(kept.get('p0')).toBeGreaterThan(0.9 * all);
   });
 
-  it('[CL7] of peers alike, the one that stays longest is used', () => {
+  it('[CL17] of peers alike, the one that stays longest is used', () => {
     const peers = [10, 1000, 100].map((meanSessionSeconds, index) => ({
       ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e9, meanSessionSeconds },
     }));

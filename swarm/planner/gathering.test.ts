@@ -215,7 +215,7 @@ describe('when it is chosen', () => {
     expect(seen).toBeGreaterThan(1);
   });
 
-  it('[CL13] never over slow links, though nothing else fits: it is refused', () => {
+  it('[CL19] never over slow links, though nothing else fits: it is refused', () => {
     for (const slow of [
       { latencySeconds: 0.04, bytesPerSecond: 2.5e6 },
       { latencySeconds: 0.0005, bytesPerSecond: 4e6 },
@@ -227,7 +227,7 @@ describe('when it is chosen', () => {
       });
   });
 
-  it('[CL13] on random clusters only groups gather in which a layer comes in less time than it takes', () => {
+  it('[CL19] on random clusters only groups gather in which a layer comes in less time than it takes', () => {
     const [random, seen] = [seededRandom(11), { gathered: 0 }];
     for (let round = 0; round < 16; round++) {
       const cluster = squeezed(random);

@@ -1,7 +1,7 @@
 /**
- * ZeRO's third stage inside a stage of a plan (Rajbhandari et al., SC '20): its members keep only their shards, and gather
- * each block from one another before its forward and before its backward; gradients leave as soon as a block's backward is
- * done. Its one idea: memory that holds a share of everything and one block, or two, is bought with bytes, for every
+ * ZeRO's third stage inside a stage of a plan (Rajbhandari et al., SC '20): its members keep only their shards, and
+ * gather each block from one another before its forward and before its backward; gradients leave as soon as a block's
+ * backward is done. Memory that holds a share of everything and one block, or two, is bought with bytes, for every
  * micro-batch anew: values twice and gradients once, where a block kept whole takes gradients and values once a step.
  *
  *   bytes   16 · Ψ · r          values, both moments and the sum of gradients of a member's share r

@@ -1,10 +1,10 @@
 /**
- * The search for the plan of the best predicted step. Its one idea: drafts are judged by the thousand (judge.ts), so a draft
- * is improved as metal is by cooling (simulated annealing, Kirkpatrick et al. 1983): a random small move that makes the step
- * longer by a part d is made with probability exp(−d / temperature), which falls to 0. It begins among the few most useful
- * peers and lets in more and more of them, so that what was found with some is where the search with more begins. Anytime:
- * every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same order, whatever the
- * machine.
+ * The search for the plan of the best predicted step. Drafts are judged by the thousand (judge.ts), so a draft is
+ * improved as metal is by cooling (simulated annealing, Kirkpatrick et al. 1983): a random small move that makes the
+ * step longer by a part d is made with probability exp(−d / temperature), which falls to 0. It begins among the few
+ * most useful peers and lets in more and more of them, so that what was found with some is where the search with more
+ * begins. Anytime: every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same
+ * order, whatever the machine.
  */
 import { at, type PeerId, type Random, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';

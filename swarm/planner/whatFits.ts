@@ -1,6 +1,6 @@
 /**
- * What would fit where a model fits nobody: fewer of its layers, shorter sequences, more peers like the roomiest one. Its
- * one idea: each is tried, so that what is said fits has a plan; only for a while, so that more may fit than is said.
+ * What would fit where a model fits nobody: fewer of its layers, shorter sequences, more peers like the roomiest one.
+ * Each is tried, so that what is said fits has a plan; only for a while, so that more may fit than is said.
  */
 import type { Model } from '../model/model.ts';
 import type { ClusterProblem } from './clusterCosts.ts';

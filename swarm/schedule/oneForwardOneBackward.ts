@@ -3,7 +3,7 @@
  * it carries there, then backward and forward in turn, then the backwards that are left. It takes as long as GPipe and
  * keeps p − s micro-batches in flight where GPipe keeps all of them.
  *
- * Its one idea: that order is the order of a clock. With x = 0, 1, 2, … the micro-batch's place among the peer's own,
+ * That order is the order of a clock. With x = 0, 1, 2, … the micro-batch's place among the peer's own,
  *   F(s, x) at 2x + s        B(s, x) at 2x + 2p − s − 1:
  * B(s, x) falls between F(s, x + p − s − 1) and F(s, x + p − s), as the rule says, and every need is earlier than what
  * needs it. Whatever x each micro-batch is given, lists sorted by such a clock never wait for each other in a circle,
