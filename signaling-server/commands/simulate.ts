@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { rounded } from '../../swarm/base.ts';
+import { counted } from '../../swarm/quantityText.ts';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
@@ -45,7 +46,7 @@ async function save(path: string, text: string): Promise<void> {
 }
 
 const title = ({ schedule, stages, microBatches }: SimulateProblem): string =>
-  `${schedule}, ${stages.length} ${stages.length === 1 ? 'peer' : 'peers'}, ${microBatches} micro-batches`;
+  `${schedule}, ${counted(stages.length, 'peer')}, ${microBatches} micro-batches`;
 
 function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: Outcome): string {
   const rows = [

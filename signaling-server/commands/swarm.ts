@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import type { Result } from '../../swarm/base.ts';
+import { counted } from '../../swarm/quantityText.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
@@ -170,7 +171,7 @@ async function train(
   killServer?: Training['killServer'],
 ): Promise<Result<Trained>> {
   const log = terminalLog();
-  log('info', `training ${runName} at ${server.url} with ${donors} headless donor${donors === 1 ? '' : 's'}`);
+  log('info', `training ${runName} at ${server.url} with ${counted(donors, 'headless donor')}`);
   return trainHeadless({
     server,
     donors,

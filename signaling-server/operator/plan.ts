@@ -14,6 +14,7 @@ import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
+import { rangeText } from '../../swarm/quantityText.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
@@ -100,7 +101,7 @@ function documentOf(file: RunFile, answer: ClusterPlan, before: ClusterPlan | nu
   for (const { layers, members } of plan.stages)
     for (const { peer, samples } of members) {
       const own = parts.get(peer) ?? { layers: [], samples: 0 };
-      own.layers.push(layers[1] - layers[0] === 1 ? `${layers[1]}` : `${layers[0] + 1}–${layers[1]}`);
+      own.layers.push(rangeText(layers));
       own.samples = Math.max(own.samples, samples);
       parts.set(peer, own);
     }

@@ -2,6 +2,7 @@
 import { assertNever, type PeerId } from '../base.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
+import { counted } from '../quantityText.ts';
 import { type CoordinatorState, type Donor, dutiesIn, type Lack, planInForce } from './state.ts';
 import { offerOf } from './successor.ts';
 import { reportersOf } from './tally.ts';
@@ -72,24 +73,24 @@ function sentence(state: CoordinatorState): string {
     case 'failed':
       return phase.sentence;
     case 'preparing':
-      return `Waiting for ${count(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
+      return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
     case 'planning':
-      return `Looking for a plan for ${count(offerOf(state).length, 'donor')}, before step ${committedSteps}.${then}`;
+      return `Looking for a plan for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps}.${then}`;
     case 'holding':
       if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;
       return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;
     case 'training':
-      return `${count(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
+      return `${counted(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
     case 'evaluating':
-      return `Computing the held-out loss after ${count(committedSteps, 'step')}.${then}`;
+      return `Computing the held-out loss after ${counted(committedSteps, 'step')}.${then}`;
     case 'saving':
-      return `Saving the state after ${count(committedSteps, 'step')}.${then}`;
+      return `Saving the state after ${counted(committedSteps, 'step')}.${then}`;
     case 'paused':
-      return `Paused by the operator after ${count(committedSteps, 'step')}.`;
+      return `Paused by the operator after ${counted(committedSteps, 'step')}.`;
     case 'stopped':
-      return `Stopped after ${count(committedSteps, 'step')}; everything is saved.`;
+      return `Stopped after ${counted(committedSteps, 'step')}; everything is saved.`;
     case 'finished':
-      return `Finished: all ${count(config.steps, 'step')} are done.`;
+      return `Finished: all ${counted(config.steps, 'step')} are done.`;
     default:
       return assertNever(phase);
   }
@@ -109,5 +110,3 @@ function waitingSentence(lack: Lack): string {
       return assertNever(lack);
   }
 }
-
-const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;

@@ -1,6 +1,6 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
-import { bytesText, layersText } from '../../../swarm/quantityText.ts';
+import { bytesText, counted, layersText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import {
   adapterText,
@@ -43,7 +43,7 @@ export function Running({ state, actions }: RunningProps) {
       <StepProgress
         done={snapshot?.committedSteps ?? null}
         steps={snapshot?.steps ?? run?.steps ?? 0}
-        note={snapshot ? `${snapshot.donors.length} ${snapshot.donors.length === 1 ? 'donor' : 'donors'}` : NOTHING}
+        note={snapshot ? counted(snapshot.donors.length, 'donor') : NOTHING}
       />
       <StopControls state={state} actions={actions} />
       {incident && (

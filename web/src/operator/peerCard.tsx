@@ -1,6 +1,6 @@
 /** One donor: what it is, what it gives, why its part has its size, and how to let it go. */
 import { z } from 'zod';
-import { bytesText } from '../../../swarm/quantityText.ts';
+import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   adapterText,
   browserText,
@@ -92,7 +92,7 @@ function factsOf({ peer, facts, why, samples }: PeerRow, links: readonly Link[])
       profile?.layers
         .map(
           (layer) =>
-            `${layer.samples} ${layer.samples === 1 ? 'sample' : 'samples'}: ${millisText(layer.forwardSeconds)} forward, ${millisText(layer.backwardSeconds)} backward a layer`,
+            `${counted(layer.samples, 'sample')}: ${millisText(layer.forwardSeconds)} forward, ${millisText(layer.backwardSeconds)} backward a layer`,
         )
         .join('; ') || NOTHING,
     ],

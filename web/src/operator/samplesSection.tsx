@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { counted } from '../../../swarm/quantityText.ts';
 import { countText, lossText } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { Answer, useAct } from './act.tsx';
@@ -91,7 +92,7 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
           <select value={String(step ?? '')} onChange={(event) => choose(Number(event.currentTarget.value))}>
             {checkpoints.map((each) => (
               <option key={each} value={each}>
-                after {each} {each === 1 ? 'step' : 'steps'}
+                after {counted(each, 'step')}
               </option>
             ))}
           </select>

@@ -1,7 +1,7 @@
 /** Stages over peers: who computes what, how busy each was, and the ways between them. */
 import { useMemo } from 'preact/hooks';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
-import { layersText } from '../../../swarm/quantityText.ts';
+import { counted, layersText } from '../../../swarm/quantityText.ts';
 import type { PeerUse, StepUse } from '../../../swarm/timeline/waits.ts';
 import { byteRateText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
 import { Sight } from './sight.tsx';
@@ -109,7 +109,7 @@ function Cell({ peer, samples, recomputed, seconds, use }: CellProps) {
     <li class="cell">
       <strong title={peer}>{shortId(peer)}</strong>
       <span class="note">
-        {samples} {samples === 1 ? 'sample' : 'samples'}
+        {counted(samples, 'sample')}
         {recomputed > 0 && `, ${recomputed} recomputed`}
       </span>
       <meter min={0} max={1} value={share ?? 0} aria-label={`${shortId(peer)} at work`} />
