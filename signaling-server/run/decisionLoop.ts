@@ -55,6 +55,8 @@ export class DecisionLoop {
   }
 
   dispatch(event: DecisionEvent): void {
+    // A search may end after the run is closed.
+    if (this.#closed) return;
     this.#events.push(event);
     if (this.#busy) return;
     this.#busy = true;

@@ -91,10 +91,12 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
   const toCoordinator = (told: CoordinatorEvent): void => {
     const [next, caused] = step(state.coordinator, told, now);
     state = { ...state, coordinator: next };
+    // Of a start that goes to a thousand donors one is enough.
+    const start = caused.find(isStart);
     for (const effect of caused) {
       if (effect.type === 'planWanted') toJudge(effect);
       else effects.push(effect);
-      if (isProgress(effect)) toJudge({ type: 'doing', effect });
+      if (effect === start || isProgress(effect)) toJudge({ type: 'doing', effect });
     }
   };
   // What is known of a donor is known before its word changes anything.
@@ -139,9 +141,10 @@ export function forCoordinator(event: Exclude<DecisionEvent, { type: 'restarted'
   }
 }
 
+const isStart = (effect: Effect): boolean => effect.type === 'send' && effect.message.type === 'start';
+
 /** What the judge measures the plan in force by. */
-const isProgress = (effect: Effect): boolean =>
-  effect.type === 'send' ? effect.message.type === 'start' : effect.type !== 'log' && effect.type !== 'publish';
+const isProgress = ({ type }: Effect): boolean => type !== 'send' && type !== 'log' && type !== 'publish';
 
 /** At most once, as the last effect. */
 function publishedOnce(effects: readonly DecisionEffect[]): DecisionEffect[] {
