@@ -265,6 +265,8 @@ function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
   if (message.type === 'standby') {
     if (message.state === 'left') die(chaos, donor);
     if (message.state === 'paused') donor.paused = true;
+    // Its button was pressed in the first act.
+    if (donor.paused && !chaos.firstAct) later(chaos, chaos.now + 1, () => say(chaos, donor, { type: 'resume' }));
   }
   if (message.type === 'probe') return probes(chaos, donor, message.peer);
   if (message.type === 'abandon' || donor.plan === null) return;
