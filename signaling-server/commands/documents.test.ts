@@ -37,7 +37,9 @@ function collect(command: Command, words: string): void {
     if (sub.name() !== 'help') collect(sub, `${words} ${sub.name()}`);
 }
 
-beforeAll(async () => collect(await program(), 'shoal'));
+/** Loading every command takes a busy machine a while. */
+const LOADING_LIMIT_MS = 120_000;
+beforeAll(async () => collect(await program(), 'shoal'), LOADING_LIMIT_MS);
 
 /** Sections of a document: heading and what stands under it. */
 const sections = (path: string): (readonly [heading: string, body: string])[] =>
