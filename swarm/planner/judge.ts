@@ -2,9 +2,9 @@
 import { at } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { isFast } from './gathering.ts';
-import { type Draft, type Layout, layoutOf, shapesOf } from './layout.ts';
+import { type Draft, type Layout, shapesOf } from './layout.ts';
 import { fitStage, keepersOf } from './stageFit.ts';
-import { type Fit, secondsOf } from './stepTime.ts';
+import { type Fit, partOf, secondsOf } from './stepTime.ts';
 
 /** A draft whose layers may still have to be cut, and whose stages gather where they must. */
 export type Sketch = Omit<Draft, 'layers' | 'gathered'> & { readonly layers?: readonly number[] };
@@ -38,7 +38,7 @@ export function judge(costs: ClusterCosts, sketch: Sketch): Judged | null {
   const { groups } = sketch;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
   let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
-  const layout = layoutOf(costs, draft);
+  const layout = partOf(costs, draft);
   if (layout === null) return null;
   let fit = fitDraft(costs, draft, layout);
   if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, layout, fit);

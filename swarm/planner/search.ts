@@ -24,7 +24,7 @@ const FIRST_PEERS = 8;
 const TRIES = 1_000;
 const FIRST_TEMPERATURE = 0.1;
 /** What takes longer than so many times the best is not improved by exchanges, nor by peers past so many. */
-const [NEAR, MOST_EXCHANGED] = [1.1, 128];
+const [NEAR, MOST_EXCHANGED] = [1.03, 48];
 /** Whoever asks has other things to do: after so many drafts it rests. */
 const RESTS_EVERY = 20;
 /** A gain less than this part is none: sums in another order differ. */

@@ -12,9 +12,9 @@ import type { Shares } from './stageFit.ts';
 
 const ELEMENT_BYTES = 4;
 /** A longer walk, of so many forwards, is cut short. */
-const MOST_FORWARDS = 512;
+const MOST_FORWARDS = 320;
 /** But not to fewer micro-batches for each lane of the widest stage. */
-const PARTS_PER_LANE = 16;
+const PARTS_PER_LANE = 12;
 
 /** A draft's stages in its peers' memory. */
 export interface Fit {
@@ -27,14 +27,27 @@ export interface Fit {
 
 const number = (values: Float64Array | Int32Array, index: number): number => values[index] ?? outside(values, index);
 
+/** Micro-batches that are looked at. */
+const mostWalked = ({ groups }: Draft): number =>
+  Math.max(Math.ceil(MOST_FORWARDS / groups.length), PARTS_PER_LANE * Math.max(...groups.map((group) => group.length)));
+
+/** As much of a draft as says what it takes: under 1F1B no more are in flight, however long the step. */
+export function partOf(costs: ClusterCosts, draft: Draft): Layout | null {
+  const { microBatches: count, schedule } = draft;
+  const isCut = count !== 'sized' && schedule === '1f1b' && count <= costs.batch.samples;
+  return layoutOf(costs, draft, isCut ? Math.min(count, mostWalked(draft)) : count);
+}
+
 /** Whole, or as the walks along two parts of it go on. */
 export function secondsOf(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): number {
-  const count = layout.sizes.length;
-  const widest = Math.max(...layout.stages.map(({ lanes }) => lanes));
-  const most = Math.max(Math.ceil(MOST_FORWARDS / layout.stages.length), PARTS_PER_LANE * widest);
+  const { microBatches: count } = draft;
+  const most = mostWalked(draft);
   const step = (ends: readonly Float64Array[]): number => withExchange(costs, draft, layout, fit, ends);
-  if (draft.microBatches === 'sized' || count <= most) return step(workEnds(costs, draft, layout, fit));
-  const [short, long] = [layoutOf(costs, draft, most >> 2), layoutOf(costs, draft, most)];
+  if (count === 'sized' || count <= most) return step(workEnds(costs, draft, layout, fit));
+  const [short, long] = [
+    layoutOf(costs, draft, most >> 2),
+    layout.sizes.length === most ? layout : layoutOf(costs, draft, most),
+  ];
   if (short === null || long === null) return Number.POSITIVE_INFINITY;
   const [early, late] = [workEnds(costs, draft, short, fit), workEnds(costs, draft, long, fit)];
   const times = (count - most) / (most - (most >> 2));
