@@ -148,9 +148,10 @@ function secondAct(chaos: Chaos, enough: number) {
   const { run } = chaos;
   chaos.firstAct = false;
   if (run.ended === 'finished') return;
-  // One that is expected and fits no plan stops the run by itself.
-  const stops = ({ character, isSmall }: ModelDonor) =>
-    character !== 'honest' || (isSmall && run.config.expectedDonors !== null);
+  // One that is expected and fits no plan stops the run by itself, and so do as many small ones as are looked at.
+  const small = chaos.donors.size - large(chaos);
+  const blocks = run.config.expectedDonors !== null || small >= run.config.capacity;
+  const stops = ({ character, isSmall }: ModelDonor) => character !== 'honest' || (isSmall && blocks);
   for (const donor of [...chaos.donors.values()]) if (stops(donor)) die(chaos, donor);
   if (run.state.phase.name === 'stopped') revive(chaos);
   for (const donor of chaos.donors.values()) if (donor.paused) say(chaos, donor, { type: 'resume' });
