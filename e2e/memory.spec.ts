@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Browser, Worker } from 'playwright';
 import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
-import { predictedBytes } from '../swarm/plan/memory.ts';
+import { predictedBytes } from '../swarm/memory/memory.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';

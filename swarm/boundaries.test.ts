@@ -18,9 +18,13 @@ interface Import {
   readonly typesOnly: boolean;
 }
 
-interface Source {
+/** A file, or a folder of them. */
+interface Importer {
   readonly path: string;
   readonly imports: readonly Import[];
+}
+
+interface Source extends Importer {
   /** Names that stand for themselves: no property, no key. */
   readonly names: ReadonlySet<string>;
   readonly breaches: readonly string[];
@@ -208,8 +212,8 @@ function clockBreaches({ path, names }: Source): string[] {
   return [...names].filter((name) => WALL_CLOCK.test(name)).map((name) => `${path} names ${name}`);
 }
 
-/** The first circle of imports, of types too, that this file is part of. */
-function circle(start: Source, sources: ReadonlyMap<string, Source>): readonly string[] | null {
+/** The first circle of imports, of types too, that this file or folder is part of. */
+function circle(start: Importer, sources: ReadonlyMap<string, Importer>): readonly string[] | null {
   const seen = new Set<string>();
   const follow = (path: string, trail: readonly string[]): readonly string[] | null => {
     for (const { of } of sources.get(path)?.imports ?? []) {
@@ -222,6 +226,20 @@ function circle(start: Source, sources: ReadonlyMap<string, Source>): readonly s
     return null;
   };
   return follow(start.path, [start.path]);
+}
+
+/** The folders that sources lie in, each as one that imports what its files import from other folders. */
+function roomsOf(sources: readonly Source[]): Map<string, Importer> {
+  const known = new Set(sources.map(({ path }) => path));
+  const rooms = new Map<string, { path: string; imports: Import[] }>();
+  for (const { path, imports } of sources) {
+    const name = dirname(path);
+    const room = rooms.get(name) ?? { path: name, imports: [] };
+    rooms.set(name, room);
+    for (const { of, typesOnly } of imports)
+      if (known.has(of) && dirname(of) !== name) room.imports.push({ of: dirname(of), typesOnly });
+  }
+  return rooms;
 }
 
 function filesUnder(folder: string, name: RegExp): string[] {
@@ -262,6 +280,11 @@ describe('boundaries', () => {
     expect(paths.filter((path) => NAMELESS_FILES.test(basename(path)))).toEqual([]);
   });
 
+  test('folders stand on floors: no two import each other, directly or by others', () => {
+    const rooms = roomsOf(all.filter(({ path }) => !MAY_IMPORT_TESTING.test(path)));
+    expect([...rooms.values()].map((room) => circle(room, rooms)?.join(' -> ')).filter(Boolean)).toEqual([]);
+  });
+
   test('no circle of imports', () => {
     expect(all.map((source) => circle(source, sources)?.join(' -> ')).filter(Boolean)).toEqual([]);
   });
@@ -298,6 +321,12 @@ describe('boundaries', () => {
     expect(testingBreaches(product)).toEqual([
       'swarm/plan/bad.ts may not import swarm/testing/randomPlan.ts: it is for tests',
     ]);
+    const rooms = roomsOf([
+      parseSource('swarm/one/a.ts', "import { b } from '../two/b.ts';"),
+      parseSource('swarm/one/c.ts', ''),
+      parseSource('swarm/two/b.ts', "import type { C } from '../one/c.ts';"),
+    ]);
+    expect(circle(rooms.get('swarm/one') ?? product, rooms)).toEqual(['swarm/one', 'swarm/two', 'swarm/one']);
     const second = parseSource('web/src/donor/bad.ts', "import Peer from 'simple-peer';");
     expect(importBreaches(second)).toEqual(['web/src/donor/bad.ts may not import simple-peer']);
     const wall = parseSource('web/src/donor/bad.ts', 'export const at = () => [Date.now(), new Date(), new Date(0)];');

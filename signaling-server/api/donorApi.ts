@@ -6,7 +6,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { hash } from '../../swarm/messages/fields.ts';
+import { hash } from '../../swarm/fields.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { countText, problem } from '../http/calls.ts';
 import type { ActiveRun } from '../run/run.ts';

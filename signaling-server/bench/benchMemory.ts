@@ -5,9 +5,9 @@
  */
 import type { Command } from 'commander';
 import { peerId } from '../../swarm/base.ts';
+import { predictedBytes } from '../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { firstLayers, recomputing } from '../../swarm/schedule/recompute.ts';
 import { badInput } from '../commands/failure.ts';

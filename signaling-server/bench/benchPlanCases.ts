@@ -1,12 +1,11 @@
 /** Plans of every kind that the executor runs, for the same donors: what the planner's prediction is held against. */
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import type { Plan } from '../../swarm/plan/plan.ts';
+import type { Plan, ScheduleName } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { judge } from '../../swarm/planner/judge.ts';
 import type { Draft } from '../../swarm/planner/layout.ts';
-import type { ScheduleName } from '../../swarm/schedule/action.ts';
 
 /** The plan that donors learn by what their work takes, before any plan is measured. */
 export const PRACTICE = 'practice';

@@ -1,6 +1,7 @@
 /** Options that several commands share: how they are read, and what they refuse. */
+
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
-import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/schedule/action.ts';
+import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/plan/plan.ts';
 import { COMES_LATER, LATER_SCHEDULES } from '../planning/planFile.ts';
 import { recordFault } from '../run/recorder.ts';
 import { badInput, need } from './failure.ts';

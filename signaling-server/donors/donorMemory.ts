@@ -1,8 +1,8 @@
 /** GPU bytes of the donors that are here: the most that any of their plans predicted, and the most that they reported. */
 import type { PeerId } from '../../swarm/base.ts';
+import { predictedBytes } from '../../swarm/memory/memory.ts';
 import type { AdapterProfile } from '../../swarm/messages/profile.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { predictedBytes } from '../../swarm/plan/memory.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { computeOf } from '../../swarm/precision.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';

@@ -9,8 +9,7 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { HELD, type Held } from '../../swarm/coordinator/events.ts';
-import { plan } from '../../swarm/messages/fields.ts';
-import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
+import { planSchema, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { openDataDirectory } from '../store/dataDirectory.ts';
@@ -36,7 +35,7 @@ const orderSchema = z.discriminatedUnion('type', [
     stages: z.int().exactOptional(),
     microBatches: z.int().exactOptional(),
     schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
-    plan: plan.exactOptional(),
+    plan: planSchema.exactOptional(),
     auto: z.boolean().exactOptional(),
   }),
   z.object({ type: z.literal('hold'), held: z.enum(HELD) }),

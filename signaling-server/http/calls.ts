@@ -1,7 +1,7 @@
 /** How HTTP calls answer: what is wrong in one sentence of JSON, and no more often than is said. */
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
-import { count } from '../../swarm/messages/fields.ts';
+import { count } from '../../swarm/fields.ts';
 
 export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
   reply.code(status).send({ error: sentence });

@@ -7,7 +7,7 @@ import { createHmac } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
-import { count } from '../../swarm/messages/fields.ts';
+import { count } from '../../swarm/fields.ts';
 import { alertLimitsSchema } from '../../swarm/messages/watch.ts';
 import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { count } from '../../swarm/messages/fields.ts';
+import { count } from '../../swarm/fields.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { blobReader } from '../files/blobs.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';

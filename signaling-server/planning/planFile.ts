@@ -1,8 +1,7 @@
 /** Reads a plan from a file: from a path to a plan that this run can carry out, or one sentence. */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { type Plan, planSchema, problems } from '../../swarm/plan/plan.ts';
-import { SCHEDULE_NAMES } from '../../swarm/schedule/action.ts';
+import { type Plan, planSchema, problems, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 
 /** Of what is known, and recognised, and not done yet. */

@@ -5,7 +5,7 @@
  */
 import { expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { predictedBytes } from '../../swarm/plan/memory.ts';
+import { predictedBytes } from '../../swarm/memory/memory.ts';
 import { canHalve } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { Solo } from '../../web/src/testing/solo.ts';

@@ -5,9 +5,9 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { invariant, normal, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
+import { predictedBytes } from '../../swarm/memory/memory.ts';
 import { encodeTensor } from '../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../swarm/messages/messages.ts';
-import { predictedBytes } from '../../swarm/plan/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { type Compute, FIRST_LOSS_SCALE } from '../../swarm/precision.ts';
 import { learningRate } from '../../swarm/run/learningRate.ts';

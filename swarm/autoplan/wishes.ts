@@ -5,10 +5,9 @@
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { Model } from '../model/model.ts';
-import { type Plan, peers, seated } from '../plan/plan.ts';
+import { type Plan, peers, type ScheduleName, seated } from '../plan/plan.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
-import type { ScheduleName } from '../schedule/action.ts';
 import type { Batch } from './peerProfile.ts';
 
 export interface PlanWishes {

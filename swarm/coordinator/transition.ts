@@ -3,7 +3,7 @@
  * takes a transition and moves it on; `step` makes it and takes it apart again, so that from outside nothing ever changes.
  */
 import type { PeerId } from '../base.ts';
-import { DETAIL_LENGTH_LIMIT } from '../messages/fields.ts';
+import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { Effect } from './events.ts';

@@ -1,6 +1,6 @@
 /** What a page is told of the run before it joins: enough to say what would run here, and to try how fast. */
 import { z } from 'zod';
-import { count } from './fields.ts';
+import { count } from '../fields.ts';
 import { runFactsSchema } from './runFacts.ts';
 
 export const aboutSchema = z.object({

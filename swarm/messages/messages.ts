@@ -6,8 +6,9 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
+import { block, bytes, count, FAULT_REASONS, hash, instant, memory, peer, range, sentence } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
-import { block, bytes, count, FAULT_REASONS, hash, instant, memory, peer, plan, range, sentence } from './fields.ts';
+import { planSchema } from '../plan/plan.ts';
 import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
@@ -130,7 +131,7 @@ export type StateSource = z.infer<typeof sourceSchema>;
 const sourceSchema = z.discriminatedUnion('from', [
   z.object({ from: z.literal('checkpoint'), step: count }),
   z.object({ from: z.literal('kept') }),
-  z.object({ from: z.literal('peers'), epoch: count, plan }),
+  z.object({ from: z.literal('peers'), epoch: count, plan: planSchema }),
 ]);
 
 export const serverMessageSchema = z.discriminatedUnion('type', [
@@ -163,7 +164,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     /** The first step to be done with this plan: so many are committed. */
     step: count,
     source: sourceSchema,
-    plan,
+    plan: planSchema,
   }),
   z.object({
     type: z.literal('start'),

@@ -3,7 +3,7 @@
  * the server bounds and plans with.
  */
 import { z } from 'zod';
-import { count, memory, peer, seconds, sentence } from './fields.ts';
+import { count, memory, peer, seconds, sentence } from '../fields.ts';
 
 /** What a donor is, as it measured itself. */
 export const adapterSchema = z.object({

@@ -1,6 +1,6 @@
 /** What a server tells anyone of its run. */
 import { z } from 'zod';
-import { count } from './fields.ts';
+import { count } from '../fields.ts';
 import { snapshotSchema } from './snapshot.ts';
 
 const point = z.tuple([count, z.number()]);

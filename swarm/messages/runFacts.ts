@@ -3,11 +3,11 @@
  * tokens are.
  */
 import { z } from 'zod';
+import { hash } from '../fields.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import type { Order, TokenList } from '../run/data.ts';
 import { trainSchema } from '../run/runFile.ts';
 import { WIRE_ENCODINGS } from '../wire.ts';
-import { hash } from './fields.ts';
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
 const tokenListSchema: z.ZodType<TokenList> = z.object({

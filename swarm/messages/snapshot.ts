@@ -1,6 +1,6 @@
 /** What the pages show of a run, all of it one value, made by the server: its word is the truth. */
 import { z } from 'zod';
-import { count, peer, range } from './fields.ts';
+import { count, peer, range } from '../fields.ts';
 import { adapterSchema, linkReportSchema } from './profile.ts';
 
 const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished', 'failed']);

@@ -1,10 +1,10 @@
 /** What the server tells an operator's page, and what the page may ask of it. Rules WP and OP in SPEC.md. */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
+import { count, FAULT_REASONS, memory } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
 import { STEP_TENSORS } from '../plan/stepTraffic.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
-import { count, FAULT_REASONS, memory } from './fields.ts';
 import { adapterSchema, profileSchema } from './profile.ts';
 import { snapshotSchema } from './snapshot.ts';
 

@@ -5,8 +5,12 @@
  */
 import { z } from 'zod';
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { count, range } from '../fields.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
-import { SCHEDULE_NAMES, type ScheduleName } from '../schedule/action.ts';
+
+/** The orders that peers run. */
+export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
+export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
 export interface MicroBatch {
   readonly id: number;
@@ -57,8 +61,6 @@ export interface Plan {
   readonly schedule: ScheduleName;
 }
 
-const count = z.int().min(0).max(0xffffffff);
-const range = z.tuple([count, count]);
 const peer = z.string().min(1).transform(peerId);
 const blockName = z
   .string()
@@ -66,7 +68,7 @@ const blockName = z
   .transform((text) => text as BlockName); // the pattern is the type
 
 /** A plan from outside: its shape only (`problems` judges the rest). Other fields, such as predictions, are ignored. */
-export const planSchema = z.object({
+export const planSchema: z.ZodType<Plan> = z.object({
   stages: z.array(
     z.object({
       layers: range,
@@ -81,7 +83,7 @@ export const planSchema = z.object({
     z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
   ),
   schedule: z.enum(SCHEDULE_NAMES),
-}) satisfies z.ZodType<Plan>;
+});
 
 /** The routing rule: who carries this micro-batch through this stage. */
 export function owner(plan: Plan, stage: number, microBatch: number): PeerId {

@@ -4,8 +4,8 @@
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  */
 import { invariant, type PeerId, peerId } from '../base.ts';
+import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
-import { stageBuffers } from '../plan/memory.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { invariant, peerId, seededRandom } from '../base.ts';
+import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { predictedBytes } from '../plan/memory.ts';
 import { planSchema, problems } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { leastStepSeconds } from '../testing/exhaustive.ts';

@@ -1,6 +1,6 @@
 /** The plan of a draft, and what a plan's peers allocate. */
 import { at, type PeerId, type Range } from '../base.ts';
-import { shardBuffers, stagesOfPeer } from '../plan/memory.ts';
+import { shardBuffers, stagesOfPeer } from '../memory/memory.ts';
 import {
   type BlockState,
   gatheringHome,

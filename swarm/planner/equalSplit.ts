@@ -11,8 +11,7 @@
  */
 import { evenRanges, invariant, type PeerId, type Range } from '../base.ts';
 import { layerBlock, type Model } from '../model/model.ts';
-import { homeStage, type MicroBatch, type Plan, type PlanStage } from '../plan/plan.ts';
-import type { ScheduleName } from '../schedule/action.ts';
+import { homeStage, type MicroBatch, type Plan, type PlanStage, type ScheduleName } from '../plan/plan.ts';
 
 /** Enough micro-batches for a pipeline of this many stages to idle little, without making them tiny. */
 const MICRO_BATCHES_PER_STAGE = 4;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
+import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { predictedBytes } from '../plan/memory.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { donors } from '../testing/randomPlan.ts';
 import { equalSplit, type SplitOptions } from './equalSplit.ts';

@@ -7,8 +7,8 @@
  * never of a measurement.
  */
 import { type PeerId, type Range, type Result, refusal, success } from '../base.ts';
+import { plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
-import { plannedBytes } from '../plan/memory.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { firstLayers } from '../schedule/recompute.ts';

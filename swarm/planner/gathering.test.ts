@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { invariant, type Random, seededRandom } from '../base.ts';
+import { stageBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { stageBuffers } from '../plan/memory.ts';
 import { type Gathered, type Plan, planSchema, problems } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { worldwideProblem } from '../testing/worldwide.ts';

@@ -4,8 +4,7 @@
  * judged by the thousand.
  */
 import { at, evenRanges } from '../base.ts';
-import type { Gathered } from '../plan/plan.ts';
-import type { ScheduleName } from '../schedule/action.ts';
+import type { Gathered, ScheduleName } from '../plan/plan.ts';
 import { clockPlaces, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import { sizedMicroBatches } from './laneSizes.ts';

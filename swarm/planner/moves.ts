@@ -1,6 +1,7 @@
 /** Drafts one small random move away from another. */
+
 import { at, below, type Random } from '../base.ts';
-import { SCHEDULE_NAMES } from '../schedule/action.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';

@@ -5,10 +5,10 @@
  * values out; and what its members have no room for with peers who keep state and compute nothing.
  */
 import { at } from '../base.ts';
+import { COUNTERS, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import type { Block, BlockName } from '../model/model.ts';
 import { STATE_KINDS } from '../plan/handover.ts';
-import { COUNTERS, PARTIALS, SCALARS } from '../plan/memory.ts';
 import type { Gathered } from '../plan/plan.ts';
 import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';

@@ -2,8 +2,9 @@
  * Drafts where the search begins: some of the peers in so many stages, by speed alone and along a path on which neighbours are
  * near (FlashFlex, DT-FM: who shares a stage exchanges much, so it should lie in one region), and everyone as equals.
  */
+
 import { at, evenRanges } from '../base.ts';
-import { SCHEDULE_NAMES } from '../schedule/action.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Sketch } from './judge.ts';
 

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { type Result, refusal } from '../base.ts';
-import { count } from '../messages/fields.ts';
+import { count } from '../fields.ts';
 import { parseRunFile, type RunFile } from './runFile.ts';
 
 /** GPT-2's shape in sizes; the vocabulary is that of the text. */

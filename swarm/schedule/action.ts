@@ -4,9 +4,7 @@
  * `COMMIT` (of the whole step).
  */
 import { invariant, type PeerId, peerId } from '../base.ts';
-
-export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
-export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 
 /** Every order that can be simulated; peers run those of SCHEDULE_NAMES. */
 export const SIMULATED_SCHEDULES = [

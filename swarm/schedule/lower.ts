@@ -4,8 +4,8 @@
  * they stand right before what needs them. See SPEC.md, SC5 to SC8 and SC20.
  */
 import type { PeerId } from '../base.ts';
-import { homeStage, owner, type Plan } from '../plan/plan.ts';
-import type { Action, MicroAction, Schedule, ScheduleName, StateAction } from './action.ts';
+import { homeStage, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
+import type { Action, MicroAction, Schedule, StateAction } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 import { keepersOf } from './order.ts';

@@ -1,17 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { type Plan, peers, type ScheduleName } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import {
-  formatAction,
-  isTransfer,
-  parseSchedule,
-  type Schedule,
-  type ScheduleName,
-  type Work,
-  workKey,
-} from '../schedule/action.ts';
+import { formatAction, isTransfer, parseSchedule, type Schedule, type Work, workKey } from '../schedule/action.ts';
 import { build, forwardOnly, stepSchedule } from '../schedule/lower.ts';
 import { before, wiring } from '../schedule/order.ts';
 import { recomputing } from '../schedule/recompute.ts';

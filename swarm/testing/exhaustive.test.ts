@@ -1,11 +1,12 @@
 /** What the search is measured by, against every plan of small clusters tried one by one. */
+
 import { expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
 import type { Draft } from '../planner/layout.ts';
-import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import { leastStepSeconds } from './exhaustive.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from './smallClusters.ts';
 

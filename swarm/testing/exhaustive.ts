@@ -4,12 +4,12 @@
  * stage: what is certainly no faster than the best so far is not gone on with, and only what is left at the end is
  * simulated, the most promising first.
  */
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
 import type { Draft } from '../planner/layout.ts';
-import { SCHEDULE_NAMES } from '../schedule/action.ts';
 import { type ClusterBounds, clusterBounds, placesIn } from './clusterBounds.ts';
 
 /** A draft without its schedule, and seconds that it certainly takes. */

@@ -2,14 +2,15 @@
  * Small random clusters, few enough peers to try every plan, and what the search is measured by on them: the best plan there
  * is, and the best of those that take everyone for equals. For tests and benchmarks.
  */
+
 import { invariant, type Random } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf } from '../planner/draft.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { forecast } from '../planner/forecast.ts';
-import { SCHEDULE_NAMES } from '../schedule/action.ts';
 
 const parsed = modelFromConfig({
   model_type: 'gpt2',

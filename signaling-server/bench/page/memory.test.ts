@@ -6,8 +6,8 @@
 import { memoryUsage } from 'node:process';
 import { expect, test, vi } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
+import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
-import { predictedBytes } from '../../../swarm/plan/memory.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { peers } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';

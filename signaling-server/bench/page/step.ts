@@ -2,10 +2,10 @@
  * The benchmark of one training step: one peer, the swarm's own stage and executor (Solo), timed from loss to loss.
  */
 import { assertNever, at, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
+import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
-import { predictedBytes } from '../../../swarm/plan/memory.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';

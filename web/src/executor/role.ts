@@ -3,9 +3,9 @@
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
 import { got, type PeerId, type Range } from '../../../swarm/base.ts';
+import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
-import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/plan/memory.ts';
 import { holders, owner, type Plan, peers } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';

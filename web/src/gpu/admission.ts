@@ -4,10 +4,10 @@
  */
 import { learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { type Result, seededRandom, success } from '../../../swarm/base.ts';
+import { type StageSize, stageBuffers } from '../../../swarm/memory/memory.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import { type StageSize, stageBuffers } from '../../../swarm/plan/memory.ts';
 import { aloneBytes } from '../../../swarm/planner/aloneBytes.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';

@@ -3,7 +3,7 @@
  * looked up by name, destroyed together. And the readback pool: mapped buffers that go round.
  */
 import { invariant } from '../../../swarm/base.ts';
-import type { BufferSpec } from '../../../swarm/plan/memory.ts';
+import type { BufferSpec } from '../../../swarm/memory/memory.ts';
 import type { Reading } from '../executor/engine.ts';
 
 const STORAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST, spelled out: Node has no such global before Dawn is loaded

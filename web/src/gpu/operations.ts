@@ -28,9 +28,9 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
+import { ROTARY } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
-import { ROTARY } from '../../../swarm/plan/memory.ts';
 import { call, type KernelCall } from './kernelCall.ts';
 import { weightGradient } from './weightGradient.ts';
 

@@ -13,10 +13,10 @@ import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shader
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { PARTIALS, PASSES, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory/memory.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../swarm/plan/handover.ts';
-import { PARTIALS, PASSES, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/plan/memory.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';

@@ -4,10 +4,10 @@
  */
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import { invariant } from '../../../swarm/base.ts';
+import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Program } from '../../../swarm/model/program.ts';
-import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/plan/memory.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';

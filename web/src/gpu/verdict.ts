@@ -9,7 +9,7 @@
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import { textOf } from '../../../shaders/kernel/text.ts';
 import { type Result, success } from '../../../swarm/base.ts';
-import { DETAIL_LENGTH_LIMIT } from '../../../swarm/messages/fields.ts';
+import { DETAIL_LENGTH_LIMIT } from '../../../swarm/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';

@@ -6,12 +6,12 @@ import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
+import { STATE_KINDS } from '../plan/handover.ts';
+import { type Holder, holders, type Plan } from '../plan/plan.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { slots as slotsOf } from '../schedule/slots.ts';
 import { packedWords, type WireEncoding } from '../wire.ts';
-import { STATE_KINDS } from './handover.ts';
-import { type Holder, holders, type Plan } from './plan.ts';
 
 export interface BufferSpec {
   readonly name: string;

@@ -3,8 +3,7 @@
  * sums and products of what is heard stay finite.
  */
 import { z } from 'zod';
-import { peerId } from '../base.ts';
-import { type Plan, planSchema } from '../plan/plan.ts';
+import { peerId } from './base.ts';
 
 export const peer = z.string().min(1).max(64).transform(peerId);
 export const count = z.int().min(0).max(0xffffffff);
@@ -22,7 +21,6 @@ export const memory = z
 /** Of a detail that one side tells the other; what it quotes may have to be cut. */
 export const DETAIL_LENGTH_LIMIT = 2_000;
 export const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
-export const plan = planSchema as z.ZodType<Plan>; // readonly, as our own plans are
 export const range = z.tuple([count, count]).readonly();
 export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 export const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);

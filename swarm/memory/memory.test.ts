@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { invariant, overlap, type PeerId, peerId } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
+import { holders, type Plan } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import type { Compute } from '../precision.ts';
 import { type BufferSpec, plannedBytes, predictedBytes, shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
-import { holders, type Plan } from './plan.ts';
 
 const WIDTH = 32;
 const HEADS = 4;
