@@ -122,7 +122,7 @@ async function pauseTogether(page: Page, other: Page): Promise<void> {
   expect(await other.getByLabel('Minutes without a checkpoint, at most').inputValue()).toBe('7');
 }
 
-/** Whatever is pressed at once, whoever comes last is obeyed, and both see the same in the end. */
+/** Whatever is pressed at once, whoever comes last is conditionsFollowed, and both see the same in the end. */
 async function pressAtOnce(page: Page, other: Page): Promise<void> {
   const commands = ['resume', 'pause', 'start', 'pause'];
   const both = [page, other].flatMap((each) => commands.map((command) => tell(each, 'command', { command })));

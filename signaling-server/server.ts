@@ -47,7 +47,7 @@ const CONNECTIONS_PER_ADDRESS = 512;
 /** Donors of one address at once: a class behind one router fits. */
 const DONORS_PER_ADDRESS = 256;
 /** Times a minute that each of them may connect: every time is written down. */
-const COMINGS_OF_EACH = 3;
+const JOINS_PER_DONOR = 3;
 /** A request's head is here by then, or its connection ends; bodies may be large and slow. */
 const HEADERS_LIMIT_MS = 10_000;
 const CONNECTION_CHECK_MS = 2_000;
@@ -218,8 +218,8 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
     donors.addHook('onRequest', async ({ headers }, reply) => {
       if (!isSameOrigin(headers, access)) return problem(reply, 403, 'only the donor page may do this');
     });
-    const comings = { rateLimit: { max: COMINGS_OF_EACH * perAddress, timeWindow: 60_000 } };
-    donors.get('/api/donor', { websocket: true, config: comings }, (socket, { ip }) => {
+    const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
+    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip }) => {
       const leave = limit.enter(ip);
       if (leave === null) {
         run.reception.countRefusal('serverFull');

@@ -41,7 +41,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       const peer = run.donorOfToken(bearer(request));
       run.failed(error);
       if (peer !== null && request.method === 'PUT')
-        run.reception.turnOut(peer, 'unhandled', `${request.method} ${request.routeOptions.url}`);
+        run.reception.throwOut(peer, 'unhandled', `${request.method} ${request.routeOptions.url}`);
       return problem(reply, 500, 'the server failed over this call');
     });
 

@@ -159,11 +159,11 @@ export class Reception implements DonorHost {
   }
 
   /** Ends its connection with this reason; the run is told when the connection has closed. */
-  turnOut(peer: PeerId, reason: RefusalReason, detail: string): void {
+  throwOut(peer: PeerId, reason: RefusalReason, detail: string): void {
     this.#donors.of(peer)?.link.refuse(reason, detail);
   }
 
-  /** As `turnOut`, but its connection is forgotten at once. */
+  /** As `throwOut`, but its connection is forgotten at once. */
   refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
     this.#donors.refuse(peer, reason, detail);
   }

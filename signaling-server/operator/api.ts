@@ -11,7 +11,7 @@ import { countText, perMinute, problem } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { addOperatorControls } from './controls.ts';
-import type { OperatorDesk } from './desk.ts';
+import type { OperatorContext } from './operatorContext.ts';
 import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './source.ts';
 
 const LOGINS_PER_MINUTE = 10;
@@ -28,8 +28,8 @@ const stepQuery = z.object({ step: countText });
 const stepsQuery = z.object({ run: z.string().max(1_000), until: countText.optional() });
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
-export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
-  const { run, data, session, access } = desk;
+export function addOperatorApi(app: FastifyInstance, context: OperatorContext): void {
+  const { run, data, session, access } = context;
   const { store } = data;
   const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
 
@@ -57,7 +57,7 @@ export function addOperatorApi(app: FastifyInstance, desk: OperatorDesk): void {
       return { ok: true };
     });
     api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => operatorSource(run, store)());
-    addOperatorControls(api, desk);
+    addOperatorControls(api, context);
     api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, operatorSource(run, store)));
     api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
       const query = stepQuery.safeParse(request.query);

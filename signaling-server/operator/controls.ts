@@ -15,8 +15,8 @@ import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import { parseManifest, stateProblem } from '../store/checkpointState.ts';
 import type { Store } from '../store/store.ts';
-import type { OperatorDesk } from './desk.ts';
 import { sendExport } from './export.ts';
+import type { OperatorContext } from './operatorContext.ts';
 import { dryRun } from './plan.ts';
 import { createRun, listedRuns } from './runs.ts';
 import { sampleCheckpoint, samplesBody } from './samples.ts';
@@ -42,8 +42,8 @@ export function addressKey(store: Store, address: string): string {
   return createHmac('sha256', key).update(address).digest('hex').slice(0, 32);
 }
 
-export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): void {
-  const { run, data, session, onActivate } = desk;
+export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
+  const { run, data, session, onActivate } = context;
   const { store } = data;
 
   /** A change: its body is checked, what came of it is answered and written down. */
@@ -85,7 +85,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
   });
   api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
 
-  addTextUpload(api, desk);
+  addTextUpload(api, context);
 
   change(
     '/api/operator/runs',
@@ -111,7 +111,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
     '/api/operator/back',
     checkpointBody,
     ({ run: name, step }) => `send ${name} back to checkpoint ${step}`,
-    ({ run: name, step }) => sendBack(desk, name, step),
+    ({ run: name, step }) => sendBack(context, name, step),
   );
   change(
     '/api/operator/keep',
@@ -148,7 +148,7 @@ export function addOperatorControls(api: FastifyInstance, desk: OperatorDesk): v
     '/api/operator/let-go',
     letGoBody,
     ({ peer, how }) => `${LET_GO_WORDS[how]} ${peer}`,
-    ({ peer, how }) => letGo(desk, peerId(peer), how),
+    ({ peer, how }) => letGo(context, peerId(peer), how),
   );
   change(
     '/api/operator/unblock',
@@ -168,7 +168,7 @@ const LET_GO_WORDS: Readonly<Record<HowToGo, string>> = {
   block: 'block the address of',
 };
 
-async function sendBack({ run, data }: OperatorDesk, name: string, step: number): Promise<Result<null>> {
+async function sendBack({ run, data }: OperatorContext, name: string, step: number): Promise<Result<null>> {
   if (name !== run.name) return refusal('only the active run can go back: activate it first');
   const manifest = data.store.checkpoint(name, step);
   if (manifest === null) return refusal('this checkpoint is gone already');
@@ -182,7 +182,7 @@ async function sendBack({ run, data }: OperatorDesk, name: string, step: number)
   return success(null);
 }
 
-function letGo({ run, data: { store } }: OperatorDesk, peer: PeerId, how: HowToGo): Result<null> {
+function letGo({ run, data: { store } }: OperatorContext, peer: PeerId, how: HowToGo): Result<null> {
   const donor = run.donors().find((each) => each.peer === peer);
   if (donor === undefined) return refusal('this donor is gone already');
   if (how === 'atBoundary') run.letGo(peer, null);

@@ -12,7 +12,7 @@ import { perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
-import type { OperatorDesk } from './desk.ts';
+import type { OperatorContext } from './operatorContext.ts';
 
 const TEXT_BYTES_LIMIT = 64 * 1024 * 1024;
 /** Less is no text to train on. */
@@ -26,7 +26,7 @@ const HELD_OUT_BYTES = 8_000;
 const textQuery = z.object({ name: z.string().regex(TEXT_NAME) });
 
 /** Registered behind the session and the origin check. */
-export function addTextUpload(api: FastifyInstance, { run, data, session }: OperatorDesk): void {
+export function addTextUpload(api: FastifyInstance, { run, data, session }: OperatorContext): void {
   api.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
     done(null, body),
   );

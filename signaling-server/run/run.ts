@@ -173,7 +173,7 @@ export class ActiveRun implements Observed {
   /** Lets a donor go as its own button would: nothing is lost. At once: its connection ends, and what it held with it. */
   letGo(peer: PeerId, reason: 'letGo' | 'blocked' | null): void {
     if (reason === null) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'leave' } });
-    else this.reception.turnOut(peer, reason, 'the operator said so');
+    else this.reception.throwOut(peer, reason, 'the operator said so');
   }
 
   /** Those whose GPU is checked, in the order in which they connected. */
@@ -280,7 +280,8 @@ export class ActiveRun implements Observed {
     this.failed(error);
     const { type } = event;
     const isWord = type === 'donorSaid' || type === 'donorJoined';
-    if (isWord) this.reception.turnOut(event.peer, 'unhandled', type === 'donorSaid' ? event.message.type : 'measured');
+    if (isWord)
+      this.reception.throwOut(event.peer, 'unhandled', type === 'donorSaid' ? event.message.type : 'measured');
     if (isWord && !isHalfDone) return;
     this.#beginAgain();
     // The expected donors were there once, or one of them has just been let go.

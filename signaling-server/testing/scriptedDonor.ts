@@ -141,11 +141,11 @@ export class ScriptedDonor {
       this.#welcome = message.value;
       if (this.#greets) this.say({ type: 'measured', profile: this.#profile });
     }
-    if (this.obedient) void this.#obey(message.value);
+    if (this.obedient) void this.#followConditions(message.value);
     this.heard.push(message.value);
   }
 
-  async #obey(message: ServerMessage): Promise<void> {
+  async #followConditions(message: ServerMessage): Promise<void> {
     switch (message.type) {
       case 'prepare':
         this.#plan = message;

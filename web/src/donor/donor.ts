@@ -87,12 +87,12 @@ export class Donor implements DonorPage {
 
   prefer(preferences: Preferences): void {
     this.#live.dispatch({ type: 'preferred', preferences });
-    this.#obey();
+    this.#followConditions();
   }
 
   see(surroundings: Surroundings): void {
     this.#live.dispatch({ type: 'surroundingsSeen', surroundings });
-    this.#obey();
+    this.#followConditions();
   }
 
   /** Less of the GPU for a while, or all that the person gives again; the server sees it by the work's pace. */
@@ -121,7 +121,7 @@ export class Donor implements DonorPage {
     if (!sent || message.type !== 'measured') return;
     this.#live.dispatch({ type: 'admitted' });
     const { wrongUnit } = message.profile;
-    if (wrongUnit) this.#live.dispatch({ type: 'befell', incident: withoutUnit(wrongUnit, wallMs()) });
+    if (wrongUnit) this.#live.dispatch({ type: 'incident', incident: withoutUnit(wrongUnit, wallMs()) });
     if (this.#live.current.pending === 'pause') this.#conversation?.send({ type: 'pause' });
   }
 
@@ -149,8 +149,8 @@ export class Donor implements DonorPage {
     await this.#mesh().connect(peers, epoch);
   }
 
-  async reach(peer: PeerId, epoch: number): Promise<boolean> {
-    const isReached = (await this.#conversation?.mesh?.reach(peer, epoch)) === true;
+  async openDirect(peer: PeerId, epoch: number): Promise<boolean> {
+    const isReached = (await this.#conversation?.mesh?.openDirect(peer, epoch)) === true;
     const { preferences, today } = this.#live.current;
     return isReached && !isNearlyUsedUp(preferences, today);
   }
@@ -161,7 +161,7 @@ export class Donor implements DonorPage {
 
   showStatus(status: DonorStatus): void {
     this.#live.dispatch({ type: 'workerShowed', status });
-    this.#obey(); // its traffic may be the day's last
+    this.#followConditions(); // its traffic may be the day's last
   }
 
   fail(reason: WorkerFailure, detail: string): void {
@@ -199,7 +199,7 @@ export class Donor implements DonorPage {
   }
 
   /** Does what the page's own conditions want. */
-  #obey(): void {
+  #followConditions(): void {
     const what = due(this.#live.current);
     if (what === 'stop') {
       this.#stop();
@@ -264,7 +264,7 @@ export class Donor implements DonorPage {
       this.#conversation?.mesh?.pulse();
       await this.#wait(PULSE_MS);
       const incident = slept(atMs, wallMs());
-      if (incident) this.#live.dispatch({ type: 'befell', incident });
+      if (incident) this.#live.dispatch({ type: 'incident', incident });
       atMs = wallMs();
     }
   }
@@ -296,7 +296,7 @@ export class Donor implements DonorPage {
     if (message.type === 'welcome') this.#token = message.token;
     this.#live.dispatch({ type: 'serverSaid', message });
     if (message.type !== 'snapshot') bridge.serverSaid(message);
-    this.#obey();
+    this.#followConditions();
     if (message.type === 'standby' && message.state === 'left') this.#stop();
   }
 

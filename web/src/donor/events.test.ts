@@ -185,8 +185,8 @@ const seen = (isVisible: boolean): DonorEvent => ({
   type: 'surroundingsSeen',
   surroundings: { ...UNKNOWN_SURROUNDINGS, hidden: !isVisible },
 });
-/** What the page asks when it obeys its conditions. */
-const obeyed = (state: DonorState): DonorState => {
+/** What the page asks when it follows its conditions. */
+const conditionsFollowed = (state: DonorState): DonorState => {
   const what = due(state);
   return what === 'pause' || what === 'resume' ? nextState(state, { type: 'asked', what }) : state;
 };
@@ -218,16 +218,16 @@ describe('what stops a donor', () => {
     expect(due(reached(...AT_WORK, seen(false)))).toBeNull();
     const hidden = reached(...AT_WORK, ONLY_VISIBLE, seen(false));
     expect(due(hidden)).toBe('pause');
-    const paused = nextState(obeyed(hidden), standby('paused'));
+    const paused = nextState(conditionsFollowed(hidden), standby('paused'));
     expect([paused.phase.kind, due(paused)]).toEqual(['paused', null]);
     expect(headlineOf(paused).sentence).toContain('not on screen');
     const back = nextState(paused, seen(true));
     expect(due(back)).toBe('resume');
-    expect(due(obeyed(back))).toBeNull();
+    expect(due(conditionsFollowed(back))).toBeNull();
   });
 
   test('a tab that comes back before its pause is confirmed takes it back', () => {
-    const pausing = obeyed(reached(...AT_WORK, ONLY_VISIBLE, seen(false)));
+    const pausing = conditionsFollowed(reached(...AT_WORK, ONLY_VISIBLE, seen(false)));
     expect(due(nextState(pausing, seen(true)))).toBe('resume');
   });
 

@@ -21,7 +21,7 @@ import {
   ownEntry,
   type Rest,
   restReason,
-  runSight,
+  runSummary,
 } from './state.ts';
 import type { Trial } from './trial.ts';
 
@@ -45,7 +45,7 @@ export type DonorEvent =
   | { readonly type: 'surroundingsSeen'; readonly surroundings: Surroundings }
   | { readonly type: 'dayCounted'; readonly today: DayTraffic }
   | { readonly type: 'eased'; readonly factor: number }
-  | { readonly type: 'befell'; readonly incident: Incident }
+  | { readonly type: 'incident'; readonly incident: Incident }
   | { readonly type: 'tried'; readonly trial: Trial }
   | { readonly type: 'otherTabsSeen'; readonly count: number }
   | { readonly type: 'creditRead'; readonly credit: Credit }
@@ -96,7 +96,7 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return { ...state, today: event.today };
     case 'eased':
       return { ...state, eased: event.factor };
-    case 'befell':
+    case 'incident':
       return { ...state, incident: event.incident };
     case 'tried':
       return { ...state, trial: event.trial };
@@ -188,7 +188,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
         phase: { kind: 'starting', waitsFor: 'check' },
         pending: null,
         me: message.peer,
-        run: runSight(message.run),
+        run: runSummary(message.run),
         snapshot: null,
         status: null,
         earlierTokens: contributedTokens(state),

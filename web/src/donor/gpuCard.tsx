@@ -3,10 +3,10 @@ import type { ComponentProps } from 'preact';
 import { bytesText } from '../../../swarm/quantityText.ts';
 import { adapterText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
-import { type BrowserName, GPU_ADVICE, type GpuSight, type Machine } from './machine.ts';
+import { type BrowserName, GPU_ADVICE, type GpuFound, type Machine } from './machine.ts';
 import { TrialPart } from './trialCard.tsx';
 
-const WHY: Readonly<Record<Extract<GpuSight, { kind: 'missing' }>['why'], string>> = {
+const WHY: Readonly<Record<Extract<GpuFound, { kind: 'missing' }>['why'], string>> = {
   insecure: 'A browser gives its GPU only to secure addresses: https, or localhost.',
   noWebGpu: 'WebGPU is how a page computes on a GPU. This browser does not have it, or it is switched off.',
   noAdapter: 'The browser has WebGPU, but gives this page no GPU: acceleration is off, or the driver is blocked.',

@@ -14,9 +14,9 @@ test('a change of the headline is logged once, with its time; changes of numbers
   expect(remembered(clicked, same, at(2_000)).log).toHaveLength(1);
 });
 
-test('what befell the tab is logged once', () => {
+test('an incident of the tab is logged once', () => {
   const wrong = withoutUnit('matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU', 1_000);
-  const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'befell', incident: wrong }), at(1_000));
+  const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'incident', incident: wrong }), at(1_000));
   expect(told.log.map(({ text }) => text)).toEqual([
     'This GPU’s matrix unit computes wrong results, so the plain kernels compute in its place, somewhat slower and right ' +
       '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU).',

@@ -21,7 +21,7 @@ function endured(before: DonorState, after: DonorState, { wallMs, monotonicMs }:
   return { ...after, outage, incident: incident ?? after.incident };
 }
 
-/** A change of the headline's word is news, and so is what befell the tab; a sentence changes with every step. */
+/** A change of the headline's word is news, and so is an incident of the tab; a sentence changes with every step. */
 function logged(before: DonorState, after: DonorState, atMs: number): DonorState {
   let { log } = after;
   const { incident } = after;

@@ -6,7 +6,7 @@ import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { adapterProfile } from '../gpu/device.ts';
 
 /** unknown: not asked yet. */
-export type GpuSight =
+export type GpuFound =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'found'; readonly adapter: AdapterProfile; readonly maxBufferBytes: number }
   | { readonly kind: 'missing'; readonly why: 'insecure' | 'noWebGpu' | 'noAdapter' };
@@ -15,7 +15,7 @@ const BROWSERS = ['Edge', 'Firefox', 'Chrome', 'Safari'] as const;
 export type BrowserName = (typeof BROWSERS)[number];
 
 export interface Machine {
-  readonly gpu: GpuSight;
+  readonly gpu: GpuFound;
   readonly browser: BrowserName | null;
   readonly isPhone: boolean;
 }

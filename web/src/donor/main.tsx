@@ -134,6 +134,6 @@ addEventListener('pagehide', () => {
 const last = lastDonation(wallMs());
 if (last?.goesOn && mayDonate(live.current)) {
   donor.donate();
-  live.dispatch({ type: 'befell', incident: reloaded(wallMs()) });
-} else if (last) live.dispatch({ type: 'befell', incident: ended(last.untilMs) });
+  live.dispatch({ type: 'incident', incident: reloaded(wallMs()) });
+} else if (last) live.dispatch({ type: 'incident', incident: ended(last.untilMs) });
 if (live.current.preferences.onlyIdle) void watcher.watchPerson();

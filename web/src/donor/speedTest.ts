@@ -24,7 +24,12 @@ export class SpeedTest {
     this.#show({ kind: 'running', tokensPerSecond: null, seconds: 0 });
     const bridge = new DonorBridge({
       ...{ sendServer: () => {}, showStatus: () => {}, sendFrame: async () => {}, connect: async () => {} },
-      ...{ reach: async () => false, measure: async () => null, recall: async () => null, remember: async () => {} },
+      ...{
+        openDirect: async () => false,
+        measure: async () => null,
+        recall: async () => null,
+        remember: async () => {},
+      },
       fail: (_reason, detail) => this.#end(bridge, refusal(detail)),
     });
     this.#bridge = bridge;

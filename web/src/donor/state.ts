@@ -39,14 +39,14 @@ export interface DonorState {
   readonly moved: Moved | null;
   /** Of what the person gives, while this computer's own frames come late. */
   readonly eased: number;
-  /** What befell this tab last, and that it went on. */
+  /** The last incident of this tab, and that it went on. */
   readonly incident: Incident | null;
   readonly outage: Outage | null;
   /** The speed test. */
   readonly trial: Trial;
   readonly adapter: AdapterProfile | null;
   readonly me: PeerId | null;
-  readonly run: ReturnType<typeof runSight> | null;
+  readonly run: ReturnType<typeof runSummary> | null;
   readonly snapshot: Snapshot | null;
   readonly status: DonorStatus | null;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
@@ -96,7 +96,7 @@ export const INITIAL_STATE: DonorState = {
 };
 
 /** What is shown of a run. */
-export const runSight = ({ name, train: { steps, globalBatchSize, sequenceLength }, compute = 'f32' }: RunFacts) => ({
+export const runSummary = ({ name, train: { steps, globalBatchSize, sequenceLength }, compute = 'f32' }: RunFacts) => ({
   name,
   steps,
   compute,

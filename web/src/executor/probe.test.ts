@@ -22,8 +22,8 @@ function tab(opens: boolean) {
   const current: Epoch = { number: 3, abort: new AbortController(), work, before: null };
   const parts: ProbeParts = {
     page: {
-      reach: async (peer, epoch) => {
-        log.push(`reach ${peer} e${epoch}`);
+      openDirect: async (peer, epoch) => {
+        log.push(`openDirect ${peer} e${epoch}`);
         return opens;
       },
       measure: async (_peer, messages) => {
@@ -45,7 +45,7 @@ test('[WP29] a link opens beside the step; what measures it waits for the stepâ€
   const { log, said, parts, endStep } = tab(true);
   const probing = probeLink(ASKED, parts);
   await quiet();
-  expect(log).toEqual(['reach b e3']);
+  expect(log).toEqual(['openDirect b e3']);
   endStep();
   await probing;
   const frame = [`may send b ${PROBE_BYTES / 2}`, `sent ${PROBE_BYTES / 2}`];
@@ -57,6 +57,6 @@ test('[WP30] where no link opens, nothing is sent and nothing is said', async ()
   const { log, said, parts, endStep } = tab(false);
   endStep();
   await probeLink(ASKED, parts);
-  expect(log).toEqual(['the step ends', 'reach b e3']);
+  expect(log).toEqual(['the step ends', 'openDirect b e3']);
   expect(said).toEqual([]);
 });

@@ -10,7 +10,7 @@ import type { DonorPage } from './protocol.ts';
 import type { Traffic } from './traffic.ts';
 
 export interface ProbeParts {
-  readonly page: Pick<DonorPage, 'reach' | 'measure' | 'sendServer'>;
+  readonly page: Pick<DonorPage, 'openDirect' | 'measure' | 'sendServer'>;
   readonly traffic: Pick<Traffic, 'maySend'>;
   readonly meter: Pick<Meter, 'sent'>;
   readonly epochs: Pick<Epochs, 'current'>;
@@ -20,7 +20,7 @@ export async function probeLink(
   { peer, epoch }: Extract<ServerMessage, { type: 'probe' }>,
   { page, traffic, meter, epochs }: ProbeParts,
 ): Promise<void> {
-  if (!(await page.reach(peer, epoch))) return;
+  if (!(await page.openDirect(peer, epoch))) return;
   await epochs.current?.work; // until the step in progress has ended, where there is one
   const frames = probeFrames(epoch);
   for (const { byteLength } of frames) {

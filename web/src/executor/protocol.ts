@@ -53,7 +53,7 @@ export interface DonorPage {
   /** Resolves when there is a way to each of these peers: a direct link, or the server where none opens in time. */
   connect(peers: readonly PeerId[], epoch: number): Promise<void>;
   /** Resolves when a direct link is open to a donor that no plan connects this one with; false where there is none soon. */
-  reach(peer: PeerId, epoch: number): Promise<boolean>;
+  openDirect(peer: PeerId, epoch: number): Promise<boolean>;
   /** Over the link that was reached; transferred. Null where it is gone. */
   measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null>;
   showStatus(status: DonorStatus): void;

@@ -32,7 +32,7 @@ import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
 
 interface SessionParts {
-  readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'reach' | 'measure' | 'showStatus'>;
+  readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'openDirect' | 'measure' | 'showStatus'>;
   readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */

@@ -107,7 +107,7 @@ export class Mesh {
    * Resolves when a direct link is open to a donor that no plan connects this one with, for a while; false where none opens
    * then. The other end is asked the same at this moment: whoever is to offer begins.
    */
-  reach(peer: PeerId, epoch: number): Promise<boolean> {
+  openDirect(peer: PeerId, epoch: number): Promise<boolean> {
     if (this.#closed || this.#wanted.has(peer) || this.#probes.has(peer)) return Promise.resolve(false);
     const reached = this.#probes.begin(peer, this.#options.now());
     if (this.#ways.get(peer)?.link.state === 'open') this.#probes.opened(peer);

@@ -6,7 +6,7 @@ import { PROBE_LIMIT_MS } from './probes.ts';
 import { CONNECT_LIMIT_MS, RETRY_FIRST_MS } from './way.ts';
 
 const probe = (mesh: (peer: PeerId) => Mesh, one: PeerId, other: PeerId, epoch: number): Promise<boolean[]> =>
-  Promise.all([mesh(one).reach(other, epoch), mesh(other).reach(one, epoch)]);
+  Promise.all([mesh(one).openDirect(other, epoch), mesh(other).openDirect(one, epoch)]);
 
 for (const [spare, member] of [
   [ALICE, BOB],
@@ -70,13 +70,13 @@ test('[WP18] a plan that wants the link takes it over; one that does not closes 
   await tab(ALICE).mesh.send(BOB, new ArrayBuffer(7));
   await quiet();
   expect(tab(BOB).frames).toEqual([{ from: ALICE, bytes: 7 }]);
-  expect(await tab(ALICE).mesh.reach(BOB, 3)).toBe(false);
+  expect(await tab(ALICE).mesh.openDirect(BOB, 3)).toBe(false);
 });
 
 test('[WP18] links that were measured and closed take nobody’s room', async () => {
   const { tab, clock, links } = swarm(BOB);
   for (let i = 0; i < 300; i++) {
-    void tab(BOB).mesh.reach(peerId(`a${i}`), 1);
+    void tab(BOB).mesh.openDirect(peerId(`a${i}`), 1);
     tab(BOB).mesh.signalled(peerId(`a${i}`), 1, 0, 'offer none');
     clock.nowMs += PROBE_LIMIT_MS;
     tab(BOB).mesh.pulse();

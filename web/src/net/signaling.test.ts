@@ -90,7 +90,7 @@ function conversation(invite: string | null = null) {
     now: () => nowMs,
     onState: (state) => states.push(state),
     onMessage: (message) => messages.push(message),
-    onBytes: (heard) => bytes.push([...new Uint8Array(heard)]),
+    onBytes: (message) => bytes.push([...new Uint8Array(message)]),
   });
   const last = (): FakeSocket => {
     const socket = sockets.at(-1);

@@ -4,10 +4,10 @@ import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messag
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
 import { type ComparedRun, chartsOf, type Drawing, MOST_COMPARED } from './charts.ts';
+import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { EVENT_SIGNS, type EventSign, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
 import { changedWindow, type StepWindow } from './series.ts';
-import { Sight } from './sight.tsx';
 
 interface ChartPanelProps {
   readonly run: string;
@@ -74,9 +74,9 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
       </section>
       <div class="charts" hidden={curve.length === 0}>
         {charts.map(({ id, draw }) => (
-          <Sight key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
+          <DrawnWhenSeen key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
             <Drawn draw={draw} marks={marks} window={window} onWindow={show} extent={extent} run={run} />
-          </Sight>
+          </DrawnWhenSeen>
         ))}
       </div>
     </>

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
-import { Sight } from './sight.tsx';
+import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import type { OperatorState } from './state.ts';
 import type { Link } from './swarmShape.ts';
 
@@ -33,7 +33,7 @@ export function Links({ links, served }: LinksProps) {
       {links.length > 0 && (
         <Stacks labelledBy="links" heads={HEADS}>
           {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
-            <Sight key={`${from} ${peer}`} tag="tr">
+            <DrawnWhenSeen key={`${from} ${peer}`} tag="tr">
               <th {...ROW_HEAD} title={`${from} → ${peer}`}>
                 {shortId(from)} → {shortId(peer)}
               </th>
@@ -42,7 +42,7 @@ export function Links({ links, served }: LinksProps) {
               </td>
               <td {...cell('Round trip', 'number')}>{millisecondsText(roundTripMs)}</td>
               <td {...cell('Rate', 'number')}>{byteRateText(bytesPerSecond)}</td>
-            </Sight>
+            </DrawnWhenSeen>
           ))}
         </Stacks>
       )}

@@ -6,11 +6,11 @@ import { countText, NOTHING, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { Blocks } from './blocks.tsx';
+import { Connections } from './connections.tsx';
+import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { PeerCard } from './peerCard.tsx';
 import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
 import type { SectionProps } from './props.ts';
-import { Reach } from './reach.tsx';
-import { Sight } from './sight.tsx';
 import { donorSign } from './signs.ts';
 import { millisText } from './timeline.tsx';
 import { WhatIf } from './whatIf.tsx';
@@ -41,7 +41,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
     <>
       <div class="card">
         <h2 id="donors">Donors</h2>
-        {donors.length > 1 && <Reach links={links} events={state.events} />}
+        {donors.length > 1 && <Connections links={links} events={state.events} />}
         {donors.length === 0 ? (
           <p class="soft empty">
             Nobody is here. Donors open the <a href="/">start page</a> of this server.
@@ -116,7 +116,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
   return (
     <Stacks labelledBy="donors" heads={heads} kind="many">
       {rows.map(({ peer, state, stages, samples, layerSeconds, facts, tokens }) => (
-        <Sight key={peer} tag="tr" renew={chosen === peer}>
+        <DrawnWhenSeen key={peer} tag="tr" renew={chosen === peer}>
           <th {...ROW_HEAD} title={peer}>
             {shortId(peer)}
             {facts?.name && <span class="nickname note">{facts.name}</span>}
@@ -141,7 +141,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
           <td {...cell('Memory', 'number')}>{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
           <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>
           <td {...cell('Faults', 'number')}>{facts?.faults ?? 0}</td>
-        </Sight>
+        </DrawnWhenSeen>
       ))}
     </Stacks>
   );

@@ -4,7 +4,7 @@ import type { PlanInForce } from '../../../swarm/messages/watch.ts';
 import { counted, layersText } from '../../../swarm/quantityText.ts';
 import type { PeerUse, StepUse } from '../../../swarm/timeline/waits.ts';
 import { byteRateText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
-import { Sight } from './sight.tsx';
+import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import {
   type Link,
   type LinksByEnds,
@@ -35,9 +35,9 @@ export function SwarmMap({ plan, links, use }: MapProps) {
     <section class="map" aria-label="Stages and their donors" tabIndex={0}>
       <ol style={{ minWidth: `${most * 6.5}rem` }}>
         {plan.stages.map(({ layers }, stage) => (
-          <Sight key={layers[0]} tag="li" renew={plan}>
+          <DrawnWhenSeen key={layers[0]} tag="li" renew={plan}>
             <Stage plan={plan} stage={stage} byEnds={byEnds} seconds={use?.seconds ?? 0} useOf={useOf} />
-          </Sight>
+          </DrawnWhenSeen>
         ))}
       </ol>
     </section>

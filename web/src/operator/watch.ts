@@ -49,7 +49,7 @@ export class Watch {
       onOpen: () => this.#live.dispatch({ type: 'connectionChanged', connection: 'open' }),
       onText: (text) => {
         const decoded = decodeWatchMessage(text);
-        if (decoded.ok) this.#heard(decoded.value);
+        if (decoded.ok) this.#onMessage(decoded.value);
         else console.warn(`A message of the server was not understood: ${decoded.reason}`);
       },
       onClosed: () => {
@@ -59,7 +59,7 @@ export class Watch {
     });
   }
 
-  #heard(message: WatchMessage): void {
+  #onMessage(message: WatchMessage): void {
     const { curve, snapshot } = this.#live.current;
     const isNew = curve.length === 0 || snapshot?.run !== message.snapshot.run;
     this.#live.dispatch({ type: 'serverSaid', message });

@@ -133,7 +133,7 @@ export class DonorBridge {
       connect: async (peers, epoch) => {
         if (!this.#closed) await page.connect(peers, epoch);
       },
-      reach: async (peer, epoch) => !this.#closed && (await page.reach(peer, epoch)),
+      openDirect: async (peer, epoch) => !this.#closed && (await page.openDirect(peer, epoch)),
       measure: async (peer, messages) => (this.#closed ? null : await page.measure(peer, messages)),
       showStatus: (status) => {
         if (!this.#closed) page.showStatus(status);

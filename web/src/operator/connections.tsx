@@ -18,7 +18,7 @@ const REASONS: Readonly<Record<RelayReason, string>> = {
   otherEnd: 'the other end gave up first',
 };
 
-export function Reach({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
+export function Connections({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
   const pairs = useMemo(() => pairsOf(links), [links]);
   const relayed = pairs.filter(({ route }) => route === 'relayed');
   const lost = events.flatMap((event) => (event.kind === 'fault' && event.reason === 'linkLost' ? event : []));

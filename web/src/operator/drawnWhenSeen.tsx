@@ -37,7 +37,7 @@ function catchUpWhenQuiet(): void {
   }, QUIET_MS);
 }
 
-interface SightProps {
+interface DrawnWhenSeenProps {
   readonly tag: 'li' | 'tr' | 'section';
   readonly class?: string;
   readonly labelledBy?: string;
@@ -46,7 +46,7 @@ interface SightProps {
   readonly children: ComponentChildren;
 }
 
-export function Sight({ tag: Tag, class: name, labelledBy, renew, children }: SightProps) {
+export function DrawnWhenSeen({ tag: Tag, class: name, labelledBy, renew, children }: DrawnWhenSeenProps) {
   const [, redraw] = useState(0);
   const own = useRef({ isSeen: true, skipped: turns++ % UNSEEN_REDRAWS, renew, children }).current;
   const follow = (): void => {

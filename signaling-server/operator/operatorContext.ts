@@ -4,7 +4,7 @@ import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { OperatorSession } from './session.ts';
 
-export interface OperatorDesk {
+export interface OperatorContext {
   readonly run: ActiveRun;
   readonly data: DataDirectory;
   readonly session: OperatorSession;
