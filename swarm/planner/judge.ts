@@ -34,7 +34,7 @@ export function fitDraft(costs: ClusterCosts, draft: Draft, layout: Layout): Fit
 }
 
 /** Null where the sketch makes no draft: too few layers or samples. */
-export function judge(costs: ClusterCosts, sketch: Sketch): Judged | null {
+export function judge(costs: ClusterCosts, sketch: Sketch, mayGather = costs.gathers): Judged | null {
   const { groups } = sketch;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
   let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
@@ -42,7 +42,7 @@ export function judge(costs: ClusterCosts, sketch: Sketch): Judged | null {
   if (layout === null) return null;
   let fit = fitDraft(costs, draft, layout);
   if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, layout, fit);
-  if (fit.missingBytes > 0 && costs.gathers) [draft, fit] = gathering(costs, draft, layout, fit);
+  if (fit.missingBytes > 0 && mayGather) [draft, fit] = gathering(costs, draft, layout, fit);
   const { missingBytes } = fit;
   const seconds = missingBytes > 0 ? Number.POSITIVE_INFINITY : secondsOf(costs, draft, layout, fit);
   return { draft, seconds, missingBytes };

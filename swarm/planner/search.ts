@@ -18,13 +18,15 @@ import { starts, usefulOrder } from './starts.ts';
 
 /** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more. */
 const [WORK, GROWTH] = [8_000, 0.25];
-/** Peers whom the first cooling sees; the next ones see twice as many each. */
-const FIRST_PEERS = 8;
+/** Peers whom the first coolings see, of so many drafts; the next ones see twice as many each. */
+const [FEW_PEERS, FIRST_COOLED] = [16, 2];
 /** Drafts of one cooling, and the temperature at its start: a move that makes a step longer by so much is made one time in e. */
 const TRIES = 1_000;
 const FIRST_TEMPERATURE = 0.1;
 /** What takes longer than so many times the best is not improved by exchanges, nor by peers past so many. */
 const [NEAR, MOST_EXCHANGED] = [1.03, 48];
+/** Drafts before any that gather layers. */
+const PLAIN_WORK = 1_000;
 /** Whoever asks has other things to do: after so many drafts it rests. */
 const RESTS_EVERY = 20;
 /** A gain less than this part is none: sums in another order differ. */
@@ -65,16 +67,21 @@ export function searchPlan(problem: ClusterProblem): Search {
   let plain: Judged | null = null;
   let best: Candidate | null = null;
   let work = 0;
+  let isGathering = false;
+  let gathered: Judged | null = null;
 
   const judged = (sketch: Sketch): Judged | null => {
     work++;
-    const found = judge(costs, sketch);
+    const found = judge(costs, sketch, isGathering && costs.gathers);
     if (found === null) return null;
     const stages = found.draft.groups.length;
-    if (isShorter(found, byStages.get(stages) ?? null)) byStages.set(stages, found);
     if (isShorter(found, nearest)) nearest = found;
     const gathers = found.draft.gathered?.some((whole) => whole > 0) ?? false;
     if (!gathers && found.missingBytes === 0 && isShorter(found, plain)) plain = found;
+    // Where plans without gathering fit, drafts that gather are gone on from in rounds of their own.
+    const isRoot = !gathers || plain === null;
+    if (isRoot && isShorter(found, byStages.get(stages) ?? null)) byStages.set(stages, found);
+    if (gathers && isShorter(found, gathered)) gathered = found;
     return found;
   };
   /** A draft's plan, with what it really takes. */
@@ -122,25 +129,36 @@ export function searchPlan(problem: ClusterProblem): Search {
 
   function* progress(): Generator<Progress, void> {
     const order = usefulOrder(costs);
-    const roots: Judged[] = [];
-    for (const sketch of starts(costs, order)) {
-      const found = judged(sketch);
-      if (found !== null) roots.push(found);
-      // There is a plan as soon as there can be one.
-      if (found !== null && best === null) adopt(found);
-      if (work % RESTS_EVERY === 0) yield { best, work };
-    }
-    roots.sort((a, b) => heightOf(a) - heightOf(b));
-    const [root] = roots;
-    if (!root) return;
-    adopt(root);
-    yield { best, work };
     const random = seededRandom(1);
+    const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
+    // Few peers come first: many at once are a bad beginning, unless it takes so many.
+    for (const peers of [
+      [1, FEW_PEERS],
+      [FEW_PEERS + 1, order.length],
+    ] as const) {
+      for (const sketch of starts(costs, order, peers)) {
+        const found = judged(sketch);
+        // There is a plan as soon as there can be one.
+        if (found !== null && best === null) adopt(found);
+        if (work % RESTS_EVERY === 0) yield { best, work };
+      }
+      const [root] = byHeight();
+      if (root) adopt(root);
+      yield { best, work };
+      if (best !== null && order.length > FEW_PEERS)
+        for (const start of byHeight().slice(0, FIRST_COOLED)) yield* cool(start, order.slice(0, FEW_PEERS), random);
+    }
     // The best so far in every second round; in the others the best of another number of stages, near ones more often.
     for (let round = 1; best !== null || work < quickWork(order.length); round++) {
-      const ranked = [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
+      const ranked = byHeight();
+      if (ranked.length === 0) return;
       const rank = 31 - Math.clz32(round & -round);
-      yield* cool(at(ranked, rank % ranked.length), order.slice(0, FIRST_PEERS * 2 ** round), random);
+      const some = order.slice(0, FEW_PEERS * 2 ** round);
+      // What gathers its layers is looked for where nothing else fits, and in every second round once others were looked at.
+      isGathering = costs.gathers && (plain === null ? work > PLAIN_WORK : round > 1 && round % 2 === 1);
+      if (isGathering && gathered === null) for (const sketch of starts(costs, order, [1, FEW_PEERS])) judged(sketch);
+      const root = isGathering && plain !== null ? gathered : null;
+      yield* cool(root ?? at(ranked, rank % ranked.length), some, random);
     }
   }
   return {

@@ -35,11 +35,16 @@ function beginnings(most: number): number[] {
   return [...found, most];
 }
 
-/** The first peers, and those with most memory, in so many stages of about the same speed. */
-export function* starts(costs: ClusterCosts, order: readonly number[]): Generator<Sketch> {
+/** Of so many peers: the first ones, and those with most memory, in so many stages of about the same speed. */
+export function* starts(
+  costs: ClusterCosts,
+  order: readonly number[],
+  [fewest, most]: readonly [number, number],
+): Generator<Sketch> {
   const roomiest = order.toSorted((a, b) => at(costs.peers, b).memoryBytes - at(costs.peers, a).memoryBytes);
   const { samples } = costs.batch;
-  for (const count of beginnings(Math.min(order.length, MOST_AT_START)))
+  for (const count of beginnings(Math.min(order.length, MOST_AT_START))) {
+    if (count < fewest || count > most) continue;
     for (const places of count < order.length ? [order.slice(0, count), roomiest.slice(0, count)] : [order])
       for (let stages = 1; stages <= Math.min(count, costs.model.layers); stages++) {
         for (const groups of [
@@ -49,6 +54,8 @@ export function* starts(costs: ClusterCosts, order: readonly number[]): Generato
           for (const microBatches of new Set([Math.min(samples, 4 * stages), samples]))
             yield { groups, microBatches, schedule: '1f1b' };
       }
+  }
+  if (order.length < fewest || order.length > most) return;
   // Those that take everyone for equals.
   for (let stages = 1; stages <= Math.min(order.length, costs.model.layers, MOST_EVEN); stages++) {
     const groups = evenRanges(order.length, stages).map(([from, to]) => order.slice(from, to));

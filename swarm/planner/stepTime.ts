@@ -12,9 +12,9 @@ import type { Shares } from './stageFit.ts';
 
 const ELEMENT_BYTES = 4;
 /** A longer walk, of so many forwards, is cut short. */
-const MOST_FORWARDS = 320;
-/** But not to fewer micro-batches for each lane of the widest stage. */
-const PARTS_PER_LANE = 12;
+const MOST_FORWARDS = 512;
+/** But not to fewer than so many times those that a full pipeline has in flight: it has to be full for a while. */
+const PARTS = 3;
 
 /** A draft's stages in its peers' memory. */
 export interface Fit {
@@ -28,8 +28,10 @@ export interface Fit {
 const number = (values: Float64Array | Int32Array, index: number): number => values[index] ?? outside(values, index);
 
 /** Micro-batches that are looked at. */
-const mostWalked = ({ groups }: Draft): number =>
-  Math.max(Math.ceil(MOST_FORWARDS / groups.length), PARTS_PER_LANE * Math.max(...groups.map((group) => group.length)));
+function mostWalked({ groups }: Draft): number {
+  const inFlight = groups.length * Math.max(...groups.map((group) => group.length));
+  return Math.max(Math.ceil(MOST_FORWARDS / groups.length), PARTS * inFlight);
+}
 
 /** As much of a draft as says what it takes: under 1F1B no more are in flight, however long the step. */
 export function partOf(costs: ClusterCosts, draft: Draft): Layout | null {
@@ -45,12 +47,12 @@ export function secondsOf(costs: ClusterCosts, draft: Draft, layout: Layout, fit
   const step = (ends: readonly Float64Array[]): number => withExchange(costs, draft, layout, fit, ends);
   if (count === 'sized' || count <= most) return step(workEnds(costs, draft, layout, fit));
   const [short, long] = [
-    layoutOf(costs, draft, most >> 2),
+    layoutOf(costs, draft, Math.ceil(most / PARTS)),
     layout.sizes.length === most ? layout : layoutOf(costs, draft, most),
   ];
   if (short === null || long === null) return Number.POSITIVE_INFINITY;
   const [early, late] = [workEnds(costs, draft, short, fit), workEnds(costs, draft, long, fit)];
-  const times = (count - most) / (most - (most >> 2));
+  const times = (count - most) / (most - Math.ceil(most / PARTS));
   return step(
     layout.stages.map(({ places }, stage) =>
       Float64Array.from(places, (place) => {
