@@ -4,13 +4,14 @@
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
 import { Readable } from 'node:stream';
-import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/fields.ts';
+import { STATE_KINDS } from '../../swarm/plan/handover.ts';
 import type { BlobStore } from '../files/blobs.ts';
-import { countText, problem } from '../http/calls.ts';
+import { bearer, countText, problem } from '../http/calls.ts';
 import type { ActiveRun } from '../run/run.ts';
-import { STATE_KINDS, shardBytes, stateBytes } from '../store/checkpointState.ts';
+import { shardBytes, stateBytes } from '../store/checkpointState.ts';
 
 /** Calls a minute of one donor: tokens and state come in bursts, and donors of one address must not share a limit. */
 const CALLS_PER_MINUTE = 6_000;
@@ -21,8 +22,6 @@ const TOO_LARGE = 'the model has no shard of so many bytes';
 const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: countText, to: countText });
-
-const bearer = (request: FastifyRequest): string => (request.headers.authorization ?? '').replace(/^Bearer /, '');
 
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);

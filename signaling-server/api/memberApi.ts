@@ -9,7 +9,7 @@ import type { About } from '../../swarm/messages/about.ts';
 import { type Leaderboard, leaderboard, memberNameSchema, type NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
-import { perMinute, problem } from '../http/calls.ts';
+import { bearer, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { addressKey } from '../operator/controls.ts';
 import { sendExport } from '../operator/export.ts';
@@ -32,8 +32,8 @@ const keySchema = z.string().regex(/^[\w-]{16,64}$/);
 const inviteQuery = z.object({ invite: z.string().max(200).optional() });
 
 /** The hash of the key that the call carries. */
-function memberOf({ headers }: FastifyRequest): string | null {
-  const key = keySchema.safeParse((headers.authorization ?? '').replace(/^Bearer /, ''));
+function memberOf(request: FastifyRequest): string | null {
+  const key = keySchema.safeParse(bearer(request));
   return key.success ? memberId(key.data) : null;
 }
 
@@ -67,8 +67,8 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
   });
   // Whoever computes may read every part of the state anyway: this is the same, in one file.
-  app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async ({ headers }, reply) => {
-    const peer = run.donorOfToken((headers.authorization ?? '').replace(/^Bearer /, ''));
+  app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async (request, reply) => {
+    const peer = run.donorOfToken(bearer(request));
     if (peer === null) return problem(reply, 401, 'this call needs the token of a donor');
     if (downloads >= DOWNLOADS_AT_ONCE) return problem(reply, 503, 'others are downloading it: try again later');
     downloads += 1;

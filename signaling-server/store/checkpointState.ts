@@ -7,6 +7,7 @@ import { statSync } from 'node:fs';
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import type { StoredShard } from '../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
+import { STATE_KINDS, type StateKind } from '../../swarm/plan/handover.ts';
 import type { LossScale } from '../../swarm/precision.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Weights } from '../weights/weights.ts';
@@ -25,9 +26,6 @@ export interface Manifest {
   /** What the step after it begins with; absent in the initial state, and where the run does not ask for f16. */
   readonly lossScale?: LossScale;
 }
-
-export const STATE_KINDS = ['value', 'm', 'v'] as const;
-export type StateKind = (typeof STATE_KINDS)[number];
 
 /** The store's own words. */
 export const parseManifest = (text: string): Manifest => JSON.parse(text) as Manifest;
@@ -112,7 +110,7 @@ async function* piecesOf(
 }
 
 /** The same, whole. */
-export async function readState(
+async function readState(
   blobs: ReadsBlobs,
   manifest: Manifest,
   name: BlockName,

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Range } from '../../swarm/base.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
+import type { StateKind } from '../../swarm/plan/handover.ts';
 import { modelOf, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 
@@ -11,7 +12,7 @@ export interface GoldenCase {
   readonly weights: Weights;
   readonly expected: readonly { readonly loss: number; readonly gradientNorm: number }[];
   /** Of checkpoint 0. */
-  readState(block: BlockName, kind: 'value' | 'm' | 'v', range: Range): Promise<Float32Array>;
+  readState(block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
   /** Of a step's samples `[from, to)`. Sample i of step s is window (s·B + i) mod n: written again, from DA2 and DA3. */
   tokens(step: number, samples: Range): { readonly ids: Uint32Array; readonly targets: Uint32Array };
 }
