@@ -219,7 +219,7 @@ export function shardBuffers(
   if (work.length === 0) return [];
   const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace }) => {
     const { floats } = arena(block(model, name), [range], compute);
-    const key = shardKey(name, range);
+    const key = shardBufferKey(name, range);
     const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
     if (master === 'own') own.push(storage(`values/${key}`, floats));
     if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
@@ -238,7 +238,8 @@ export function shardBuffers(
   ];
 }
 
-export const shardKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
+/** What ends the name of each of a shard's buffers. A peer's shards of one block have different beginnings. */
+export const shardBufferKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
 
 /** The stages this peer has work in, with what each must hold; `inFlight` is known to whoever asks for many peers. */
 export function stagesOfPeer(

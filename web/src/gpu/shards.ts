@@ -13,7 +13,14 @@ import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shader
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import { PARTIALS, PASSES, type ShardWork, shardBuffers, shardKey, shardsOf } from '../../../swarm/memory/memory.ts';
+import {
+  PARTIALS,
+  PASSES,
+  type ShardWork,
+  shardBufferKey,
+  shardBuffers,
+  shardsOf,
+} from '../../../swarm/memory/memory.ts';
 import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../swarm/plan/handover.ts';
@@ -78,7 +85,7 @@ async function createShard(
   work: ShardWork,
   stages: ReadonlyMap<number, Stage>,
 ): Promise<Shard> {
-  const key = shardKey(work.block, work.range);
+  const key = shardBufferKey(work.block, work.range);
   const own = arena(block(model, work.block), [work.range], compute);
   const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
   const home = work.valuesStage === null ? null : inStage(work.valuesStage);
