@@ -66,7 +66,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
     const name = textNameOf(file.name);
     const isThere = await act.run(() => upload(query('/api/operator/texts', { name }), file), `Text ${name} is there.`);
     onAdded();
-    if (isThere) set(textOf(`text ${name}`, draft));
+    if (isThere) set(textOf({ kind: 'text', name }, draft));
   };
   const isWhole = runDraftSchema.safeParse(draft).success;
   return (
@@ -181,22 +181,25 @@ interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
 
 /** What is trained on: the text of a run, or one that is brought along. */
 function TextFields({ draft, runs, texts, busy, set, bring }: TextProps) {
+  const choices: readonly (TextChoice & { readonly label: string })[] = [
+    ...runs.map(({ name }) => ({ kind: 'run' as const, name, label: `that of ${name}` })),
+    ...texts.map(({ name, bytes }) => ({ kind: 'text' as const, name, label: `${name}, ${bytesText(bytes)}` })),
+  ];
+  const chosen = choices.findIndex(({ kind, name }) =>
+    draft.text === null ? kind === 'run' && name === draft.source : kind === 'text' && name === draft.text,
+  );
+  const choose = (place: number): void => {
+    const choice = choices[place];
+    if (choice) set(textOf(choice, draft));
+  };
   return (
     <>
       <label>
         <span>Text</span>
-        <select
-          value={draft.text === null ? `run ${draft.source}` : `text ${draft.text}`}
-          onChange={(event) => set(textOf(event.currentTarget.value, draft))}
-        >
-          {runs.map(({ name }) => (
-            <option key={name} value={`run ${name}`}>
-              that of {name}
-            </option>
-          ))}
-          {texts.map(({ name, bytes }) => (
-            <option key={name} value={`text ${name}`}>
-              {name}, {bytesText(bytes)}
+        <select value={String(chosen)} onChange={(event) => choose(Number(event.currentTarget.value))}>
+          {choices.map(({ kind, name, label }, place) => (
+            <option key={`${kind}/${name}`} value={String(place)}>
+              {label}
             </option>
           ))}
         </select>
@@ -228,9 +231,14 @@ const textNameOf = (fileName: string): string =>
     .replace(/^-+/, '')
     .slice(0, 60) || 'text';
 
-/** The choice of a text: a run's, whose model and weights may be taken too, or one that was brought along. */
-function textOf(choice: string, { model, checkpoint }: RunDraft): Partial<RunDraft> {
-  const [kind, name = ''] = choice.split(' ');
+/** A run's text, whose model and weights may be taken too, or one that was brought along. */
+interface TextChoice {
+  readonly kind: 'run' | 'text';
+  readonly name: string;
+}
+
+/** What the choice of a text changes in a draft. */
+function textOf({ kind, name }: TextChoice, { model, checkpoint }: RunDraft): Partial<RunDraft> {
   if (kind === 'run') return { source: name, text: null, checkpoint: null };
   return { text: name, model: checkpoint === null && model === 'same' ? 'small' : model };
 }
