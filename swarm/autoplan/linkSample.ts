@@ -83,5 +83,5 @@ export function probePair(
   return null;
 }
 
-/** Two who never were: neither comes before the other. */
+/** Orders times, earliest first. Equal ones are compared first: "never" is -Infinity, and its difference to itself is NaN. */
 const byTime = (a: number, b: number): number => (a === b ? 0 : a - b);

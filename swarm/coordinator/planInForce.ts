@@ -123,7 +123,10 @@ export function planAnew(transition: Transition, reason: string) {
   waitForPlan(transition, null, reason);
 }
 
-/** Who is told so drops what it holds: nobody is whom the epoch in progress still needs. */
+/**
+ * Tells the donors without a place in the plan that they are spare. A donor that is told so drops the state it holds:
+ * `needed` are those whose state the epoch in progress still needs, and they are not told.
+ */
 export function sendSpare(transition: Transition, needed: ReadonlySet<PeerId>) {
   const { donors, config } = transition.state;
   const members = planInForce(transition.state)?.duties.length ?? 0;
@@ -167,7 +170,7 @@ export function stopNow(transition: Transition) {
   transition.effects.push({ type: 'stopped' });
 }
 
-export function finish(transition: Transition) {
+function finish(transition: Transition) {
   change(transition, { phase: { name: 'finished' } });
   release(transition, new Set());
   const { donors, operator, committedSteps } = transition.state;

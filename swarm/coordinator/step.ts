@@ -105,7 +105,7 @@ function sentBack(
   if (toStep >= committedSteps) return;
   const savedLossScale = savedScale(config, lossScale);
   change(transition, { newestCheckpointStep: toStep, savedLossScale, unsaved: earned });
-  // One that is over begins again with whoever is still there.
+  // A finished run trains again from that checkpoint, with the donors that are still connected.
   if (phase.name === 'finished') change(transition, { phase: { name: 'paused' } });
   forgive(transition);
   planAnew(transition, `the operator sent the run back to checkpoint ${toStep}`);
