@@ -42,7 +42,7 @@ export function learnRates(device: GPUDevice, family: AdapterFamily, predictedSe
 }
 
 /** Mean time of a whole launch at these rates: bound by arithmetic or by memory. */
-export function predictedSeconds(kernel: Kernel, dims: Dims, rates: DispatchRates): number {
+function predictedSeconds(kernel: Kernel, dims: Dims, rates: DispatchRates): number {
   const { flops, bytes } = kernel.cost(dims);
   const share = kernel.name.startsWith('attention.') ? ATTENTION_SHARE : 1;
   return Math.max(flops / (share * rates.flopsPerSecond), bytes / rates.bytesPerSecond);

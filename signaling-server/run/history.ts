@@ -22,7 +22,7 @@ const BATCH = 16;
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
 /** Its kind is a column of its own. */
-export function addHappened(store: Store, run: string, happened: Happened, nowMs: number, step: number): void {
+function addHappened(store: Store, run: string, happened: Happened, nowMs: number, step: number): void {
   const { kind, ...detail } = happened;
   store.addEvent(run, kind, JSON.stringify(detail), nowMs, step);
 }

@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
 const ROLL_BACK_EVENT = 'rollBack';
 
 /** `atStep` was given up, `toStep` is the first one done again. */
-export const rollBackSchema = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
+const rollBackSchema = z.object({ atStep: z.int(), toStep: z.int(), reason: z.string() });
 type RollBack = z.infer<typeof rollBackSchema>;
 
 export function addRollBack(store: Store, run: string, { atStep, toStep, reason }: RollBack, nowMs: number): void {

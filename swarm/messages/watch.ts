@@ -42,7 +42,7 @@ const words = z.string().transform((text) => text.slice(0, WORDS_LIMIT));
  * What happened in a run: everything that changes who computes, or which steps stand. The store keeps it as JSON without
  * its kind, which is a column; the sentence for people is written by the page (eventText.ts).
  */
-export const happenedSchema = z.discriminatedUnion('kind', [
+const happenedSchema = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('joined'),
     peer: name,

@@ -129,7 +129,7 @@ function stateNeeds(costs: ClusterCosts, { shape, places, gathered }: StageLoad,
   });
 }
 
-export const wayOutBytes = (elements: readonly number[]): number =>
+const wayOutBytes = (elements: readonly number[]): number =>
   OUT_BYTES * Math.min(Math.max(0, ...elements), SLICE_ELEMENTS);
 
 /** What a member's shards of these blocks take beside their elements: partial sums, scalars, gaps between tensors. */

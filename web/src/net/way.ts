@@ -17,7 +17,7 @@ export const ATTEMPT_LIMIT_MS = 30_000;
 /** The pause while someone waits for the link, and the first one behind what is relayed; that one doubles. */
 export const SOON_MS = 1_000;
 export const RETRY_FIRST_MS = 30_000;
-export const RETRY_MOST_MS = 600_000;
+const RETRY_MOST_MS = 600_000;
 /** What the end that must not offer sends, in place of a signal of the link itself. */
 export const CALL = 'call';
 /** What the end sends that does not wait for the direct way any more. */

@@ -14,7 +14,7 @@ export interface PeerRow extends Donor {
   readonly why: string;
 }
 
-export const COLUMNS = ['peer', 'state', 'samples', 'layerSeconds', 'memory', 'tokens', 'faults'] as const;
+const COLUMNS = ['peer', 'state', 'samples', 'layerSeconds', 'memory', 'tokens', 'faults'] as const;
 export type Column = (typeof COLUMNS)[number];
 export interface Order {
   readonly by: Column;
