@@ -45,7 +45,7 @@ interface StepOptions {
 export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
-    .description('measure this machine: a training step, every kernel, a link between tabs, a server full of donors');
+    .description('measure this machine: step, kernels, memory, gpu, transport, server, plan, planner or dashboard');
   bench
     .command('step')
     .description('one donor, one tab: forward, backward, clip and AdamW, step after step')

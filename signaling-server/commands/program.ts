@@ -33,7 +33,7 @@ export async function program(name = ''): Promise<Command> {
     .configureHelp({ showGlobalOptions: false });
   const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);
-  shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu e2e])');
+  shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu dashboard e2e] [--long])');
   return shoal;
 }
 
