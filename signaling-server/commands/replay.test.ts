@@ -94,11 +94,14 @@ describe('a recording of a server', () => {
     const whole = linesOf();
     appendFileSync(recordPath, '{"at":12,"event":{"type":"donor');
     expect(await replay()).toBe(0);
+    expect(command.out).toMatch(new RegExp(`^${whole.length} events, \\d+ effects, equal\n$`));
+    expect(command.errors).toBe(`${recordPath}: line ${whole.length + 1}, the last one, is torn and was left out\n`);
     const server = await serve();
     await server.close();
     expect(linesOf().slice(0, -1)).toEqual(whole);
     expect(linesOf().at(-1)).toContain('"type":"began"');
     expect(await replay()).toBe(0);
+    expect(command.errors).toBe('');
   });
 
   it('[RC6] has no token, no key, no invitation and no address in it', async () => {

@@ -67,6 +67,9 @@ async function* linesOf(file: FileHandle, path: string): AsyncGenerator<Recorded
     if (line.ok) yield line.value;
     else torn = line.reason;
   }
-  if (torn !== null && (number === 1 || isWhole)) throw badInput(`${path}: line ${number} ${torn}`);
+  if (torn !== null) {
+    if (number === 1 || isWhole) throw badInput(`${path}: line ${number} ${torn}`);
+    process.stderr.write(`${path}: line ${number}, the last one, is torn and was left out\n`);
+  }
   if (number === 0) throw badInput(`${path} is empty: a recording was expected`);
 }
