@@ -2,12 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type DecidedBy, playChaos } from './chaos.ts';
 
-/** A million in all: `SHOAL_CHAOS_EVENTS=1000000 npx vitest run swarm/testing/chaos.test.ts`. */
-const EVENTS = Number(process.env.SHOAL_CHAOS_EVENTS ?? 100_000);
+/** `npm test -- --long`. */
+const IS_LONG = process.env.SHOAL_LONG === '1';
+/** In all: `SHOAL_CHAOS_EVENTS=1000000 npx vitest run swarm/testing/chaos.test.ts`. */
+const EVENTS = Number(process.env.SHOAL_CHAOS_EVENTS ?? (IS_LONG ? 1_000_000 : 100_000));
 /** About as many as one play has. */
 const EVENTS_A_PLAY = 580;
 /** With all that decides a run each play takes some tenths of a second: `SHOAL_CHAOS_RUNS=2000` for each kind of planning. */
-const RUNS = Number(process.env.SHOAL_CHAOS_RUNS ?? 12);
+const RUNS = Number(process.env.SHOAL_CHAOS_RUNS ?? (IS_LONG ? 200 : 12));
 /** The same plays every time unless told: a failure prints its own seed as the counterexample. */
 const SEED = Number(process.env.SHOAL_CHAOS_SEED ?? 1);
 const TIMEOUT_MS = 3_600_000;
