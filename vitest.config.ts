@@ -14,7 +14,8 @@ export default defineConfig({
           name: 'unit',
           include: ['{swarm,shaders,web,signaling-server}/**/*.test.ts'],
           exclude: ['**/*.gpu.test.ts'],
-          testTimeout: 30_000,
+          // A hang is the fault here: on a busy machine searches for plans take their time.
+          testTimeout: 120_000,
           maxWorkers: 2,
         },
       },

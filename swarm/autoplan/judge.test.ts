@@ -20,7 +20,7 @@ const CONFIG: PlanningConfig = {
 const { batch } = CONFIG;
 const model = modelOf(CONFIG);
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
-const SEARCH_WORK = 12_000;
+const SEARCH_WORK = 1_500;
 
 /** A layer takes `seconds` for a sample. */
 const profile = (seconds: number): Profile => ({
