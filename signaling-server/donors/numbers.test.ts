@@ -61,3 +61,16 @@ test('[SV2][WP19] a member of the plan whose report has such a number is refused
     await commitsGoOn(honest);
   }
 });
+
+test('[WP19] a profile that has one size of micro-batch twice says no time of a layer: it is refused', async () => {
+  const honest = await ScriptedDonor.joined(server.url);
+  const example = PEER_EXAMPLES.find(({ type }) => type === 'measured');
+  if (example?.type !== 'measured') throw new Error('there is an example');
+  const layer = { samples: 1, forwardSeconds: 0.001, backwardSeconds: 0.002 };
+  const stranger = new ScriptedDonor(server.url);
+  stranger.obedient = false;
+  await stranger.hears('welcome');
+  stranger.sayRaw(JSON.stringify({ ...example, profile: { ...example.profile, layers: [layer, layer] } }));
+  expect((await stranger.hears('refused')).reason).toBe('malformed');
+  await commitsGoOn(honest);
+});

@@ -73,3 +73,9 @@ test('[AP6] what a donor measured is found again by its key', async () => {
   expect(server.run.donors()[0]?.donor).toMatch(/^[0-9a-f]{64}$/);
   expect(data.store.profile('auto', server.run.donors()[0]?.donor ?? '')).toBeNull(); // it told of no spans
 });
+
+test('[AP28] a search that fails is a refusal: a plan is made without it', async () => {
+  const server = await servers.serve({ auto: true, search: () => Promise.reject(new Error('a search that fails')) });
+  const donor = new ScriptedDonor(server.url, { profile: profile(0.02) });
+  await donor.hears('committed');
+});

@@ -4,7 +4,7 @@
  */
 
 import type { JudgeState } from '../../swarm/autoplan/judging.ts';
-import { invariant, type PeerId } from '../../swarm/base.ts';
+import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
@@ -311,7 +311,11 @@ export class ActiveRun implements Observed {
   }
 
   async #search({ search, problem, budget }: Extract<DecisionEffect, { type: 'search' }>): Promise<void> {
-    const found = await this.#options.search(this.#loop.state.judge.config, problem, budget);
+    const { config } = this.#loop.state.judge;
+    const found = await this.#options.search(config, problem, budget).catch((error: unknown) => {
+      this.failed(error);
+      return refusal('the search for a plan failed');
+    });
     this.#loop.dispatch({ type: 'searched', search, found });
   }
 

@@ -21,7 +21,11 @@ export type AdapterProfile = z.infer<typeof adapterSchema>;
 export const profileSchema = z.object({
   layers: z
     .array(z.object({ samples: z.int().min(1).max(65_536), forwardSeconds: seconds, backwardSeconds: seconds }))
-    .max(8),
+    .max(8)
+    // Between two sizes a layer's time lies on a line.
+    .refine((layers) => new Set(layers.map(({ samples }) => samples)).size === layers.length, {
+      error: 'must have each size of micro-batch once',
+    }),
   /** GPU memory that could really be had. */
   memoryBytes: memory,
   /** So much was tried, or time or slowness ended it: no reason to try again for less. Absent: unknown. */

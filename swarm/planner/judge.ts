@@ -33,9 +33,13 @@ export function fitDraft(costs: ClusterCosts, draft: Draft, layout: Layout): Fit
   };
 }
 
-/** Null where the sketch makes no draft: too few layers or samples. */
+/** Under gpipe all micro-batches are in flight at once: more of them take memory and save next to nothing. */
+const MOST_IN_FLIGHT = 1_024;
+
+/** Null where the sketch makes no draft: too few layers or samples, or too many micro-batches at once. */
 export function judge(costs: ClusterCosts, sketch: Sketch, mayGather = costs.gathers): Judged | null {
-  const { groups } = sketch;
+  const { groups, microBatches, schedule } = sketch;
+  if (schedule === 'gpipe' && microBatches !== 'sized' && microBatches > MOST_IN_FLIGHT) return null;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
   let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
   const layout = partOf(costs, draft);

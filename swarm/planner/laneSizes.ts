@@ -14,6 +14,15 @@ const GIB = 2 ** 30;
 /** Sizes whose memory is worked out; past them it grows by a line. */
 const MEMORY_ENTRIES = 3;
 
+/** A larger batch is shared out by so many samples at a time that there are at most so many of them. */
+const MOST_UNITS = 512;
+
+/** Samples that go together; null: no number of them makes up the batch. */
+function unitOf(samples: number): number | null {
+  for (let unit = Math.ceil(samples / MOST_UNITS); unit <= MOST_UNITS; unit++) if (samples % unit === 0) return unit;
+  return null;
+}
+
 /** Their micro-batches one peer after the other. */
 export function sizedMicroBatches(
   costs: ClusterCosts,
@@ -22,8 +31,10 @@ export function sizedMicroBatches(
   gathered: Gathered | 0,
 ): { readonly sizes: Int32Array; readonly laneOf: Int32Array; readonly largest: Int32Array } | null {
   const peers = places.map((place) => at(costs.peers, place));
-  const { samples: globalBatch } = costs.batch;
-  if (globalBatch < peers.length || peers.length === 0) return null;
+  const unit = unitOf(costs.batch.samples);
+  if (unit === null || peers.length === 0) return null;
+  const globalBatch = costs.batch.samples / unit;
+  if (globalBatch < peers.length) return null;
   const stateGiB = (parameters(costs.model) * (peers.length > 1 ? 16 : 8)) / GIB;
   // With its layers gathered a peer has less of them whole; its share of the state takes as much an element as it does else.
   const spared = (peer: PlannedPeer): number => (gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0);
@@ -34,28 +45,29 @@ export function sizedMicroBatches(
   };
   const sized = sizeGroup(
     group,
-    peers.map((peer) => laneCosts(costs, peer, shape, stateGiB / peers.length, spared(peer))),
+    peers.map((peer) => laneCosts(costs, { peer, shape, unit }, stateGiB / peers.length, spared(peer))),
   );
   if (!sized.ok) return null;
   const { cuts } = sized.value.sizing;
-  const largest = Int32Array.from(cuts, ({ size }) => size);
+  const largest = Int32Array.from(cuts, ({ size }) => size * unit);
   const laneOf = Int32Array.from(cuts.flatMap(({ count }, lane) => Array.from({ length: count }, () => lane)));
   const sizes = laneOf.map((lane) => at(largest, lane));
   return { sizes, laneOf, largest };
 }
 
-function laneCosts(
-  costs: ClusterCosts,
-  peer: PlannedPeer,
-  shape: StageShape,
-  evenGiB: number,
-  sparedBytes: number,
-): PeerCosts {
+interface Lane {
+  readonly peer: PlannedPeer;
+  readonly shape: StageShape;
+  readonly unit: number;
+}
+
+/** By units of samples. */
+function laneCosts(costs: ClusterCosts, { peer, shape, unit }: Lane, evenGiB: number, sparedBytes: number): PeerCosts {
   const { samples } = costs.batch;
   const entries = Math.max(peer.forward.table.length, peer.backward.table.length) + 1;
   const table = (count: number, of: (size: number) => number) =>
     extended(
-      Array.from({ length: count }, (_, index) => of(index + 1)),
+      Array.from({ length: count }, (_, index) => of((index + 1) * unit)),
       2,
     );
   const activationGiB = table(MEMORY_ENTRIES, (samples) => {
@@ -65,7 +77,7 @@ function laneCosts(
   const spaceGiB = peer.memoryBytes / GIB;
   const largest = (room: number): number =>
     activationGiB.slope > 0
-      ? Math.max(0, Math.min(samples, Math.floor((room - activationGiB.intercept) / activationGiB.slope)))
+      ? Math.max(0, Math.min(samples / unit, Math.floor((room - activationGiB.intercept) / activationGiB.slope)))
       : Number.POSITIVE_INFINITY;
   return {
     id: peer.id,

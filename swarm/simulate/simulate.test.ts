@@ -230,6 +230,13 @@ test('an order that deadlocks cannot be simulated', () => {
   expect(() => simulate(model, plan, schedule, FREE)).toThrow('d0 cannot start 0B0');
 });
 
+test('a time that is not a number ends the simulation', () => {
+  const [model, plan] = pipeline(2, 2);
+  expect(() => simulate(model, plan, build(plan), { ...FREE, forwardSeconds: () => Number.NaN })).toThrow(
+    'not a number',
+  );
+});
+
 /** Costs that are whole numbers and differ everywhere, so that sums are exact and a swap shows. */
 function unevenCosts(seed: number, bytesPerSecond: number | null): Costs {
   const hash = (...parts: (string | number)[]) =>

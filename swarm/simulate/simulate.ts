@@ -104,6 +104,7 @@ function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   choose(run);
   while (events.count > 0) {
     const until = instantEnd(nextSeconds(events));
+    invariant(until >= run.now, 'a time of this simulation is not a number');
     while (events.count > 0 && nextSeconds(events) <= until) {
       run.now = nextSeconds(events);
       handle(run, takeEvent(events));
