@@ -8,7 +8,7 @@ import uPlot from 'uplot';
 import { NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
-import { type Chart, type Line, summaryOf, type Tone } from './charts.ts';
+import { type Chart, type Line, summaryOf, type Tone, wholeSplits } from './charts.ts';
 import type { Mark } from './marks.ts';
 import { csv, groupsOf, movedWindow, type StepWindow } from './series.ts';
 
@@ -202,7 +202,10 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
         size: 30,
         values: (_plot, splits) => splits.map((at) => (Number.isInteger(at) ? at.toLocaleString('en') : '')),
       },
-      { ...axis, size: 62, values: (_plot, splits) => labels(splits, chart.format) },
+      {
+        ...{ ...axis, size: 62, values: (_plot, splits) => labels(splits, chart.format) },
+        ...(chart.isWhole ? { splits: (_plot, _axis, low, high, apart) => wholeSplits(low, high, apart) } : {}),
+      },
     ],
     series: [{}, ...chart.lines.map((line) => seriesOf(line, colour))],
     hooks: {

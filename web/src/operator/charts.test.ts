@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { EventKind, WatchedStep } from '../../../swarm/messages/watch.ts';
-import { type ChartInput, chartsOf, summaryOf } from './charts.ts';
+import { type ChartInput, chartsOf, summaryOf, wholeSplits } from './charts.ts';
 import { marksOf } from './marks.ts';
 import { csv } from './series.ts';
 
@@ -78,6 +78,15 @@ describe('charts', () => {
     expect(line('kinds', 'weights’ gradients and new weights', given)).toEqual([null, 3]);
     const { columns, rows } = chart('kinds', given).csv();
     expect(csv(columns, rows)).toBe('step,activationBytes,gradientBytes,sliceBytes,valuesBytes\n0,,,,\n1,4,3,2,1\n');
+  });
+
+  test('beside counts stand whole numbers alone: one donor is at 1, and nothing is between 0 and 1', () => {
+    expect(chart('donors', { steps: steps(3) }).isWhole).toBe(true);
+    expect(chart('time', { steps: steps(3) }).isWhole).toBe(false);
+    expect(wholeSplits(0, 1.08, 0.5)).toEqual([0, 1]);
+    expect(wholeSplits(0, 8.64, 2.5)).toEqual([0, 3, 6]);
+    expect(wholeSplits(0, 108, 20)).toEqual([0, 20, 40, 60, 80, 100]);
+    expect(wholeSplits(0.2, 0.8, 0.1)).toEqual([]);
   });
 
   test('says in one sentence what it shows', () => {

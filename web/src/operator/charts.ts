@@ -35,6 +35,8 @@ export interface Chart {
   readonly isLog: boolean;
   /** Whether 0 is always shown. */
   readonly fromZero: boolean;
+  /** Its values are counts, so that only whole numbers stand beside its axis. */
+  readonly isWhole: boolean;
   readonly csv: () => { readonly columns: readonly string[]; readonly rows: readonly (readonly (number | null)[])[] };
 }
 
@@ -88,7 +90,15 @@ export function chartsOf(input: ChartInput): Drawing[] {
   ): Drawing => ({
     id: about.id,
     draw: () => {
-      const own = { xs, lines: lines(), isLog: false, fromZero: true, csv: fileOf(shown, fields), ...about };
+      const own = {
+        xs,
+        lines: lines(),
+        isLog: false,
+        fromZero: true,
+        isWhole: false,
+        csv: fileOf(shown, fields),
+        ...about,
+      };
       return compared === undefined ? own : besideOthers(own, input, () => compared);
     },
   });
@@ -139,7 +149,10 @@ export function chartsOf(input: ChartInput): Drawing[] {
       () => [{ label: 'rate', tone: 'accent', pattern: 'solid', values: means(({ learningRate }) => learningRate) }],
     ),
     chart(
-      { id: 'donors', title: 'Donors', note: 'Who computed each step, in how many stages.', format: countText },
+      {
+        ...{ id: 'donors', title: 'Donors', note: 'Who computed each step, in how many stages.' },
+        ...{ format: countText, isWhole: true },
+      },
       [field('donors'), field('stages'), field('microBatches')],
       () => [
         { label: 'donors', tone: 'accent', pattern: 'solid', values: means(({ donors }) => donors) },
@@ -215,7 +228,7 @@ function lossChart(
   ];
   const own: Chart = {
     ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText, isLog },
-    fromZero: false,
+    ...{ fromZero: false, isWhole: false },
     ...over(tables),
     csv: () => {
       const later = new Map(evaluations);
@@ -277,4 +290,11 @@ export function summaryOf({ title, xs, lines, format }: Chart): string {
     return begin === undefined || end === undefined ? [] : `${label} from ${format(begin)} to ${format(end)}`;
   });
   return `${title}, steps ${first} to ${last}: ${said.join('; ') || 'nothing known'}.`;
+}
+
+/** Where an axis of counts is labelled: at whole numbers from `low` to `high`, `apart` from each other or a little more. */
+export function wholeSplits(low: number, high: number, apart: number): number[] {
+  const step = Math.max(1, Math.ceil(apart));
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.max(0, Math.floor(high / step) - first + 1) }, (_, place) => (first + place) * step);
 }

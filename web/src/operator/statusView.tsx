@@ -97,7 +97,7 @@ function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Char
   const { xs, columns } = joined(lines);
   return {
     ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText },
-    ...{ xs, isLog: false, fromZero: false },
+    ...{ xs, isLog: false, fromZero: false, isWhole: false },
     lines: [
       { label: 'training', tone: 'accent', pattern: 'solid', values: at(columns, 0) },
       { label: 'held-out', tone: 'good', pattern: 'points', values: at(columns, 1) },
