@@ -9,7 +9,7 @@ import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/pr
 import type { DonorPage, DonorStatus, WorkerFailure } from '../executor/protocol.ts';
 import type { Mesh } from '../net/mesh.ts';
 import type { SignalingState } from '../net/signaling.ts';
-import { monotonicMs, wallMs } from '../page/clock.ts';
+import { monotonicMs, thisMoment, wallMs } from '../page/clock.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
 import { DonorBridge } from '../worker/bridge.ts';
@@ -26,7 +26,7 @@ import { type DonorState, isBarred } from './state.ts';
 
 /** How often links are asked whether they live. */
 const PULSE_MS = 1_000;
-/** How often a snooze looks at the clock on the wall: a machine that slept may wake past its end. */
+/** How often a snooze looks whether it is over or was ended: one long timer may come late after a sleep. */
 const SNOOZE_LOOK_MS = 5_000;
 
 export class Donor implements DonorPage {
@@ -259,13 +259,14 @@ export class Donor implements DonorPage {
   }
 
   async #pulse(bridge: DonorBridge): Promise<void> {
-    let atMs = wallMs();
+    let before = thisMoment();
     while (this.#bridge === bridge) {
       this.#conversation?.mesh?.pulse();
       await this.#wait(PULSE_MS);
-      const incident = slept(atMs, wallMs());
+      const now = thisMoment();
+      const incident = slept(before, now);
       if (incident) this.#live.dispatch({ type: 'incident', incident });
-      atMs = wallMs();
+      before = now;
     }
   }
 

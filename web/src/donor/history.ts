@@ -1,14 +1,9 @@
 /** What a change leaves behind it: lines in the log, and what the page got over. Pure; when it happened is given. */
+import type { Moment } from '../page/clock.ts';
 import { outageAt, recovered } from './incidents.ts';
 import { written } from './log.ts';
 import { headlineOf } from './sentences.ts';
 import type { DonorState } from './state.ts';
-
-/** One moment, by both clocks. */
-interface Moment {
-  readonly wallMs: number;
-  readonly monotonicMs: number;
-}
 
 export const remembered = (before: DonorState, after: DonorState, at: Moment): DonorState =>
   logged(before, endured(before, after, at), at.wallMs);

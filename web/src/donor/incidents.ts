@@ -3,6 +3,7 @@
  * of which a part computes wrong. Pure.
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
+import type { Moment } from '../page/clock.ts';
 import { durationText } from '../page/format.ts';
 import type { DonorPhase } from './phase.ts';
 
@@ -46,14 +47,15 @@ export function recovered(
 }
 
 /**
- * Of two looks at the wall clock a second apart; null: it did not sleep. Of the two clocks this is the one that goes on in
- * a sleep everywhere; a notice is all that depends on it.
+ * Of two looks a second apart; null: nothing was slept through. The gap is measured by the monotonic clock, because the
+ * wall clock may be set meanwhile. In some browsers the monotonic clock stands still while the computer sleeps: such a
+ * sleep is not told here. If it was long, the server has ended the connection meanwhile, and that outage is told.
  */
-export function slept(beforeMs: number, nowMs: number): Incident | null {
-  const gapMs = nowMs - beforeMs;
+export function slept(before: Moment, now: Moment): Incident | null {
+  const gapMs = now.monotonicMs - before.monotonicMs;
   if (gapMs < SLEPT_MS) return null;
   const text = `This computer slept, or the tab was frozen, for ${durationText(gapMs / 1_000)}; then it went on by itself.`;
-  return { atMs: nowMs, text };
+  return { atMs: now.wallMs, text };
 }
 
 /** Of a tab that was left too long ago to go on by itself. */

@@ -2,7 +2,7 @@
 import '../page/noEval.ts';
 import { render } from 'preact';
 import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
-import { monotonicMs, wallMs } from '../page/clock.ts';
+import { thisMoment, wallMs } from '../page/clock.ts';
 import { Live } from '../page/live.ts';
 import type { DonorActions, PageActions } from './actions.ts';
 import { Donor } from './donor.ts';
@@ -45,7 +45,7 @@ function mark({ phase, me }: DonorState): void {
 }
 
 const next = (state: DonorState, event: DonorEvent): DonorState =>
-  remembered(state, nextState(state, event), { wallMs: wallMs(), monotonicMs: monotonicMs() });
+  remembered(state, nextState(state, event), thisMoment());
 
 /** What a person has just done or waits for. */
 const isUrgent = (before: DonorState, after: DonorState): boolean =>

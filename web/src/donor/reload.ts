@@ -18,17 +18,21 @@ export function markDonating(atMs: number | null): void {
   }
 }
 
-/** Until when this tab donated before it was loaded, and whether that goes on now; null: it did not. */
+/**
+ * Until when this tab donated before it was loaded, and whether that goes on now; null: it did not. Only the wall clock
+ * spans a reload, and it may have been set meanwhile. A small step either way does no harm; after a large one, back or
+ * forward, nobody can tell how long ago that was, and the person is asked again.
+ */
 export function lastDonation(nowMs: number): { readonly untilMs: number; readonly goesOn: boolean } | null {
   try {
     const mark = sessionStorage.getItem(MARK);
     sessionStorage.removeItem(MARK);
     if (mark === null) return null;
-    const untilMs = Number(mark);
+    const markedMs = Number(mark);
     const [entry] = performance.getEntriesByType('navigation');
     const type = entry instanceof PerformanceNavigationTiming ? entry.type : 'navigate';
     const isSameVisit = type === 'reload' || type === 'back_forward';
-    return { untilMs, goesOn: isSameVisit && nowMs - untilMs < FRESH_MS };
+    return { untilMs: Math.min(markedMs, nowMs), goesOn: isSameVisit && Math.abs(nowMs - markedMs) < FRESH_MS };
   } catch {
     return null;
   }

@@ -8,3 +8,11 @@ export const monotonicMs = (): number => performance.now();
 
 /** Milliseconds since 1970, by the machine's clock. */
 export const wallMs = (): number => Date.now();
+
+/** One moment, by both clocks. */
+export interface Moment {
+  readonly wallMs: number;
+  readonly monotonicMs: number;
+}
+
+export const thisMoment = (): Moment => ({ wallMs: wallMs(), monotonicMs: monotonicMs() });

@@ -1,0 +1,54 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { wallMs } from '../page/clock.ts';
+import { lastDonation, markDonating } from './reload.ts';
+
+const LEFT_MS = Date.UTC(2026, 0, 1);
+
+class Navigation {
+  readonly type = 'reload';
+}
+
+beforeEach(() => {
+  const kept = new Map<string, string>();
+  vi.stubGlobal('sessionStorage', {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => kept.set(key, value),
+    removeItem: (key: string) => kept.delete(key),
+  });
+  vi.stubGlobal('PerformanceNavigationTiming', Navigation);
+  vi.stubGlobal('performance', { getEntriesByType: () => [new Navigation()] });
+  vi.useFakeTimers({ toFake: ['Date'], now: LEFT_MS });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+/** What a reload finds `laterMs` after the page went, by the wall clock. */
+function reloadedAfter(laterMs: number): ReturnType<typeof lastDonation> {
+  vi.setSystemTime(LEFT_MS);
+  markDonating(wallMs());
+  vi.setSystemTime(LEFT_MS + laterMs);
+  return lastDonation(wallMs());
+}
+
+test('a reload goes on, also where the wall clock was set by some seconds meanwhile', () => {
+  expect(reloadedAfter(1_000)).toEqual({ untilMs: LEFT_MS, goesOn: true });
+  expect(reloadedAfter(30_000)).toEqual({ untilMs: LEFT_MS, goesOn: true });
+  expect(reloadedAfter(-3_000)).toEqual({ untilMs: LEFT_MS - 3_000, goesOn: true });
+});
+
+test('after a day, forward or back, nothing goes on by itself, and the page left at no time to come', () => {
+  expect(reloadedAfter(86_400_000)).toEqual({ untilMs: LEFT_MS, goesOn: false });
+  expect(reloadedAfter(-86_400_000)).toEqual({ untilMs: LEFT_MS - 86_400_000, goesOn: false });
+});
+
+test('the mark is taken once, and a page that does not donate leaves none', () => {
+  markDonating(LEFT_MS);
+  expect(lastDonation(LEFT_MS)?.goesOn).toBe(true);
+  expect(lastDonation(LEFT_MS)).toBeNull();
+  markDonating(LEFT_MS);
+  markDonating(null);
+  expect(lastDonation(LEFT_MS)).toBeNull();
+});
