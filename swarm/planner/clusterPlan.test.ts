@@ -256,6 +256,19 @@ describe('a plan for a cluster', () => {
     expect(idle.map(({ peer }) => String(peer))).toEqual(['p0', 'p2']);
   });
 
+  it('[CL18] of a peer left idle the shortest step found with it is told: here, of three stages', () => {
+    const peers = ['a', 'b', 'slow'].map((id) => ({ id, memoryBytes: 1e7, flopsPerSecond: 1e8 }));
+    const pairs = ['a', 'b'].map((id) => ({ between: [id, 'slow'], latencySeconds: 0.01, bytesPerSecond: 1e5 }));
+    const links = { default: { latencySeconds: 0.001, bytesPerSecond: 1e8 }, pairs };
+    const { idle, reasons } = quick(clusterOf({ peers, links }));
+    // Three stages of three peers leave nobody out.
+    const ofThree = reasons.map(({ text }) => /3 stages ([\d.]+) s/.exec(text)?.[1]).find((text) => text !== undefined);
+    expect(Number(ofThree)).toBeGreaterThan(0);
+    expect(
+      idle.map(({ peer, reason }) => [peer, /with it the shortest step found takes ([\d.]+) s/.exec(reason)?.[1]]),
+    ).toEqual([['slow', ofThree]]);
+  });
+
   it('[CL5] data parallel stays inside a fast region, the pipeline crosses the slow link', () => {
     const peers = ['eu', 'us'].flatMap((region) =>
       [0, 1].map((index) => ({ id: `${region}${index}`, memoryBytes: 1e7, flopsPerSecond: 1e7, region })),

@@ -8,12 +8,13 @@ import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
 import { gatherSeconds } from './gathering.ts';
+import type { Judged } from './judge.ts';
 import { regrouped } from './moves.ts';
 import type { Reason } from './reason.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
 import { whatFits } from './whatFits.ts';
 
-/** Idle peers for whom it is worked out what the step would take with them. */
+/** Idle peers for whom drafts with them are judged, beside those that the search found. */
 const MOST_TRIED_IDLE = 6;
 
 export interface ClusterPlan {
@@ -145,10 +146,10 @@ function keptWords(plan: Plan, { id }: PlannedPeer): string {
   return `computes nothing, which would slow the rest, and keeps state alone, ${elements} elements for which the others have no room`;
 }
 
-function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['idle'] {
+function idleReasons(search: Search, best: Candidate): ClusterPlan['idle'] {
+  const { costs } = search;
   const idle = [...costs.peers.entries()].filter(([, { id }]) => !best.memory.has(id));
-  const { draft, forecast } = best;
-  const now = forecast.stepSeconds;
+  const now = best.forecast.stepSeconds;
   return idle.map(([place, peer], index) => {
     const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
     const needed =
@@ -160,18 +161,28 @@ function idleReasons({ costs, judge }: Search, best: Candidate): ClusterPlan['id
         peer: peer.id,
         reason: `its ${bytesText(peer.memoryBytes)} of memory do not hold one layer and one sample, ${bytesText(needed)}`,
       };
-    const steps = [0, draft.groups.length - 1].flatMap((stage) => {
-      if (index >= MOST_TRIED_IDLE) return [];
-      const groups = draft.groups.map((group, at) => (at === stage ? [...group, place] : group));
-      const found = judge(regrouped(costs, draft, groups));
-      return found && found.missingBytes === 0 ? found.seconds : [];
-    });
+    const tried = index < MOST_TRIED_IDLE ? withOneLaneMore(search, best, place) : [];
+    const found = [...search.byStages.values()].filter(({ draft }) => uses(draft, place));
+    const step = Math.min(...[...tried, ...found].map(({ seconds }) => seconds));
     const links = `a sample takes ${seconds(slowestHop(costs, best, peer))} over its links, ${seconds(costs.slowness(peer))} a layer`;
-    if (steps.length === 0) return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
-    const step = Math.min(...steps);
+    if (step === Number.POSITIVE_INFINITY)
+      return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
     const verdict =
-      step > now ? `with it a step takes ${seconds(step)} instead of ${seconds(now)}` : 'it makes no step faster';
+      step > now
+        ? `with it the shortest step found takes ${seconds(step)} instead of ${seconds(now)}`
+        : 'it makes no step faster';
     return { peer: peer.id, reason: `${verdict}: ${links}` };
+  });
+}
+
+const uses = ({ groups, keepers = [] }: Judged['draft'], place: number): boolean =>
+  [...groups, keepers].some((places) => places.includes(place));
+
+/** The best draft with this peer as well, in its first stage or its last. */
+function withOneLaneMore({ costs, judge }: Search, { draft }: Candidate, place: number): Judged[] {
+  return [0, draft.groups.length - 1].flatMap((stage) => {
+    const groups = draft.groups.map((group, at) => (at === stage ? [...group, place] : group));
+    return judge(regrouped(costs, draft, groups)) ?? [];
   });
 }
 
