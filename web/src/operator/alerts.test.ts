@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from '../../../swarm/messages/watch.ts';
-import { type AlertInput, alertsOf } from './alerts.ts';
+import { type AlertInput, alertsOf, savedAt } from './alerts.ts';
 
 const adapter = { vendor: '', architecture: '', description: '', software: false, browser: '' };
 const donor = { peer: peerId('a'), adapter, state: 'computing' as const, stages: [], tokens: 0 };
@@ -18,7 +18,7 @@ const input = (part: Partial<AlertInput> & { phase?: SnapshotPhase; computing?: 
   const { phase = 'training', computing = 1, ...rest } = part;
   return {
     snapshot: { phase, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
-    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, stillMs: 0, wallMs: 0 },
+    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, stillMs: 0, savedMs: 0 },
     ...rest,
   };
 };
@@ -48,11 +48,32 @@ describe('alerts', () => {
   });
 
   test('no checkpoint, where one would save something', () => {
-    const late = { wallMs: 31 * MINUTE_MS };
+    const late = { savedMs: 31 * MINUTE_MS };
     expect(alertsOf(input({ ...late, events: [checkpoint(0, 4)] }))).toEqual([
       { kind: 'checkpoint', text: 'No checkpoint for 31 min: 5 steps would be lost.' },
     ]);
     expect(alertsOf(input({ ...late, events: [checkpoint(0, 9)] }))).toEqual([]);
-    expect(alertsOf(input({ ...late, events: [checkpoint(2 * MINUTE_MS, 4)] }))).toEqual([]);
+    expect(alertsOf(input({ ...late, events: [checkpoint(0, 4)], savedMs: 29 * MINUTE_MS }))).toEqual([]);
+  });
+
+  test('a checkpoint that was there at the page’s opening is as old as the wall clock says, and never from the future', () => {
+    const opened = { wallMs: 90 * MINUTE_MS, monotonicMs: 500 };
+    expect(savedAt(null, 'run', [checkpoint(30 * MINUTE_MS, 4)], opened).atMs).toBe(500 - 60 * MINUTE_MS);
+    expect(savedAt(null, 'run', [checkpoint(91 * MINUTE_MS, 4)], opened).atMs).toBe(500);
+    expect(savedAt(null, 'run', [], opened)).toEqual({ run: 'run', id: null, atMs: 500 });
+  });
+
+  test('one that is saved while the page is open counts from then, however the wall clock jumps', () => {
+    const first = checkpoint(30 * MINUTE_MS, 4);
+    for (const jumpMs of [-86_400_000, -3_000, 0, 30_000, 86_400_000]) {
+      const wallMs = 30 * MINUTE_MS + jumpMs;
+      const known = savedAt(null, 'run', [first], { wallMs: 30 * MINUTE_MS, monotonicMs: 0 });
+      expect(savedAt(known, 'run', [first], { wallMs, monotonicMs: 9 })).toBe(known);
+      const newer = [first, { ...checkpoint(31 * MINUTE_MS, 8), id: 2 }];
+      expect(savedAt(known, 'run', newer, { wallMs, monotonicMs: 60_000 }).atMs).toBe(60_000);
+      expect(savedAt({ ...known, run: 'another' }, 'run', [first], { wallMs, monotonicMs: 0 }).atMs).toBe(
+        jumpMs > 0 ? -jumpMs : 0,
+      );
+    }
   });
 });

@@ -1,10 +1,10 @@
 /** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
-import { monotonicMs, wallMs } from '../page/clock.ts';
+import { monotonicMs, thisMoment } from '../page/clock.ts';
 import { type Act, Answer, useAct } from './act.tsx';
-import { type Alert, alertsOf } from './alerts.ts';
+import { type Alert, alertsOf, type Saved, savedAt } from './alerts.ts';
 import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import type { OperatorState } from './state.ts';
@@ -21,9 +21,10 @@ export function useAlerts({ snapshot, curve, events, alertLimits: limits }: Oper
     const timer = setInterval(() => look(monotonicMs()), LOOK_MS);
     return () => clearInterval(timer);
   }, []);
-  const alerts = snapshot
-    ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, wallMs: wallMs() })
-    : NONE;
+  const saved = useRef<Saved | null>(null);
+  if (snapshot) saved.current = savedAt(saved.current, snapshot.run, events, thisMoment());
+  const savedMs = nowMs - (saved.current?.atMs ?? nowMs);
+  const alerts = snapshot ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, savedMs }) : NONE;
   useEffect(() => {
     document.title = `${alerts.length > 0 ? `⚠ ${alerts.length} · ` : ''}Shoal: operator`;
   }, [alerts.length]);
