@@ -33,13 +33,13 @@ function reloadedAfter(laterMs: number): ReturnType<typeof lastDonation> {
   return lastDonation(wallMs());
 }
 
-test('a reload goes on, also where the wall clock was set by some seconds meanwhile', () => {
+test('[SV11] a reload goes on, also where the wall clock was set by some seconds meanwhile', () => {
   expect(reloadedAfter(1_000)).toEqual({ untilMs: LEFT_MS, goesOn: true });
   expect(reloadedAfter(30_000)).toEqual({ untilMs: LEFT_MS, goesOn: true });
   expect(reloadedAfter(-3_000)).toEqual({ untilMs: LEFT_MS - 3_000, goesOn: true });
 });
 
-test('after a day, forward or back, nothing goes on by itself, and the page left at no time to come', () => {
+test('[SV11] after a day, forward or back, nothing goes on by itself, and the page left at no time to come', () => {
   expect(reloadedAfter(86_400_000)).toEqual({ untilMs: LEFT_MS, goesOn: false });
   expect(reloadedAfter(-86_400_000)).toEqual({ untilMs: LEFT_MS - 86_400_000, goesOn: false });
 });

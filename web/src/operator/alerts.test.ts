@@ -63,7 +63,7 @@ describe('alerts', () => {
     expect(savedAt(null, 'run', [], opened)).toEqual({ run: 'run', id: null, atMs: 500 });
   });
 
-  test('one that is saved while the page is open counts from then, however the wall clock jumps', () => {
+  test('[SV11] one that is saved while the page is open counts from then, however the wall clock jumps', () => {
     const first = checkpoint(30 * MINUTE_MS, 4);
     for (const jumpMs of [-86_400_000, -3_000, 0, 30_000, 86_400_000]) {
       const wallMs = 30 * MINUTE_MS + jumpMs;
