@@ -26,3 +26,35 @@ export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 export const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
 /** What a donor may say went wrong with its part. */
 export const FAULT_REASONS = ['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal'] as const;
+
+const TYPE_WORDS: Readonly<Record<string, string>> = {
+  ...{ int: 'a whole number', number: 'a number', string: 'a text', boolean: 'true or false' },
+  ...{ array: 'a list', tuple: 'a list', object: 'an object', record: 'an object' },
+};
+
+/** What finishes the sentence that begins with a field of a message. The value is not in it: it may be a secret. */
+export function faultWords(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be ${TYPE_WORDS[issue.expected] ?? issue.expected}`;
+    case 'too_small':
+      return boundWords(issue.origin, `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`);
+    case 'too_big':
+      return boundWords(issue.origin, `${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`);
+    case 'invalid_value':
+      return `must be ${issue.values.map(String).join(' or ')}`;
+    case 'custom':
+      return issue.message;
+    case 'unrecognized_keys':
+      return `has a field that is unknown: ${issue.keys.join(', ').slice(0, 60)}`;
+    case 'invalid_format':
+      return 'must be a text of the form expected there';
+    default:
+      return 'is of no known kind';
+  }
+}
+
+function boundWords(origin: string, bound: string): string {
+  if (origin === 'string') return `must have ${bound} characters`;
+  return origin === 'array' ? `must have ${bound} entries` : `must be ${bound}`;
+}

@@ -149,12 +149,12 @@ describe('bad input', () => {
 
     it.each([
       ['no JSON', '{', /plan\.json is not JSON/],
-      ['no plan', [], /plan\.json: the plan: expected object/],
-      ['a missing field', { ...PLAN, microBatches: undefined }, /plan\.json: microBatches: expected array/],
+      ['no plan', [], /plan\.json: the plan must be an object/],
+      ['a missing field', { ...PLAN, microBatches: undefined }, /plan\.json: microBatches must be a list/],
       [
         'a wrong field deep inside',
         { ...PLAN, stages: [{ layers: [0, 'x'], members: [] }] },
-        /plan\.json: stages\[0\]\.layers\[1\]: expected number/,
+        /plan\.json: stages\[0\]\.layers\[1\] must be a number/,
       ],
       ['an uncovered layer', { ...PLAN, stages: [first] }, /plan\.json: layer 1 of the model is in no range/],
       [
@@ -162,7 +162,7 @@ describe('bad input', () => {
         { ...PLAN, stages: [first, { ...second, members: [member('b', [0, 1]), member('c', [1])] }] },
         /plan\.json: micro-batch 1 is carried more than once in stage 1: expected a plan/,
       ],
-      ['an unknown schedule', { ...PLAN, schedule: 'zigzag' }, /plan\.json: schedule: .*gpipe/],
+      ['an unknown schedule', { ...PLAN, schedule: 'zigzag' }, /plan\.json: schedule must be gpipe or 1f1b/],
       ['a later schedule', { ...PLAN, schedule: 'chimera' }, /schedule chimera comes with a later version/],
       [
         'replicas',

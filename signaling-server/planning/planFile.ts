@@ -1,5 +1,7 @@
 /** Reads a plan from a file: from a path to a plan that this run can carry out, or one sentence. */
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { faultWords } from '../../swarm/fields.ts';
+import { sentence } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type Plan, planSchema, problems, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
@@ -23,11 +25,7 @@ function parsePlan(json: unknown, path: string, model: Model, samples: number): 
   const parsed = planSchema.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const field = issue?.path.reduce<string>(
-      (words, part) => (typeof part === 'number' ? `${words}[${part}]` : `${words}${words && '.'}${String(part)}`),
-      '',
-    );
-    return refusal(`${path}: ${field || 'the plan'}: ${issue?.message.replace(/^Invalid \w+: /, '') ?? 'is no plan'}`);
+    return refusal(`${path}: ${sentence(issue && { ...issue, message: faultWords(issue) }, 'the plan')}`);
   }
   const plan: Plan = parsed.data;
   const [first, ...more] = problems(model, { samples }, plan);

@@ -5,8 +5,20 @@
  * in SPEC.md.
  */
 import { z } from 'zod';
-import { type Result, refusal, success } from '../base.ts';
-import { block, bytes, count, FAULT_REASONS, hash, instant, memory, peer, range, sentence } from '../fields.ts';
+import { invariant, type Result, refusal, success } from '../base.ts';
+import {
+  block,
+  bytes,
+  count,
+  FAULT_REASONS,
+  faultWords,
+  hash,
+  instant,
+  memory,
+  peer,
+  range,
+  sentence,
+} from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
 import { planSchema } from '../plan/plan.ts';
 import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
@@ -218,7 +230,8 @@ function decode<T>(schema: z.ZodType<T>, text: string): Result<T> {
   const parsed = schema.safeParse(json);
   if (parsed.success) return success(parsed.data);
   const [issue] = parsed.error.issues;
-  return refusal(`${issue?.path.join('.') || 'the message'}: ${issue?.message ?? 'not understood'}`);
+  invariant(issue, 'a failed parse has an issue');
+  return refusal(`${issue.path.join('.') || 'the message'} ${faultWords(issue)}`);
 }
 
 export const decodePeerMessage = (text: string): Result<PeerMessage> => decode(peerMessageSchema, text);
