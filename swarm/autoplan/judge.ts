@@ -195,7 +195,7 @@ function compareIfWanted(judgement: Judgement) {
   // Where a member goes, the next plan is asked for, and judged when it has begun.
   const isWhole = plan !== null && peersOf(plan).every((peer) => offer.includes(peer));
   if (causes.length > 0) change(judgement, { causes: [] });
-  const problem = causes.length > 0 && isWhole ? searchProblem(config, donors, offer) : null;
+  const problem = causes.length > 0 && isWhole ? { ...searchProblem(config, donors, offer), inForce: plan } : null;
   if (problem === null || problem.cluster.peers.length === 0) {
     if (judgement.state.arrival !== null) stays(judgement);
     return;

@@ -149,6 +149,7 @@ export interface SearchProblem {
   readonly cluster: Cluster;
   readonly shares: Readonly<Record<string, number>>;
   readonly computes: Readonly<Record<string, Compute>>;
+  readonly inForce?: Plan;
 }
 
 /** Of those among them who measured anything. `as`: with their profiles of now, or of when the plan was made. */
@@ -175,13 +176,14 @@ export function searchProblem(
 
 export const clusterProblem = (
   config: Pick<PlanningConfig, 'model' | 'batch'>,
-  { cluster, shares, computes }: SearchProblem,
+  { cluster, shares, computes, inForce }: SearchProblem,
 ): ClusterProblem => ({
   model: modelOf(config),
   batch: config.batch,
   cluster,
   shares: new Map(Object.entries(shares)),
   computes: new Map(Object.entries(computes)),
+  ...(inForce && { inForce }),
 });
 
 /** What follows from values that never change is worked out once for each of them. */

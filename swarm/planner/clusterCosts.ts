@@ -3,9 +3,11 @@
  * rate (estimates from peak rates were found 69 % off, Sailor on FlashFlex); only what was not measured, the embedding
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  */
+
 import { invariant, type PeerId, peerId } from '../base.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
@@ -35,6 +37,8 @@ export interface ClusterProblem {
   readonly shares?: ReadonlyMap<string, number>;
   /** How peers compute, where that is known. In a run that asks for f16 others may have halves or not. */
   readonly computes?: ReadonlyMap<string, Compute>;
+  /** The search begins with it too, so that what is found is no worse. */
+  readonly inForce?: Plan;
 }
 
 /** A peer with its curves: seconds and bytes a layer, for a micro-batch of so many samples. */

@@ -292,6 +292,22 @@ describe('a plan for a cluster', () => {
     expect(at(peer?.backward, 4)).toBeCloseTo(0.08, 12);
   });
 
+  it('[CL9] begins with the plan in force: what is found at once is no worse', () => {
+    const peers = Array.from({ length: 9 }, (_, index) => ({
+      ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e7 * (1 + index) },
+      ...{ uploadBytesPerSecond: 1e6, downloadBytesPerSecond: 1e6 },
+    }));
+    const cluster = clusterOf({ peers, links: { default: { latencySeconds: 0.02, bytesPerSecond: 1e6 } } });
+    const before = quick(cluster, 6_000);
+    const first = (problem: ClusterProblem): number => {
+      const found = planCluster(problem, () => false);
+      invariant(found.ok, 'a plan');
+      return found.value.predicted.stepSeconds;
+    };
+    expect(first({ ...problemOf(cluster), inForce: before.plan })).toBe(step(before));
+    expect(first(problemOf(cluster))).toBeGreaterThan(step(before) * 1.02);
+  });
+
   it('[CL5] 64 peers in 4 regions: every one is placed or told why not, twice as fast as placed by chance', () => {
     const names = ['or', 'va', 'jp', 'de'];
     const peers = Array.from({ length: 64 }, (_, index) => ({

@@ -19,7 +19,7 @@ import { slots } from '../schedule/slots.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { incomingBytes, sparedBytes } from './gathering.ts';
-import { fitDraft, hasFastLinks } from './judge.ts';
+import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
 import { type Draft, layoutOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 
@@ -152,4 +152,19 @@ function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
     }
   }
   return found;
+}
+
+/** The draft that a plan is of, as far as nobody keeps state alone; null: somebody is not here. */
+export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
+  const placeOf = new Map(costs.peers.map(({ id }, place) => [id, place]));
+  const groups = plan.stages.map(({ members }) => members.flatMap(({ peer }) => placeOf.get(peer) ?? []));
+  if (groups.some((group, stage) => group.length < at(plan.stages, stage).members.length)) return null;
+  const sizes = plan.microBatches.map(({ samples: [from, to] }) => to - from);
+  const isEven = Math.max(...sizes) - Math.min(...sizes) <= 1;
+  return {
+    groups,
+    layers: plan.stages.map(({ layers: [from, to] }) => to - from),
+    microBatches: isEven ? sizes.length : 'sized',
+    schedule: plan.schedule,
+  };
 }

@@ -9,7 +9,7 @@
 import { at, type PeerId, type Random, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { memoryOf, planOf } from './draft.ts';
+import { memoryOf, planOf, sketchOf } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
@@ -131,6 +131,11 @@ export function searchPlan(problem: ClusterProblem): Search {
     const order = usefulOrder(costs);
     const random = seededRandom(1);
     const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
+    const { inForce } = problem;
+    const known = inForce ? sketchOf(costs, inForce) : null;
+    const draft = known && judged(known)?.draft;
+    if (inForce && draft) best = fitting(costs, inForce, draft);
+    if (best !== null) yield { best, work };
     // Few peers come first: many at once are a bad beginning, unless it takes so many.
     for (const peers of [
       [1, FEW_PEERS],
@@ -183,8 +188,11 @@ export const isBetter = (one: Candidate, other: Candidate | null): boolean =>
 /** Null where its memory, to the byte, is more than its peers have. */
 export function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
   const drafted = planOf(costs, draft);
-  if (drafted === null || drafted.missingBytes > 0) return null;
-  const memory = memoryOf(costs, drafted.plan);
+  return drafted === null || drafted.missingBytes > 0 ? null : fitting(costs, drafted.plan, draft);
+}
+
+function fitting(costs: ClusterCosts, plan: Plan, draft: Draft): Candidate | null {
+  const memory = memoryOf(costs, plan);
   for (const { id, memoryBytes } of costs.peers) if ((memory.get(id) ?? 0) > memoryBytes) return null;
-  return { plan: drafted.plan, draft, forecast: forecast(costs, drafted.plan), memory };
+  return { plan, draft, forecast: forecast(costs, plan), memory };
 }
