@@ -74,8 +74,12 @@ test('[AP30] a run that begins again from its store still knows its donors', () 
   told(joins(A));
   told(joins(B));
   const known = state().judge.donors;
+  const { asks } = state().coordinator;
+  expect(asks).toBeGreaterThan(0);
   told({ type: 'restarted', start: { ...START, epoch: 2 } });
   expect(state().coordinator.donors).toEqual([]);
+  // Else a late answer could be taken for one to a question of now.
+  expect(state().coordinator.asks).toBe(asks);
   told(joins(B));
   expect(state().coordinator.epoch).toBe(3);
   expect(state().judge.donors.map(({ profile }) => profile)).toEqual(known.map(({ profile }) => profile));

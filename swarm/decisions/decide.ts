@@ -71,11 +71,11 @@ export const planningOf = ({ judge: { planning, pace } }: DecisionState): NonNul
   planning && { ...planning, measuredSeconds: stepSeconds(pace) };
 
 export function decide(before: DecisionState, event: DecisionEvent, now: number): [DecisionState, DecisionEffect[]] {
-  if (event.type === 'restarted')
-    return [
-      { ...before, coordinator: beginCoordinator(before.coordinator.config, event.start) },
-      [{ type: 'publish' }],
-    ];
+  if (event.type === 'restarted') {
+    const { config, asks } = before.coordinator;
+    // The judge may still answer what was asked for before: that is no answer to what is asked for from now on.
+    return [{ ...before, coordinator: { ...beginCoordinator(config, event.start), asks } }, [{ type: 'publish' }]];
+  }
   let state = before;
   const effects: DecisionEffect[] = [];
   const toJudge = (told: JudgeEvent): void => {

@@ -46,8 +46,9 @@ export class CoordinatorAlone implements Decider {
     return nextDeadline(this.coordinator);
   }
 
+  /** What was asked for before the server died is answered to nobody: numbers go on, so that no answer is taken for another. */
   begin(start: StartState): void {
-    this.coordinator = beginCoordinator(this.#config, start);
+    this.coordinator = { ...beginCoordinator(this.#config, start), asks: this.coordinator.asks };
   }
 
   decide(event: RehearsedEvent, now: number): RehearsedEffect[] {
