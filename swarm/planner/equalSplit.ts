@@ -74,7 +74,7 @@ export function equalSplit(
 }
 
 /** Its stages alone, without state. */
-export function equalWork(model: SplitModel, samples: number, peers: readonly PeerId[], options: SplitOptions): Plan {
+function equalWork(model: SplitModel, samples: number, peers: readonly PeerId[], options: SplitOptions): Plan {
   const problem = splitProblem(model, samples, peers.length, options);
   invariant(problem === null && peers.length > 0, problem ?? 'a plan needs a peer');
   return seat(peers, shapeOf(model, samples, peers.length, options), options.schedule);
@@ -107,7 +107,7 @@ function seat(
   return { stages, microBatches, state: [], schedule };
 }
 
-export function withEvenState(model: SplitModel, work: Plan): Plan {
+function withEvenState(model: SplitModel, work: Plan): Plan {
   const state = model.blocks.map(({ name, elements }) => {
     const holders = work.stages[homeStage(work, name)]?.members.map(({ peer }) => peer) ?? [];
     return { block: name, shards: spread(elements, holders) };

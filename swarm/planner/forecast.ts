@@ -126,39 +126,6 @@ function withExchange(
   return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
 }
 
-/**
- * Certainly no more than the forecast: what each member computes and, where the plan has its state, gradients and values at
- * the rate of its caps. The slowest in each half of the step.
- */
-export function leastSeconds(costs: ClusterCosts, plan: Plan): number {
-  const sizes = sizesOf(plan);
-  const kept = new Map<PeerId, number>();
-  for (const { shards } of plan.state)
-    for (const { peer, range } of shards) kept.set(peer, (kept.get(peer) ?? 0) + range[1] - range[0]);
-  let [before, after] = [0, 0];
-  for (const [stage, { layers, members }] of plan.stages.entries()) {
-    const shape = shapeOf(plan, stage);
-    const elements = blocksOfStage(costs.model, layers).reduce(
-      (sum, { ranges }) => ranges.reduce((all, [from, to]) => all + to - from, sum),
-      0,
-    );
-    for (const { peer: id, microBatches } of members) {
-      const peer = costs.peers[costs.placeOf(id)];
-      if (!peer) continue;
-      const seconds = microBatches.reduce((sum, batch) => {
-        const samples = sizes.get(batch) ?? 0;
-        return sum + costs.forwardSeconds(peer, shape, samples) + costs.backwardSeconds(peer, shape, samples);
-      }, 0);
-      const bytes = plan.state.length === 0 ? 0 : ELEMENT_BYTES * Math.max(0, elements - (kept.get(id) ?? 0));
-      before = Math.max(before, seconds + bytes / peer.upload);
-      after = Math.max(after, bytes / peer.download);
-    }
-  }
-  // The one who takes longest may have caught up on as much.
-  const caughtUp = costs.peers.some(({ rest }) => rest > 0) ? SLACK_SECONDS : 0;
-  return Math.max(0, before + after - caughtUp);
-}
-
 const sizesOf = ({ microBatches }: Plan): Map<number, number> =>
   new Map(microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
 

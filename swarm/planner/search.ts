@@ -182,11 +182,11 @@ const heightOf = ({ seconds, missingBytes }: Judged): number =>
 
 const isShorter = (one: Judged, other: Judged | null): boolean => other === null || heightOf(one) < heightOf(other);
 
-export const isBetter = (one: Candidate, other: Candidate | null): boolean =>
+const isBetter = (one: Candidate, other: Candidate | null): boolean =>
   other === null || one.forecast.stepSeconds < other.forecast.stepSeconds * (1 - GAIN);
 
 /** Null where its memory, to the byte, is more than its peers have. */
-export function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
+function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
   const drafted = planOf(costs, draft);
   return drafted === null || drafted.missingBytes > 0 ? null : fitting(costs, drafted.plan, draft);
 }
