@@ -14,10 +14,10 @@ export type Part = 'Run' | 'Swarm' | 'Peers' | 'Runs' | 'Samples' | 'History';
 export const go = (page: Page, part: Part): Promise<void> =>
   page.getByRole('navigation').locator(`a[href="#${part.toLowerCase()}"]`).click();
 
-type Row = Readonly<Record<string, number | null>>;
+type CsvRow = Readonly<Record<string, number | null>>;
 
 /** What a chart's button saves, as a spreadsheet reads it. What is out of sight is drawn anew once it is looked at. */
-async function fileOf(page: Page, title: string): Promise<{ readonly name: string; readonly rows: readonly Row[] }> {
+async function fileOf(page: Page, title: string): Promise<{ readonly name: string; readonly rows: readonly CsvRow[] }> {
   const chart = page.getByRole('region', { name: title, exact: true });
   await chart.scrollIntoViewIfNeeded();
   const [, last] = await windowOf(page);
@@ -46,8 +46,8 @@ const FILES = [
 ] as const;
 
 /** All files of the run's charts, step by step beside each other. */
-async function filesOf(page: Page, run: string): Promise<Row[]> {
-  const steps: Row[] = [];
+async function filesOf(page: Page, run: string): Promise<CsvRow[]> {
+  const steps: CsvRow[] = [];
   for (const [title, id] of FILES) {
     const { name, rows } = await fileOf(page, title);
     expect(name).toBe(`${run}-${id}.csv`);

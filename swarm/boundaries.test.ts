@@ -30,7 +30,7 @@ interface Source extends Importer {
   readonly breaches: readonly string[];
 }
 
-interface Row {
+interface ImportRule {
   readonly files: RegExp;
   readonly may: readonly RegExp[];
   readonly types?: readonly RegExp[];
@@ -45,7 +45,7 @@ const TESTING = /(^|\/)testing\//;
 const MAY_IMPORT_TESTING = /\.(test|spec)\.tsx?$|\/testing\/|^signaling-server\/bench\/|^e2e\//;
 
 /** A file may import what any row that fits it allows. */
-const TABLE: readonly Row[] = [
+const TABLE: readonly ImportRule[] = [
   { files: /^swarm\//, may: [/^swarm\//, /^zod$/] },
   { files: /^shaders\//, may: [/^shaders\//, /^swarm\//] },
   { files: /^shaders\/kernel\/half\.ts$/, may: [/^@petamoriken\/float16$/] },

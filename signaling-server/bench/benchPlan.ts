@@ -162,9 +162,9 @@ class PlanBench {
   /** With what is known before it runs. */
   async #plan(server: Server, name: string, donors: readonly PeerId[]): Promise<Plan> {
     const costs = costsOf(server, donors);
-    const { judge } = server.run;
-    const problem = searchProblem(judge.config, judge.donors, donors);
-    if (name === 'auto') return need(await searchHere(judge.config, problem, 'atOnce'), failed).plan;
+    const { replanner } = server.run;
+    const problem = searchProblem(replanner.config, replanner.donors, donors);
+    if (name === 'auto') return need(await searchHere(replanner.config, problem, 'atOnce'), failed).plan;
     const [, number] = /^alone (\d+)$/.exec(name) ?? [];
     const donor = number === undefined ? undefined : donors[Number(number)];
     const plan = donor === undefined ? planNamed(namedPlans(costs, donors), name) : alonePlan(costs, donor);
@@ -178,7 +178,7 @@ class PlanBench {
     const donors = peersOf(server);
     for (let attempts = 1; ; attempts++) {
       const plan = await this.#plan(server, name, donors);
-      const predicted = predictedSeconds(run.judge, plan) ?? Number.NaN;
+      const predicted = predictedSeconds(run.replanner, plan) ?? Number.NaN;
       const before = productMs() / asAdmitted;
       this.#current = plan;
       const from = run.committedSteps + WARM_UP_STEPS;
@@ -210,8 +210,8 @@ interface Trial {
 }
 
 /** As they are known by now. */
-function costsOf({ run: { judge } }: Server, donors: readonly PeerId[]): ClusterCosts {
-  return clusterCosts(clusterProblem(judge.config, searchProblem(judge.config, judge.donors, donors)));
+function costsOf({ run: { replanner } }: Server, donors: readonly PeerId[]): ClusterCosts {
+  return clusterCosts(clusterProblem(replanner.config, searchProblem(replanner.config, replanner.donors, donors)));
 }
 
 /** In the order in which they were opened. */

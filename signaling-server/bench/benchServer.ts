@@ -81,11 +81,11 @@ async function signalsPerSecond(clients: readonly Client[]): Promise<number> {
   const expected = clients.length * SIGNALS_EACH;
   const startMs = performance.now();
   await new Promise<void>((resolve) => {
-    let heard = 0;
+    let arrived = 0;
     for (const client of clients) {
       client.onSignal = () => {
-        heard++;
-        if (heard === expected) resolve();
+        arrived++;
+        if (arrived === expected) resolve();
       };
     }
     clients.forEach(({ socket }, index) => {

@@ -6,13 +6,13 @@ const DONORS = 64;
 
 test('a simulated run is one that a dashboard understands, step by step, and the same again', () => {
   const [feed, again] = [new DashboardFeed(DONORS), new DashboardFeed(DONORS)];
-  const heard = Array.from({ length: 3 }, () => {
+  const received = Array.from({ length: 3 }, () => {
     const message = decodeWatchMessage(JSON.stringify(feed.next()));
     if (!message.ok) throw new Error(message.reason);
     return message.value;
   });
-  expect(heard.map(({ snapshot }) => snapshot.donors.length)).toEqual([DONORS, DONORS, DONORS]);
-  const [first, second] = heard;
+  expect(received.map(({ snapshot }) => snapshot.donors.length)).toEqual([DONORS, DONORS, DONORS]);
+  const [first, second] = received;
   expect(second?.recent.map(({ step }) => step)).toEqual([(first?.recent.at(-1)?.step ?? 0) + 1]);
   const members = first?.plan?.stages.flatMap((stage) => stage.members.map(({ peer }) => peer));
   expect(members?.toSorted()).toEqual(first?.snapshot.donors.map(({ peer }) => String(peer)).toSorted());

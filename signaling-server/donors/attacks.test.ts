@@ -45,7 +45,7 @@ afterEach(() => servers.close());
 async function commitsGoOn(steps = 10): Promise<void> {
   const { committedSteps } = server.run;
   await server.run.until((run) => run.committedSteps >= committedSteps + steps);
-  expect(honest.heard.filter(({ type }) => type === 'refused')).toEqual([]);
+  expect(honest.received.filter(({ type }) => type === 'refused')).toEqual([]);
 }
 
 /** A donor that was welcomed and measured, and does nothing by itself. */
@@ -115,7 +115,7 @@ describe('[SV2] words', () => {
       hostile.say({ type: 'limits', limits: { ...NO_LIMITS, downloadBytesPerSecond: 1e6 + i } });
     const newest = { peer: hostile.welcome.peer, bytesPerSecond: 1e6 + 499 };
     await honest.hears('limits', ({ downloads }) => JSON.stringify(downloads) === JSON.stringify([newest]));
-    expect(honest.heard.filter(({ type }) => type === 'limits').length).toBeLessThan(50);
+    expect(honest.received.filter(({ type }) => type === 'limits').length).toBeLessThan(50);
     await commitsGoOn();
   });
 

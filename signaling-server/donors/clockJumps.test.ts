@@ -29,8 +29,8 @@ test.each(JUMPS_MS)('[SV11] a clock that jumps by %i ms: donors stay, steps go o
   vi.advanceTimersByTime(SILENCE_CHECK_MS);
   const { committedSteps } = server.run;
   await server.run.until((run) => run.committedSteps >= committedSteps + 50);
-  for (const { heard } of donors)
-    expect(heard.filter(({ type }) => type === 'refused' || type === 'abandon')).toEqual([]);
+  for (const { received } of donors)
+    expect(received.filter(({ type }) => type === 'refused' || type === 'abandon')).toEqual([]);
   expect({ epoch: server.run.epoch, donors: server.run.snapshot().donors.length }).toEqual({ epoch, donors: 2 });
   // The speed that is shown is of steps, not of the jump.
   expect(server.run.snapshot().tokensPerSecond).toBeGreaterThan(100);

@@ -28,7 +28,7 @@ function bent(message: PeerMessage): string[] {
 async function commitsGoOn(honest: ScriptedDonor): Promise<void> {
   const { committedSteps } = server.run;
   await server.run.until((run) => run.committedSteps >= committedSteps + 5);
-  expect(honest.heard.filter(({ type }) => type === 'refused')).toEqual([]);
+  expect(honest.received.filter(({ type }) => type === 'refused')).toEqual([]);
 }
 
 test('[SV2][WP19] every number of every message replaced: the server lives, and an honest donor steps on', async () => {

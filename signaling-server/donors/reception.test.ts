@@ -51,24 +51,27 @@ async function runInMemory(): Promise<{
 
 /** Joins, is planned for, says that it is ready, and is gone. */
 function comeAndGo(run: ActiveRun): void {
-  const { peer, heard } = welcomed(run);
+  const { peer, received } = welcomed(run);
   run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
-  const prepare = heard.find(({ type }) => type === 'prepare');
+  const prepare = received.find(({ type }) => type === 'prepare');
   invariant(prepare?.type === 'prepare', 'it is planned for');
   run.reception.onMessage(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
-  invariant(heard.at(-1)?.type === 'start', 'it is at work');
+  invariant(received.at(-1)?.type === 'start', 'it is at work');
   run.reception.gone(peer, 'its connection closed');
 }
 
 /** It is let in; what it hears from then on. */
-function welcomed(run: ActiveRun, address = '192.0.2.1'): { readonly peer: PeerId; readonly heard: ServerMessage[] } {
-  const heard: ServerMessage[] = [];
-  const send = (message: ServerMessage) => void heard.push(message);
+function welcomed(
+  run: ActiveRun,
+  address = '192.0.2.1',
+): { readonly peer: PeerId; readonly received: ServerMessage[] } {
+  const received: ServerMessage[] = [];
+  const send = (message: ServerMessage) => void received.push(message);
   const link = { address, send, sendBytes: () => {}, refuse: () => {}, close: () => {} };
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, key: KEY } as const;
   const peer = run.reception.admit(hello, link);
-  invariant(heard[0]?.type === 'welcome' && heard[0].peer === peer, 'it is welcome');
-  return { peer: heard[0].peer, heard };
+  invariant(received[0]?.type === 'welcome' && received[0].peer === peer, 'it is welcome');
+  return { peer: received[0].peer, received };
 }
 
 function rows(database: InstanceType<typeof DatabaseSync>): Record<string, number> {
@@ -123,9 +126,9 @@ test('[SV9] an address whose donors vanish from the plan again and again has the
   try {
     const planned: boolean[] = [];
     for (let i = 0; i < 8; i++) {
-      const { peer, heard } = welcomed(run);
+      const { peer, received } = welcomed(run);
       run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
-      planned.push(heard.some(({ type }) => type === 'prepare'));
+      planned.push(received.some(({ type }) => type === 'prepare'));
       run.reception.gone(peer, 'its connection closed');
       vi.advanceTimersByTime(11_000);
     }

@@ -54,7 +54,7 @@ test('[SV10] over a message: its donor is refused, counted and told of in the lo
   expect((await stranger.hears('refused')).reason).toBe('unhandled');
   await stranger.closed;
   await stepsOn(server);
-  expect(honest.heard.filter(({ type }) => type === 'refused')).toEqual([]);
+  expect(honest.received.filter(({ type }) => type === 'refused')).toEqual([]);
   expect(await metric(server, 'shoal_failures_total')).toBe('shoal_failures_total 1');
   expect(await metric(server, 'shoal_refused_total{reason="unhandled"}')).toMatch(/ 1$/);
   expect(said.join()).toContain('boom');
@@ -80,7 +80,7 @@ test('[SV15] while effects are performed: the run begins again from its store wi
   await Promise.all(donors.map((donor) => donor.hears('committed', ({ step }) => step >= 7)));
   const failing = vi.spyOn(store, 'commitStep').mockImplementationOnce(boom);
   await server.run.until(() => failing.mock.calls.length > 1);
-  const refused = donors.filter(({ heard }) => heard.some(({ type }) => type === 'refused'));
+  const refused = donors.filter(({ received }) => received.some(({ type }) => type === 'refused'));
   expect(refused).toHaveLength(1);
   await stepsOn(server);
   expect(server.run.snapshot().donors).toHaveLength(1);

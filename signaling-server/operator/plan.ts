@@ -31,12 +31,12 @@ const MOST_REASONS = 40;
 export function clusterOf(run: ActiveRun): Cluster {
   const donors = run.donors().flatMap(({ peer, limits, profile }) => {
     if (profile === null) return [];
-    const donor = run.judge.donors.find((one) => one.peer === peer);
-    const known = donor ? profileNow(run.judge.config, donor) : admittedProfile(profile);
-    // Another run may need more than this one, of which the judge knows that it fits.
+    const donor = run.replanner.donors.find((one) => one.peer === peer);
+    const known = donor ? profileNow(run.replanner.config, donor) : admittedProfile(profile);
+    // Another run may need more than this one, of which the replanner knows that it fits.
     return { peer, limits, profile: { ...known, memoryBytes: profile.memoryBytes } };
   });
-  return clusterAtHand(donors, new Map(run.judge.donors.map(({ peer, links }) => [peer, links])));
+  return clusterAtHand(donors, new Map(run.replanner.donors.map(({ peer, links }) => [peer, links])));
 }
 
 /** Of a plan on the donors at hand; empty where one of its members is gone. */

@@ -3,7 +3,7 @@
  * observers, one after the other. It decides nothing.
  */
 
-import type { JudgeState } from '../../swarm/autoplan/judging.ts';
+import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
@@ -116,8 +116,8 @@ export class ActiveRun implements Observed {
   }
 
   /** What is known of the donors, as plans are judged by. */
-  get judge(): JudgeState {
-    return this.#loop.state.judge;
+  get replanner(): ReplannerState {
+    return this.#loop.state.replanner;
   }
 
   /** The plan in force, and what is thought of it; null before the first one. */
@@ -311,7 +311,7 @@ export class ActiveRun implements Observed {
   }
 
   async #search({ search, problem, budget }: Extract<DecisionEffect, { type: 'search' }>): Promise<void> {
-    const { config } = this.#loop.state.judge;
+    const { config } = this.#loop.state.replanner;
     const found = await this.#options.search(config, problem, budget).catch((error: unknown) => {
       this.failed(error);
       return refusal('the search for a plan failed');

@@ -40,7 +40,7 @@ interface ScriptedOptions {
 }
 
 export class ScriptedDonor {
-  readonly heard: ServerMessage[] = [];
+  readonly received: ServerMessage[] = [];
   /** Binary messages: what other donors had relayed. */
   readonly relayed: Uint8Array[] = [];
   readonly closed: Promise<void>;
@@ -109,7 +109,7 @@ export class ScriptedDonor {
     const matches = (message: ServerMessage): message is Said<Type> =>
       message.type === type && fits(message as Said<Type>);
     for (;;) {
-      const found = this.heard.find(matches);
+      const found = this.received.find(matches);
       if (found) return found;
       await new Promise<void>((resolve) => this.#waiting.add(resolve));
     }
@@ -142,7 +142,7 @@ export class ScriptedDonor {
       if (this.#greets) this.say({ type: 'measured', profile: this.#profile });
     }
     if (this.obedient) void this.#followConditions(message.value);
-    this.heard.push(message.value);
+    this.received.push(message.value);
   }
 
   async #followConditions(message: ServerMessage): Promise<void> {

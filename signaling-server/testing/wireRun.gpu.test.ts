@@ -112,7 +112,7 @@ class Pair {
     return {
       signal,
       now: () => performance.now() / 1000,
-      pace: FULL_SPEED,
+      throttle: FULL_SPEED,
       links: [],
       lossScale: this.#lossScale,
       send: async (to, key, values) => {

@@ -1,7 +1,6 @@
 /** What donors say of themselves, and what it changes: what is known of them, and whether a better plan is looked for. */
 import { type PeerId, rounded } from '../base.ts';
 import type { PeerMessage, ProbedMessage, ReportMessage } from '../messages/messages.ts';
-import { addCause, change, changeDonor, changeDonors, donorOf, type Judgement, says, saysLate } from './judgement.ts';
 import {
   type Admitted,
   begunAnew,
@@ -12,69 +11,79 @@ import {
   withWork,
 } from './knownDonors.ts';
 import { withTried } from './linkSample.ts';
+import {
+  addCause,
+  change,
+  changeDonor,
+  changeDonors,
+  donorOf,
+  type Replanning,
+  suggestDeferredReplan,
+  suggestReplan,
+} from './replanning.ts';
 
-export function donorJoined(judgement: Judgement, admitted: Admitted) {
+export function donorJoined(replanning: Replanning, admitted: Admitted) {
   // The run begins again from its store, and who is still there joins anew.
-  if (donorOf(judgement, admitted.peer)) return;
-  const { config, donors } = judgement.state;
-  change(judgement, { donors: [...donors, knownDonor(config, admitted)] });
-  addCause(judgement, { reason: `${admitted.peer} joins`, by: null });
+  if (donorOf(replanning, admitted.peer)) return;
+  const { config, donors } = replanning.state;
+  change(replanning, { donors: [...donors, knownDonor(config, admitted)] });
+  addCause(replanning, { reason: `${admitted.peer} joins`, by: null });
 }
 
-export function donorGone(judgement: Judgement, peer: PeerId) {
-  const donor = donorOf(judgement, peer);
+export function donorGone(replanning: Replanning, peer: PeerId) {
+  const donor = donorOf(replanning, peer);
   if (donor === undefined) return;
-  keepProfile(judgement, donor);
-  const others = judgement.state.donors.filter((one) => one !== donor);
-  change(judgement, {
+  keepProfile(replanning, donor);
+  const others = replanning.state.donors.filter((one) => one !== donor);
+  change(replanning, {
     donors: others.map((one) => ({
       ...one,
       links: one.links.filter((link) => link.peer !== peer),
       tried: one.tried.filter((link) => link.peer !== peer),
     })),
   });
-  addCause(judgement, { reason: `${peer} is gone`, by: null });
+  addCause(replanning, { reason: `${peer} is gone`, by: null });
 }
 
 /** For its next visit, where the run said more of it than its admission. */
-export function keepProfile({ state, effects }: Judgement, donor: KnownDonor) {
+export function keepProfile({ state, effects }: Replanning, donor: KnownDonor) {
   const { rememberedAs } = donor;
   const profile = profileNow(state.config, donor);
   if (rememberedAs !== null && profile.ratios.length > 0) effects.push({ type: 'keepProfile', rememberedAs, profile });
 }
 
-export function donorSaid(judgement: Judgement, peer: PeerId, message: PeerMessage) {
-  saysLate(judgement, peer);
-  const donor = donorOf(judgement, peer);
+export function donorSaid(replanning: Replanning, peer: PeerId, message: PeerMessage) {
+  suggestDeferredReplan(replanning, peer);
+  const donor = donorOf(replanning, peer);
   if (donor === undefined) return;
   switch (message.type) {
     case 'limits': {
-      changeDonor(judgement, peer, { ...begunAnew(judgement.state.config, donor), limits: message.limits });
-      return says(judgement, peer, `${peer} has other limits`);
+      changeDonor(replanning, peer, { ...begunAnew(replanning.state.config, donor), limits: message.limits });
+      return suggestReplan(replanning, peer, `${peer} has other limits`);
     }
     case 'report':
-      return reported(judgement, peer, message);
+      return reported(replanning, peer, message);
     case 'probed':
-      return probed(judgement, donor, message);
+      return probed(replanning, donor, message);
     case 'resume':
-      return says(judgement, peer, `${peer} said ${message.type}`);
+      return suggestReplan(replanning, peer, `${peer} said ${message.type}`);
     case 'pause':
     case 'leave':
-      return addCause(judgement, { reason: `${peer} said ${message.type}`, by: null });
+      return addCause(replanning, { reason: `${peer} said ${message.type}`, by: null });
     default:
       return;
   }
 }
 
-function reported(judgement: Judgement, peer: PeerId, message: ReportMessage) {
+function reported(replanning: Replanning, peer: PeerId, message: ReportMessage) {
   const { epoch, spans, links = [], bytesDirect, bytesRelayed } = message;
-  const { state, run, nowMs } = judgement;
+  const { state, run, nowMs } = replanning;
   const here = new Set(state.donors.map((donor) => donor.peer));
   const known = links.filter((link) => here.has(link.peer));
   const others = new Set(known.map((link) => link.peer));
-  const isOfPlan = run.plan !== null && epoch === state.planning?.epoch;
+  const isOfPlan = run.plan !== null && epoch === state.appraisal?.epoch;
   let drift: number | null = null;
-  changeDonors(judgement, (donor) => {
+  changeDonors(replanning, (donor) => {
     if (donor.peer !== peer)
       return others.has(donor.peer) ? { ...donor, tried: withTried(donor.tried, peer, nowMs) } : donor;
     const tried = known.reduce((all, link) => withTried(all, link.peer, nowMs), donor.tried);
@@ -84,20 +93,25 @@ function reported(judgement: Judgement, peer: PeerId, message: ReportMessage) {
     drift = factor;
     return worked;
   });
-  if (drift !== null) says(judgement, peer, `${peer} takes ${share(drift)} the time that it was planned with`);
+  if (drift !== null)
+    suggestReplan(replanning, peer, `${peer} takes ${share(drift)} the time that it was planned with`);
 }
 
-function probed(judgement: Judgement, donor: KnownDonor, { peer: other, roundTripMs, bytesPerSecond }: ProbedMessage) {
+function probed(
+  replanning: Replanning,
+  donor: KnownDonor,
+  { peer: other, roundTripMs, bytesPerSecond }: ProbedMessage,
+) {
   const { peer, probe } = donor;
-  const partner = donorOf(judgement, other);
+  const partner = donorOf(replanning, other);
   if (probe?.peer !== other || partner === undefined) return;
   const link = { peer: other, route: 'direct', roundTripMs, bytesPerSecond } as const;
-  changeDonor(judgement, peer, { links: withLinks(donor, [link]).links });
+  changeDonor(replanning, peer, { links: withLinks(donor, [link]).links });
   const text = `${peer} measured its link to ${other}: ${roundTripMs} ms, ${bytesPerSecond} bytes a second`;
-  judgement.effects.push({ type: 'log', level: 'debug', text });
+  replanning.effects.push({ type: 'log', level: 'debug', text });
   // Until both have said it, it is no better than it was taken for.
   if (partner.links.some((back) => back.peer === peer))
-    says(judgement, peer, `${peer} and ${other} measured the link between them`);
+    suggestReplan(replanning, peer, `${peer} and ${other} measured the link between them`);
 }
 
 /** `134 % of`, `23 times`. */

@@ -6,32 +6,41 @@ import { clusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
 import { keepProfile } from './donorWords.ts';
 import { isOff } from './drift.ts';
-import { addCause, change, changeDonors, changeStanding, isAuto, type Judgement, LINKS, says } from './judgement.ts';
-import type { JudgeState } from './judging.ts';
 import { begunAnew, clusterProblem, plannedNow, searchProblem } from './knownDonors.ts';
 import { hasRoom, isProbeDue, nextSampling, probePair, withTried } from './linkSample.ts';
 import { lastSeconds, planBegan, stepSeconds, stepStarted, stepTook } from './pace.ts';
+import type { ReplannerState } from './replannerState.ts';
+import {
+  addCause,
+  change,
+  changeDonors,
+  changeStanding,
+  isAuto,
+  LINKS,
+  type Replanning,
+  suggestReplan,
+} from './replanning.ts';
 import { hasHelped, lookedInVain, restored, TRIAL_STEPS } from './standing.ts';
 
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
 
 /** What the coordinator asked for is about to be done. */
-export function doing(judgement: Judgement, effect: Effect) {
+export function doing(replanning: Replanning, effect: Effect) {
   switch (effect.type) {
     case 'storeEpoch':
-      return began(judgement, effect);
+      return began(replanning, effect);
     case 'send':
       if (effect.message.type === 'start')
-        change(judgement, { pace: stepStarted(judgement.state.pace, judgement.nowMs) });
+        change(replanning, { pace: stepStarted(replanning.state.pace, replanning.nowMs) });
       return;
     case 'storeCheckpoint':
     case 'finished':
     case 'stopped':
-      for (const donor of judgement.state.donors) keepProfile(judgement, donor);
+      for (const donor of replanning.state.donors) keepProfile(replanning, donor);
       return;
     case 'storeCommit':
-      return committed(judgement, effect.record);
+      return committed(replanning, effect.record);
     default:
       return;
   }
@@ -39,7 +48,7 @@ export function doing(judgement: Judgement, effect: Effect) {
 
 /** Seconds of a step, by what is known now (or was, when the plan was made); null where a member measured nothing. */
 export function predictedSeconds(
-  { config, donors }: JudgeState,
+  { config, donors }: ReplannerState,
   plan: Plan,
   as: 'now' | 'planned' = 'now',
 ): number | null {
@@ -50,70 +59,72 @@ export function predictedSeconds(
 }
 
 /** From now on drifts are measured against what is known now. */
-export function planFrom(judgement: Judgement, plan: Plan) {
+export function planFrom(replanning: Replanning, plan: Plan) {
   const members = new Set(peersOf(plan));
-  const { config } = judgement.state;
-  changeDonors(judgement, (donor) => (members.has(donor.peer) ? plannedNow(config, donor) : { ...donor, drift: null }));
+  const { config } = replanning.state;
+  changeDonors(replanning, (donor) =>
+    members.has(donor.peer) ? plannedNow(config, donor) : { ...donor, drift: null },
+  );
 }
 
-function began(judgement: Judgement, { epoch, plan, reason }: Extract<Effect, { type: 'storeEpoch' }>) {
-  const { config, pace, planning } = judgement.state;
-  changeDonors(judgement, (donor) => begunAnew(config, donor));
-  planFrom(judgement, plan);
+function began(replanning: Replanning, { epoch, plan, reason }: Extract<Effect, { type: 'storeEpoch' }>) {
+  const { config, pace, appraisal } = replanning.state;
+  changeDonors(replanning, (donor) => begunAnew(config, donor));
+  planFrom(replanning, plan);
   const beforeSeconds = lastSeconds(pace);
-  endTrial(judgement, beforeSeconds);
-  const made = judgement.state.made.findLast((one) => isSamePlan(one.plan, plan));
+  endTrial(replanning, beforeSeconds);
+  const made = replanning.state.made.findLast((one) => isSamePlan(one.plan, plan));
   const by = made?.by ?? [];
-  const predicted = predictedSeconds(judgement.state, plan);
+  const predicted = predictedSeconds(replanning.state, plan);
   const reasons = made?.reasons ?? [];
-  change(judgement, {
-    pace: planBegan(pace, judgement.nowMs),
+  change(replanning, {
+    pace: planBegan(pace, replanning.nowMs),
     trial: by.length === 0 ? null : { by, beforeSeconds },
-    planning: { epoch, reason, predictedSeconds: predicted, reasons, verdict: planning?.verdict ?? null },
+    appraisal: { epoch, reason, predictedSeconds: predicted, reasons, verdict: appraisal?.verdict ?? null },
   });
-  if (made?.isJudged !== true) addCause(judgement, { reason: 'a plan was needed at once', by: null });
+  if (made?.isAtLength !== true) addCause(replanning, { reason: 'a plan was needed at once', by: null });
   const { schedule } = plan;
-  judgement.effects.push({ type: 'recordPlan', epoch, schedule, predictedSeconds: predicted, reasons });
+  replanning.effects.push({ type: 'recordPlan', epoch, schedule, predictedSeconds: predicted, reasons });
 }
 
 /** They may have been written down and read again. */
 const isSamePlan = (one: Plan, other: Plan): boolean => one === other || JSON.stringify(one) === JSON.stringify(other);
 
-function committed(judgement: Judgement, record: { readonly step: number; readonly seconds: number }) {
-  change(judgement, { pace: stepTook(judgement.state.pace, record.seconds) });
-  const { pace } = judgement.state;
-  if (pace.steps.length >= TRIAL_STEPS) endTrial(judgement, stepSeconds(pace));
-  if (!isAuto(judgement)) return;
-  if ((record.step + 1) % LOOK_EVERY_STEPS === 0) lookAtLinks(judgement);
-  sampleLinks(judgement);
+function committed(replanning: Replanning, record: { readonly step: number; readonly seconds: number }) {
+  change(replanning, { pace: stepTook(replanning.state.pace, record.seconds) });
+  const { pace } = replanning.state;
+  if (pace.steps.length >= TRIAL_STEPS) endTrial(replanning, stepSeconds(pace));
+  if (!isAuto(replanning)) return;
+  if ((record.step + 1) % LOOK_EVERY_STEPS === 0) lookAtLinks(replanning);
+  sampleLinks(replanning);
 }
 
 /** A plan that donors' words brought about is over, or its steps are known; `seconds` each. */
-function endTrial(judgement: Judgement, seconds: number | null) {
-  const { trial } = judgement.state;
+function endTrial(replanning: Replanning, seconds: number | null) {
+  const { trial } = replanning.state;
   if (trial === null) return;
-  change(judgement, { trial: null });
-  if (!hasHelped(trial, seconds)) return inVain(judgement, trial.by);
-  for (const peer of trial.by) changeStanding(judgement, peer, restored);
+  change(replanning, { trial: null });
+  if (!hasHelped(trial, seconds)) return inVain(replanning, trial.by);
+  for (const peer of trial.by) changeStanding(replanning, peer, restored);
 }
 
 /** A look that these asked for came to nothing. */
-export function inVain(judgement: Judgement, by: readonly PeerId[]) {
-  for (const peer of by) changeStanding(judgement, peer, (standing) => lookedInVain(standing, judgement.nowMs));
+export function inVain(replanning: Replanning, by: readonly PeerId[]) {
+  for (const peer of by) changeStanding(replanning, peer, (standing) => lookedInVain(standing, replanning.nowMs));
 }
 
-function lookAtLinks(judgement: Judgement) {
-  const { state, run } = judgement;
-  const expected = state.planning?.predictedSeconds ?? null;
+function lookAtLinks(replanning: Replanning) {
+  const { state, run } = replanning;
+  const expected = state.appraisal?.predictedSeconds ?? null;
   if (run.plan === null || expected === null) return;
   const seconds = predictedSeconds(state, run.plan, 'planned');
   if (seconds !== null && isOff(seconds, expected))
-    says(judgement, LINKS, 'links are others than those that were planned with');
+    suggestReplan(replanning, LINKS, 'links are others than those that were planned with');
 }
 
 /** Where two steps meet, and only where there are steps: for anything else links need not be known. */
-function sampleLinks(judgement: Judgement) {
-  const { state, run, nowMs } = judgement;
+function sampleLinks(replanning: Replanning) {
+  const { state, run, nowMs } = replanning;
   if (!isProbeDue(state.sampling, nowMs)) return;
   const seconds = stepSeconds(state.pace) ?? 0;
   const offer = new Set(run.offer);
@@ -121,7 +132,7 @@ function sampleLinks(judgement: Judgement) {
     ({ peer, limits, sentBytes }) => offer.has(peer) && hasRoom(limits, seconds > 0 ? sentBytes / seconds : 0),
   );
   const pair = probePair(able, run.plan ? peersOf(run.plan) : [], state.sampling, nowMs);
-  change(judgement, { sampling: nextSampling(state.sampling, pair !== null, nowMs) });
+  change(replanning, { sampling: nextSampling(state.sampling, pair !== null, nowMs) });
   if (pair === null) return;
   const [one, other] = pair;
   const { epoch } = run;
@@ -129,11 +140,11 @@ function sampleLinks(judgement: Judgement) {
     [one, other],
     [other, one],
   ] as const) {
-    changeDonors(judgement, (donor) =>
+    changeDonors(replanning, (donor) =>
       donor.peer === peer
         ? { ...donor, probe: { peer: partner, atMs: nowMs }, tried: withTried(donor.tried, partner, nowMs) }
         : donor,
     );
-    judgement.effects.push({ type: 'send', to: peer, message: { type: 'probe', peer: partner, epoch } });
+    replanning.effects.push({ type: 'send', to: peer, message: { type: 'probe', peer: partner, epoch } });
   }
 }

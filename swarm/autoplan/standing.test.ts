@@ -19,10 +19,10 @@ test('[AP26] three looks in vain are free, then each silences for twice as long,
 });
 
 test('[AP26] one that helped is heard again, with what it said meanwhile', () => {
-  let standing = { ...NEW_STANDING, unheard: 'a drifts' };
-  for (let look = 0; look < 3; look++) standing = { ...lookedInVain(standing, 0), unheard: 'a drifts' };
+  let standing = { ...NEW_STANDING, deferredReason: 'a drifts' };
+  for (let look = 0; look < 3; look++) standing = { ...lookedInVain(standing, 0), deferredReason: 'a drifts' };
   expect(isHeard(standing, 1)).toBe(false);
-  expect(restored(standing)).toEqual({ ...NEW_STANDING, unheard: 'a drifts' });
+  expect(restored(standing)).toEqual({ ...NEW_STANDING, deferredReason: 'a drifts' });
 });
 
 test('[AP26] a plan has helped where steps became shorter by a fiftieth, and there were steps', () => {

@@ -18,10 +18,10 @@ export interface Standing {
   readonly inVain: number;
   readonly silentUntilMs: number | null;
   /** The newest word that was not listened to. */
-  readonly unheard: string | null;
+  readonly deferredReason: string | null;
 }
 
-export const NEW_STANDING: Standing = { inVain: 0, silentUntilMs: null, unheard: null };
+export const NEW_STANDING: Standing = { inVain: 0, silentUntilMs: null, deferredReason: null };
 
 export const isHeard = ({ silentUntilMs }: Standing, nowMs: number): boolean =>
   silentUntilMs === null || nowMs >= silentUntilMs;
@@ -35,7 +35,7 @@ export function lookedInVain(standing: Standing, nowMs: number): Standing {
 }
 
 /** It helped: as one of whom nothing is known. */
-export const restored = ({ unheard }: Standing): Standing => ({ ...NEW_STANDING, unheard });
+export const restored = ({ deferredReason }: Standing): Standing => ({ ...NEW_STANDING, deferredReason });
 
 /** A plan that some donors' words brought about, and what a step took until then. */
 export interface Trial {

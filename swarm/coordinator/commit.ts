@@ -27,7 +27,7 @@ const FAULTS_LIMIT = 3;
 const STALLS_LIMIT = 3;
 const NOT_FINITE_LIMIT = 2;
 /** Steps of which the pages show the mean speed. */
-const PACE_STEPS = 10;
+const NEWEST_STEPS = 10;
 
 /** After each report: commits the step where it is whole. */
 export function considerCommit(transition: Transition, phase: Training) {
@@ -53,7 +53,7 @@ export function considerCommit(transition: Transition, phase: Training) {
 
 function commit(transition: Transition, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
   const { step, inForce, startedAt } = phase;
-  const { config, donors, pace, unsaved, lossScale } = transition.state;
+  const { config, donors, newestSteps, unsaved, lossScale } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
   const { plan, epoch, ledger } = inForce;
   const tokens = config.batch.samples * config.batch.sequence;
@@ -76,7 +76,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     committedSteps: step + 1,
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
-    pace: [...pace, { tokens, seconds }].slice(-PACE_STEPS),
+    newestSteps: [...newestSteps, { tokens, seconds }].slice(-NEWEST_STEPS),
     unsaved: [...unsaved, { step, ledger }],
     phase: { ...phase, inForce: after },
   });

@@ -56,12 +56,12 @@ function stagesOf(state: CoordinatorState, peer: PeerId): Snapshot['donors'][num
 }
 
 /** Over the last committed steps; a step that takes longer than they did lowers it while it lasts. */
-function tokensPerSecond({ phase, pace }: CoordinatorState, now: number): number | null {
+function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number): number | null {
   if (phase.name !== 'training' && phase.name !== 'evaluating') return null;
-  const slowest = Math.max(0, ...pace.map(({ seconds }) => seconds));
+  const slowest = Math.max(0, ...newestSteps.map(({ seconds }) => seconds));
   const elapsed = phase.name === 'training' ? (now - phase.startedAt) / 1000 : 0;
-  const seconds = pace.reduce((sum, step) => sum + step.seconds, 0) + Math.max(0, elapsed - slowest);
-  return seconds > 0 ? pace.reduce((sum, step) => sum + step.tokens, 0) / seconds : null;
+  const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0) + Math.max(0, elapsed - slowest);
+  return seconds > 0 ? newestSteps.reduce((sum, step) => sum + step.tokens, 0) / seconds : null;
 }
 
 function sentence(state: CoordinatorState): string {

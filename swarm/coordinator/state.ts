@@ -192,7 +192,7 @@ export interface CoordinatorState {
   /** In the newest checkpoint: a roll-back goes back to it. */
   readonly savedLossScale: LossScale | null;
   /** The last committed steps, newest last: for the pages' tokens a second. */
-  readonly pace: readonly { readonly tokens: number; readonly seconds: number }[];
+  readonly newestSteps: readonly { readonly tokens: number; readonly seconds: number }[];
   /** What was earned since the newest checkpoint, by step: a roll-back takes it back. */
   readonly unsaved: readonly Earned[];
 }
@@ -215,7 +215,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     attempts: NO_ATTEMPTS,
     lossScale,
     savedLossScale: lossScale,
-    pace: [],
+    newestSteps: [],
     unsaved: [],
   };
   if (isDone(state)) return { ...state, phase: { name: 'finished' } };

@@ -73,7 +73,7 @@ test('[AP30] a run that begins again from its store still knows its donors', () 
   const { told, state } = deciding(false);
   told(joins(A));
   told(joins(B));
-  const known = state().judge.donors;
+  const known = state().replanner.donors;
   const { asks } = state().coordinator;
   expect(asks).toBeGreaterThan(0);
   told({ type: 'restarted', start: { ...START, epoch: 2 } });
@@ -82,6 +82,6 @@ test('[AP30] a run that begins again from its store still knows its donors', () 
   expect(state().coordinator.asks).toBe(asks);
   told(joins(B));
   expect(state().coordinator.epoch).toBe(3);
-  expect(state().judge.donors.map(({ profile }) => profile)).toEqual(known.map(({ profile }) => profile));
+  expect(state().replanner.donors.map(({ profile }) => profile)).toEqual(known.map(({ profile }) => profile));
   invariant(known.length === 2, 'both were known');
 });

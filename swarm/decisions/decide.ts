@@ -1,14 +1,15 @@
 /**
  * All that is decided about a run, as one pure function `decide(state, event, now) → [state, effects]`: the coordinator,
- * who runs the steps, and the judge, who makes its plans, each told what the other one does. A server, a test with a clock
+ * who runs the steps, and the replanner, who makes its plans, each told what the other one does. A server, a test with a clock
  * of its own, a fuzzer and a replay are shells around it. State, events and effects are plain data: written as JSON and read
  * again they decide the same.
  */
-import { beginJudging, judge, judgeDeadline } from '../autoplan/judge.ts';
-import type { Found, JudgeEffect, JudgeEvent, JudgeState } from '../autoplan/judging.ts';
+
 import type { PlanningConfig } from '../autoplan/knownDonors.ts';
 import { stepSeconds } from '../autoplan/pace.ts';
 import type { PeerProfile } from '../autoplan/peerProfile.ts';
+import { beginReplanning, replan, replannerDeadline } from '../autoplan/replanner.ts';
+import type { Found, ReplannerEffect, ReplannerEvent, ReplannerState } from '../autoplan/replannerState.ts';
 import type { PeerId } from '../base.ts';
 import type { CoordinatorConfig, CoordinatorEvent, DonorMessage, Effect, StartState } from '../coordinator/events.ts';
 import { begin as beginCoordinator, type CoordinatorState, nextDeadline, planInForce } from '../coordinator/state.ts';
@@ -26,7 +27,7 @@ export interface DecisionConfig {
 
 export interface DecisionState {
   readonly coordinator: CoordinatorState;
-  readonly judge: JudgeState;
+  readonly replanner: ReplannerState;
 }
 
 /** What a donor says that something is decided by. */
@@ -53,37 +54,39 @@ export type DecisionEvent =
   | { readonly type: 'restarted'; readonly start: StartState };
 
 /** Performed by the shell in order, each done before the next: what was answered is then always stored. */
-export type DecisionEffect = Exclude<Effect, { type: 'planWanted' }> | Exclude<JudgeEffect, { type: 'planned' }>;
+export type DecisionEffect = Exclude<Effect, { type: 'planWanted' }> | Exclude<ReplannerEffect, { type: 'planned' }>;
 
 export const begin = ({ run, planning }: DecisionConfig, start: StartState): DecisionState => ({
   coordinator: beginCoordinator(run, start),
-  judge: beginJudging(planning),
+  replanner: beginReplanning(planning),
 });
 
 /** When the shell has to send `deadlineReached`, or null. */
-export function nextDecision({ coordinator, judge }: DecisionState): number | null {
-  const deadlines = [nextDeadline(coordinator), judgeDeadline(judge)].flatMap((deadline) => deadline ?? []);
+export function nextDecision({ coordinator, replanner }: DecisionState): number | null {
+  const deadlines = [nextDeadline(coordinator), replannerDeadline(replanner)].flatMap((deadline) => deadline ?? []);
   return deadlines.length === 0 ? null : Math.min(...deadlines);
 }
 
 /** For the operator: the plan in force, and what is thought of it; null before the first one. */
-export const planningOf = ({ judge: { planning, pace } }: DecisionState): NonNullable<Snapshot['planning']> | null =>
-  planning && { ...planning, measuredSeconds: stepSeconds(pace) };
+export const planningOf = ({
+  replanner: { appraisal, pace },
+}: DecisionState): NonNullable<Snapshot['planning']> | null =>
+  appraisal && { ...appraisal, measuredSeconds: stepSeconds(pace) };
 
 export function decide(before: DecisionState, event: DecisionEvent, now: number): [DecisionState, DecisionEffect[]] {
   if (event.type === 'restarted') {
     const { config, asks } = before.coordinator;
-    // The judge may still answer what was asked for before: that is no answer to what is asked for from now on.
+    // The replanner may still answer what was asked for before: that is no answer to what is asked for from now on.
     return [{ ...before, coordinator: { ...beginCoordinator(config, event.start), asks } }, [{ type: 'publish' }]];
   }
   let state = before;
   const effects: DecisionEffect[] = [];
-  const toJudge = (told: JudgeEvent): void => {
+  const toReplanner = (told: ReplannerEvent): void => {
     const { coordinator } = state;
     const { epoch } = coordinator;
     const view = { offer: offerOf(coordinator), plan: planInForce(coordinator)?.plan ?? null, epoch };
-    const [next, caused] = judge(state.judge, told, now, view);
-    state = { ...state, judge: next };
+    const [next, caused] = replan(state.replanner, told, now, view);
+    state = { ...state, replanner: next };
     for (const effect of caused)
       if (effect.type === 'planned') toCoordinator(effect);
       else effects.push(effect);
@@ -94,21 +97,21 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
     // Of a start that goes to a thousand donors one is enough.
     const start = caused.find(isStart);
     for (const effect of caused) {
-      if (effect.type === 'planWanted') toJudge(effect);
+      if (effect.type === 'planWanted') toReplanner(effect);
       else effects.push(effect);
-      if (effect === start || isProgress(effect)) toJudge({ type: 'doing', effect });
+      if (effect === start || isProgress(effect)) toReplanner({ type: 'doing', effect });
     }
   };
   // What is known of a donor is known before its word changes anything.
-  const heard = forJudge(event);
-  if (heard !== null) toJudge(heard);
+  const known = forReplanner(event);
+  if (known !== null) toReplanner(known);
   const told = forCoordinator(event);
   if (told !== null) toCoordinator(told);
-  toJudge({ type: 'settled' });
+  toReplanner({ type: 'settled' });
   return [state, publishedOnce(effects)];
 }
 
-function forJudge(event: Exclude<DecisionEvent, { type: 'restarted' }>): JudgeEvent | null {
+function forReplanner(event: Exclude<DecisionEvent, { type: 'restarted' }>): ReplannerEvent | null {
   switch (event.type) {
     case 'donorJoined': {
       const { adapter, profile } = event;
@@ -143,7 +146,7 @@ export function forCoordinator(event: Exclude<DecisionEvent, { type: 'restarted'
 
 const isStart = (effect: Effect): boolean => effect.type === 'send' && effect.message.type === 'start';
 
-/** What the judge measures the plan in force by. */
+/** What the replanner measures the plan in force by. */
 const isProgress = ({ type }: Effect): boolean => type !== 'send' && type !== 'log' && type !== 'publish';
 
 /** At most once, as the last effect. */

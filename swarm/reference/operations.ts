@@ -33,7 +33,7 @@ export interface Gradients {
   readonly activations: Map<string, Matrix>;
 }
 
-type Row<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
+type OperationOf<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
 
 /** Runs a row forward. Answers with the scaled loss of a cross-entropy, else 0. */
 export function forward(operation: Operation, pass: Pass): number {
@@ -114,7 +114,10 @@ export function backward(operation: Operation, pass: Pass, gradients: Gradients)
   }
 }
 
-function embed({ token, position: positions }: Row<'embed'>, { tensors, ids, position, width: C }: Pass): Matrix {
+function embed(
+  { token, position: positions }: OperationOf<'embed'>,
+  { tensors, ids, position, width: C }: Pass,
+): Matrix {
   const token_VC = matrix(tensors, token);
   const position_TC = positions === null ? null : matrix(tensors, positions);
   const y_NC = new Float64Array(ids.length * C);
@@ -126,7 +129,11 @@ function embed({ token, position: positions }: Row<'embed'>, { tensors, ids, pos
   return y_NC;
 }
 
-function embedBackward({ token, position: positions, y }: Row<'embed'>, pass: Pass, gradients: Gradients): void {
+function embedBackward(
+  { token, position: positions, y }: OperationOf<'embed'>,
+  pass: Pass,
+  gradients: Gradients,
+): void {
   const { tensors, ids, position, width: C } = pass;
   const dy_NC = matrix(gradients.activations, y);
   const dtoken_VC = gradient(gradients.tensors, token, matrix(tensors, token).length);
@@ -148,7 +155,7 @@ function moments(x_NC: Matrix, row: number, C: number, epsilon: number): readonl
   return [mean, 1 / Math.sqrt(variance + epsilon)];
 }
 
-function layerNorm(operation: Row<'layerNorm'>, { activations, tensors, width: C }: Pass): Matrix {
+function layerNorm(operation: OperationOf<'layerNorm'>, { activations, tensors, width: C }: Pass): Matrix {
   const x_NC = matrix(activations, operation.x);
   const [weight_C, bias_C] = [matrix(tensors, operation.weight), matrix(tensors, operation.bias)];
   const y_NC = new Float64Array(x_NC.length);
@@ -161,7 +168,7 @@ function layerNorm(operation: Row<'layerNorm'>, { activations, tensors, width: C
 }
 
 /** With n = (x − mean)·inverse and g = dy·weight: dx = inverse·(g − mean(g) − n·mean(g·n)). */
-function layerNormBackward(operation: Row<'layerNorm'>, pass: Pass, gradients: Gradients): void {
+function layerNormBackward(operation: OperationOf<'layerNorm'>, pass: Pass, gradients: Gradients): void {
   const { activations, tensors, width: C } = pass;
   const x_NC = matrix(activations, operation.x);
   const weight_C = matrix(tensors, operation.weight);
@@ -189,7 +196,7 @@ function layerNormBackward(operation: Row<'layerNorm'>, pass: Pass, gradients: G
 }
 
 /** The weight of a linear row: one tensor, or the rows of several, one below the other. */
-function weightOf({ weights }: Row<'linear'>, tensors: Matrices): Matrix {
+function weightOf({ weights }: OperationOf<'linear'>, tensors: Matrices): Matrix {
   const parts = weights.map((name) => matrix(tensors, name));
   if (parts.length === 1) return at(parts, 0);
   const whole = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
@@ -202,7 +209,12 @@ function weightOf({ weights }: Row<'linear'>, tensors: Matrices): Matrix {
 }
 
 /** Adds the gradient of such a weight to those of its tensors. */
-function addToWeights({ weights }: Row<'linear'>, dweight: Matrix, tensors: Matrices, gradients: Gradients): void {
+function addToWeights(
+  { weights }: OperationOf<'linear'>,
+  dweight: Matrix,
+  tensors: Matrices,
+  gradients: Gradients,
+): void {
   let begin = 0;
   for (const name of weights) {
     const { length } = matrix(tensors, name);
@@ -212,10 +224,10 @@ function addToWeights({ weights }: Row<'linear'>, dweight: Matrix, tensors: Matr
 }
 
 /** Steps of p and q through a weight of either layout. */
-const strides = ({ weightLayout, inWidth, outWidth }: Row<'linear'>): readonly [p: number, q: number] =>
+const strides = ({ weightLayout, inWidth, outWidth }: OperationOf<'linear'>): readonly [p: number, q: number] =>
   weightLayout === 'inOut' ? [outWidth, 1] : [1, inWidth];
 
-function linear(operation: Row<'linear'>, { activations, tensors }: Pass): void {
+function linear(operation: OperationOf<'linear'>, { activations, tensors }: Pass): void {
   const { inWidth: P, outWidth: Q, residual, bias } = operation;
   const [strideP, strideQ] = strides(operation);
   const x_NP = matrix(activations, operation.x);
@@ -236,7 +248,7 @@ function linear(operation: Row<'linear'>, { activations, tensors }: Pass): void 
   activations.set(operation.y, y_NQ);
 }
 
-function linearBackward(operation: Row<'linear'>, { activations, tensors }: Pass, gradients: Gradients): void {
+function linearBackward(operation: OperationOf<'linear'>, { activations, tensors }: Pass, gradients: Gradients): void {
   const { inWidth: P, outWidth: Q, residual, bias } = operation;
   const [strideP, strideQ] = strides(operation);
   const x_NP = matrix(activations, operation.x);
@@ -272,7 +284,7 @@ function geluSlope(x: number): number {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
 }
 
-function attention(operation: Row<'attention'>, { activations, ids, position }: Pass): Matrix {
+function attention(operation: OperationOf<'attention'>, { activations, ids, position }: Pass): Matrix {
   const qkv_NED = matrix(activations, operation.qkv);
   const width = operation.heads * operation.headWidth;
   const y_NHD = new Float64Array(ids.length * width);
@@ -280,7 +292,7 @@ function attention(operation: Row<'attention'>, { activations, ids, position }: 
   return y_NHD;
 }
 
-function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: Gradients): void {
+function attentionBackward(operation: OperationOf<'attention'>, pass: Pass, gradients: Gradients): void {
   const qkv_NED = matrix(pass.activations, operation.qkv);
   const dy_NHD = matrix(gradients.activations, operation.y);
   const dqkv_NED = gradient(gradients.activations, operation.qkv, qkv_NED.length);
@@ -289,7 +301,7 @@ function attentionBackward(operation: Row<'attention'>, pass: Pass, gradients: G
 }
 
 /** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */
-function crossEntropy(operation: Row<'crossEntropy'>, { activations, targets, lossScale }: Pass): number {
+function crossEntropy(operation: OperationOf<'crossEntropy'>, { activations, targets, lossScale }: Pass): number {
   const logits_NV = matrix(activations, operation.logits);
   const V = operation.vocabulary;
   let loss = 0;
@@ -300,7 +312,7 @@ function crossEntropy(operation: Row<'crossEntropy'>, { activations, targets, lo
   return loss;
 }
 
-function crossEntropyBackward(operation: Row<'crossEntropy'>, pass: Pass, gradients: Gradients): void {
+function crossEntropyBackward(operation: OperationOf<'crossEntropy'>, pass: Pass, gradients: Gradients): void {
   const logits_NV = matrix(pass.activations, operation.logits);
   const V = operation.vocabulary;
   const dlogits_NV = gradient(gradients.activations, operation.logits, logits_NV.length);

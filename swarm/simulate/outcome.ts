@@ -15,7 +15,7 @@ import { wiring } from '../schedule/order.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import type { Policy } from '../schedule/policy.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
-import { type TimelineColumns, tallies } from '../timeline/columns.ts';
+import { peerLoads, type TimelineColumns } from '../timeline/columns.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
@@ -154,7 +154,7 @@ const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) 
 
 function summary(graph: WorkGraph, columns: TimelineColumns): Outcome {
   const makespan = columns.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
-  const peers = tallies(graph, columns).map((own) => ({
+  const peers = peerLoads(graph, columns).map((own) => ({
     busySeconds: own.busySeconds,
     idleSeconds: Math.max(0, makespan - own.busySeconds),
     peakInFlight: own.peakInFlight,

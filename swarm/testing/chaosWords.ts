@@ -1,6 +1,7 @@
 /** What donors and searches say in a rehearsal left to chance, all from one source of chance. */
-import type { Found } from '../autoplan/judging.ts';
+
 import type { SearchProblem } from '../autoplan/knownDonors.ts';
+import type { Found } from '../autoplan/replannerState.ts';
 import { below, invariant, type PeerId, peerId, type Random, refusal, success } from '../base.ts';
 import type { DonorMessage } from '../coordinator/events.ts';
 import { planInForce } from '../coordinator/state.ts';

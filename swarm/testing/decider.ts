@@ -124,10 +124,10 @@ const copy = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T; // plai
 /** But for the configuration, which is a copy from the beginning on. */
 function copyOf({
   coordinator: { config: run, ...coordinator },
-  judge: { config: planning, ...judge },
+  replanner: { config: planning, ...replanner },
 }: DecisionState) {
-  const copied = copy({ coordinator, judge });
-  return { coordinator: { ...copied.coordinator, config: run }, judge: { ...copied.judge, config: planning } };
+  const copied = copy({ coordinator, replanner });
+  return { coordinator: { ...copied.coordinator, config: run }, replanner: { ...copied.replanner, config: planning } };
 }
 
 /** What is frozen is so to its leaves: only what is new is looked at. */

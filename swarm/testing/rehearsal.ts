@@ -220,7 +220,7 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number): read
   const { state } = run;
   const { committedSteps, lossScale } = state;
   if (committedSteps > before.committedSteps) run.scales.set(committedSteps, lossScale);
-  for (const effect of effects) judge(run, before, event, effect);
+  for (const effect of effects) check(run, before, event, effect);
   invariant(state.committedSteps === run.store.commits.length, 'state and store count the same steps');
   invariant(state.newestCheckpointStep === run.store.checkpoint, 'state and store know the same checkpoint');
   return effects;
@@ -230,7 +230,7 @@ function disconnect(run: Rehearsal, peer: PeerId): void {
   for (const peers of [run.connected, run.ready, run.holding]) peers.delete(peer);
 }
 
-function judge(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, effect: RehearsedEffect) {
+function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, effect: RehearsedEffect) {
   const { store, config } = run;
   switch (effect.type) {
     case 'send':

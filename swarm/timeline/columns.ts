@@ -22,13 +22,13 @@ export const timelineOf = (graph: WorkGraph, { order, startSeconds, endSeconds }
     endSeconds: at(endSeconds, work),
   }));
 
-export interface Tally {
+export interface PeerLoad {
   readonly busySeconds: number;
   readonly peakInFlight: number;
 }
 
 /** Of every peer in one pass. Each forward has its backward, and nothing is lowered. */
-export function tallies({ peers, peerOf, opOf, listFrom }: WorkGraph, columns: TimelineColumns): Tally[] {
+export function peerLoads({ peers, peerOf, opOf, listFrom }: WorkGraph, columns: TimelineColumns): PeerLoad[] {
   const { order, startSeconds, endSeconds } = columns;
   const busy = new Float64Array(peers.length);
   // Each peer's, one after the other; as it does one thing after the other, both are in order.

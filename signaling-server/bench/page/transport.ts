@@ -76,7 +76,7 @@ class Answers {
     return { id, answered: new Promise((resolve) => this.#waiting.set(id, resolve)) };
   }
 
-  heard(id: number): void {
+  arrived(id: number): void {
     this.#waiting.get(id)?.();
     this.#waiting.delete(id);
   }
@@ -103,7 +103,7 @@ class LinkWay implements Way {
       events: {
         signal: (data) => carry('link', data),
         opened: () => open(),
-        message: (message) => this.#heard(message),
+        message: (message) => this.#receive(message),
         stranded: () => {},
         closed: () => {},
       },
@@ -132,11 +132,11 @@ class LinkWay implements Way {
     await this.roundTrip(FRAME_BYTES);
   }
 
-  #heard(message: ArrayBuffer): void {
+  #receive(message: ArrayBuffer): void {
     const frame = decodeFrame(message);
     invariant(frame.ok, 'a frame arrived that is none');
     const { epoch, step, range, payload } = frame.value;
-    if (epoch === 1) this.#answers.heard(step);
+    if (epoch === 1) this.#answers.arrived(step);
     else if (step > 0) {
       const missing = (this.#missing.get(step) ?? (range[1] - range[0]) * 4) - payload.length;
       this.#missing.set(step, missing);
@@ -161,7 +161,7 @@ class BareWay implements Way {
     channel.onmessage = ({ data }) => {
       if (typeof data !== 'string') return;
       if (data.startsWith('?')) channel.send(`!${data.slice(1)}`);
-      else this.#answers.heard(Number(data.slice(1)));
+      else this.#answers.arrived(Number(data.slice(1)));
     };
   }
 

@@ -1,21 +1,21 @@
-/** This tab's newest whole step, drawn from its own spans: what it computed and what it waited for, each in a row of its own. */
+/** This tab's newest whole step, drawn from its own spans: what it computed and what it waited for, each in a lane of its own. */
 import { useMemo } from 'preact/hooks';
 import { type Interval, lengthSeconds } from '../../../swarm/timeline/timeline.ts';
 import type { StepTrace } from '../executor/protocol.ts';
 import type { DonorState } from './state.ts';
 import { secondsText, traceText } from './work.ts';
 
-/** Units of the drawing across; its height is one row's. */
+/** Units of the drawing across; its height is one lane’s. */
 const WIDTH = 1_000;
 const LEAST_WIDTH = 1.5;
 
-interface Row {
+interface Lane {
   readonly name: string;
   readonly kind: 'forward' | 'backward' | 'waiting';
   readonly bars: readonly Interval[];
 }
 
-function rows({ spans, waits }: StepTrace): readonly Row[] {
+function lanes({ spans, waits }: StepTrace): readonly Lane[] {
   const of = (op: string) => spans.filter(({ action }) => action.op === op);
   return [
     { name: 'Forward', kind: 'forward', bars: of('F') },
@@ -40,7 +40,7 @@ function Drawing({ trace }: { trace: StepTrace }) {
   const scale = WIDTH / Math.max(trace.seconds, 0.001);
   return (
     <div aria-hidden="true">
-      {rows(trace).map(({ name, kind, bars }) => (
+      {lanes(trace).map(({ name, kind, bars }) => (
         <div class="trace-row" key={kind}>
           <span class="soft small">{name}</span>
           <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">

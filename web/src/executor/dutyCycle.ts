@@ -22,7 +22,7 @@ const ELSEWHERE = 0.25;
 /** What is done in one span: spans of one kind are compared. */
 export type WorkKind = ComputeKind | { readonly op: 'norms' | 'update' };
 
-export interface Pace {
+export interface Throttle {
   /** Submits work when the place before it is over. At less than full speed resolves when it is computed. */
   run(kind: WorkKind, submit: () => void, settled: () => Promise<void>): Promise<void>;
   /** Seconds that this work is taken to need alone; null: unknown, or nothing is spaced by it. */
@@ -30,7 +30,7 @@ export interface Pace {
 }
 
 /** As fast as can be. */
-export const FULL_SPEED: Pace = {
+export const FULL_SPEED: Throttle = {
   run: async (_work, submit) => submit(),
   alone: () => null,
 };
@@ -43,7 +43,7 @@ interface Known {
   alone: number;
 }
 
-export class DutyCycle implements Pace {
+export class DutyCycle implements Throttle {
   speed = 1;
   admitted: AloneSeconds = UNKNOWN;
   readonly #clock: Clock;

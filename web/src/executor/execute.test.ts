@@ -52,7 +52,7 @@ async function stepOfFirst(around: (notes: string[]) => Partial<Surroundings>) {
     {
       signal,
       now: () => 0,
-      pace: FULL_SPEED,
+      throttle: FULL_SPEED,
       links: [],
       lossScale: 1,
       send: async (_to, { kind }) => void notes.push(`send ${kind}`),

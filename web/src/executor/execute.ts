@@ -213,14 +213,14 @@ export class StepRun {
     const submit = (): void => {
       norms = this.#role.shards.sumSquares();
     };
-    await this.#around.pace.run({ op: 'norms' }, submit, async () => void (await norms));
+    await this.#around.throttle.run({ op: 'norms' }, submit, async () => void (await norms));
     return norms;
   }
 
   async #update(): Promise<void> {
     const scalars = this.#scalars;
     invariant(scalars, 'a step is committed before its update');
-    await this.#around.pace.run(
+    await this.#around.throttle.run(
       { op: 'update' },
       () => this.#role.shards.update(scalars),
       () => this.#settled(),
@@ -241,9 +241,9 @@ export class StepRun {
 
   /** What one action computes, in its place among what the donor's share of its GPU allows. */
   async #compute(action: ComputeAction, stage: Stage, work: () => void): Promise<void> {
-    const { now, pace } = this.#around;
+    const { now, throttle } = this.#around;
     const kind = this.#kindOf(action);
-    await pace.run(
+    await throttle.run(
       kind,
       () => {
         const submittedSeconds = now();
@@ -251,7 +251,7 @@ export class StepRun {
         void stage
           .settled()
           .then(() => {
-            const times = { submittedSeconds, endSeconds: now(), aloneSeconds: pace.alone(kind) || undefined };
+            const times = { submittedSeconds, endSeconds: now(), aloneSeconds: throttle.alone(kind) || undefined };
             this.#timeline.push(begun({ peer: this.#role.peer, action, ...times }, this.#timeline.at(-1)));
             this.#around.computed?.(action);
           })

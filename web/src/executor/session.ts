@@ -252,7 +252,7 @@ export class Session {
     return {
       signal,
       now: this.#parts.now,
-      pace: this.#dutyCycle,
+      throttle: this.#dutyCycle,
       links: this.#links,
       lossScale: 1,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),

@@ -4,7 +4,7 @@ import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
-import type { Pace } from './dutyCycle.ts';
+import type { Throttle } from './dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from './engine.ts';
 
 export type Receive = (key: TensorKey, from: PeerId) => Promise<Float32Array<ArrayBuffer>>;
@@ -13,7 +13,7 @@ export interface Surroundings {
   readonly signal: AbortSignal;
   now(): number;
   /** Every piece of GPU work goes through it. */
-  readonly pace: Pace;
+  readonly throttle: Throttle;
   /** The ways to the others while this step lasts. */
   readonly links: readonly LinkReport[];
   /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */

@@ -10,11 +10,11 @@ import { program } from '../../../swarm/model/program.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { admit, layerTimes } from './admission.ts';
 import { gpuOf } from './engine.ts';
+import type { Memory } from './examination.ts';
 import type { KernelCall } from './kernelCall.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
 import { probeMemory } from './memoryProbe.ts';
 import { microBatchCalls } from './microBatchCalls.ts';
-import type { Memory } from './verdict.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: '', software: true, browser: 'dawn' };
 const now = (): number => performance.now() / 1000;

@@ -14,9 +14,9 @@ import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stream } from '../executor/engine.ts';
 import { NoRoom } from './buffers.ts';
 import { canHalve } from './device.ts';
+import { type Examinee, examine } from './examination.ts';
 import { bytesToTry, probeMemory, type TriedMemory } from './memoryProbe.ts';
 import { createStage, type GpuStage } from './stage.ts';
-import { type Examinee, examine } from './verdict.ts';
 
 interface Applicant extends Omit<Examinee, 'step' | 'compute'> {
   readonly train: Train;

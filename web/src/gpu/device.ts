@@ -21,7 +21,7 @@ export interface OpenDevice {
 export interface Gpu {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
-  /** What the adapter offers; and what of it is used, which the check of a run decides (verdict.ts). */
+  /** What the adapter offers; and what of it is used, which the check of a run decides (examination.ts). */
   readonly offeredUnits: readonly MatrixUnit[];
   units: readonly MatrixUnit[];
   readonly pipelines: PipelineCache;

@@ -76,7 +76,7 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
     case 'connectionChanged':
       return { ...state, connection: event.connection };
     case 'serverSaid':
-      return heard(state, event.message);
+      return withMessage(state, event.message);
     case 'olderStepsRead': {
       const first = state.curve[0]?.step ?? 0;
       const older = event.run === state.snapshot?.run ? event.steps.filter(({ step }) => step < first) : [];
@@ -99,7 +99,7 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
   }
 }
 
-function heard(state: OperatorState, message: WatchMessage): OperatorState {
+function withMessage(state: OperatorState, message: WatchMessage): OperatorState {
   const { snapshot, recent, events } = message;
   const isSameRun = snapshot.run === state.snapshot?.run;
   const known = isSameRun ? state : { ...INITIAL_STATE, section: state.section, login: state.login };

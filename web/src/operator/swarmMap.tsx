@@ -8,10 +8,10 @@ import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import {
   type Link,
   type LinksByEnds,
+  linkClass,
   linksBehind,
   linksByEnds,
   longestNamedWait,
-  paceOf,
   type StageLink,
   waysText,
 } from './swarmShape.ts';
@@ -133,7 +133,7 @@ function Band({ links, above, below }: BandProps) {
         {links.map(({ from, to, fromPlace, toPlace, route, bytesPerSecond }) => (
           <line
             key={`${from} ${to}`}
-            class={`link ${paceOf(bytesPerSecond)} ${route}`}
+            class={`link ${linkClass(bytesPerSecond)} ${route}`}
             x1={((fromPlace + 0.5) / above) * 100}
             x2={((toPlace + 0.5) / below) * 100}
             y1={0}
@@ -164,12 +164,12 @@ function Band({ links, above, below }: BandProps) {
 export function MapLegend() {
   return (
     <p class="legend note">
-      {(['slow', 'fair', 'fast'] as const).map((pace) => (
-        <span key={pace}>
+      {(['slow', 'fair', 'fast'] as const).map((kind) => (
+        <span key={kind}>
           <svg viewBox="0 0 26 8" class="swatch" aria-hidden="true">
-            <line class={`link ${pace} direct`} x1="0" x2="26" y1="4" y2="4" />
+            <line class={`link ${kind} direct`} x1="0" x2="26" y1="4" y2="4" />
           </svg>
-          {{ slow: 'below 1 MB/s', fair: '1 to 10 MB/s', fast: '10 MB/s and more' }[pace]}
+          {{ slow: 'below 1 MB/s', fair: '1 to 10 MB/s', fast: '10 MB/s and more' }[kind]}
         </span>
       ))}
       <span>

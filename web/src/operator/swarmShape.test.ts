@@ -6,10 +6,10 @@ import { useOf } from '../../../swarm/timeline/waits.ts';
 import {
   bottleneckText,
   type Link,
+  linkClass,
   linksBehind,
   linksByEnds,
   longestNamedWait,
-  paceOf,
   waysText,
 } from './swarmShape.ts';
 
@@ -66,6 +66,6 @@ describe('links between stages', () => {
     expect(behind).toMatchObject([{ route: 'relayed', bytesPerSecond: 2e6, fromPlace: 0, toPlace: 0 }]);
     expect(waysText([...behind, ...behind])).toBe('2 ways, 2 relayed; the slowest aaaaaa ↔ bbbbbb: 2.0 MB/s relayed');
     expect(linksBehind(PLAN, 1, linksByEnds(links))).toEqual([]);
-    expect([null, 9e5, 1e6, 1e7].map(paceOf)).toEqual(['unknown', 'slow', 'fair', 'fast']);
+    expect([null, 9e5, 1e6, 1e7].map(linkClass)).toEqual(['unknown', 'slow', 'fair', 'fast']);
   });
 });

@@ -52,12 +52,12 @@ export function longestNamedWait({ waits }: PeerUse): { readonly whom: string; r
   return longest?.peer ? { whom: longest.peer, seconds: longest.seconds } : null;
 }
 
-export type Pace = 'unknown' | 'slow' | 'fair' | 'fast';
+export type LinkClass = 'unknown' | 'slow' | 'fair' | 'fast';
 const FAIR = 1e6;
 const FAST = 1e7;
 
-/** How a link's rate is drawn: each pace has a width and a word of its own. */
-export const paceOf = (rate: LinkReport['bytesPerSecond']): Pace =>
+/** How a link's rate is drawn: each class has a width and a word of its own. */
+export const linkClass = (rate: LinkReport['bytesPerSecond']): LinkClass =>
   rate === null ? 'unknown' : rate < FAIR ? 'slow' : rate < FAST ? 'fair' : 'fast';
 
 export interface StageLink {

@@ -94,7 +94,7 @@ export class Solo {
       {
         signal: overflow.signal,
         now: () => performance.now() / 1000,
-        pace: FULL_SPEED,
+        throttle: FULL_SPEED,
         links: [],
         lossScale,
         send: () => Promise.reject(new Error('a solo peer sends nothing')),

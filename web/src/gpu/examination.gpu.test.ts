@@ -10,8 +10,8 @@ import type { Variant } from '../../../shaders/kernel/text.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Gpu } from './device.ts';
+import { examine } from './examination.ts';
 import { kernelCases } from './kernelCheck.ts';
-import { examine } from './verdict.ts';
 
 const UNIT: MatrixUnit = { component: 'f32', m: 8, n: 8, k: 8, lanes: 32 };
 const HALVES: MatrixUnit = { ...UNIT, component: 'f16' };

@@ -28,11 +28,11 @@ export type Found = Result<Pick<ClusterPlan, 'plan' | 'reasons' | 'idle'>>;
 /** atOnce: nothing is computed until it is there. atLength: beside the training. */
 export type SearchBudget = 'atOnce' | 'atLength';
 
-export type JudgeEvent =
+export type ReplannerEvent =
   | ({ readonly type: 'donorJoined' } & Admitted)
   | { readonly type: 'donorGone'; readonly peer: PeerId }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: PeerMessage }
-  /** The coordinator's, for the judge to answer. */
+  /** The coordinator's, for the replanner to answer. */
   | PlanWanted
   /** What the coordinator asked for is about to be done. */
   | { readonly type: 'doing'; readonly effect: Effect }
@@ -41,7 +41,7 @@ export type JudgeEvent =
   /** Everything else that came of an event is done. */
   | { readonly type: 'settled' };
 
-export type JudgeEffect =
+export type ReplannerEffect =
   /** Answered by `searched` with this number; where a newer one replaces it nobody waits for it. */
   | {
       readonly type: 'search';
@@ -55,7 +55,7 @@ export type JudgeEffect =
   | Extract<Effect, { type: 'send' }>
   /** The numbers behind the plan in force, to be kept. */
   | ({ readonly type: 'recordPlan'; readonly schedule: Plan['schedule'] } & Pick<
-      Planning,
+      PlanAppraisal,
       'epoch' | 'predictedSeconds' | 'reasons'
     >)
   /** Of a donor, for its next visit. */
@@ -68,8 +68,8 @@ export interface Cause {
   readonly by: PeerId | null;
 }
 
-export type Planning = Omit<NonNullable<Snapshot['planning']>, 'measuredSeconds'>;
-type Reasons = Planning['reasons'];
+export type PlanAppraisal = Omit<NonNullable<Snapshot['planning']>, 'measuredSeconds'>;
+type Reasons = PlanAppraisal['reasons'];
 
 /** A plan that came out of a search. */
 export interface MadePlan {
@@ -78,7 +78,7 @@ export interface MadePlan {
   /** Whose words are behind it. */
   readonly by: readonly PeerId[];
   /** It was searched for at length. */
-  readonly isJudged: boolean;
+  readonly isAtLength: boolean;
 }
 
 /** A plan that is needed, and searched for. */
@@ -100,14 +100,14 @@ export interface Comparison {
   readonly deadline: number;
 }
 
-export interface JudgeState {
+export interface ReplannerState {
   readonly config: PlanningConfig;
   readonly donors: readonly KnownDonor[];
   readonly pace: Pace;
   /** Of what is said of links: each has two ends, and many may speak at once. */
   readonly linksStanding: Standing;
   readonly trial: Trial | null;
-  readonly planning: Planning | null;
+  readonly appraisal: PlanAppraisal | null;
   /** The newest last. */
   readonly made: readonly MadePlan[];
   readonly causes: readonly Cause[];

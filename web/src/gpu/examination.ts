@@ -36,10 +36,10 @@ export interface Examinee {
 }
 
 /** The part of a profile that says what was examined. */
-export type Verdict = Pick<Profile, 'checkedKernels' | 'wrongUnit'>;
+export type Examination = Pick<Profile, 'checkedKernels' | 'wrongUnit'>;
 
 /** Or the sentence that says what is wrong with this GPU. From here on `gpu.units` are those that the run computes with. */
-export async function examine(examinee: Examinee): Promise<Result<Verdict>> {
+export async function examine(examinee: Examinee): Promise<Result<Examination>> {
   const { gpu, compute } = examinee;
   const units = gpu.offeredUnits;
   const onUnit = await checked(examinee, units, (one) => one.isOnUnit, Number.POSITIVE_INFINITY);

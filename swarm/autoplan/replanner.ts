@@ -11,21 +11,21 @@ import { clusterCosts } from '../planner/clusterCosts.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit } from '../planner/fit.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
-import { answer, change, isAuto, type Judgement } from './judgement.ts';
-import type {
-  Comparison,
-  Found,
-  JudgeEffect,
-  JudgeEvent,
-  JudgeState,
-  MadePlan,
-  NeededPlan,
-  RunView,
-} from './judging.ts';
 import { clusterProblem, type KnownDonor, modelOf, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { NO_PACE } from './pace.ts';
 import { doing, inVain, planFrom } from './progress.ts';
+import type {
+  Comparison,
+  Found,
+  MadePlan,
+  NeededPlan,
+  ReplannerEffect,
+  ReplannerEvent,
+  ReplannerState,
+  RunView,
+} from './replannerState.ts';
+import { answer, change, isAuto, type Replanning } from './replanning.ts';
 import { NEW_STANDING } from './standing.ts';
 import { verdictOn } from './verdict.ts';
 import { answerTo, capsOf, type MakePlan, planWished } from './wishes.ts';
@@ -36,15 +36,15 @@ const COMPARED_MS = 60_000;
 /** Plans that came out of a search: the one in force, the one that may take over, and those that both replace. */
 const MADE_KEPT = 4;
 
-type PlanWanted = Extract<JudgeEvent, { type: 'planWanted' }>;
+type PlanWanted = Extract<ReplannerEvent, { type: 'planWanted' }>;
 
-export const beginJudging = (config: PlanningConfig): JudgeState => ({
+export const beginReplanning = (config: PlanningConfig): ReplannerState => ({
   config,
   donors: [],
   pace: NO_PACE,
   linksStanding: NEW_STANDING,
   trial: null,
-  planning: null,
+  appraisal: null,
   made: [],
   causes: [],
   needed: null,
@@ -55,64 +55,69 @@ export const beginJudging = (config: PlanningConfig): JudgeState => ({
 });
 
 /** `run`: as the coordinator has it at this moment. */
-export function judge(before: JudgeState, event: JudgeEvent, nowMs: number, run: RunView): [JudgeState, JudgeEffect[]] {
-  const judgement: Judgement = { state: before, effects: [], run, nowMs };
-  handle(judgement, event);
-  return [judgement.state, judgement.effects];
+export function replan(
+  before: ReplannerState,
+  event: ReplannerEvent,
+  nowMs: number,
+  run: RunView,
+): [ReplannerState, ReplannerEffect[]] {
+  const replanning: Replanning = { state: before, effects: [], run, nowMs };
+  handle(replanning, event);
+  return [replanning.state, replanning.effects];
 }
 
 /** When `deadlineReached` is due, or null. */
-export function judgeDeadline({ needed, comparison }: JudgeState): number | null {
+export function replannerDeadline({ needed, comparison }: ReplannerState): number | null {
   const deadlines = [needed, comparison].flatMap((search) => search?.deadline ?? []);
   return deadlines.length === 0 ? null : Math.min(...deadlines);
 }
 
-function handle(judgement: Judgement, event: JudgeEvent) {
+function handle(replanning: Replanning, event: ReplannerEvent) {
   switch (event.type) {
     case 'donorJoined':
-      return donorJoined(judgement, event);
+      return donorJoined(replanning, event);
     case 'donorGone':
-      return donorGone(judgement, event.peer);
+      return donorGone(replanning, event.peer);
     case 'donorSaid':
-      return donorSaid(judgement, event.peer, event.message);
+      return donorSaid(replanning, event.peer, event.message);
     case 'planWanted':
-      return planWanted(judgement, event);
+      return planWanted(replanning, event);
     case 'doing':
-      return doing(judgement, event.effect);
+      return doing(replanning, event.effect);
     case 'searched':
-      return searched(judgement, event.search, event.found);
+      return searched(replanning, event.search, event.found);
     case 'deadlineReached':
-      return expire(judgement);
+      return expire(replanning);
     case 'settled':
-      return compareIfWanted(judgement);
+      return compareIfWanted(replanning);
     default:
       assertNever(event);
   }
 }
 
-function planWanted(judgement: Judgement, wanted: PlanWanted) {
-  const { config, donors, searches } = judgement.state;
-  change(judgement, { needed: null, arrival: null });
-  if (!isAuto(judgement))
-    return answer(judgement, wanted.ask, answerTo(wanted, planWished(modelOf(config), config.batch, config.wishes)));
-  if (wanted.purpose === 'arrival') return change(judgement, { arrival: wanted.ask });
+function planWanted(replanning: Replanning, wanted: PlanWanted) {
+  const { config, donors, searches } = replanning.state;
+  change(replanning, { needed: null, arrival: null });
+  if (!isAuto(replanning))
+    return answer(replanning, wanted.ask, answerTo(wanted, planWished(modelOf(config), config.batch, config.wishes)));
+  if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
   const offer = wanted.offer.map(({ peer }) => peer);
   const problem = searchProblem(config, donors, offer, capsOf(wanted));
   // Nobody of them has measured anything: they are taken for equals.
-  if (problem.cluster.peers.length === 0) return answer(judgement, wanted.ask, withoutSearch(config, wanted));
-  const deadline = judgement.nowMs + NEEDED_MS;
-  change(judgement, { needed: { search: searches, ask: wanted.ask, question: wanted, deadline } });
-  search(judgement, problem, 'atOnce');
+  if (problem.cluster.peers.length === 0) return answer(replanning, wanted.ask, withoutSearch(config, wanted));
+  const deadline = replanning.nowMs + NEEDED_MS;
+  change(replanning, { needed: { search: searches, ask: wanted.ask, question: wanted, deadline } });
+  search(replanning, problem, 'atOnce');
 }
 
 function search(
-  judgement: Judgement,
-  problem: Extract<JudgeEffect, { type: 'search' }>['problem'],
+  replanning: Replanning,
+  problem: Extract<ReplannerEffect, { type: 'search' }>['problem'],
   budget: 'atOnce' | 'atLength',
 ) {
-  const { searches } = judgement.state;
-  change(judgement, { searches: searches + 1 });
-  judgement.effects.push({ type: 'search', search: searches, problem, budget });
+  const { searches } = replanning.state;
+  change(replanning, { searches: searches + 1 });
+  replanning.effects.push({ type: 'search', search: searches, problem, budget });
 }
 
 /** The equal split, as far as donors give the memory. */
@@ -136,22 +141,22 @@ const asMeasured = (donors: readonly KnownDonor[], question: Question): Question
 const plainly = (plan: Plan): PlanAnswer => ({ answer: 'plan', plan, reason: 'a plan was needed' });
 
 /** The search knows only those who measured something: the others may do. */
-function refused({ state: { config, donors } }: Judgement, { question }: NeededPlan, reason: string): PlanAnswer {
+function refused({ state: { config, donors } }: Replanning, { question }: NeededPlan, reason: string): PlanAnswer {
   const made = withoutSearch(config, asMeasured(donors, question));
   return made.answer === 'plan' ? made : { answer: 'none', reason };
 }
 
-function searched(judgement: Judgement, number: number, came: Found) {
-  const { needed, comparison } = judgement.state;
-  const found = namesOnly(judgement.run.offer, came);
+function searched(replanning: Replanning, number: number, came: Found) {
+  const { needed, comparison } = replanning.state;
+  const found = namesOnly(replanning.run.offer, came);
   if (needed?.search === number) {
-    change(judgement, { needed: null });
-    if (found.ok) remember(judgement, found.value, [], false);
-    answer(judgement, needed.ask, found.ok ? plainly(found.value.plan) : refused(judgement, needed, found.reason));
+    change(replanning, { needed: null });
+    if (found.ok) remember(replanning, found.value, [], false);
+    answer(replanning, needed.ask, found.ok ? plainly(found.value.plan) : refused(replanning, needed, found.reason));
   }
   if (comparison?.search !== number) return;
-  change(judgement, { comparison: null });
-  compare(judgement, comparison, found);
+  change(replanning, { comparison: null });
+  compare(replanning, comparison, found);
 }
 
 /** Whatever searches: nobody computes who is not here. */
@@ -161,76 +166,76 @@ function namesOnly(offer: readonly PeerId[], found: Found): Found {
 }
 
 function remember(
-  judgement: Judgement,
+  replanning: Replanning,
   { plan, reasons, idle }: Extract<Found, { ok: true }>['value'],
   by: readonly PeerId[],
-  isJudged: boolean,
+  isAtLength: boolean,
 ) {
   const all = [...reasons, ...idle.map(({ peer, reason }) => ({ peer, text: `left idle: ${reason}.` }))];
-  const made: MadePlan = { plan, reasons: all, by, isJudged };
-  change(judgement, { made: [...judgement.state.made, made].slice(-MADE_KEPT) });
+  const made: MadePlan = { plan, reasons: all, by, isAtLength };
+  change(replanning, { made: [...replanning.state.made, made].slice(-MADE_KEPT) });
 }
 
-function expire(judgement: Judgement) {
-  const { config, donors, needed, comparison } = judgement.state;
-  const { nowMs } = judgement;
+function expire(replanning: Replanning) {
+  const { config, donors, needed, comparison } = replanning.state;
+  const { nowMs } = replanning;
   if (needed !== null && nowMs >= needed.deadline) {
     const made = withoutSearch(config, asMeasured(donors, needed.question));
     const isMade = made.answer === 'plan';
     // Only the search can find one: it may still answer.
-    change(judgement, { needed: isMade ? null : { ...needed, deadline: nowMs + NEEDED_MS } });
-    if (isMade) answer(judgement, needed.ask, made);
+    change(replanning, { needed: isMade ? null : { ...needed, deadline: nowMs + NEEDED_MS } });
+    if (isMade) answer(replanning, needed.ask, made);
   }
   if (comparison !== null && nowMs >= comparison.deadline) {
-    change(judgement, { comparison: null });
-    stays(judgement);
+    change(replanning, { comparison: null });
+    stays(replanning);
   }
 }
 
 /** Where there is a reason to, and a plan in force whose members all stay, a better one is looked for. */
-function compareIfWanted(judgement: Judgement) {
-  const { config, donors, causes, comparison, searches } = judgement.state;
-  const { offer, plan, epoch } = judgement.run;
+function compareIfWanted(replanning: Replanning) {
+  const { config, donors, causes, comparison, searches } = replanning.state;
+  const { offer, plan, epoch } = replanning.run;
   if (comparison !== null) return;
   // Where a member goes, the next plan is asked for, and judged when it has begun.
   const isWhole = plan !== null && peersOf(plan).every((peer) => offer.includes(peer));
-  if (causes.length > 0) change(judgement, { causes: [] });
+  if (causes.length > 0) change(replanning, { causes: [] });
   const problem = causes.length > 0 && isWhole ? { ...searchProblem(config, donors, offer), inForce: plan } : null;
   if (problem === null || problem.cluster.peers.length === 0) {
-    if (judgement.state.arrival !== null) stays(judgement);
+    if (replanning.state.arrival !== null) stays(replanning);
     return;
   }
-  const deadline = judgement.nowMs + COMPARED_MS;
-  change(judgement, { comparison: { search: searches, causes, offer, epoch, deadline } });
-  search(judgement, problem, 'atLength');
+  const deadline = replanning.nowMs + COMPARED_MS;
+  change(replanning, { comparison: { search: searches, causes, offer, epoch, deadline } });
+  search(replanning, problem, 'atLength');
 }
 
 /** The plan in force stays: said to who asked, or to everyone who is not used. */
-function stays(judgement: Judgement) {
-  const { arrival } = judgement.state;
-  change(judgement, { arrival: null });
-  answer(judgement, arrival, { answer: 'stays' });
+function stays(replanning: Replanning) {
+  const { arrival } = replanning.state;
+  change(replanning, { arrival: null });
+  answer(replanning, arrival, { answer: 'stays' });
 }
 
-function compare(judgement: Judgement, { causes, offer, epoch }: Comparison, found: Found) {
-  const { run } = judgement;
+function compare(replanning: Replanning, { causes, offer, epoch }: Comparison, found: Found) {
+  const { run } = replanning;
   if (run.epoch !== epoch || run.plan === null || run.offer.join() !== offer.join())
-    return change(judgement, { causes: [...causes, ...judgement.state.causes] });
-  if (!found.ok) return stays(judgement);
-  const { config, donors, pace, planning, arrival } = judgement.state;
+    return change(replanning, { causes: [...causes, ...replanning.state.causes] });
+  if (!found.ok) return stays(replanning);
+  const { config, donors, pace, appraisal, arrival } = replanning.state;
   const costs = clusterCosts(clusterProblem(config, searchProblem(config, donors, run.offer)));
   const reason = [...new Set(causes.map((cause) => cause.reason))].join('; ');
   const verdict = verdictOn(costs, run.plan, found.value.plan, pace, reason);
   const { isWorth, sentence, predictedSeconds } = verdict;
-  judgement.effects.push({ type: 'log', level: 'info', text: `${sentence}.` });
-  planFrom(judgement, run.plan);
-  change(judgement, { planning: planning && { ...planning, predictedSeconds, verdict: sentence } });
+  replanning.effects.push({ type: 'log', level: 'info', text: `${sentence}.` });
+  planFrom(replanning, run.plan);
+  change(replanning, { appraisal: appraisal && { ...appraisal, predictedSeconds, verdict: sentence } });
   const by = [...new Set(causes.flatMap((cause) => cause.by ?? []))];
   if (!isWorth) {
-    inVain(judgement, by);
-    return stays(judgement);
+    inVain(replanning, by);
+    return stays(replanning);
   }
-  remember(judgement, found.value, by, true);
-  change(judgement, { arrival: null });
-  answer(judgement, arrival, { answer: 'plan', plan: found.value.plan, reason: sentence });
+  remember(replanning, found.value, by, true);
+  change(replanning, { arrival: null });
+  answer(replanning, arrival, { answer: 'plan', plan: found.value.plan, reason: sentence });
 }

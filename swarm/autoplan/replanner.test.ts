@@ -7,10 +7,10 @@ import type { LinkReport, Profile } from '../messages/profile.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { type ClusterPlan, planCluster } from '../planner/clusterPlan.ts';
 import { reasonText } from '../planner/reason.ts';
-import { beginJudging, judge, judgeDeadline } from './judge.ts';
-import type { JudgeEffect, JudgeEvent } from './judging.ts';
 import { clusterProblem, knownDonor, modelOf, type PlanningConfig, profileNow, searchProblem } from './knownDonors.ts';
 import type { PeerProfile } from './peerProfile.ts';
+import { beginReplanning, replan, replannerDeadline } from './replanner.ts';
+import type { ReplannerEffect, ReplannerEvent } from './replannerState.ts';
 
 const CONFIG: PlanningConfig = {
   model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
@@ -34,12 +34,12 @@ const profile = (seconds: number): Profile => ({
 
 /** A run that takes every plan at once, searches that answer at once, donors with everything to give. */
 class Rehearsal {
-  state = beginJudging(CONFIG);
+  state = beginReplanning(CONFIG);
   readonly offer: PeerId[] = [];
   readonly proposals: (PlanAnswer & { readonly answer: 'plan' | 'stays' })[] = [];
-  readonly records: Extract<JudgeEffect, { type: 'recordPlan' }>[] = [];
+  readonly records: Extract<ReplannerEffect, { type: 'recordPlan' }>[] = [];
   readonly probes: (readonly [PeerId, PeerId])[] = [];
-  readonly searches: Extract<JudgeEffect, { type: 'search' }>[] = [];
+  readonly searches: Extract<ReplannerEffect, { type: 'search' }>[] = [];
   plan: Plan | null = null;
   epoch = 0;
   stepSeconds = 0;
@@ -55,14 +55,14 @@ class Rehearsal {
     this.saved = saved;
   }
 
-  tell(event: JudgeEvent): void {
+  tell(event: ReplannerEvent): void {
     const view = { offer: [...this.offer], plan: this.plan, epoch: this.epoch };
-    const [state, effects] = judge(this.state, event, this.nowMs, view);
+    const [state, effects] = replan(this.state, event, this.nowMs, view);
     this.state = state;
     for (const effect of effects) this.#perform(effect);
   }
 
-  #perform(effect: JudgeEffect): void {
+  #perform(effect: ReplannerEffect): void {
     if (effect.type === 'recordPlan') this.records.push(effect);
     if (effect.type === 'keepProfile') this.saved.set(effect.rememberedAs, effect.profile);
     if (effect.type === 'search') this.searches.push(effect);
@@ -142,7 +142,7 @@ class Rehearsal {
   }
 }
 
-const found = ({ problem }: Extract<JudgeEffect, { type: 'search' }>): Result<ClusterPlan> =>
+const found = ({ problem }: Extract<ReplannerEffect, { type: 'search' }>): Result<ClusterPlan> =>
   planCluster(clusterProblem(CONFIG, problem), ({ work }) => work < SEARCH_WORK);
 
 const samplesOf = (plan: Plan | null, peer: PeerId): number =>
@@ -158,7 +158,7 @@ test('[AP1] a donor that computes a layer four times as fast gets more of the wo
   run.joins(B, profile(0.01));
   expect(problems(model, batch, run.plan as Plan)).toEqual([]);
   expect(samplesOf(run.plan, B)).toBeGreaterThan(2 * samplesOf(run.plan, A));
-  expect(run.state.planning?.predictedSeconds).toBeLessThan(16 * 4 * 0.03);
+  expect(run.state.appraisal?.predictedSeconds).toBeLessThan(16 * 4 * 0.03);
 });
 
 test('[AP1] a share of the GPU time makes a donor slower by as much, and changes the plan when it is changed', () => {
@@ -179,7 +179,7 @@ test('[AP22] a newcomer who does not pay for the change is told that the plan st
   run.joins(B, profile(0.5));
   expect(run.plan).toBe(plan);
   expect(run.proposals.at(-1)).toEqual({ answer: 'stays' });
-  expect(run.state.planning?.verdict).toMatch(/b joins: the plan stays/);
+  expect(run.state.appraisal?.verdict).toMatch(/b joins: the plan stays/);
 });
 
 test('[AP22] what a step takes beside what is predicted makes a gain smaller', () => {
@@ -252,7 +252,7 @@ test('[AP1] donors of whom nobody measured anything are taken for equals', () =>
   run.want('now');
   expect(run.plan).toMatchObject({ stages: [{}, {}] });
   expect(run.searches).toEqual([]);
-  expect(run.state.planning?.predictedSeconds).toBeNull();
+  expect(run.state.appraisal?.predictedSeconds).toBeNull();
 });
 
 test('[MP4] each donor is planned with as it computes', () => {
@@ -268,7 +268,7 @@ test('[AP5] the reasons and the prediction are recorded with every plan', () => 
   const [record] = run.records;
   expect(record).toMatchObject({ epoch: 1, predictedSeconds: expect.any(Number) });
   expect(record?.reasons.map(reasonText).join()).toContain('c: stage 0, layers 1–4, every sample');
-  expect(run.state.planning?.reasons).toEqual(record?.reasons);
+  expect(run.state.appraisal?.reasons).toEqual(record?.reasons);
 });
 
 test('[AP26] a donor whose measurements swing for ever is looked at less and less', () => {
@@ -299,7 +299,7 @@ test('[AP7] an admission that says nothing takes any time does not keep all the 
     run.settle();
   }
   expect(samplesOf(run.plan, B)).toBeGreaterThan(0);
-  expect(run.state.planning?.predictedSeconds).toBeGreaterThan(0.1);
+  expect(run.state.appraisal?.predictedSeconds).toBeGreaterThan(0.1);
 });
 
 test('[AP8] links that no step uses are measured now and then, and change the plan once both ends have told of them', () => {
@@ -335,7 +335,7 @@ test('[AP28] a plan that is needed is made without a search where the search doe
   expect(newer.budget).toBe('atOnce');
   run.tell({ type: 'searched', search: older.search, found: found(older) });
   expect(run.plan).toBeNull();
-  const deadline = judgeDeadline(run.state);
+  const deadline = replannerDeadline(run.state);
   invariant(deadline !== null, 'there is a deadline');
   run.nowMs = deadline - 1;
   run.tell({ type: 'deadlineReached' });
@@ -358,7 +358,7 @@ test('[AP29] a newcomer is told that the plan stays where the search refuses, or
     const [search] = run.searches;
     invariant(search, 'it is searched for');
     const told = run.proposals.length;
-    run.nowMs = judgeDeadline(run.state) ?? 0;
+    run.nowMs = replannerDeadline(run.state) ?? 0;
     if (refuses) run.tell({ type: 'searched', search: search.search, found: { ok: false, reason: 'no' } });
     else run.tell({ type: 'deadlineReached' });
     expect(run.proposals.slice(told)).toEqual([{ answer: 'stays' }]);
@@ -367,12 +367,12 @@ test('[AP29] a newcomer is told that the plan stays where the search refuses, or
 
 test('[AP28] without auto the wishes answer, and it only predicts', () => {
   const run = new Rehearsal();
-  run.state = beginJudging({ ...CONFIG, wishes: { schedule: '1f1b' } });
+  run.state = beginReplanning({ ...CONFIG, wishes: { schedule: '1f1b' } });
   run.joins(A, profile(0.0001));
   run.joins(B, profile(0.5));
   run.want('arrival');
   run.settle();
   expect(run.plan).toMatchObject({ schedule: '1f1b', stages: [{ layers: [0, 2] }, { layers: [2, 4] }] });
-  expect(run.state.planning).toMatchObject({ verdict: null, predictedSeconds: expect.any(Number) });
+  expect(run.state.appraisal).toMatchObject({ verdict: null, predictedSeconds: expect.any(Number) });
   expect(run.searches).toEqual([]);
 });

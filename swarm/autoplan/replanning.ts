@@ -1,0 +1,68 @@
+/** One event being handled: the state so far and the effects so far. `replan` makes it and takes it apart again. */
+import { type PeerId, peerId } from '../base.ts';
+import type { PlanAnswer } from '../coordinator/events.ts';
+import type { KnownDonor } from './knownDonors.ts';
+import type { Cause, ReplannerEffect, ReplannerState, RunView } from './replannerState.ts';
+import { isHeard, type Standing } from './standing.ts';
+
+export interface Replanning {
+  state: ReplannerState;
+  readonly effects: ReplannerEffect[];
+  readonly run: RunView;
+  readonly nowMs: number;
+}
+
+/** Whoever speaks of links. */
+export const LINKS = peerId('links');
+
+export function change(replanning: Replanning, part: Partial<ReplannerState>) {
+  replanning.state = { ...replanning.state, ...part };
+}
+
+export const donorOf = ({ state }: Replanning, peer: PeerId): KnownDonor | undefined =>
+  state.donors.find((donor) => donor.peer === peer);
+
+/** Those of whom `next` makes another. */
+export function changeDonors(replanning: Replanning, next: (donor: KnownDonor) => KnownDonor) {
+  change(replanning, { donors: replanning.state.donors.map(next) });
+}
+
+export const changeDonor = (replanning: Replanning, peer: PeerId, part: Partial<KnownDonor>): void =>
+  changeDonors(replanning, (donor) => (donor.peer === peer ? { ...donor, ...part } : donor));
+
+const standingOf = (replanning: Replanning, peer: PeerId): Standing | undefined =>
+  peer === LINKS ? replanning.state.linksStanding : donorOf(replanning, peer)?.standing;
+
+export function changeStanding(replanning: Replanning, peer: PeerId, next: (standing: Standing) => Standing) {
+  const standing = standingOf(replanning, peer);
+  if (standing === undefined) return;
+  if (peer === LINKS) change(replanning, { linksStanding: next(standing) });
+  else changeDonor(replanning, peer, { standing: next(standing) });
+}
+
+export const isAuto = ({ state }: Replanning): boolean => state.config.wishes.auto === true;
+
+/** A reason to look for a better plan. */
+export function addCause(replanning: Replanning, cause: Cause) {
+  if (isAuto(replanning)) change(replanning, { causes: [...replanning.state.causes, cause] });
+}
+
+/** A donor's own word, which counts now or when it is listened to again. */
+export function suggestReplan(replanning: Replanning, by: PeerId, reason: string) {
+  const standing = standingOf(replanning, by);
+  if (standing === undefined) return;
+  if (isHeard(standing, replanning.nowMs)) addCause(replanning, { reason, by });
+  else changeStanding(replanning, by, (before) => ({ ...before, deferredReason: reason }));
+}
+
+/** What it said while nobody listened, once it is listened to again. */
+export function suggestDeferredReplan(replanning: Replanning, by: PeerId) {
+  const standing = standingOf(replanning, by);
+  if (!standing || standing.deferredReason === null || !isHeard(standing, replanning.nowMs)) return;
+  addCause(replanning, { reason: standing.deferredReason, by });
+  changeStanding(replanning, by, (before) => ({ ...before, deferredReason: null }));
+}
+
+export function answer(replanning: Replanning, ask: number | null, given: PlanAnswer) {
+  replanning.effects.push({ type: 'planned', ask, answer: given });
+}
