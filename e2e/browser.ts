@@ -53,7 +53,7 @@ export async function openBrowser({ switches = [], webGpu = true }: BrowserOptio
 }
 
 /** What the page marks its body with. */
-export type DonorState =
+type DonorState =
   | 'idle'
   | 'starting'
   | 'joined'

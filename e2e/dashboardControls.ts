@@ -8,7 +8,7 @@ import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults } from './fidelity.ts';
 import { savedBy } from './pageChecks.ts';
 
-export type Part = 'Run' | 'Swarm' | 'Peers' | 'Runs' | 'Samples' | 'History';
+type Part = 'Run' | 'Swarm' | 'Peers' | 'Runs' | 'Samples' | 'History';
 
 /** An alert may stand behind the name of a part. */
 export const go = (page: Page, part: Part): Promise<void> =>

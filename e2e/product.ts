@@ -137,7 +137,7 @@ export interface ProductServer {
   kill(): Promise<void>;
 }
 
-export interface ServeOptions {
+interface ServeOptions {
   readonly dataDirectory?: string;
   readonly port?: number;
   readonly host?: string;

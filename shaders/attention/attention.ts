@@ -54,7 +54,7 @@ export const ATTENTION_CASES: readonly AttentionDims[] = [
   { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
 
-export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
+type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
 
 interface AttentionBody {
   readonly name: string;

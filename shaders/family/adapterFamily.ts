@@ -6,7 +6,7 @@
 import type { AdapterFamily } from '../kernel/kernel.ts';
 
 /** The part of GPUAdapterInfo that decides. Fields are optional because browsers differ in which they have. */
-export interface AdapterTraits {
+interface AdapterTraits {
   readonly subgroupMinSize?: number;
   readonly subgroupMaxSize?: number;
   readonly isFallbackAdapter?: boolean;

@@ -35,7 +35,7 @@ export interface Tried {
   readonly matrix?: Pick<MatrixRule, 'side' | 'depthBytes'>;
 }
 
-export interface MatmulForm {
+interface MatmulForm {
   readonly layout: Layout;
   readonly epilogue?: Epilogue;
   readonly tried?: Tried;

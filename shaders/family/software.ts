@@ -30,7 +30,7 @@ const GROUP_STEPS = 4 * LANES;
 /** For TN, where K is a run-time dim, there are two texts: the deep one where it wastes nothing. */
 const SHALLOW_PANEL = 64;
 
-export interface SoftwareTile {
+interface SoftwareTile {
   /** Steps of K in a panel. */
   readonly depth: number;
   /** vec4s of columns a lane holds: a panel is 16 times as wide. */

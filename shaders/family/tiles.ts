@@ -31,7 +31,7 @@ export interface GpuShape {
 }
 
 /** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */
-export interface GpuRule extends Rule, GpuShape {}
+interface GpuRule extends Rule, GpuShape {}
 
 /** `from`: as a GpuRule's. */
 export interface MatrixRule extends Rule {

@@ -13,7 +13,7 @@ export const BOX_BYTES = 32;
 export type Grid = readonly [number, number, number];
 
 /** `size` workgroups from `first` on. */
-export interface Box {
+interface Box {
   readonly first: Grid;
   readonly size: Grid;
 }

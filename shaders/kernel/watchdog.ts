@@ -76,7 +76,7 @@ interface Cut {
 }
 
 /** The dispatches of a launch from `from` up to `to`. */
-export interface Piece<T> {
+interface Piece<T> {
   readonly launch: T;
   readonly from: number;
   readonly to: number;

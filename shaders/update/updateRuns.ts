@@ -21,7 +21,7 @@ export interface UpdatedTensor {
 /** Floats of a launch, relative to its first. */
 export type Decays = readonly (readonly [number, number])[];
 
-export interface UpdateRun {
+interface UpdateRun {
   readonly first: UpdatedTensor;
   readonly count: number;
   readonly decays: Decays;

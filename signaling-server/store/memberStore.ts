@@ -10,7 +10,7 @@ import type { Queries } from './queries.ts';
 /** Above it, the oldest names that never computed are deleted. */
 const NAMES_KEPT = 10_000;
 
-export interface Member {
+interface Member {
   readonly id: string;
   readonly name: string;
   readonly team: string;

@@ -15,7 +15,7 @@ import { type ProfileStore, profileStore } from './profileStore.ts';
 import type { Queries, Row, Value } from './queries.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
 
-export interface RunRow {
+interface RunRow {
   readonly name: string;
   /** Of everything that makes the run what it is: file, data, initial weights. */
   readonly contentHash: string;

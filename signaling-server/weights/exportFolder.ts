@@ -21,7 +21,7 @@ const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
   llama: 'LlamaForCausalLM',
 };
 
-export interface Export {
+interface Export {
   readonly model: Model;
   /** The init file's names; null: Hugging Face's. */
   readonly tensorNames: TensorNames | null;

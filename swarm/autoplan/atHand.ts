@@ -19,7 +19,7 @@ interface DonorAtHand {
 }
 
 /** What each donor last reported of its links. */
-export type LinkReports = ReadonlyMap<PeerId, readonly LinkReport[]>;
+type LinkReports = ReadonlyMap<PeerId, readonly LinkReport[]>;
 
 export function clusterAtHand(donors: readonly DonorAtHand[], reports: LinkReports): Cluster {
   const peers = donors.filter(({ profile }) => hasTimes(profile));

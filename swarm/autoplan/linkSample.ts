@@ -27,7 +27,7 @@ export const hasRoom = ({ uploadBytesPerSecond, downloadBytesPerSecond }: Caps, 
   );
 
 /** When a link of one donor was measured, or tried. */
-export interface TriedLink {
+interface TriedLink {
   readonly peer: PeerId;
   readonly atMs: number;
 }

@@ -31,7 +31,7 @@ export const peerProfileSchema = z.object({
   ratios: z.array(ratioSchema).max(256),
 });
 export type PeerProfile = Readonly<z.infer<typeof peerProfileSchema>>;
-export type Op = PeerProfile['ratios'][number]['op'];
+type Op = PeerProfile['ratios'][number]['op'];
 
 export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes }: Profile): PeerProfile => ({
   layers: layers.toSorted((a, b) => a.samples - b.samples),

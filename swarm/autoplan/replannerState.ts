@@ -68,7 +68,7 @@ export interface Cause {
   readonly by: PeerId | null;
 }
 
-export type PlanAppraisal = Omit<NonNullable<Snapshot['planning']>, 'measuredSeconds'>;
+type PlanAppraisal = Omit<NonNullable<Snapshot['planning']>, 'measuredSeconds'>;
 type Reasons = PlanAppraisal['reasons'];
 
 /** A plan that came out of a search. */

@@ -9,7 +9,7 @@ import { forecast } from '../planner/forecast.ts';
 import { besideSeconds, type Pace } from './pace.ts';
 import { isWorth, movingSeconds } from './worth.ts';
 
-export interface Verdict {
+interface Verdict {
   readonly isWorth: boolean;
   readonly sentence: string;
   /** Of a step with the plan in force, by what is known now. */

@@ -38,7 +38,7 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
   return seconds;
 }
 
-export interface Change {
+interface Change {
   readonly nowSeconds: number;
   readonly nextSeconds: number;
   /** Getting ready and moving, in all. */

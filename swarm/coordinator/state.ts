@@ -59,7 +59,7 @@ export interface Preparing {
   readonly deadline: number;
 }
 
-export interface Reported {
+interface Reported {
   readonly peer: PeerId;
   readonly report: ReportMessage;
 }
@@ -82,14 +82,14 @@ export interface Evaluating {
 }
 
 /** The run stands at a step boundary until the checkpoint of `committedSteps` is whole. */
-export interface Saving {
+interface Saving {
   readonly name: 'saving';
   readonly inForce: PlanInForce;
   readonly deadline: number;
 }
 
 /** At a boundary, ready for the next step, which waits. */
-export type Holding =
+type Holding =
   /** Until a donor that is about to come is here: the last step is to be its own too. */
   | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' }
   /** Until a checkpoint on its way is whole: so much at most may be lost. */
@@ -101,7 +101,7 @@ export type Holding =
     };
 
 /** No plan is in force, and one was asked for. */
-export interface Planning {
+interface Planning {
   readonly name: 'planning';
   /** Its members have the state, and hand it over; null: it comes from the newest checkpoint. */
   readonly before: PlanInForce | null;
@@ -153,7 +153,7 @@ interface Attempts {
 export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late: [] };
 
 /** The newest question to whoever makes plans, and what came of it. */
-export interface Ask extends Question {
+interface Ask extends Question {
   readonly number: number;
   readonly answer: PlanAnswer | null;
 }

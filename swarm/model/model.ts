@@ -33,7 +33,7 @@ export interface Block {
 }
 
 /** Names of activations inside one layer (or the embedding, or the head). `x` comes in from the layer before. */
-export type Activation = string;
+type Activation = string;
 
 /**
  * One row of a model: an operation over activations (rows N) and tensors (by full name). Each has one forward and one

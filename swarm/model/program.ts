@@ -71,7 +71,7 @@ export interface Program {
  * Rows whose logits fit: a power of two, so that most micro-batches divide by it and no tile of a product is cut. On a
  * GPU each run reads and adds to the whole gradient of the head's matrix, which 256 rows pay for: hence not fewer bytes.
  */
-export function lossRows(vocabulary: number, bytes = LOGITS_BYTES, compute: Compute = 'f32'): number {
+function lossRows(vocabulary: number, bytes = LOGITS_BYTES, compute: Compute = 'f32'): number {
   // A part of a tensor that starts at a multiple of so many rows starts where a binding may.
   const aligned = alignmentOf(compute);
   return Math.max(aligned, 2 ** Math.floor(Math.log2(bytes / (ELEMENT_BYTES[compute] * vocabulary))));

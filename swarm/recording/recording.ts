@@ -94,7 +94,7 @@ export interface Difference {
   readonly came: string;
 }
 
-export interface Replay {
+interface Replay {
   readonly events: number;
   readonly effects: number;
   /** The first one; null: all equal. */

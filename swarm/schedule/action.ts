@@ -20,16 +20,16 @@ export type SimulatedSchedule = (typeof SIMULATED_SCHEDULES)[number];
 /** Per micro-batch: F forward, R recompute, B backward, and the transfers. */
 export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';
 /** Per stage: REDUCE sends its gradient sums to who keeps them, GATHER takes its new values. */
-export type StageOp = 'REDUCE' | 'GATHER';
+type StageOp = 'REDUCE' | 'GATHER';
 /**
  * Per step: REPORT adds the sums of what this peer keeps and tells the server, COMMIT awaits its answer, UPDATE applies it
  * to what this peer keeps, SEND_V sends the new values.
  */
-export type StepOp = 'REPORT' | 'COMMIT' | 'UPDATE' | 'SEND_V';
+type StepOp = 'REPORT' | 'COMMIT' | 'UPDATE' | 'SEND_V';
 
 export type MicroAction = { readonly op: MicroOp; readonly stage: number; readonly microBatch: number };
-export type StageAction = { readonly op: StageOp; readonly stage: number };
-export type StepAction = { readonly op: StepOp };
+type StageAction = { readonly op: StageOp; readonly stage: number };
+type StepAction = { readonly op: StepOp };
 /** What is done for the state, once all micro-batches are through. */
 export type StateAction = StageAction | StepAction;
 export type Action = MicroAction | StateAction;

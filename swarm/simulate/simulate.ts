@@ -33,7 +33,7 @@ export interface Costs {
 }
 
 /** How peers rest that give a share of their time (SI9). */
-export interface Rest {
+interface Rest {
   /** Of these seconds of a piece of work, those after its outcome can leave. */
   readonly seconds: (peer: PeerId, seconds: number) => number;
   /** Whoever had nothing to do for a while rests so much less after it, and no more. */

@@ -16,7 +16,7 @@ const SIZES = [
   { layers: 8, width: 512, sequence: 512, samples: 128 },
 ];
 
-export interface SteadyCase {
+interface SteadyCase {
   readonly problem: ClusterProblem;
   readonly richer: readonly { readonly name: string; readonly problem: ClusterProblem }[];
 }

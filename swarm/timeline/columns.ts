@@ -22,7 +22,7 @@ export const timelineOf = (graph: WorkGraph, { order, startSeconds, endSeconds }
     endSeconds: at(endSeconds, work),
   }));
 
-export interface PeerLoad {
+interface PeerLoad {
   readonly busySeconds: number;
   readonly peakInFlight: number;
 }

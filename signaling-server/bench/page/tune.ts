@@ -31,7 +31,7 @@ const ROUNDS = 3;
 /** Rows of the comparison with the CPU reference. */
 const CHECKED_ROWS = 33;
 
-export interface TunedShape {
+interface TunedShape {
   readonly layout: Layout;
   readonly dims: Dims;
   /** What the table goes by: weights, or large tiles. */

@@ -39,7 +39,7 @@ export function creditOf(text: string | null): Credit {
   }
 }
 
-export interface Earned {
+interface Earned {
   readonly run: string;
   /** Since the last time; less than none where the run went back to a checkpoint. */
   readonly tokens: number;

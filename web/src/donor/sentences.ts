@@ -62,7 +62,7 @@ const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
   evaluating: 'Measuring the model on text that it never trains on.',
 };
 
-export type Tone = 'calm' | 'good' | 'wait' | 'bad';
+type Tone = 'calm' | 'good' | 'wait' | 'bad';
 
 /** The state as one word with a glyph, so that colour is never the only sign, and one sentence. */
 interface Headline {

@@ -15,7 +15,7 @@ import { buildRole, closeRole, type Engine, loadRole, neighbours, type Role } fr
 import { gatherValues, sendValues } from './values.ts';
 
 /** What a new role is made for. */
-export interface Target {
+interface Target {
   readonly model: Model;
   readonly train: Train;
   readonly engine: Engine;
@@ -27,7 +27,7 @@ export interface Target {
 }
 
 /** The ways in and out while a role is made. */
-export interface Ways {
+interface Ways {
   /** Resolves when links to these peers are open. */
   connect(others: readonly PeerId[]): Promise<void>;
   read(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;

@@ -77,7 +77,7 @@ function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, v
   }
 }
 
-export interface Move {
+interface Move {
   readonly model: Model;
   /** The precision that the run asks for. */
   readonly asked: Compute;

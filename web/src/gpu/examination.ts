@@ -36,7 +36,7 @@ export interface Examinee {
 }
 
 /** The part of a profile that says what was examined. */
-export type Examination = Pick<Profile, 'checkedKernels' | 'wrongUnit'>;
+type Examination = Pick<Profile, 'checkedKernels' | 'wrongUnit'>;
 
 /** Or the sentence that says what is wrong with this GPU. From here on `gpu.units` are those that the run computes with. */
 export async function examine(examinee: Examinee): Promise<Result<Examination>> {

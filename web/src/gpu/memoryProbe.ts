@@ -28,7 +28,7 @@ export interface TriedMemory {
   readonly memoryTriedBytes: number;
 }
 
-export interface MemoryWishes {
+interface MemoryWishes {
   /** By the run at hand, of a donor alone. */
   readonly neededBytes: number;
   /** By the largest run that was drafted or may be. */

@@ -32,7 +32,7 @@ export interface SlotCalls extends MicroBatchCalls {
 }
 
 /** What a stage is made of, as far as its calls name it. */
-export interface StageParts {
+interface StageParts {
   readonly model: Model;
   readonly plan: StagePlan;
   readonly compute: Compute;

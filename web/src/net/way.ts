@@ -43,7 +43,7 @@ export interface Way {
 }
 
 /** A signal of the other end, as the server delivered it. */
-export interface Signal {
+interface Signal {
   readonly epoch: number;
   readonly attempt: number;
   readonly data: string;

@@ -52,7 +52,7 @@ export function longestNamedWait({ waits }: PeerUse): { readonly whom: string; r
   return longest?.peer ? { whom: longest.peer, seconds: longest.seconds } : null;
 }
 
-export type LinkClass = 'unknown' | 'slow' | 'fair' | 'fast';
+type LinkClass = 'unknown' | 'slow' | 'fair' | 'fast';
 const FAIR = 1e6;
 const FAST = 1e7;
 
