@@ -8,7 +8,7 @@ import { INITIAL_ALERT_LIMITS } from '../../swarm/messages/watch.ts';
 import { dryRunSchema, INITIAL_DRAFT, type RunDraft, runListSchema } from '../../swarm/run/runDraft.ts';
 import { parseDocument } from '../store/runDocument.ts';
 import { errorOf, OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
-import { ScriptedDonor } from '../testing/scriptedDonor.ts';
+import { ScriptedDonor, scriptedLoss } from '../testing/scriptedDonor.ts';
 import { filesOfTar } from '../texts/tar.ts';
 
 let operated: OperatedServer;
@@ -222,7 +222,8 @@ describe('[OP5] what is shown beside the numbers', () => {
     expect(text).not.toContain(donor.welcome.peer);
     const metrics = await fetch(`${url}/metrics`, { headers: { accept: 'application/openmetrics-text' } });
     expect(metrics.headers.get('content-type')).toContain('application/openmetrics-text');
-    expect(await metrics.text()).toMatch(/shoal_run_loss 1\.1\n[\s\S]*# EOF\n$/);
+    const [, loss] = /shoal_run_loss (\S+)\n[\s\S]*# EOF\n$/.exec(await metrics.text()) ?? [];
+    expect(Number(loss)).toBeCloseTo(scriptedLoss(OPERATED_STEPS - 1), 12);
   });
 });
 

@@ -2,6 +2,7 @@
  * A donor without a GPU, for the server's tests: it speaks the protocol as a page does, and answers every request with
  * numbers that are a pure function of the step. What it uploads says which step it is of.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { invariant } from '../../swarm/base.ts';
 import {
@@ -27,9 +28,9 @@ export const SCRIPTED_PROFILE: Profile = { layers: [], memoryBytes: 1e9, checked
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
-/** Loss of a step, whatever the plan. */
-export const scriptedLoss = (step: number): number => 5 - step / 10;
-export const scriptedEvaluation = (committedSteps: number): number => 4 - committedSteps / 10;
+/** Loss of a step, whatever the plan: it falls, and never so far that nobody would believe it. */
+export const scriptedLoss = (step: number): number => 2 + 3 / (1 + step / 10);
+export const scriptedEvaluation = (committedSteps: number): number => 2 + 2 / (1 + committedSteps / 10);
 
 interface ScriptedOptions {
   /** It says hello by itself. */
@@ -37,6 +38,14 @@ interface ScriptedOptions {
   readonly invite?: string | undefined;
   readonly key?: string | undefined;
   readonly profile?: Profile;
+  /** From which it seems to come, to a server that trusts this machine as a proxy. */
+  readonly address?: string;
+  /** So long it computes before it reports a step. */
+  readonly stepMs?: number;
+  /** What it says in place of a message; null: nothing. */
+  readonly lie?: (message: PeerMessage) => PeerMessage | null;
+  /** What it uploads in place of a shard's floats. */
+  readonly forge?: (shard: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
 }
 
 export class ScriptedDonor {
@@ -48,7 +57,8 @@ export class ScriptedDonor {
   obedient = true;
   readonly #url: string;
   readonly #greets: boolean;
-  readonly #profile: Profile;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #options: ScriptedOptions;
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
   #welcome: Said<'welcome'> | null = null;
@@ -61,11 +71,13 @@ export class ScriptedDonor {
     return donor;
   }
 
-  constructor(url: string, { greets = true, invite, key, profile = SCRIPTED_PROFILE }: ScriptedOptions = {}) {
+  constructor(url: string, options: ScriptedOptions = {}) {
+    const { greets = true, invite, key, address } = options;
     this.#url = url;
     this.#greets = greets;
-    this.#profile = profile;
-    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
+    this.#options = options;
+    this.#headers = address === undefined ? {} : { 'x-forwarded-for': address };
+    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`, { headers: this.#headers });
     this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
     this.#socket.on('error', () => {}); // the close that follows says it
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
@@ -85,7 +97,9 @@ export class ScriptedDonor {
   }
 
   say(message: PeerMessage): void {
-    this.sayRaw(JSON.stringify(message));
+    const { lie } = this.#options;
+    const said = lie ? lie(message) : message;
+    if (said !== null) this.sayRaw(JSON.stringify(said));
   }
 
   sayRaw(data: string | Uint8Array): void {
@@ -118,7 +132,7 @@ export class ScriptedDonor {
   fetch(path: string, init: RequestInit = {}): Promise<Response> {
     return fetch(`${this.#url}${path}`, {
       ...init,
-      headers: { authorization: `Bearer ${this.welcome.token}`, ...init.headers },
+      headers: { ...this.#headers, authorization: `Bearer ${this.welcome.token}`, ...init.headers },
     });
   }
 
@@ -139,7 +153,7 @@ export class ScriptedDonor {
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
     if (message.value.type === 'welcome') {
       this.#welcome = message.value;
-      if (this.#greets) this.say({ type: 'measured', profile: this.#profile });
+      if (this.#greets) this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
     }
     if (this.obedient) void this.#followConditions(message.value);
     this.received.push(message.value);
@@ -151,6 +165,7 @@ export class ScriptedDonor {
         this.#plan = message;
         return this.say({ type: 'ready', epoch: message.epoch, memoryBytes: 1_000_000 });
       case 'start':
+        if (this.#options.stepMs !== undefined) await sleep(this.#options.stepMs);
         return this.#report(message.epoch, message.step);
       case 'evaluate':
         return this.#evaluate(message.epoch, message.step);
@@ -214,7 +229,8 @@ export class ScriptedDonor {
     if (plan === null) return;
     const shards = [];
     for (const { block, range } of this.#shards(plan)) {
-      const body = new Uint8Array(new Float32Array((range[1] - range[0]) * 3).fill(step).buffer);
+      const floats = new Float32Array((range[1] - range[0]) * 3).fill(step);
+      const body = new Uint8Array((this.#options.forge?.(floats) ?? floats).buffer);
       const headers = { 'content-type': 'application/octet-stream' };
       const response = await this.fetch('/api/state', { method: 'PUT', body, headers }).catch(() => null);
       if (response === null) return; // the server has closed in the middle of it
