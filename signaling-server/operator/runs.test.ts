@@ -222,7 +222,7 @@ describe('[OP5] what is shown beside the numbers', () => {
     expect(text).not.toContain(donor.welcome.peer);
     const metrics = await fetch(`${url}/metrics`, { headers: { accept: 'application/openmetrics-text' } });
     expect(metrics.headers.get('content-type')).toContain('application/openmetrics-text');
-    const [, loss] = /shoal_run_loss (\S+)\n[\s\S]*# EOF\n$/.exec(await metrics.text()) ?? [];
+    const [, loss] = /\nshoal_run_loss (\S+)\n[\s\S]*# EOF\n$/.exec(await metrics.text()) ?? [];
     expect(Number(loss)).toBeCloseTo(scriptedLoss(OPERATED_STEPS - 1), 12);
   });
 });
