@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { begin } from '../../swarm/decisions/decide.ts';
 import type { Profile } from '../../swarm/messages/profile.ts';
+import { EXPECTED } from '../../swarm/recording/recording.ts';
 import { decisionConfig, rehearsalTerms } from '../../swarm/testing/rehearsal.ts';
 import { openRecorder, Recorder } from '../run/recorder.ts';
 import type { Server, ServerOptions } from '../server.ts';
@@ -78,7 +79,7 @@ describe('a recording of a server', () => {
     writeFileSync(recordPath, `${lines.with(place, edited).join('\n')}\n`);
     expect(await replay()).toBe(1);
     const digest = '[\\w-]{22}';
-    const sentence = `^event ${place + 1} \\(donorSaid at [\\d.]+ ms\\): its state differs: ${digest} was recorded, ${digest} came\n$`;
+    const sentence = `^event ${place + 1} \\(donorSaid at [\\d.]+ ms\\): its state differs \\(coordinator.phase, replanner.donors\\): ${digest} was recorded, ${digest} came\n$`;
     expect(command.out).toMatch(new RegExp(sentence));
     expect(await replay('--json')).toBe(1);
     const { equal, events, difference } = JSON.parse(command.out);
@@ -104,6 +105,55 @@ describe('a recording of a server', () => {
     expect(command.errors).toBe('');
   });
 
+  it('[RC8] has the event over which the server was killed; a restart keeps it, and a replay says so', async () => {
+    await trained();
+    const whole = linesOf();
+    const event = '{"at":12,"event":{"type":"donorGone","peer":"nobody","detail":"closed"}';
+    appendFileSync(recordPath, event);
+    const sentence = `event ${whole.length + 1} (donorGone at 12 ms): the server ended while it was decided; it is decided again now\n`;
+    expect(await replay()).toBe(0);
+    expect(command.out).toMatch(new RegExp(`^${whole.length + 1} events, \\d+ effects, equal\n$`));
+    expect(command.errors).toBe(sentence);
+    const server = await serve();
+    await server.close();
+    expect(linesOf().slice(whole.length)).toEqual([`${event}}`, expect.stringContaining('"type":"began"')]);
+    expect(await replay('--json')).toBe(0);
+    expect(JSON.parse(command.out)).toMatchObject({
+      equal: true,
+      undecided: [{ event: whole.length + 1, type: 'donorGone', at: 12 }],
+    });
+    expect(command.errors).toBe(sentence);
+  });
+
+  it('[RC3] that is empty, or has an empty or a cut line, is refused in a sentence with the line', async () => {
+    await trained();
+    const lines = linesOf();
+    const middle = lines.with(4, '');
+    for (const [text, reason] of [
+      ['', ' is empty: a recording was expected'],
+      ['\n', `: line 1 is empty: ${EXPECTED}`],
+      ['{"at":1', `: line 1 is cut: ${EXPECTED}`],
+      [`${middle.join('\n')}\n`, `: line 5 is empty: ${EXPECTED}`],
+      [`${lines.with(4, '{"at":1,').join('\n')}\n`, `: line 5 is no JSON: ${EXPECTED}`],
+    ] as const) {
+      writeFileSync(recordPath, text);
+      expect(await replay()).toBe(2);
+      expect(command.errors).toBe(`${recordPath}${reason}\n`);
+    }
+  });
+
+  it('[RC7] is refused at the start where nothing can be written', async () => {
+    for (const [path, reason] of [
+      ['/proc/x', '/proc/x cannot be made: nothing can be written in /proc'],
+      ['/proc/x/y', '/proc/x/y cannot be made: nothing can be written in /proc'],
+      [servers.folder, `${servers.folder} is a folder: a file to write was expected`],
+    ]) {
+      command.clear();
+      expect(await runCommand(['swarm', servers.runPath, '--donors', '1', '--record', `${path}`])).toBe(2);
+      expect(command.errors).toBe(`--record: ${reason}\n`);
+    }
+  });
+
   it('[RC6] has no token, no key, no invitation and no address in it', async () => {
     const server = await serve({ invite: INVITE });
     const donor = new ScriptedDonor(server.url, { invite: INVITE, key: KEY });
@@ -123,7 +173,10 @@ describe('a recording of a server', () => {
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
       ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
     };
-    for (const at of [1, 2]) recorder.began(config, start, begin(config, start), at);
+    for (const at of [1, 2]) {
+      recorder.began(config, start, at);
+      recorder.decided(begin(config, start), []);
+    }
     recorder.close();
     expect(warned).toEqual([expect.stringMatching(/^The recording ends here: ENOSPC/)]);
   });
@@ -133,10 +186,10 @@ describe('a recording of a server', () => {
     mkdirSync(folder);
     const other = join(folder, 'notes.txt');
     writeFileSync(other, 'dear diary\n');
-    expect(openRecorder(other, () => {})).toEqual({ ok: false, reason: `${other}: its first line is no JSON` });
+    expect(openRecorder(other, () => {})).toEqual({ ok: false, reason: `${other}: line 1 is no JSON: ${EXPECTED}` });
     expect(readFileSync(other, 'utf8')).toBe('dear diary\n');
     for (const [path, sentence] of [
-      [other, `${other}: line 1 is no JSON`],
+      [other, `${other}: line 1 is no JSON: ${EXPECTED}`],
       [join(folder, 'nothing'), `${join(folder, 'nothing')}: there is no such file: a recording was expected`],
       [folder, `${folder} is no file: a recording was expected`],
     ] as const) {

@@ -2,8 +2,8 @@
  * Where a command is to write its result: looked at before the work begins, so that hours of training never end with a
  * sentence about a folder. Each fault is one sentence that begins with the path.
  */
-import { accessSync, constants, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { accessSync, constants, mkdtempSync, rmdirSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 
 /** What is wrong with the place of a file that is written or replaced; null: nothing. */
 export function filePlaceFault(path: string): string | null {
@@ -29,8 +29,17 @@ function parentFault(path: string): string | null {
     const found = statSync(folder, { throwIfNoEntry: false });
     if (found === undefined) continue;
     if (!found.isDirectory()) return `${path} cannot be made: ${folder} is not a folder`;
-    accessSync(folder, constants.W_OK | constants.X_OK);
-    return null;
+    return takesFiles(folder) ? null : `${path} cannot be made: nothing can be written in ${folder}`;
+  }
+}
+
+/** By trying: permissions do not tell of a system that lets nobody write there, as in /proc. */
+function takesFiles(folder: string): boolean {
+  try {
+    rmdirSync(mkdtempSync(join(folder, '.shoal-')));
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -29,7 +29,7 @@ export interface LoopHost {
 
 export class DecisionLoop {
   readonly #host: LoopHost;
-  readonly #recording: Recording<void> | null;
+  readonly #recording: Recording | null;
   /** Events that come while another one is being handled wait their turn. */
   readonly #events: DecisionEvent[] = [];
   #state: DecisionState;
@@ -37,11 +37,12 @@ export class DecisionLoop {
   #busy = false;
   #closed = false;
 
-  constructor(config: DecisionConfig, start: StartState, host: LoopHost, recording: Recording<void> | null) {
+  constructor(config: DecisionConfig, start: StartState, host: LoopHost, recording: Recording | null) {
     this.#host = host;
     this.#recording = recording;
+    recording?.began(config, start, monotonicMs());
     this.#state = begin(config, start);
-    recording?.began(config, start, this.#state, monotonicMs());
+    recording?.decided(this.#state, []);
   }
 
   get state(): DecisionState {
@@ -88,11 +89,12 @@ export class DecisionLoop {
   #decide(event: DecisionEvent): readonly DecisionEffect[] {
     const now = monotonicMs();
     let effects: readonly DecisionEffect[] = [];
+    this.#recording?.event(event, now);
     try {
       [this.#state, effects] = decide(this.#state, event, now);
       return effects;
     } finally {
-      this.#recording?.decided(event, this.#state, effects, now);
+      this.#recording?.decided(this.#state, effects);
     }
   }
 

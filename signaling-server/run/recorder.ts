@@ -1,12 +1,12 @@
 /**
- * The recording of a server's decisions, as a file. Each line is written before its effects are performed and before the
- * next event is looked at: nothing is queued, and a killed server has lost no line.
+ * The recording of a server's decisions, as a file. An event is written before it is decided, and what came of it before
+ * its effects are performed: nothing is queued, and a killed server has lost no event.
  */
 import { createHash } from 'node:crypto';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { parseLine, type Recording, recording } from '../../swarm/recording/recording.ts';
+import { parseLine, type Recording, recording, undecided } from '../../swarm/recording/recording.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 
@@ -18,8 +18,8 @@ const FIRST_LINE_LIMIT = 16 * 1024 ** 2;
 /** 132 bits. */
 export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22);
 
-export class Recorder implements Recording<void> {
-  readonly #lines = recording(hashOf);
+export class Recorder implements Recording {
+  readonly #lines = recording(hashOf, (text) => this.#write(text));
   readonly #warn: (text: string) => void;
   #file: number | null;
 
@@ -28,9 +28,9 @@ export class Recorder implements Recording<void> {
     this.#warn = warn;
   }
 
-  readonly began: Recording<void>['began'] = (...facts) => this.#write(() => this.#lines.began(...facts));
-
-  readonly decided: Recording<void>['decided'] = (...facts) => this.#write(() => this.#lines.decided(...facts));
+  readonly began = this.#lines.began;
+  readonly event = this.#lines.event;
+  readonly decided = this.#lines.decided;
 
   close(): void {
     if (this.#file !== null) closeSync(this.#file);
@@ -38,11 +38,11 @@ export class Recorder implements Recording<void> {
   }
 
   /** A full disk ends the recording, not the run. */
-  #write(lineOf: () => string): void {
+  #write(text: string): void {
     if (this.#file === null) return;
-    const line = Buffer.from(lineOf());
+    const bytes = Buffer.from(text);
     try {
-      for (let from = 0; from < line.length; ) from += writeSync(this.#file, line, from);
+      for (let from = 0; from < bytes.length; ) from += writeSync(this.#file, bytes, from);
     } catch (error) {
       this.#warn(`The recording ends here: ${error instanceof Error ? error.message : error}`);
       this.close();
@@ -58,16 +58,20 @@ export function recordFault(path: string): string | null {
   const { size } = fstatSync(file);
   const first = size === 0 ? null : parseLine(firstLine(file, size), true);
   closeSync(file);
-  return first === null || first.ok ? null : `${path}: its first line ${first.reason}`;
+  return first === null || first.ok ? null : `${path}: line 1 ${first.reason}`;
 }
 
-/** Goes on with the recording that is there, behind its last whole line. */
+/** Goes on with the recording that is there, behind its last event. */
 export function openRecorder(path: string, warn: (text: string) => void): Result<Recorder> {
   const fault = recordFault(path);
   if (fault !== null) return refusal(fault);
   makeFolder(dirname(path));
   const file = openSync(path, 'a+');
-  ftruncateSync(file, wholeLines(file, fstatSync(file).size));
+  const { size } = fstatSync(file);
+  const whole = wholeLines(file, size);
+  const last = undecided(bytesAt(file, whole, size).toString());
+  ftruncateSync(file, whole);
+  if (last !== null) writeSync(file, `${last}\n`);
   return success(new Recorder(file, warn));
 }
 

@@ -1,25 +1,27 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { at } from '../base.ts';
+import { at, invariant } from '../base.ts';
 import type { DecisionEvent } from '../decisions/decide.ts';
 import { playChaos } from '../testing/chaos.ts';
-import { parseLine, type RecordedLine, recording, replay } from './recording.ts';
+import { EXPECTED, parseLine, type RecordedLine, recording, replay, undecided } from './recording.ts';
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('base64');
 
 /** The lines of one play of chance, and how often the server began. */
 function played(seed: number): { readonly lines: readonly string[]; readonly begun: number } {
-  const lines: string[] = [];
+  let text = '';
   let begun = 0;
-  const { began, decided } = recording(hash);
+  const { began, event, decided } = recording(hash, (part) => {
+    text += part;
+  });
   playChaos(seed, 400, seed % 2 === 0 ? 'auto' : 'wishes', {
     began: (...facts) => {
       begun++;
-      lines.push(began(...facts));
+      began(...facts);
     },
-    decided: (...facts) => void lines.push(decided(...facts)),
+    ...{ event, decided },
   });
-  return { lines, begun };
+  return { lines: text.split('\n').slice(0, -1), begun };
 }
 
 const read = (lines: readonly string[]): RecordedLine[] =>
@@ -44,7 +46,7 @@ describe('a recording', () => {
     expect(restarts).toBeGreaterThan(2);
   });
 
-  test('[RC3] an event that is another one is found where it is', async () => {
+  test('[RC3] an event that is another one is found where it is, with what of the state it changed', async () => {
     const lines = read(played(4).lines);
     const place = lines.findLastIndex(({ event }) => event.type === 'donorJoined');
     const line = at(lines, place);
@@ -52,22 +54,58 @@ describe('a recording', () => {
     const other = { ...event, adapter: { ...event.adapter, vendor: 'another' } };
     const { difference, events } = await replay(lines.with(place, { ...line, event: other }), hash);
     expect(events).toBe(place + 1);
-    const where = { event: place + 1, type: 'donorJoined', at: line.at, in: 'state', recorded: line.state };
-    expect(difference).toEqual({ ...where, came: expect.any(String) });
-    expect(difference?.came).not.toBe(line.state);
+    const where = { event: place + 1, type: 'donorJoined', at: line.at, in: 'state', recorded: line.outcome?.state };
+    expect(difference).toEqual({ ...where, parts: ['coordinator.donors'], came: expect.any(String) });
+    expect(difference?.came).not.toBe(line.outcome?.state);
   });
 
-  test('[RC3] a digest of effects that is another one is found', async () => {
+  test('[RC3] a digest of effects that is another one is found, with their type where that has one too', async () => {
     const lines = read(played(4).lines);
-    const line = at(lines, 9);
-    const { difference } = await replay(lines.with(9, { ...line, effects: 'x' }), hash);
-    expect(difference).toMatchObject({ event: 10, in: 'effects', recorded: 'x', came: line.effects });
+    const place = lines.findIndex(({ outcome }) => outcome?.parts['effects send'] !== undefined);
+    const line = at(lines, place);
+    const outcome = line.outcome ?? { state: '', effects: '', parts: {} };
+    const differs = async (changed: Partial<typeof outcome>) =>
+      (await replay(lines.with(place, { ...line, outcome: { ...outcome, ...changed } }), hash)).difference;
+    const where = { event: place + 1, in: 'effects', recorded: 'x', came: outcome.effects };
+    expect(await differs({ effects: 'x' })).toMatchObject({ ...where, parts: [] });
+    const parts = { ...outcome.parts, 'effects send': 'x' };
+    expect(await differs({ effects: 'x', parts })).toMatchObject({ ...where, parts: ['send'] });
+  });
+
+  test('[RC8] an event stands there before it is decided; one that did not end is told before it is decided again', async () => {
+    let text = '';
+    const { began, event, decided } = recording(hash, (part) => {
+      text += part;
+    });
+    playChaos(4, 60, 'auto', {
+      began,
+      event: (...facts) => {
+        event(...facts);
+        expect(undecided(text.slice(text.lastIndexOf('\n') + 1))).toContain(`"type":"${facts[0].type}"`);
+      },
+      decided,
+    });
+    const all = text.split('\n').slice(0, -1);
+    const cut = all.slice(0, 30);
+    const last = undecided((cut.pop() ?? '').replace(/,"state":.*/, ''));
+    invariant(last !== null, 'its event is whole');
+    const told: string[] = [];
+    const { difference, events } = await replay(read([...cut, last, at(all, 0)]), hash, ({ event, type }) =>
+      told.push(`${event} ${type}`),
+    );
+    expect({ difference, events, told }).toEqual({
+      difference: null,
+      events: 31,
+      told: [`30 ${at(read(all), 29).event.type}`],
+    });
+    expect(undecided('{"at":1,"event":{"type":"donor')).toBeNull();
   });
 
   test('[RC4] an event that the decisions throw over changes nothing, and is told', async () => {
     const lines = read(played(4).lines).slice(0, 10);
     const last = at(lines, 9);
-    const broken = { ...last, event: { type: 'sentBack' } as DecisionEvent, effects: hash('[]') };
+    const outcome = last.outcome && { ...last.outcome, effects: hash('[]') };
+    const broken = { ...last, event: { type: 'sentBack' } as DecisionEvent, outcome };
     const { difference, threw } = await replay([...lines, broken], hash);
     expect(difference).toBeNull();
     expect(threw).toEqual([{ event: 11, message: expect.any(String) }]);
@@ -80,11 +118,15 @@ describe('a recording', () => {
       const line = parseLine(text, isFirst);
       return line.ok ? null : line.reason;
     };
-    expect(refused('not JSON')).toBe('is no JSON');
+    expect(refused('not JSON')).toBe(`is no JSON: ${EXPECTED}`);
+    expect(refused('  ')).toBe(`is empty: ${EXPECTED}`);
     expect(refused('{"at":1}')).toMatch(/^is no line of a recording/);
     expect(refused(first.replace('"version":1', '"version":2'))).toMatch(/^is of version 2 of recordings/);
     const other = '{"at":1,"event":{"type":"donorGone"},"state":"a","effects":"b"}';
     expect(refused(other)).toMatch(/^begins with donorGone/);
     expect(refused(other, false)).toBeNull();
+    const hollow = '{"at":1,"event":{"type":"began","version":1},"state":"a","effects":"b"}';
+    expect(refused(hollow)).toMatch(/^says nothing that a run can begin with/);
+    expect(refused('{"at":1,"event":{"type":"donorGone"},"state":"a"}', false)).toMatch(/^is no line/);
   });
 });

@@ -87,7 +87,7 @@ export function playChaos(
   seed: number,
   firstActEvents: number,
   decidedBy: DecidedBy,
-  recording: Recording<void> | null = null,
+  recording: Recording | null = null,
 ): ChaosResult {
   const auto = decidedBy === 'auto';
   const random = seededRandom(seed);

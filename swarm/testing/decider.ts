@@ -72,11 +72,11 @@ const COPIED_EVERY = 16;
 
 export class AllDecisions implements Decider {
   readonly #config: DecisionConfig;
-  readonly #recording: Recording<void> | null;
+  readonly #recording: Recording | null;
   #state: DecisionState;
   #events = 0;
 
-  constructor(config: DecisionConfig, start: StartState, recording: Recording<void> | null) {
+  constructor(config: DecisionConfig, start: StartState, recording: Recording | null) {
     this.#config = copy(config);
     this.#recording = recording;
     this.#state = this.#begun(start);
@@ -95,8 +95,9 @@ export class AllDecisions implements Decider {
   }
 
   #begun(start: StartState): DecisionState {
+    this.#recording?.began(this.#config, start, 0);
     const state = begin(this.#config, start);
-    this.#recording?.began(this.#config, start, state, 0);
+    this.#recording?.decided(state, []);
     return state;
   }
 
@@ -105,6 +106,7 @@ export class AllDecisions implements Decider {
     const before = this.#state;
     freeze(before);
     freeze(event);
+    this.#recording?.event(event, now);
     const [state, effects] = decide(before, event, now);
     this.#state = state;
     if (this.#events++ % COPIED_EVERY === 0) {
@@ -114,7 +116,7 @@ export class AllDecisions implements Decider {
       invariant(isSame(effectsOfCopy, effects), `${event.type} asks for the same with a copy`);
       this.#state = copyOf(state);
     }
-    this.#recording?.decided(event, state, effects, now);
+    this.#recording?.decided(state, effects);
     return effects;
   }
 }

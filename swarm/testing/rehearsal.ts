@@ -136,7 +136,7 @@ export function rehearse(
 }
 
 /** All that decides a run. */
-export function rehearseDecisions(config: DecisionConfig, recording: Recording<void> | null): Rehearsal {
+export function rehearseDecisions(config: DecisionConfig, recording: Recording | null): Rehearsal {
   const { blocks } = modelOf(config.planning);
   return rehearsal(config.run, blocks, (start) => new AllDecisions(config, start, recording));
 }
