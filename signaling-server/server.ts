@@ -17,8 +17,9 @@ import { publicStatus } from './api/publicStatus.ts';
 import { AddressLimit } from './donors/addressLimit.ts';
 import { DonorSocket, SOCKET_BYTES_LIMIT } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
-import { type Access, isSameOrigin } from './http/access.ts';
+import { type Access, isForwarded, isSameOrigin } from './http/access.ts';
 import { perMinute, problem } from './http/calls.ts';
+import { isLoopback, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
 import { throttled } from './http/throttled.ts';
 import { monotonicMs } from './monitoring/clock.ts';
@@ -84,6 +85,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
 
 export interface Server {
   readonly url: string;
+  /** What a donor opens that this server's own command starts: by it the server knows that it is none of the others. */
+  readonly ownDonorUrl: string;
   readonly run: ActiveRun;
   operatorToken(): string;
   /** Stops at the next step boundary, with everything saved, and closes. */
@@ -100,7 +103,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const recorder =
     options.recordPath === undefined ? null : openRecorder(options.recordPath, (text) => log('warn', text));
   if (recorder?.ok === false) return recorder;
-  const run = activeRun(options, recorder?.value);
+  const ownKey = data.store.secret('ownDonorKey', newSessionKey);
+  const run = activeRun(options, ownKey, recorder?.value);
   const app = application(access);
   const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
     options.onOperatorToken?.(token),
@@ -137,8 +141,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     return refusal(listenProblem(error, host, port));
   }
   log('debug', 'the server listens');
+  const url = addressOf(app, host, access);
   return success({
-    url: addressOf(app, host, access),
+    url,
+    ownDonorUrl: `${url}/#own=${ownKey}`,
     run,
     operatorToken: session.token,
     stop: async () => {
@@ -161,7 +167,7 @@ function application({ tls, trustProxy }: Access): FastifyInstance {
   return Fastify({ ...options, serverFactory });
 }
 
-function activeRun({ data, runName, log, ...options }: ServerOptions, recorder?: Recorder): ActiveRun {
+function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: string, recorder?: Recorder): ActiveRun {
   const row = data.store.run(runName);
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
@@ -176,6 +182,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, recorder?:
     store: data.store,
     blobs: data.blobs,
     name: runName,
+    ownKey,
     ...(recorder === undefined ? {} : { recorder }),
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
@@ -187,7 +194,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, recorder?:
 function limitConnections(app: FastifyInstance, run: ActiveRun, most: number): void {
   const limit = new AddressLimit(most);
   app.server.on('connection', (socket: Socket) => {
-    const leave = limit.enter(socket.remoteAddress ?? '');
+    const leave = limit.enter(networkOf(socket.remoteAddress ?? ''));
     if (leave !== null) {
       socket.once('close', leave);
       return;
@@ -219,14 +226,16 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
       if (!isSameOrigin(headers, access)) return problem(reply, 403, 'only the donor page may do this');
     });
     const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
-    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip }) => {
-      const leave = limit.enter(ip);
+    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers }) => {
+      const address = networkOf(ip);
+      const isHere = access.trustProxy === undefined && isLoopback(ip) && !isForwarded(headers);
+      const leave = limit.enter(address);
       if (leave === null) {
         run.reception.countRefusal('serverFull');
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);
-      const donor = new DonorSocket(socket, run.reception, monotonicMs(), ip);
+      const donor = new DonorSocket(socket, run.reception, monotonicMs(), { address, isHere });
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
     });

@@ -10,6 +10,7 @@ import { type Leaderboard, leaderboard, memberNameSchema, type NamedCredit } fro
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { bearer, perMinute, problem } from '../http/calls.ts';
+import { networkOf } from '../http/networkOf.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { addressKey } from '../operator/controls.ts';
 import { sendExport } from '../operator/export.ts';
@@ -87,7 +88,7 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     const id = memberOf(request) ?? '';
     const body = memberNameSchema.safeParse(request.body);
     if (!body.success) return problem(reply, 400, 'expected a name and a team');
-    if (store.isBlocked(addressKey(store, request.ip)))
+    if (store.isBlocked(addressKey(store, networkOf(request.ip))))
       return problem(reply, 403, 'whoever runs this server has closed it to your network address');
     const wrong = nameProblem(body.data.name) ?? nameProblem(body.data.team);
     if (wrong !== null) return problem(reply, 400, wrong);

@@ -124,7 +124,7 @@ async function inFolder(folder: string, data: DataDirectory, options: BenchPlanO
   try {
     server.run.command('pause');
     for (const [number, limit] of limits.entries())
-      donors.push(need(await openHeadlessDonor(server.url, number, log, limit), failed));
+      donors.push(need(await openHeadlessDonor(server.ownDonorUrl, number, log, limit), failed));
     return await bench.all(server, data, options);
   } finally {
     await server.close();

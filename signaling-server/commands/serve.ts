@@ -195,7 +195,7 @@ function announce(server: Server, { publicUrl }: Access, options: ServeOptions):
 async function headlessDonors(server: Server, options: ServeOptions, log: Log): Promise<HeadlessDonor[]> {
   const { donors: count } = options;
   if (count === 0 || server.run.phase === 'finished') return [];
-  const opened = await openHeadlessDonors(donorLink(server.url, options), count, log, (number) =>
+  const opened = await openHeadlessDonors(server.ownDonorUrl, count, log, (number) =>
     log('info', `headless donor ${number} of ${count} takes part`),
   );
   if (!opened.ok) {

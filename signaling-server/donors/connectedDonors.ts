@@ -17,6 +17,8 @@ export interface Connection {
   readonly link: DonorLink;
   /** Bearer of its HTTP calls. */
   readonly token: string;
+  /** This server opened it itself. */
+  readonly isOwn: boolean;
   readonly adapter: AdapterProfile;
   /** By which its last measurements are kept; null: nothing of it is kept. */
   readonly donor: string | null;
@@ -35,12 +37,12 @@ export class ConnectedDonors {
   }
 
   /** A new name and a new token, on each connection. */
-  enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink): Connection {
+  enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink, isOwn: boolean): Connection {
     const peer = peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);
-    const connection = { peer, link, token, adapter, donor, member, limits, profile: null };
+    const connection = { peer, link, token, isOwn, adapter, donor, member, limits, profile: null };
     this.#connections.set(peer, connection);
     return connection;
   }

@@ -13,7 +13,7 @@ import {
   PROTOCOL_VERSION,
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
-import { REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refusals.ts';
+import { AT_FAULT, REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refusals.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { RelayPort } from './relay.ts';
 
@@ -33,8 +33,10 @@ export const SOCKET_BYTES_LIMIT = 4 * MESSAGE_BYTES_LIMIT;
 
 /** The way to a donor, as the run sees it. */
 export interface DonorLink extends RelayPort {
-  /** Of the network, as far as the server sees it. */
+  /** Its network, as far as the server sees it: what limits count by. */
   readonly address: string;
+  /** It came from this very machine, past no proxy. */
+  readonly isHere: boolean;
   send(message: ServerMessage): void;
   refuse(reason: RefusalReason, detail: string): void;
   close(): void;
@@ -48,7 +50,10 @@ export interface DonorHost {
   onMessage(peer: PeerId, message: PeerMessage): RefusalReason | null;
   /** A binary message after `hello`: for another donor. */
   relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null;
-  gone(peer: PeerId, detail: string): void;
+  /** isAtFault: it was not let go by chance, nor by its own wish. */
+  gone(peer: PeerId, detail: string, isAtFault: boolean): void;
+  /** One that was never admitted broke a rule. */
+  strangerFailed(address: string, sinceMs: number): void;
   /** Something threw while a donor was served. */
   failed(error: unknown): void;
   countRefusal(reason: RefusalReason): void;
@@ -56,8 +61,16 @@ export interface DonorHost {
 
 type Problem = readonly [reason: RefusalReason, detail: string];
 
+/** Where a connection comes from. */
+interface Origin {
+  readonly address: string;
+  readonly isHere: boolean;
+}
+
 export class DonorSocket implements DonorLink {
   readonly address: string;
+  readonly isHere: boolean;
+  readonly #openedMs: number;
   readonly #socket: WebSocket;
   readonly #host: DonorHost;
   /** Until its hello, then until it has measured itself. */
@@ -67,8 +80,10 @@ export class DonorSocket implements DonorLink {
   #allowance = MESSAGE_BURST;
   #lastHeardMs: number;
 
-  constructor(socket: WebSocket, host: DonorHost, nowMs: number, address = '') {
+  constructor(socket: WebSocket, host: DonorHost, nowMs: number, { address, isHere }: Origin) {
     this.address = address;
+    this.isHere = isHere;
+    this.#openedMs = nowMs;
     this.#socket = socket;
     this.#host = host;
     this.#lastHeardMs = nowMs;
@@ -95,7 +110,7 @@ export class DonorSocket implements DonorLink {
     if (message.type === 'start') this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + 1);
     if (this.#socket.bufferedAmount > UNREAD_BYTES_LIMIT) {
       this.#socket.terminate();
-      this.#ended('it does not read what it is sent');
+      this.#ended('it does not read what it is sent', true);
     }
   }
 
@@ -109,19 +124,20 @@ export class DonorSocket implements DonorLink {
     this.#host.countRefusal(reason);
     this.send({ type: 'refused', reason, detail: `${REFUSAL_SENTENCES[reason]} (${detail})`.slice(0, 2_000) });
     this.close();
-    this.#ended(`it was refused: ${reason}, ${detail}`);
+    this.#ended(`it was refused: ${reason}, ${detail}`, AT_FAULT.has(reason));
   }
 
   close(): void {
     this.#socket.close(1000);
   }
 
-  #ended(detail: string): void {
+  #ended(detail: string, isAtFault = false): void {
     if (!this.#open) return;
     this.#open = false;
     clearTimeout(this.#admissionTimer);
     try {
-      if (this.#peer !== null) this.#host.gone(this.#peer, detail);
+      if (this.#peer !== null) this.#host.gone(this.#peer, detail, isAtFault);
+      else if (isAtFault) this.#host.strangerFailed(this.address, this.#openedMs);
     } catch (error) {
       this.#host.failed(error);
     }
@@ -174,7 +190,7 @@ export class DonorSocket implements DonorLink {
     if (isRefusal(admitted)) return [admitted, 'at hello'];
     this.#peer = admitted;
     this.#admissionTimer = setTimeout(() => this.refuse('tooLate', 'it measured nothing'), ADMISSION_LIMIT_MS);
-    if (!this.#open) this.#host.gone(admitted, 'its connection closed');
+    if (!this.#open) this.#host.gone(admitted, 'its connection closed', false);
     return null;
   }
 

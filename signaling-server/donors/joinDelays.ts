@@ -1,14 +1,16 @@
 /**
- * How long a new donor waits before it joins. A donor that vanishes costs everyone the steps since the newest checkpoint,
- * so an address that has lost many donors waits, twice as long after each further loss. Donors that vanish together cost
- * no more than one and count as one loss; losses expire with time.
+ * How long a new donor waits before it joins. One that vanishes, or that has to be thrown out, costs everyone steps or a
+ * change of plan: an address whose donors did that waits, twice as long after each further time. Those of one address
+ * who go together count once; an address with many donors that stay may lose some; time forgives.
  */
 import { doubledMs, type PeerId } from '../../swarm/base.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
-/** An address may lose so many donors before its new ones have to wait. */
-const LOSSES_ALLOWED = 5;
-/** Losses within so short a time count as one: a class that ends, a network that fails. */
+/** An address may cost the others so much before its new donors have to wait, and as often again as it has donors that stay. */
+const LOSSES_ALLOWED = 1;
+/** A donor stays that has been in for so long. */
+const STAYING_MS = 60_000;
+/** Who came before a loss and goes so soon after it is part of it: a class that ends, a network that fails. */
 const AT_ONCE_MS = 10_000;
 const FIRST_WAIT_MS = 30_000;
 const LONGEST_WAIT_MS = 1_800_000;
@@ -22,39 +24,53 @@ interface Losses {
   readonly lastMs: number;
 }
 
+interface Visit {
+  readonly address: string;
+  /** Since when it is in; null: it waits. */
+  joinedMs: number | null;
+  timer: NodeJS.Timeout | undefined;
+}
+
 export class JoinDelays {
   readonly #losses = new Map<string, Losses>();
-  readonly #waiting = new Map<PeerId, NodeJS.Timeout>();
+  readonly #visits = new Map<PeerId, Visit>();
 
   /** Calls `join` at once, or after the delay unless the donor has left by then; answers which. */
   asked(peer: PeerId, address: string, join: () => void): 'now' | 'later' {
-    const waitMs = this.waitMs(address, monotonicMs());
-    if (waitMs > 0) {
-      const timer = setTimeout(() => {
-        this.#waiting.delete(peer);
-        join();
-      }, waitMs);
-      this.#waiting.set(peer, timer);
-      return 'later';
+    const nowMs = monotonicMs();
+    const waitMs = this.waitMs(address, nowMs);
+    const visit: Visit = { address, joinedMs: waitMs > 0 ? null : nowMs, timer: undefined };
+    this.#visits.set(peer, visit);
+    if (waitMs === 0) {
+      join();
+      return 'now';
     }
-    join();
-    return 'now';
+    visit.timer = setTimeout(() => {
+      visit.joinedMs = monotonicMs();
+      join();
+    }, waitMs);
+    return 'later';
   }
 
   isWaiting(peer: PeerId): boolean {
-    return this.#waiting.has(peer);
+    return this.#visits.get(peer)?.joinedMs === null;
+  }
+
+  /** For how long it has been in. */
+  inForMs(peer: PeerId, nowMs: number): number {
+    const joinedMs = this.#visits.get(peer)?.joinedMs ?? nowMs;
+    return nowMs - joinedMs;
   }
 
   gone(peer: PeerId): void {
-    clearTimeout(this.#waiting.get(peer));
-    this.#waiting.delete(peer);
+    clearTimeout(this.#visits.get(peer)?.timer);
+    this.#visits.delete(peer);
   }
 
-  /** A donor of this address vanished without notice while the plan needed it. */
-  lost(address: string, nowMs: number): void {
-    if (isThisMachine(address)) return;
+  /** Someone of this address, who came at `sinceMs`, has cost the others something by the way it went. */
+  lost(address: string, sinceMs: number, nowMs: number): void {
     const before = this.#losses.get(address);
-    if (before && nowMs - before.lastMs < AT_ONCE_MS) return;
+    if (before && sinceMs < before.lastMs && nowMs - before.lastMs < AT_ONCE_MS) return;
     this.#losses.delete(address);
     this.#losses.set(address, { count: this.#unexpired(before, nowMs) + 1, lastMs: nowMs });
     const [oldest] = this.#losses.keys();
@@ -63,14 +79,21 @@ export class JoinDelays {
 
   waitMs(address: string, nowMs: number): number {
     const losses = this.#losses.get(address);
-    const over = this.#unexpired(losses, nowMs) - LOSSES_ALLOWED;
-    if (losses === undefined || over <= 0) return 0;
+    if (losses === undefined) return 0;
+    const over = this.#unexpired(losses, nowMs) - LOSSES_ALLOWED - this.#staying(address, nowMs);
+    if (over <= 0) return 0;
     const waitMs = doubledMs(FIRST_WAIT_MS, LONGEST_WAIT_MS, over - 1);
     return Math.max(0, losses.lastMs + waitMs - nowMs);
   }
 
   close(): void {
-    for (const peer of [...this.#waiting.keys()]) this.gone(peer);
+    for (const peer of [...this.#visits.keys()]) this.gone(peer);
+  }
+
+  #staying(address: string, nowMs: number): number {
+    const stays = (visit: Visit): boolean =>
+      visit.address === address && visit.joinedMs !== null && nowMs - visit.joinedMs >= STAYING_MS;
+    return [...this.#visits.values()].filter(stays).length;
   }
 
   /** Losses that have not expired. */
@@ -78,6 +101,3 @@ export class JoinDelays {
     return losses === undefined ? 0 : Math.max(0, losses.count - Math.floor((nowMs - losses.lastMs) / EXPIRY_MS));
   }
 }
-
-/** These never wait: someone tries the server out, or a proxy hides everyone's address. */
-const isThisMachine = (address: string): boolean => address === '::1' || /^(::ffff:)?127\./.test(address);

@@ -2,11 +2,11 @@
  * How the donors of a run reach each other, as far as the server has a part in it: who may come in, which servers help
  * them to a direct way, what is relayed where there is none, and what they measured.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import type { LinkReport } from '../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { isSameSecret } from '../http/secret.ts';
 import type { IceServer } from './iceServers.ts';
 import { Relay, type RelayPort } from './relay.ts';
 
@@ -19,18 +19,17 @@ export interface NetworkOptions {
 export class Network {
   readonly relay = new Relay();
   readonly iceServers: IceServer[];
-  readonly #inviteHash: Buffer | null;
+  readonly #invite: string | null;
   readonly #reports = new Map<PeerId, readonly LinkReport[]>();
   #plan: Plan | null = null;
 
   constructor({ iceServers = [], invite }: NetworkOptions) {
     this.iceServers = [...iceServers];
-    this.#inviteHash = invite === undefined ? null : hashOf(invite);
+    this.#invite = invite ?? null;
   }
 
-  /** In the same time whatever the invitation, so that nobody can find it out letter by letter. */
   isInvited(invite: string | undefined): boolean {
-    return this.#inviteHash === null || timingSafeEqual(this.#inviteHash, hashOf(invite ?? ''));
+    return this.#invite === null || isSameSecret(invite ?? '', this.#invite);
   }
 
   connected(peer: PeerId, port: RelayPort): void {
@@ -65,5 +64,3 @@ export class Network {
     );
   }
 }
-
-const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -1,9 +1,10 @@
 /** Donors who come and go without end: what they leave behind is bounded, in the store and on the disk. */
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { invariant, type PeerId, peerId } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
 import { openBlobs } from '../files/blobs.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import { searchHere } from '../planning/planThread.ts';
 import { ActiveRun } from '../run/run.ts';
 import { addRun } from '../store/dataDirectory.ts';
@@ -16,6 +17,7 @@ import { Uploads } from './uploads.ts';
 /** Of a browser whose person has a name. */
 const KEY = 'the-key-of-a-named-browser';
 const JOINS = 6_000;
+const OWN_KEY = 'of this server alone';
 
 let servers: TinyServers;
 beforeEach(() => {
@@ -42,6 +44,7 @@ async function runInMemory(): Promise<{
     store: store.value,
     blobs,
     name: name.value,
+    ownKey: OWN_KEY,
     log: () => {},
     expectedDonors: null,
   };
@@ -57,18 +60,19 @@ function comeAndGo(run: ActiveRun): void {
   invariant(prepare?.type === 'prepare', 'it is planned for');
   run.reception.onMessage(peer, { type: 'ready', epoch: prepare.epoch, memoryBytes: 1 });
   invariant(received.at(-1)?.type === 'start', 'it is at work');
-  run.reception.gone(peer, 'its connection closed');
+  run.reception.gone(peer, 'its connection closed', false);
 }
 
 /** It is let in; what it hears from then on. */
 function welcomed(
   run: ActiveRun,
   address = '192.0.2.1',
+  { isHere = false, own }: { isHere?: boolean; own?: string | undefined } = {},
 ): { readonly peer: PeerId; readonly received: ServerMessage[] } {
   const received: ServerMessage[] = [];
   const send = (message: ServerMessage) => void received.push(message);
-  const link = { address, send, sendBytes: () => {}, refuse: () => {}, close: () => {} };
-  const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, key: KEY } as const;
+  const link = { address, isHere, send, sendBytes: () => {}, refuse: () => {}, close: () => {} };
+  const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, own, key: KEY } as const;
   const peer = run.reception.admit(hello, link);
   invariant(received[0]?.type === 'welcome' && received[0].peer === peer, 'it is welcome');
   return { peer: received[0].peer, received };
@@ -117,23 +121,82 @@ test('[SV13] uploads that came into no checkpoint are taken off the disk; what a
   expect(kept).toHaveLength(3 * 4 + named.length);
 });
 
-test('[SV9] an address whose donors vanish from the plan again and again has the next one wait', async () => {
+/** An honest donor of elsewhere is getting ready, so that whoever comes is planned for at once. */
+async function gettingReady(): Promise<ActiveRun> {
   const { run } = await runInMemory();
   const honest = welcomed(run, '198.51.100.7');
   run.reception.onMessage(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
-  // It is still getting ready: whoever comes is planned for at once.
+  return run;
+}
+
+/** Visits of one address, some seconds apart; whether each was planned for. */
+async function visits(leave: (run: ActiveRun, peer: PeerId) => void): Promise<boolean[]> {
+  const run = await gettingReady();
   vi.useFakeTimers({ toFake: ['performance'] });
   try {
-    const planned: boolean[] = [];
-    for (let i = 0; i < 8; i++) {
+    return Array.from({ length: 5 }, () => {
       const { peer, received } = welcomed(run);
       run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
-      planned.push(received.some(({ type }) => type === 'prepare'));
-      run.reception.gone(peer, 'its connection closed');
-      vi.advanceTimersByTime(11_000);
-    }
-    expect(planned).toEqual([true, true, true, true, true, true, false, false]);
+      const isPlanned = received.some(({ type }) => type === 'prepare');
+      const waits = received.some((message) => message.type === 'standby' && message.why === 'mustWait');
+      expect(isPlanned).toBe(!waits);
+      vi.advanceTimersByTime(3_000);
+      leave(run, peer);
+      vi.advanceTimersByTime(3_000);
+      return isPlanned;
+    });
   } finally {
     vi.useRealTimers();
   }
+}
+
+describe('[SV9] after two visits that cost the others something, an address has the next one wait', () => {
+  const [twice, always] = [
+    [true, true, false, false, false],
+    [true, true, true, true, true],
+  ];
+  test('vanished', async () =>
+    expect(await visits((run, peer) => run.reception.gone(peer, 'its connection closed', false))).toEqual(twice));
+  test('thrown out or refused', async () =>
+    expect(await visits((run, peer) => run.reception.gone(peer, 'it was refused: malformed', true))).toEqual(twice));
+  test('left by its button as soon as it had come', async () =>
+    expect(
+      await visits((run, peer) => {
+        run.reception.onMessage(peer, { type: 'leave' });
+        run.reception.gone(peer, 'its connection closed', false);
+      }),
+    ).toEqual(twice));
+  test('a stranger that broke a rule before it was welcome', async () =>
+    expect(
+      await visits((run, peer) => {
+        run.reception.onMessage(peer, { type: 'leave' });
+        run.reception.gone(peer, 'its connection closed', false);
+        run.reception.strangerFailed('198.51.100.99', 0);
+      }),
+    ).toEqual(twice));
+  test('not where it stood by, and nobody needed it', async () =>
+    expect(
+      await visits((run, peer) => {
+        run.reception.onMessage(peer, { type: 'pause' });
+        vi.advanceTimersByTime(3_600_000);
+        run.reception.onMessage(peer, { type: 'leave' });
+        run.reception.gone(peer, 'its connection closed', false);
+      }),
+    ).toEqual(always));
+});
+
+describe('[SV31] who never waits', () => {
+  const waits = async (link: { isHere?: boolean; own?: string }): Promise<boolean> => {
+    const { run } = await runInMemory();
+    for (let loss = 0; loss < 5; loss++) run.reception.strangerFailed('192.0.2.1', monotonicMs());
+    const { peer, received } = welcomed(run, '192.0.2.1', link);
+    run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+    return received.some((message) => message.type === 'standby' && message.why === 'mustWait');
+  };
+  test('a donor that the server opened itself, and one of this machine past no proxy', async () => {
+    expect(await waits({})).toBe(true);
+    expect(await waits({ own: 'another key' })).toBe(true);
+    expect(await waits({ own: OWN_KEY })).toBe(false);
+    expect(await waits({ isHere: true })).toBe(false);
+  });
 });

@@ -11,6 +11,7 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
+import { isSameSecret } from '../http/secret.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
@@ -23,6 +24,8 @@ import { Resumes } from './resumes.ts';
 const MAX_DONORS = 1_000;
 /** Donors are told each other's limits at most so often. */
 const DOWNLOADS_INTERVAL_MS = 250;
+/** Who leaves sooner by its button has cost everyone two changes of plan for little. */
+const SHORT_VISIT_MS = 120_000;
 
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 
@@ -50,8 +53,8 @@ interface ReceptionOptions {
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;
-  /** True where the command itself opened the donors: those never wait to join. */
-  readonly isExpected: boolean;
+  /** What donors that this server opened itself say: they need no invitation, and never wait to join. */
+  readonly ownKey?: string;
 }
 
 export class Reception implements DonorHost {
@@ -70,13 +73,14 @@ export class Reception implements DonorHost {
   }
 
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
-    const { network, isBlocked, maxDonors = MAX_DONORS } = this.#options;
-    if (!network.isInvited(hello.invite)) return 'notInvited';
+    const { network, isBlocked, maxDonors = MAX_DONORS, ownKey } = this.#options;
+    const isOwn = ownKey !== undefined && hello.own !== undefined && isSameSecret(hello.own, ownKey);
+    if (!isOwn && !network.isInvited(hello.invite)) return 'notInvited';
     if (isBlocked?.(link.address)) return 'blocked';
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
     if (shut !== null) return shut;
     if (this.#donors.count >= maxDonors) return 'serverFull';
-    const { peer, token, limits, donor } = this.#donors.enter(hello, link);
+    const { peer, token, limits, donor } = this.#donors.enter(hello, link, isOwn);
     network.connected(peer, link);
     const { iceServers } = network;
     const greeting = this.#host.greeting(donor);
@@ -114,6 +118,7 @@ export class Reception implements DonorHost {
       return null;
     }
     if (message.type === 'pause' || message.type === 'leave') this.#resumes.withdrawn(peer);
+    if (message.type === 'leave') this.#leaves(connection);
     return this.#host.said(connection, message);
   }
 
@@ -121,14 +126,19 @@ export class Reception implements DonorHost {
     return this.#donors.of(peer) ? this.#options.network.relay.accept(peer, bytes) : null;
   }
 
-  gone(peer: PeerId, detail: string): void {
+  gone(peer: PeerId, detail: string, isAtFault: boolean): void {
     this.#options.network.gone(peer);
-    const address = this.#donors.of(peer)?.link.address;
-    if (this.#closed || !this.#donors.leave(peer)) return;
-    if (address !== undefined && this.#host.isNeeded(peer)) this.#joinDelays.lost(address, monotonicMs());
+    const connection = this.#donors.of(peer);
+    if (this.#closed || connection === undefined) return;
+    this.#donors.leave(peer);
+    if (isAtFault || this.#host.isNeeded(peer)) this.#lost(connection);
     this.#resumes.gone(peer);
     this.#joinDelays.gone(peer);
     this.#host.gone(peer, detail);
+  }
+
+  strangerFailed(address: string, sinceMs: number): void {
+    this.#joinDelays.lost(address, sinceMs, monotonicMs());
   }
 
   failed(error: unknown): void {
@@ -191,11 +201,28 @@ export class Reception implements DonorHost {
   #take(connection: Connection): void {
     const { peer, link } = connection;
     const join = (): void => this.#later(connection, () => this.#host.joined(connection));
-    if (this.#options.isExpected) join();
+    if (isTrusted(connection)) join();
     else if (this.#joinDelays.asked(peer, link.address, join) === 'later')
       link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
   }
+
+  /** By its button: two changes of plan, where it comes only to go. */
+  #leaves(connection: Connection): void {
+    const { peer } = connection;
+    const isShort = this.#joinDelays.inForMs(peer, monotonicMs()) < SHORT_VISIT_MS;
+    if (isShort && this.#host.isNeeded(peer)) this.#lost(connection);
+  }
+
+  #lost(connection: Connection): void {
+    const { peer, link } = connection;
+    const nowMs = monotonicMs();
+    if (!isTrusted(connection))
+      this.#joinDelays.lost(link.address, nowMs - this.#joinDelays.inForMs(peer, nowMs), nowMs);
+  }
 }
+
+/** It never waits: this server's own, or someone who tries the server out. */
+const isTrusted = ({ isOwn, link }: Connection): boolean => isOwn || link.isHere;
 
 const signalFrom = (
   from: PeerId,

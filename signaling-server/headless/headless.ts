@@ -53,7 +53,7 @@ export async function launchBrowser(): Promise<Result<{ readonly server: Browser
   }
 }
 
-/** Opens the donor page of a server and presses its button; resolves when the server has admitted it. */
+/** Opens a server's page for its own donors and presses its button; resolves when the server has admitted it. */
 export async function openHeadlessDonor(
   url: string,
   number: number,
@@ -79,7 +79,7 @@ export async function openHeadlessDonor(
   };
   const peers = new Set<string>();
   await page.exposeFunction('shoalPeer', (peer: string) => peers.add(peer));
-  const admitted = await Promise.race([admission(page, `${url}/#${limitsFragment(limits)}`), ended.then(refusal)]);
+  const admitted = await Promise.race([admission(page, `${url}&${limitsFragment(limits)}`), ended.then(refusal)]);
   if (!admitted.ok) {
     await close();
     return refusal(`donor ${number} was not admitted: ${admitted.reason}`);

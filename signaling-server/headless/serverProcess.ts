@@ -47,7 +47,13 @@ type OpenOrder = Extract<Order, { type: 'open' }>;
 type ServerProcessOptions = Omit<OpenOrder, 'type' | 'gatherLimitMs'>;
 
 const wordSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('serving'), url: z.string(), operatorToken: z.string(), status: runStatusSchema }),
+  z.object({
+    type: z.literal('serving'),
+    url: z.string(),
+    ownDonorUrl: z.string(),
+    operatorToken: z.string(),
+    status: runStatusSchema,
+  }),
   z.object({ type: z.literal('refused'), reason: z.string() }),
   z.object({ type: z.literal('status'), status: runStatusSchema }),
 ]);
@@ -72,6 +78,7 @@ class Process implements ServerProcess {
   #status: RunStatus | null = null;
   #held: Held = 'none';
   url = '';
+  ownDonorUrl = '';
   operatorToken = '';
 
   constructor(options: ServerProcessOptions) {
@@ -125,6 +132,7 @@ class Process implements ServerProcess {
         this.#status = word.status;
         if (word.type === 'serving') {
           this.url = word.url;
+          this.ownDonorUrl = word.ownDonorUrl;
           this.operatorToken = word.operatorToken;
           if (this.#held !== 'none') this.#tell({ type: 'hold', held: this.#held });
           resolve(success(null));
@@ -177,8 +185,8 @@ async function serveAsProcess(): Promise<void> {
       (order.type === 'stop' ? server.stop() : server.close()).then(resolve, reject);
     });
   });
-  const { url, operatorToken } = server;
-  say({ type: 'serving', url, operatorToken, status: server.status() });
+  const { url, ownDonorUrl, operatorToken } = server;
+  say({ type: 'serving', url, ownDonorUrl, operatorToken, status: server.status() });
   server.onChange(() => say({ type: 'status', status: server.status() }));
   await ended;
   data.value.close();

@@ -186,7 +186,7 @@ class Swarm {
   async #open(): Promise<Result<HeadlessDonor>> {
     const { server, log, limits, onOpened } = this.#training;
     const number = this.#donors.length;
-    const opened = await openHeadlessDonor(server.url, number, log, limits?.[number]);
+    const opened = await openHeadlessDonor(server.ownDonorUrl, number, log, limits?.[number]);
     if (!opened.ok) return opened;
     if (this.#closed) {
       await opened.value.close();

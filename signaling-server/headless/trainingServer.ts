@@ -27,6 +27,7 @@ export type RunStatus = z.infer<typeof runStatusSchema>;
 
 export interface TrainingServer {
   readonly url: string;
+  readonly ownDonorUrl: string;
   readonly operatorToken: string;
   status(): RunStatus;
   onChange(listener: () => void): () => void;
@@ -70,9 +71,10 @@ export async function openTrainingServer(
   options.data.store.setOperatorPaused(options.runName, false);
   const created = await createServer(options);
   if (!created.ok) return created;
-  const { url, run, operatorToken, stop, close } = created.value;
+  const { url, ownDonorUrl, run, operatorToken, stop, close } = created.value;
   return success({
     url,
+    ownDonorUrl,
     operatorToken: operatorToken(),
     status: () => statusOf(run),
     onChange: (listener) => run.onChange(listener),

@@ -101,6 +101,10 @@ export function secureContextProblem(url: string): string | null {
   );
 }
 
+/** By a proxy that says so; whether it is to be believed is another matter. */
+export const isForwarded = (headers: IncomingHttpHeaders): boolean =>
+  ['x-forwarded-for', 'forwarded', 'via'].some((name) => headers[name] !== undefined);
+
 /** A page of another site cannot act here: its requests name it as their origin. */
 export function isSameOrigin(headers: IncomingHttpHeaders, { publicUrl }: Access): boolean {
   const { origin, host } = headers;

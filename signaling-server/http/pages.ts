@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { networkOf } from './networkOf.ts';
 import { RateStore } from './rateStore.ts';
 
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
@@ -30,7 +31,8 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
     crossOriginEmbedderPolicy: true,
     strictTransportSecurity: false,
   });
-  await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000, store: RateStore });
+  const keyGenerator = ({ ip }: FastifyRequest): string => networkOf(ip);
+  await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000, store: RateStore, keyGenerator });
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
   for (const [path, file, policy] of PAGES)

@@ -68,8 +68,7 @@ export class ActiveRun implements Observed {
       uploads: this.uploads,
       trafficOf: this.trafficOf,
     } = parts);
-    const isExpected = options.expectedDonors !== null;
-    this.reception = new Reception({ ...options, network: this.network, isExpected }, this.#receptionHost());
+    this.reception = new Reception({ ...options, network: this.network }, this.#receptionHost());
     // Last: what is answered is then always stored.
     this.#observers = [...observers, { effect: (effect) => this.#answer(effect) }];
     const host: LoopHost = {

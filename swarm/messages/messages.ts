@@ -65,6 +65,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     protocol: count,
     adapter: adapterSchema,
     invite: z.string().max(200).optional(),
+    /** Of a donor that the server opened itself: what the server put into its link. */
+    own: z.string().max(200).optional(),
     limits: limitsSchema.optional(),
     /** A random name that this browser remembers for this server: its measurements are found again by it. */
     key: z

@@ -18,6 +18,11 @@ export const REFUSAL_REASONS = [
 ] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
+/** Reasons that lie with the donor itself: its address pays for them by waiting. */
+export const AT_FAULT: ReadonlySet<RefusalReason> = new Set([
+  ...(['malformed', 'tooLarge', 'outOfOrder', 'tooManyMessages', 'tooLate', 'faulty', 'unhandled'] as const),
+]);
+
 export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   wrongProtocol: 'This page is of another version than the server: reload it.',
   malformed: 'The server did not understand a message of this page: reload it.',

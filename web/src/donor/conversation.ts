@@ -12,7 +12,7 @@ import { openWebSocket } from '../net/socket.ts';
 const SOCKET_PATH = '/api/donor';
 
 interface ConversationOptions
-  extends Pick<SignalingOptions, 'adapter' | 'invite' | 'key' | 'limits' | 'wait' | 'onState'> {
+  extends Pick<SignalingOptions, 'adapter' | 'entry' | 'key' | 'limits' | 'wait' | 'onState'> {
   /** No other donor may learn this tab's address; as it is when the server welcomes it. */
   relayOnly(): boolean;
   /** All that the server says but other donors' signals. */
@@ -29,9 +29,9 @@ export class Conversation {
 
   constructor(options: ConversationOptions) {
     this.#options = options;
-    const { adapter, invite, key, limits, wait } = options;
+    const { adapter, entry, key, limits, wait } = options;
     this.#signaling = new Signaling({
-      ...{ adapter, invite, key, limits, wait },
+      ...{ adapter, entry, key, limits, wait },
       open: () => openWebSocket(SOCKET_PATH),
       random: Math.random,
       now: () => performance.now(),

@@ -8,7 +8,7 @@ import type { PeerMessage, ServerMessage } from '../../../swarm/messages/message
 import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../executor/protocol.ts';
 import type { Mesh } from '../net/mesh.ts';
-import type { SignalingState } from '../net/signaling.ts';
+import type { Entry, SignalingState } from '../net/signaling.ts';
 import { monotonicMs, thisMoment, wallMs } from '../page/clock.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
@@ -31,16 +31,16 @@ const SNOOZE_LOOK_MS = 5_000;
 
 export class Donor implements DonorPage {
   readonly #live: Live<DonorState, DonorEvent>;
-  readonly #invite: string | null;
+  readonly #entry: Entry;
   #bridge: DonorBridge | null = null;
   #conversation: Conversation | null = null;
   #trouble: Trouble | null = null;
   /** Bearer of this donor's calls, while it is one. */
   #token: string | null = null;
 
-  constructor(live: Live<DonorState, DonorEvent>, invite: string | null) {
+  constructor(live: Live<DonorState, DonorEvent>, entry: Entry) {
     this.#live = live;
-    this.#invite = invite;
+    this.#entry = entry;
   }
 
   // What a person can press.
@@ -245,7 +245,7 @@ export class Donor implements DonorPage {
     this.#live.dispatch({ type: 'gpuOpened', adapter });
     this.#conversation = new Conversation({
       adapter,
-      invite: this.#invite,
+      entry: this.#entry,
       key: donorKey(),
       limits: () => this.#live.current.limits,
       relayOnly: () => this.#live.current.preferences.relayOnly,

@@ -119,7 +119,7 @@ describe('a donor’s state', () => {
     for (const [why, sentence] of [
       ['full', /^Every place is taken/],
       ['noGain', /a step would take no less time with it/],
-      ['mustWait', /vanished in the middle of steps/],
+      ['mustWait', /came and went several times/],
     ] as const) {
       const told = nextState(looking, spare(why));
       expect(headlineOf(told).sentence).toMatch(sentence);

@@ -32,7 +32,8 @@ function missing(): FailureReason | null {
 
 /** `#invite=…&speed=0.5` in the link; a fragment, because it is not sent to anyone nor logged. */
 const fragment = location.hash.slice(1);
-const invite = new URLSearchParams(fragment).get('invite');
+const linkWords = new URLSearchParams(fragment);
+const entry = { invite: linkWords.get('invite'), own: linkWords.get('own') };
 
 /** For whoever drives this page from outside; a person reads the words. */
 function mark({ phase, me }: DonorState): void {
@@ -55,7 +56,7 @@ const isUrgent = (before: DonorState, after: DonorState): boolean =>
   );
 
 const live = new Live(INITIAL_STATE, next, isUrgent);
-const donor = new Donor(live, invite);
+const donor = new Donor(live, entry);
 const keeper = new Keeper(
   (credit) => live.dispatch({ type: 'creditRead', credit }),
   (today) => live.dispatch({ type: 'dayCounted', today }),
@@ -116,12 +117,12 @@ const actions: DonorActions = {
 };
 const page: PageActions = {
   forgetCredit: () => keeper.forgetCredit(),
-  trySpeed: () => void speedTest.run(askAbout(invite), live.current.limits),
+  trySpeed: () => void speedTest.run(askAbout(entry.invite), live.current.limits),
   stopTrial: () => speedTest.stop(),
 };
 
 function Page() {
-  return <DonorView state={live.shown.value} actions={actions} page={page} invite={invite} />;
+  return <DonorView state={live.shown.value} actions={actions} page={page} invite={entry.invite} />;
 }
 
 render(<Page />, document.body.querySelector('#page') ?? document.body);

@@ -84,7 +84,7 @@ const SPARE: Readonly<Record<SpareReason, string>> = {
   noGain:
     'By what your GPU and its links measured, a step would take no less time with it. It rests, and the server looks again whenever something changes.',
   mustWait:
-    'Donors at your network address vanished in the middle of steps several times, so the newest ones wait a while for a place. Your GPU rests until then.',
+    'Donors at your network address came and went several times at the cost of everyone else, so the newest ones wait a while for a place. Your GPU rests until then.',
 };
 
 const spareSentence = (why: SpareReason | undefined): string =>

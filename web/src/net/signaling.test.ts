@@ -77,7 +77,7 @@ function conversation(invite: string | null = null) {
   };
   const signaling = new Signaling({
     adapter: ADAPTER,
-    invite,
+    entry: { invite, own: null },
     key: null,
     limits: () => NO_LIMITS,
     open: () => {

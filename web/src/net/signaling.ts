@@ -22,10 +22,17 @@ export type SignalingState =
   | { readonly kind: 'closed'; readonly pauseMs: number }
   | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly detail: string };
 
+/** What the link that was opened lets its donor in by. */
+export interface Entry {
+  /** Where the run is by invitation. */
+  readonly invite: string | null;
+  /** Where the server opened the link itself. */
+  readonly own: string | null;
+}
+
 export interface SignalingOptions {
   readonly adapter: AdapterProfile;
-  /** From the link that was opened, where the run is by invitation. */
-  readonly invite: string | null;
+  readonly entry: Entry;
   /** By which the server finds what this browser measured last; null: it remembers nothing. */
   readonly key: string | null;
   /** What this donor gives, asked at each greeting. */
@@ -87,13 +94,15 @@ export class Signaling {
   }
 
   #greet(): void {
-    const { adapter, invite, key, limits } = this.#options;
+    const { adapter, entry, key, limits } = this.#options;
+    const { invite, own } = entry;
     const hello: PeerMessage = {
       type: 'hello',
       protocol: PROTOCOL_VERSION,
       adapter,
       limits: limits(),
       ...(invite ? { invite } : {}),
+      ...(own ? { own } : {}),
       ...(key ? { key } : {}),
     };
     this.#socket.send(JSON.stringify(hello));

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { isLoopback, networkOf } from './networkOf.ts';
+
+test('[SV30] an address counts as its network: IPv4 each, IPv6 the first 64 bits, a mapped one is IPv4', () => {
+  for (const [address, network] of [
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['::FFFF:C000:0207', '192.0.2.7'],
+    ['0:0:0:0:0:ffff:c000:207', '192.0.2.7'],
+    ['2001:db8:1:2::1', '2001:db8:1:2::/64'],
+    ['2001:DB8:1:2:ffff:ffff:ffff:ffff', '2001:db8:1:2::/64'],
+    ['2001:db8::', '2001:db8:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['::fffe:192.0.2.7', '0:0:0:0::/64'],
+    ['', ''],
+    ['no address', 'no address'],
+  ] as const)
+    expect(networkOf(address), address).toBe(network);
+  expect(networkOf('2001:db8:1:3::1')).not.toBe(networkOf('2001:db8:1:2::1'));
+});
+
+test('[SV31] this machine is known by its loopback addresses', () => {
+  for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'])
+    expect(isLoopback(address), address).toBe(true);
+  for (const address of ['128.0.0.1', '::2', '::127.0.0.1', '10.127.0.1', '']) expect(isLoopback(address)).toBe(false);
+});

@@ -1,0 +1,30 @@
+/**
+ * Whose address it is, as far as limits are concerned: of IPv4 each address, of IPv6 the network that a subscriber is
+ * given, since whoever has one of its addresses has 2^64.
+ */
+import { isIP } from 'node:net';
+
+/** `192.0.2.7`, or `2001:db8:1:2::/64`; IPv4 in IPv6's clothes is IPv4. */
+export function networkOf(address: string): string {
+  const [plain = ''] = address.split('%'); // a link-local one may name its interface
+  if (isIP(plain) !== 6) return plain;
+  const groups = groupsOf(plain);
+  const [high = 0, low = 0] = groups.slice(6);
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+  if (isMapped) return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+  const network = groups.slice(0, 4).map((group) => group.toString(16));
+  return `${network.join(':')}::/64`;
+}
+
+/** Whether it is this very machine's own. */
+export const isLoopback = (address: string): boolean => /^127\./.test(networkOf(address)) || address === '::1';
+
+/** The eight numbers of an IPv6 address, however it is written. */
+function groupsOf(address: string): number[] {
+  const written = new URL(`http://[${address}]`).hostname.slice(1, -1); // no dots, zeros left out once at most
+  const [before = '', after] = written.split('::');
+  const numbers = (part: string): number[] =>
+    part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));
+  const [first, last] = [numbers(before), numbers(after ?? '')];
+  return [...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last];
+}
