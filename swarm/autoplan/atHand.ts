@@ -3,7 +3,7 @@
  * memory that it tried and gives, its traffic caps, and the links between them as the run measured them. A link that
  * nobody has measured yet is taken for a good one: it is tried, measured, and then known. See SPEC.md, AP1 and AP4.
  */
-import type { PeerId } from '../base.ts';
+import { got, type PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import type { LinkReport } from '../messages/profile.ts';
 import type { Cluster } from '../planner/cluster.ts';
@@ -57,9 +57,9 @@ function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links
   for (const [one, links] of ends)
     for (const [other, report] of links) {
       const back = ends.get(other)?.get(one);
-      const [from, to] = [place.get(one) ?? 0, place.get(other) ?? -1];
-      // Once, in the order of the peers.
-      if (to === from || to === -1 || (back !== undefined && to < from)) continue;
+      const [from, to] = [got(place, one), place.get(other)];
+      // Of two peers at hand; once, in their order.
+      if (to === undefined || to === from || (back !== undefined && to < from)) continue;
       const pair = joined(back === undefined ? [report] : [report, back]);
       if (pair !== null) found.push({ between: from < to ? [one, other] : [other, one], ...pair });
     }

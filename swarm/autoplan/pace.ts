@@ -29,8 +29,8 @@ export const stepSeconds = ({ steps }: Pace): number | null => median(steps);
 
 /** What a step takes beside what is predicted (the round trip of its commit, …), as far as it is known: with any plan. */
 export function besideSeconds(pace: Pace, predictedSeconds: number): number {
-  const measured = pace.steps.length >= LEAST_STEPS ? (stepSeconds(pace) ?? 0) : 0;
-  return Math.max(0, measured - predictedSeconds);
+  const measured = pace.steps.length < LEAST_STEPS ? null : stepSeconds(pace);
+  return measured === null ? 0 : Math.max(0, measured - predictedSeconds);
 }
 
 /** What the last steps took, before a change; null: there were none. */

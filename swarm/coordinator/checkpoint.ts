@@ -3,7 +3,7 @@
  * one whose last shard came in is the newest from then on. A checkpoint is keyed by (epoch, step), so an upload of an
  * abandoned plan can never complete another one's.
  */
-import type { PeerId } from '../base.ts';
+import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import type { StoredShard } from './events.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
@@ -59,9 +59,10 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
   const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);
   if (uploaded.some(([key]) => !own.has(key))) return 'wrong';
   // A shard that came before stays as it was: its upload was answered.
-  const hashes = { ...Object.fromEntries(uploaded), ...pending.hashes };
-  if (Object.keys(hashes).length < shards.length) {
-    change(transition, { pending: state.pending.map((other) => (other === pending ? { ...pending, hashes } : other)) });
+  const hashes = new Map([...uploaded, ...Object.entries(pending.hashes)]);
+  if (hashes.size < shards.length) {
+    const more = { ...pending, hashes: Object.fromEntries(hashes) };
+    change(transition, { pending: state.pending.map((other) => (other === pending ? more : other)) });
     return 'open';
   }
   const { step, lossScale } = pending;
@@ -69,7 +70,7 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
     type: 'storeCheckpoint',
     step,
     generation: state.generation,
-    shards: shards.map(({ key, shard }) => ({ ...shard, hash: hashes[key] ?? '' })),
+    shards: shards.map(({ key, shard }) => ({ ...shard, hash: got(hashes, key) })),
     lossScale,
   });
   log(transition, 'info', `Checkpoint ${step} is stored.`);

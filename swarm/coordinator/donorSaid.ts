@@ -2,7 +2,7 @@
  * What a donor says, judged against the state. A word about an older epoch or step was true when it was said and is
  * passed over; a word that nobody can have asked for is a broken page, which is refused.
  */
-import { assertNever, type PeerId } from '../base.ts';
+import { assertNever, invariant, type PeerId } from '../base.ts';
 import { takeUpload } from './checkpoint.ts';
 import { considerCommit, faulty, notFinite } from './commit.ts';
 import type { DonorMessage } from './events.ts';
@@ -105,7 +105,8 @@ function considerEvaluation(transition: Transition, newest: PeerId, { inForce, a
   const all = answers.map(({ evaluated }) => evaluated);
   const ids = all.flatMap(({ losses }) => losses.map(({ microBatch }) => microBatch));
   if (new Set(ids).size !== ids.length) return faulty(transition, newest, 'the evaluation has a micro-batch twice');
-  const loss = sumLosses(all) / ((config.evaluation?.windows ?? 0) * config.batch.sequence);
+  invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
+  const loss = sumLosses(all) / (config.evaluation.windows * config.batch.sequence);
   if (!Number.isFinite(loss)) return notFinite(transition, `The evaluation after ${committedSteps} steps`, 'its loss');
   change(transition, { evaluatedSteps: committedSteps, evaluationLoss: loss });
   transition.effects.push({ type: 'storeEvaluation', committedSteps, loss });

@@ -4,13 +4,14 @@
  * there; `handOver` changes the plan at a boundary, the state going from peer to peer, and is only open while all who
  * have it live; `tryAgain` keeps plan and state, and is only open while every member of the plan lives.
  */
-import type { PeerId } from '../base.ts';
+import { invariant, type PeerId } from '../base.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
 import {
   type CoordinatorState,
   evaluationDue,
+  expectedDonors,
   isDone,
   isPlanningAnew,
   type Lack,
@@ -114,9 +115,9 @@ export function planAnew(transition: Transition, reason: string) {
   if (state.operator === 'stop') return stopNow(transition);
   if (state.operator === 'pause') return change(transition, { phase: { name: 'paused' }, proposal: null });
   if (state.gathering === 'open') {
-    const { donors, config } = state;
-    if (donors.length < (config.expectedDonors ?? 0))
-      return wait(transition, { of: 'donors', here: donors.length, expected: config.expectedDonors ?? 0 });
+    const here = state.donors.length;
+    const expected = expectedDonors(state);
+    if (here < expected) return wait(transition, { of: 'donors', here, expected });
     change(transition, { gathering: 'whole' });
   }
   if (offerOf(transition.state).length === 0) return wait(transition, { of: 'donor' });
@@ -277,7 +278,8 @@ const patience = ({ state }: Transition): number => 2 ** state.attempts.stalls;
 
 function evaluate(transition: Transition, inForce: PlanInForce) {
   const { config, committedSteps } = transition.state;
-  const steps = Math.max(1, (config.evaluation?.windows ?? 0) / config.batch.samples);
+  invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
+  const steps = Math.max(1, config.evaluation.windows / config.batch.samples);
   const allowed = Math.max(EVALUATION_MS, steps * SLOWEST_STEPS * (inForce.slowestMs ?? FIRST_STEP_MS / SLOWEST_STEPS));
   const deadline = transition.now + patience(transition) * allowed;
   change(transition, { phase: { name: 'evaluating', inForce, answers: [], deadline } });

@@ -3,7 +3,7 @@
  * Plain data: JSON and back is the same state. Here are the types, the first state, and the questions anyone may ask of a
  * state. Rules CO in SPEC.md.
  */
-import type { PeerId, Range } from '../base.ts';
+import { invariant, type PeerId, type Range } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
@@ -225,6 +225,12 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
 /** What a run goes on with from a checkpoint that has this loss scale, or none. */
 export const savedScale = ({ compute }: CoordinatorConfig, inCheckpoint: LossScale | null): LossScale | null =>
   compute === 'f16' ? (inCheckpoint ?? FIRST_LOSS_SCALE) : null;
+
+/** Before the gathering is over. */
+export function expectedDonors({ config }: CoordinatorState): number {
+  invariant(config.expectedDonors !== null, 'donors are gathered where some are expected');
+  return config.expectedDonors;
+}
 
 /** When the shell has to send `deadlineReached`, or null. */
 export const nextDeadline = ({ phase }: CoordinatorState): number | null =>

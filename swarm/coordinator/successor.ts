@@ -5,15 +5,15 @@
 import type { PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
-import { type CoordinatorState, dutiesIn, membersOf, type PlanInForce, planInForce } from './state.ts';
+import { type CoordinatorState, dutiesIn, expectedDonors, membersOf, type PlanInForce, planInForce } from './state.ts';
 
 /** Those a plan may use, in the order they joined. */
 export const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
   donors.flatMap(({ peer, wish }) => (wish === 'compute' ? peer : [])).slice(0, config.capacity);
 
 function offeredIn(state: CoordinatorState): Offered[] {
-  const { config, donors, gathering } = state;
-  const expected = gathering === 'whole' ? (config.expectedDonors ?? 0) : 0;
+  const { donors, gathering } = state;
+  const expected = gathering === 'whole' ? expectedDonors(state) : 0;
   const needed = donors.slice(0, expected);
   const offer = offerOf(state);
   return donors.flatMap((donor) => {

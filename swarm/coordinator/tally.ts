@@ -2,7 +2,7 @@
  * What a step adds up to: which reports it needs, what a report must hold, and the sums over all of them. Every sum has
  * a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
-import type { PeerId } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { type Duties, shardKey } from './state.ts';
@@ -11,7 +11,7 @@ import { type Duties, shardKey } from './state.ts';
 const CLIP_EPSILON = 1e-6;
 
 export function dutiesOf(plan: Plan): Duties[] {
-  const last = plan.stages.at(-1)?.members ?? [];
+  const last = at(plan.stages, plan.stages.length - 1).members;
   const shards = plan.state.flatMap(({ block, shards }) =>
     shards.map(({ peer, replicas, range }) => ({ peer, replicas, key: shardKey(block, range) })),
   );
@@ -93,7 +93,8 @@ export function tally(
 }
 
 /** The peers that know an evaluation's losses. */
-export const evaluatorsOf = ({ stages }: Plan): PeerId[] => stages.at(-1)?.members.map(({ peer }) => peer) ?? [];
+export const evaluatorsOf = ({ stages }: Plan): PeerId[] =>
+  at(stages, stages.length - 1).members.map(({ peer }) => peer);
 
 /** In the order of the micro-batch ids; NaN where one of them was not finite. */
 export function sumLosses(messages: readonly (ReportMessage | EvaluatedMessage)[]): number {

@@ -191,7 +191,7 @@ export function shardsOf(
 ): ShardWork[] {
   return plan.state.flatMap(({ block: name, shards }) => {
     const kept = shards.filter((shard) => shard.peer === peer);
-    const order = kept.length === 0 ? [] : (known.get(name) ?? []);
+    const order = kept.length === 0 ? [] : got(known, name);
     return kept.map(({ range }): ShardWork => {
       const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
       const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));

@@ -14,7 +14,7 @@
  * So x is the least of the places that the micro-batch has in the stages: the busiest lanes are as the rule says, and a
  * peer that feeds several of them keeps all of them fed, having the more in flight. See SPEC.md, SC12.
  */
-import { at } from '../base.ts';
+import { at, got } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
@@ -98,7 +98,7 @@ function placesOf(plan: Plan): { readonly places: (id: number) => number; readon
     const order = [...members.keys()].sort((a, b) => at(firsts, a) - at(firsts, b));
     const laneOf = new Int32Array(ids.length);
     for (const [lane, member] of order.entries())
-      for (const id of members[member]?.microBatches ?? []) laneOf[rank(id)] = lane;
+      for (const id of at(members, member).microBatches) laneOf[rank(id)] = lane;
     return { laneOf, lanes: members.length };
   });
   const { places, perPlace } = clockPlaces(ids.length, stages);
@@ -109,5 +109,5 @@ function placesOf(plan: Plan): { readonly places: (id: number) => number; readon
 function rankIn(ids: readonly number[]): (id: number) => number {
   if (ids.every((id, index) => id === index)) return (id) => id;
   const ranks = new Map(ids.map((id, index) => [id, index]));
-  return (id) => ranks.get(id) ?? 0;
+  return (id) => got(ranks, id);
 }
