@@ -15,7 +15,7 @@ import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { AddressLimit } from './donors/addressLimit.ts';
-import { DonorSocket, SOCKET_BYTES_LIMIT } from './donors/donorSocket.ts';
+import { DonorSocket, refusedFor, SOCKET_BYTES_LIMIT } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { type Access, isForwarded, isSameOrigin } from './http/access.ts';
 import { perMinute, problem } from './http/calls.ts';
@@ -232,6 +232,7 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
       const leave = limit.enter(address);
       if (leave === null) {
         run.reception.countRefusal('serverFull');
+        socket.send(JSON.stringify(refusedFor('serverFull', 'of this address')));
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);

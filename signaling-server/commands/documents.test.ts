@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { beforeAll, describe, expect, it, test } from 'vitest';
 import { peerMessageSchema, serverMessageSchema } from '../../swarm/messages/messages.ts';
-import { REFUSAL_REASONS } from '../../swarm/messages/refusals.ts';
+import { REFUSAL_REASONS, retrySeconds } from '../../swarm/messages/refusals.ts';
 import { parseCluster } from '../../swarm/planner/cluster.ts';
 import { parseRunFile } from '../../swarm/run/runFile.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
@@ -153,6 +153,13 @@ describe('docs/protocol.md', () => {
   it('has every reason of a refusal', () => {
     const reasons = rows(section(path, 'Refusals')).flatMap(([first = '']) => inBackticks(first));
     expect(reasons.sort()).toEqual([...REFUSAL_REASONS].sort());
+  });
+  it('says after what time each refused one may ask again', () => {
+    for (const [first = '', , again] of rows(section(path, 'Refusals')))
+      for (const reason of REFUSAL_REASONS.filter((one) => inBackticks(first).includes(one))) {
+        const seconds = retrySeconds(reason, () => 0);
+        expect(again?.trim(), reason).toBe(seconds === null ? 'never' : `${seconds} s`);
+      }
   });
 
   it('has every call that the server answers', () => {

@@ -13,7 +13,7 @@ import {
   PROTOCOL_VERSION,
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
-import { AT_FAULT, REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refusals.ts';
+import { AT_FAULT, REFUSAL_SENTENCES, type RefusalReason, retrySeconds } from '../../swarm/messages/refusals.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { RelayPort } from './relay.ts';
 
@@ -122,7 +122,7 @@ export class DonorSocket implements DonorLink {
   refuse(reason: RefusalReason, detail: string): void {
     if (!this.#open) return;
     this.#host.countRefusal(reason);
-    this.send({ type: 'refused', reason, detail: `${REFUSAL_SENTENCES[reason]} (${detail})`.slice(0, 2_000) });
+    this.send(refusedFor(reason, detail));
     this.close();
     this.#ended(`it was refused: ${reason}, ${detail}`, AT_FAULT.has(reason));
   }
@@ -203,6 +203,14 @@ export class DonorSocket implements DonorLink {
     return this.#allowance >= 0;
   }
 }
+
+/** Its last word to a donor. */
+export const refusedFor = (reason: RefusalReason, detail: string): ServerMessage => ({
+  type: 'refused',
+  reason,
+  detail: `${REFUSAL_SENTENCES[reason]} (${detail})`.slice(0, 2_000),
+  retrySeconds: retrySeconds(reason, Math.random),
+});
 
 const isRefusal = (answer: PeerId | RefusalReason): answer is RefusalReason => answer in REFUSAL_SENTENCES;
 

@@ -32,7 +32,17 @@ export interface HeadlessDonor {
 }
 
 /** States of the donor page, `data-state` of its body. */
-type PageState = 'idle' | 'starting' | 'joined' | 'computing' | 'spare' | 'paused' | 'left' | 'failed' | 'reconnecting';
+type PageState =
+  | 'idle'
+  | 'starting'
+  | 'joined'
+  | 'computing'
+  | 'spare'
+  | 'paused'
+  | 'left'
+  | 'failed'
+  | 'postponed'
+  | 'reconnecting';
 
 /** A headless browser with WebGPU, as the donors use it; also for `shoal doctor`. */
 export async function launchBrowser(): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
@@ -169,6 +179,7 @@ function verdict(state: PageState, reason: string): Result<null> {
     case 'paused':
       return success(null);
     case 'failed':
+    case 'postponed':
     case 'left':
     case 'reconnecting':
     case 'idle':
@@ -179,10 +190,13 @@ function verdict(state: PageState, reason: string): Result<null> {
   }
 }
 
-/** Resolves when the page itself says that it cannot go on. Never, where the page goes away first. */
+/** Resolves when the page itself says that it cannot go on, now or ever. Never, where the page goes away first. */
 function failure(page: Page): Promise<string> {
   return page
-    .waitForFunction(() => document.body.dataset.state === 'failed', undefined, { timeout: 0, polling: POLL_MS })
+    .waitForFunction(() => ['failed', 'postponed'].includes(document.body.dataset.state ?? ''), undefined, {
+      timeout: 0,
+      polling: POLL_MS,
+    })
     .then(() => page.evaluate(() => document.body.dataset.reason ?? ''))
     .then((reason) => `its page gave up: ${reason}`)
     .catch(() => new Promise<string>(() => {}));

@@ -168,7 +168,13 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
       known: z.object({ memoryBytes: memory, memoryTriedBytes: memory }).nullable(),
     }),
   }),
-  z.object({ type: z.literal('refused'), reason: z.enum(REFUSAL_REASONS), detail: sentence }),
+  z.object({
+    type: z.literal('refused'),
+    reason: z.enum(REFUSAL_REASONS),
+    detail: sentence,
+    /** After which it may be otherwise; null: this is final. */
+    retrySeconds: z.int().min(0).nullable(),
+  }),
   z.object({ type: z.literal('signal'), from: peer, epoch: count, attempt: count.optional(), data: z.string() }),
   /** A new epoch: get the state from `source`, build these stages, connect to whom the plan makes you talk to, say ready. */
   z.object({

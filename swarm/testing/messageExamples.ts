@@ -83,7 +83,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
     ...{ generation: 0, epoch: 1, committedSteps: 2 },
     memory: { draftedBytes: 5, known: { memoryBytes: 4, memoryTriedBytes: 5 } },
   },
-  { type: 'refused', reason: 'malformed', detail: 'd' },
+  { type: 'refused', reason: 'malformed', detail: 'd', retrySeconds: 60 },
   { type: 'signal', from: A, epoch: 1, attempt: 0, data: 'answer' },
   {
     ...{ type: 'prepare', epoch: 2, generation: 0, step: 2, plan: PLAN },

@@ -28,6 +28,7 @@ import { type DonorState, isBarred } from './state.ts';
 const PULSE_MS = 1_000;
 /** How often a snooze looks whether it is over or was ended: one long timer may come late after a sleep. */
 const SNOOZE_LOOK_MS = 5_000;
+const COUNT_MS = 1_000;
 
 export class Donor implements DonorPage {
   readonly #live: Live<DonorState, DonorEvent>;
@@ -35,6 +36,8 @@ export class Donor implements DonorPage {
   #bridge: DonorBridge | null = null;
   #conversation: Conversation | null = null;
   #trouble: Trouble | null = null;
+  /** Until this tab asks again after a refusal. */
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
   /** Bearer of this donor's calls, while it is one. */
   #token: string | null = null;
 
@@ -280,16 +283,28 @@ export class Donor implements DonorPage {
   }
 
   #onSignaling(state: SignalingState): void {
-    if (state.kind === 'closed') {
-      this.#bridge?.disconnected();
-      // The server plans without a donor whose connection is gone: that is all that leaving asks for.
-      if (this.#live.current.pending === 'leave') {
-        this.leaveNow();
-        return;
-      }
-    }
+    if (state.kind === 'closed') this.#bridge?.disconnected();
     if (state.kind === 'refused') this.#stop();
+    // The server plans without a donor whose connection is gone: that is all that leaving asks for.
+    if ((state.kind === 'closed' || state.kind === 'refused') && this.#live.current.pending === 'leave') {
+      this.leaveNow();
+      return;
+    }
     this.#live.dispatch({ type: 'signalingChanged', state });
+    if (state.kind === 'refused' && state.retrySeconds !== null)
+      this.#askAgainAt(monotonicMs() + state.retrySeconds * 1_000);
+  }
+
+  /** By timers of the page, since there is no worker now: a hidden page's are a minute late at most. */
+  #askAgainAt(dueMs: number): void {
+    const leftMs = dueMs - monotonicMs();
+    if (leftMs <= 0) {
+      this.#live.dispatch({ type: 'askedAgain' });
+      void this.#start();
+      return;
+    }
+    this.#live.dispatch({ type: 'countedDown', secondsLeft: Math.ceil(leftMs / 1_000) });
+    this.#retryTimer = setTimeout(() => this.#askAgainAt(dueMs), Math.min(leftMs, COUNT_MS));
   }
 
   #onMessage(bridge: DonorBridge, message: ServerMessage): void {
@@ -310,6 +325,7 @@ export class Donor implements DonorPage {
 
   /** Everything that computes or talks ends here, at once. */
   #stop(): void {
+    clearTimeout(this.#retryTimer);
     this.#conversation?.close();
     this.#conversation = null;
     this.#bridge?.close();

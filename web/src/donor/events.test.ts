@@ -165,10 +165,29 @@ describe('a donor’s state', () => {
   test('a refusal and a failure say why', () => {
     const refused = reached(CLICK, {
       type: 'signalingChanged',
-      state: { kind: 'refused', reason: 'serverFull', detail: 'd' },
+      state: { kind: 'refused', reason: 'blocked', detail: 'd', retrySeconds: null },
     });
-    expect(refused.phase).toEqual({ kind: 'failed', reason: 'serverFull', detail: 'd' });
-    expect(headlineOf(refused).sentence).toContain('as many donors');
+    expect(refused.phase).toEqual({ kind: 'failed', reason: 'blocked', detail: 'd' });
+    expect(mayDonate(refused)).toBe(true);
+    expect(headlineOf(refused).sentence).toContain('closed it to your network address');
+  });
+
+  test('[SV32] a refusal for now counts down to the next try, and forgets no wish of the person', () => {
+    const postponed = reached(CLICK, OPENED, WELCOME, ADMITTED, asked('pause'), {
+      type: 'signalingChanged',
+      state: { kind: 'refused', reason: 'serverFull', detail: 'd', retrySeconds: 42 },
+    });
+    expect(headlineOf(postponed)).toMatchObject({
+      word: 'Waiting',
+      sentence: 'The server has as many donors as it can hold now. This page asks again by itself in 42 s.',
+    });
+    // It goes on over a reload too: nobody has to press the button again.
+    expect(mayDonate(postponed)).toBe(false);
+    const later = nextState(postponed, { type: 'countedDown', secondsLeft: 41 });
+    expect(headlineOf(later).sentence).toContain('in 41 s');
+    const again = [{ type: 'askedAgain' } as const, OPENED, WELCOME, ADMITTED].reduce(nextState, later);
+    expect(again).toMatchObject({ phase: { kind: 'joined' }, pending: 'pause', rest: { kind: 'button' } });
+    expect(nextState(again, { type: 'countedDown', secondsLeft: 40 }).phase).toEqual(again.phase);
   });
 
   test('every failure has a sentence; those of the page itself also say what to do', () => {

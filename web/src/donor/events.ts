@@ -34,6 +34,9 @@ export type DonorEvent =
   | { readonly type: 'failed'; readonly reason: FailureReason; readonly detail: string }
   | { readonly type: 'restarting'; readonly reason: 'deviceLost' | 'internal' }
   | { readonly type: 'signalingChanged'; readonly state: SignalingState }
+  /** Of a refusal that is not final. */
+  | { readonly type: 'countedDown'; readonly secondsLeft: number }
+  | { readonly type: 'askedAgain' }
   | { readonly type: 'serverSaid'; readonly message: ServerMessage }
   | { readonly type: 'workerShowed'; readonly status: DonorStatus }
   | { readonly type: 'linksMeasured'; readonly links: readonly LinkReport[] }
@@ -76,6 +79,12 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return { ...state, phase: { kind: 'reconnecting', reason: event.reason }, status: null };
     case 'signalingChanged':
       return afterSignaling(state, event.state);
+    case 'countedDown':
+      return state.phase.kind === 'postponed'
+        ? { ...state, phase: { ...state.phase, secondsLeft: event.secondsLeft } }
+        : state;
+    case 'askedAgain':
+      return { ...state, phase: { kind: 'starting', waitsFor: 'gpu' } };
     case 'serverSaid':
       return afterMessage(state, event.message);
     case 'workerShowed':
@@ -167,17 +176,23 @@ function afterSignaling(state: DonorState, signaling: SignalingState): DonorStat
     case 'closed':
       return { ...state, phase: { kind: 'reconnecting', reason: 'server' }, status: null };
     case 'refused':
-      return {
-        ...state,
-        phase: { kind: 'failed', reason: signaling.reason, detail: signaling.detail },
-        pending: null,
-      };
+      return refused(state, signaling);
     case 'connecting':
     case 'open': // its welcome is a message of its own
       return state;
     default:
       return assertNever(signaling);
   }
+}
+
+type Refused = Extract<SignalingState, { kind: 'refused' }>;
+
+function refused(state: DonorState, { reason, detail, retrySeconds }: Refused): DonorState {
+  const phase: DonorPhase =
+    retrySeconds === null
+      ? { kind: 'failed', reason, detail }
+      : { kind: 'postponed', reason, detail, secondsLeft: retrySeconds };
+  return { ...state, phase, pending: null, status: null, links: [] };
 }
 
 function afterMessage(state: DonorState, message: ServerMessage): DonorState {

@@ -24,6 +24,13 @@ export type DonorPhase =
   | { readonly kind: 'paused'; readonly connected: boolean }
   /** confirmed: the server took over what this tab kept before it left. */
   | { readonly kind: 'left'; readonly confirmed: boolean }
+  /** The server refused this tab for now; it asks again by itself. Nothing runs here until then. */
+  | {
+      readonly kind: 'postponed';
+      readonly reason: RefusalReason;
+      readonly detail: string;
+      readonly secondsLeft: number;
+    }
   | { readonly kind: 'failed'; readonly reason: FailureReason; readonly detail: string }
   | { readonly kind: 'reconnecting'; readonly reason: 'server' | 'deviceLost' | 'internal' };
 

@@ -74,7 +74,8 @@ export function Running({ state, actions }: RunningProps) {
 
 /** Nothing comes from the server: what is shown of the run is what was last seen. */
 const isStale = ({ phase, snapshot }: DonorState): boolean =>
-  snapshot !== null && (phase.kind === 'reconnecting' || (phase.kind === 'paused' && !phase.connected));
+  snapshot !== null &&
+  (phase.kind === 'reconnecting' || phase.kind === 'postponed' || (phase.kind === 'paused' && !phase.connected));
 
 /** The stages of the plan that is being prepared or done; the worker knows them a moment before the snapshot does. */
 function partOf(state: DonorState): DonorStatus['stages'] {
@@ -98,7 +99,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
   const phase = stages.length > 0 && status ? phaseWords(state, status) : { word: NOTHING, note: undefined };
   const layers = stages.map((stage) => layersText(stage.layers)).join(', ');
   // Who rests by choice, or has no place, sees what this tab moved, and no row of dashes.
-  const rests = state.phase.kind === 'paused' || state.phase.kind === 'spare';
+  const rests = ['paused', 'spare', 'postponed'].includes(state.phase.kind);
   return (
     <dl class="stats">
       {!rests && (

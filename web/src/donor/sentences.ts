@@ -3,9 +3,9 @@ import { assertNever } from '../../../swarm/base.ts';
 import type { SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
-import { timeText, trafficText } from '../page/format.ts';
+import { durationText, timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES, type Condition } from './conditions.ts';
-import type { FailureReason } from './phase.ts';
+import type { DonorPhase, FailureReason } from './phase.ts';
 import { type DonorState, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
@@ -125,6 +125,8 @@ export function headlineOf(state: DonorState): Headline {
       return phase.confirmed
         ? headline('calm', '○', 'Left', 'You have left. The swarm has what it needs, and your GPU is free again.')
         : headline('calm', '○', 'Left', 'You have left at once. Your GPU is free again.');
+    case 'postponed':
+      return postponedHeadline(phase);
     case 'failed':
       return headline('bad', '✕', 'Stopped', failureText(phase.reason).what);
     case 'reconnecting':
@@ -132,6 +134,12 @@ export function headlineOf(state: DonorState): Headline {
     default:
       return assertNever(phase);
   }
+}
+
+/** Counted down in seconds, so that nobody presses anything while it runs. */
+function postponedHeadline({ reason, secondsLeft }: Extract<DonorPhase, { kind: 'postponed' }>): Headline {
+  const again = `${REFUSAL_SENTENCES[reason]} This page asks again by itself in ${durationText(secondsLeft)}.`;
+  return reason === 'runFinished' ? headline('good', '✓', 'Finished', again) : headline('wait', '◔', 'Waiting', again);
 }
 
 function computingSentence(state: DonorState): string {

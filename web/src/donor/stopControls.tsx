@@ -22,14 +22,14 @@ export function StopControls({ state, actions }: StopProps) {
     );
   }
   const isPaused = phase.kind === 'paused';
-  const isFinished = phase.kind === 'spare' && phase.finished;
+  const hasNothingToPause = phase.kind === 'postponed' || (phase.kind === 'spare' && phase.finished);
   const mayAsk = pending === null && (isMember(state) || isPaused);
   // It goes on by itself: to resume now, the condition under Limits must go.
   const waitsForCondition = isPaused && state.rest === null && restReason(state) !== null;
   return (
     <>
       <div class="buttons">
-        {!isFinished && (
+        {!hasNothingToPause && (
           <Press
             {...(isPaused && !waitsForCondition ? { class: 'primary' } : {})}
             {...(waitsForCondition ? { why: 'It goes on by itself when your own limit allows it.' } : {})}
@@ -39,7 +39,7 @@ export function StopControls({ state, actions }: StopProps) {
             {isPaused ? 'Resume' : 'Pause'}
           </Press>
         )}
-        {!isPaused && !isFinished && (
+        {!isPaused && !hasNothingToPause && (
           <>
             <Press onPress={() => actions.pauseNow()}>Pause now</Press>
             <Press isOff={!mayAsk} onPress={() => actions.snooze(SNOOZE_MS)}>
@@ -50,7 +50,7 @@ export function StopControls({ state, actions }: StopProps) {
         <Press onPress={() => actions.ask('leave')}>Leave</Press>
       </div>
       <p class="soft small">
-        {isPaused || isFinished
+        {isPaused || hasNothingToPause
           ? `Nothing computes here.${waitsForCondition ? ' What it waits for is one of your own limits below.' : ''}`
           : 'Pause, Snooze and Leave finish the step and hand your part over first. Pause now stops at once; the others may have to repeat a step.'}
       </p>

@@ -143,14 +143,6 @@ function OtherTabs({ count }: { count: number }) {
 
 function FailureNotice({ reason, detail }: { reason: FailureReason; detail: string }) {
   const { what, advice } = failureText(reason);
-  if (reason === 'runFinished') {
-    return (
-      <p class="notice">
-        <span aria-hidden="true">✓ </span>
-        {what}
-      </p>
-    );
-  }
   return (
     <div class="notice bad">
       <p>

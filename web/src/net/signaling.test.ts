@@ -155,13 +155,13 @@ describe('Signaling', () => {
     expect(states.at(-1)).toMatchObject({ kind: 'refused', reason: 'wrongProtocol' });
   });
 
-  test('[WP4] a refusal is final: no further connection', async () => {
+  test('[WP4] after a refusal there is no further connection, also where the server says when to ask again', async () => {
     const { states, sockets, last, sleep } = conversation();
     last().onopen?.(new Event('open'));
-    last().say({ type: 'refused', reason: 'serverFull', detail: 'full' });
+    last().say({ type: 'refused', reason: 'serverFull', detail: 'full', retrySeconds: 30 });
     last().onclose?.(CLOSE);
     await sleep(60_000);
-    expect(states.at(-1)).toEqual({ kind: 'refused', reason: 'serverFull', detail: 'full' });
+    expect(states.at(-1)).toEqual({ kind: 'refused', reason: 'serverFull', detail: 'full', retrySeconds: 30 });
     expect(last().closed).toBe(true);
     expect(sockets).toHaveLength(1);
   });

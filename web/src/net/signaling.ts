@@ -1,7 +1,7 @@
 /**
  * This donor's conversation with the server: `hello` first on every connection, `welcome` or `refused` as the answer,
- * then typed messages both ways. A refusal is the server's last word and ends the conversation; a connection that is
- * merely gone comes back by itself.
+ * then typed messages both ways. A refusal is the server's last word and ends this conversation, also where it says when
+ * to ask again; a connection that is merely gone comes back by itself.
  */
 import type { Random } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
@@ -20,7 +20,13 @@ export type SignalingState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
   | { readonly kind: 'closed'; readonly pauseMs: number }
-  | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly detail: string };
+  | {
+      readonly kind: 'refused';
+      readonly reason: RefusalReason;
+      readonly detail: string;
+      /** When to ask again; null: this is final. */
+      readonly retrySeconds: number | null;
+    };
 
 /** What the link that was opened lets its donor in by. */
 export interface Entry {
@@ -114,11 +120,11 @@ export class Signaling {
     if (!decoded.ok) {
       this.malformedMessages += 1;
       // A server whose greeting is not understood speaks another protocol: nothing after it would be understood either.
-      if (!this.#welcomed) this.#end('wrongProtocol', decoded.reason);
+      if (!this.#welcomed) this.#end('wrongProtocol', decoded.reason, null);
       return;
     }
     const message = decoded.value;
-    if (message.type === 'refused') this.#end(message.reason, message.detail);
+    if (message.type === 'refused') this.#end(message.reason, message.detail, message.retrySeconds);
     else if (message.type === 'welcome') {
       this.#welcomed = true;
       onState({ kind: 'open' });
@@ -127,8 +133,8 @@ export class Signaling {
     else this.malformedMessages += 1;
   }
 
-  #end(reason: RefusalReason, detail: string): void {
+  #end(reason: RefusalReason, detail: string, retrySeconds: number | null): void {
     this.close();
-    this.#options.onState({ kind: 'refused', reason, detail });
+    this.#options.onState({ kind: 'refused', reason, detail, retrySeconds });
   }
 }
