@@ -144,6 +144,10 @@ interface ServeOptions {
   readonly iceServers?: string;
   /** gpipe: every donor takes part, in equal parts. Else whoever makes a step shorter, as a person's server has it. */
   readonly schedule?: 'gpipe';
+  /** So many pipeline stages, over which every donor is shared out. */
+  readonly stages?: number;
+  /** Whose word about the addresses of others is believed. */
+  readonly trustProxy?: string;
   /** The file of a recording. */
   readonly record?: string;
 }
@@ -157,6 +161,8 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
     ...(options.host === undefined ? [] : ['--host', options.host]),
     ...(options.schedule === undefined ? [] : ['--schedule', options.schedule]),
+    ...(options.stages === undefined ? [] : ['--stages', String(options.stages)]),
+    ...(options.trustProxy === undefined ? [] : ['--trust-proxy', options.trustProxy]),
     ...(options.record === undefined ? [] : ['--record', options.record]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);

@@ -7,12 +7,13 @@ import { type RawData, WebSocket } from 'ws';
 import { invariant } from '../../swarm/base.ts';
 import {
   decodeServerMessage,
+  HEARTBEAT_MS,
   type PeerMessage,
   PROTOCOL_VERSION,
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
-import type { Plan } from '../../swarm/plan/plan.ts';
+import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';
 
@@ -78,7 +79,15 @@ export class ScriptedDonor {
     this.#options = options;
     this.#headers = address === undefined ? {} : { 'x-forwarded-for': address };
     this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`, { headers: this.#headers });
-    this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve()));
+    const alive = setInterval(() => {
+      if (this.#welcome && this.obedient) this.say({ type: 'heartbeat' });
+    }, HEARTBEAT_MS);
+    this.closed = new Promise((resolve) =>
+      this.#socket.on('close', () => {
+        clearInterval(alive);
+        resolve();
+      }),
+    );
     this.#socket.on('error', () => {}); // the close that follows says it
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
@@ -115,6 +124,10 @@ export class ScriptedDonor {
     this.#socket.terminate();
   }
 
+  heardCount(type: ServerMessage['type']): number {
+    return this.received.filter((message) => message.type === type).length;
+  }
+
   /** The first message of this type, come or to come, that `fits`. */
   async hears<Type extends ServerMessage['type']>(
     type: Type,
@@ -127,6 +140,17 @@ export class ScriptedDonor {
       if (found) return found;
       await new Promise<void>((resolve) => this.#waiting.add(resolve));
     }
+  }
+
+  /** Looked at anew after each message; rejects where its connection ends before. */
+  async until(holds: () => boolean): Promise<void> {
+    const ended = this.closed.then(() => Promise.reject(new Error(`the connection ended: ${this.#refusal()}`)));
+    while (!holds()) await Promise.race([new Promise<void>((resolve) => this.#waiting.add(resolve)), ended]);
+  }
+
+  #refusal(): string {
+    const refused = this.received.find(({ type }) => type === 'refused');
+    return refused?.type === 'refused' ? refused.detail : 'nobody said why';
   }
 
   fetch(path: string, init: RequestInit = {}): Promise<Response> {
@@ -163,6 +187,8 @@ export class ScriptedDonor {
     switch (message.type) {
       case 'prepare':
         this.#plan = message;
+        // One without a place in the new plan only hands its state over.
+        if (!peers(message.plan).includes(this.welcome.peer)) return;
         return this.say({ type: 'ready', epoch: message.epoch, memoryBytes: 1_000_000 });
       case 'start':
         if (this.#options.stepMs !== undefined) await sleep(this.#options.stepMs);
@@ -209,10 +235,16 @@ export class ScriptedDonor {
     });
   }
 
-  /** Each action takes a second, one after the other, by a clock of its own. */
+  /** One after the other, by a clock of its own: each takes its part of the time that a step takes, or else a second. */
   #spans(plan: Plan) {
     const actions = build(plan).get(this.welcome.peer) ?? [];
-    return actions.map((action, at) => ({ action: formatAction(action), start: 1_000 + at, end: 1_001 + at }));
+    const { stepMs } = this.#options;
+    const each = stepMs === undefined ? 1 : stepMs / 1_000 / Math.max(1, actions.length);
+    return actions.map((action, at) => ({
+      action: formatAction(action),
+      start: 1_000 + at * each,
+      end: 1_000 + (at + 1) * each,
+    }));
   }
 
   #evaluate(epoch: number, step: number): void {
