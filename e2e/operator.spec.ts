@@ -216,7 +216,7 @@ async function letGo(page: Page, other: Page, donor: Donor): Promise<void> {
   await page.getByRole('heading', { name: 'Blocked addresses' }).waitFor({ state: 'detached' });
 }
 
-test('operators read, steer, draft, go back, let go and change the run; two at once and a lost server leave it whole', async () => {
+test('[OP12] operators read, steer, draft, go back, let go and change the run; two at once and a lost server leave it whole', async () => {
   const runFile = copyOfRun('gpt2-long', withSteps(2_000));
   const record = beside(runFile, 'record.jsonl');
   const first = await startServer(runFile, { record });

@@ -53,6 +53,13 @@ test('comments cite rules and documents of this repository, no section of anothe
   expect(cited).toEqual([]);
 });
 
+/** A string that begins with one rule or more in brackets, or with the first and the last of some. */
+const TITLE = /(?<=['"`])(?:\[[A-Z]{2}\d+(?:–[A-Z]{2}\d+)?\] ?)+/g;
+const CITED = /\[([A-Z]{2})(\d+)(?:–[A-Z]{2}(\d+))?\]/g;
+
+const citedRules = ([, area, from, to = from]: RegExpExecArray): string[] =>
+  Array.from({ length: Number(to) - Number(from) + 1 }, (_, index) => `${area}${Number(from) + index}`);
+
 describe('swarm/SPEC.md', () => {
   const rules = [...readFileSync(join(ROOT, 'swarm/SPEC.md'), 'utf8').matchAll(/^- \*\*([A-Z]{2}\d+)\*\* /gm)].map(
     ([, id]) => id ?? '',
@@ -60,6 +67,13 @@ describe('swarm/SPEC.md', () => {
 
   test('has each rule once', () => {
     expect(rules.filter((id, index) => rules.indexOf(id) !== index)).toEqual([]);
+  });
+
+  test('has no rule that no test names in its title', () => {
+    const tests = FILES.filter((file) => /\.(test|spec)\.tsx?$|\/testing\/\w+\.ts$/.test(file));
+    const titles = tests.flatMap((file) => readFileSync(join(ROOT, file), 'utf8').match(TITLE) ?? []);
+    const named = new Set(titles.flatMap((title) => [...title.matchAll(CITED)].flatMap(citedRules)));
+    expect(rules.filter((id) => !named.has(id))).toEqual([]);
   });
 
   test('has every rule that the code, its tests or a document names', () => {

@@ -80,7 +80,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('keeps the newest checkpoints and names those that may go', () => {
+  it('[OP11] keeps the newest checkpoints and names those that may go', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 0, manifest: 'zero' });
@@ -128,7 +128,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('bounds the history; donors’ events push no operator’s out', () => {
+  it('[OP7] bounds the history; donors’ events push no operator’s out', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     store.addEvent('a', 'operator', 'pause', 0, 3);
@@ -142,7 +142,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('keeps the spans of the newest steps, and those checkpoints that are to stay', () => {
+  it('[OP8] [OP11] keeps the spans of the newest steps, and those checkpoints that are to stay', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     const trace = (step: number) => ({ step, epoch: 1, bubble: 0.25, spans: `of ${step}` });

@@ -200,7 +200,7 @@ describe('a packed wire', () => {
   test.each([
     ['f32', 2e-6],
     ['f16', 1e-2],
-  ] as const)('[MP2] two donors in a run that asks for f16, the wire in %s', async (wire, exact) => {
+  ] as const)('[MP2] [MP6] two donors in a run that asks for f16, the wire in %s', async (wire, exact) => {
     if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     const done = await trained(golden, wire, 5, 'f16');

@@ -218,13 +218,17 @@ test('[AP3] ten steps of spans more than a fifth off the profile are a drift; ni
   expect(kept && profileNow(CONFIG, kept).ratios.find(({ op }) => op === 'B')?.ratio).toBeGreaterThan(3);
 });
 
-test('[AP4] links are taken for good until they are measured; slow ones leave a donor out', () => {
+test('[AP4] [AP25] links are taken for good until they are measured; slow ones, at the tenth step, leave a donor out', () => {
   const run = new Rehearsal();
   run.joins(A, profile(0.002));
   run.joins(B, profile(0.002));
   expect(peers(run.plan as Plan)).toHaveLength(2);
   const slow = (peer: PeerId): LinkReport => ({ peer, route: 'relayed', roundTripMs: 900, bytesPerSecond: 20_000 });
-  for (let step = 0; step < 10; step++) run.step(step, () => 0.002, [slow(A), slow(B)]);
+  for (let step = 0; step < 10; step++) {
+    run.settle();
+    expect(peers(run.plan as Plan)).toHaveLength(2);
+    run.step(step, () => 0.002, [slow(A), slow(B)]);
+  }
   run.settle();
   expect(peers(run.plan as Plan)).toHaveLength(1);
 });
@@ -242,12 +246,22 @@ test('[AP6] a donor that is remembered starts from its last numbers, and they ar
   expect(samplesOf(again.plan, B)).toBeGreaterThan(2 * samplesOf(again.plan, C));
 });
 
-test('[AP1] donors of whom nobody measured anything are taken for equals', () => {
+const NOTHING: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
+
+test('[AP21] a donor that measured nothing is left out beside one that did', () => {
   const run = new Rehearsal();
-  const nothing: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
+  run.joins(A, profile(0.01));
+  run.joins(B, NOTHING);
+  run.want('now');
+  run.settle();
+  expect(peers(run.plan as Plan)).toEqual([A]);
+});
+
+test('[AP1] [AP21] donors of whom nobody measured anything are taken for equals', () => {
+  const run = new Rehearsal();
   run.doesSearch = false;
-  run.joins(A, nothing);
-  run.joins(B, nothing);
+  run.joins(A, NOTHING);
+  run.joins(B, NOTHING);
   run.plan = null;
   run.want('now');
   expect(run.plan).toMatchObject({ stages: [{}, {}] });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { peerId } from '../base.ts';
+import { peerId, refusal, success } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel } from '../testing/randomPlan.ts';
-import { capacityOf, planWished } from './wishes.ts';
+import { answerTo, capacityOf, planWished } from './wishes.ts';
 
 const model = outlineModel(2, true);
 const batch = { samples: 6, sequence: 4 };
@@ -31,4 +31,22 @@ test('[PL12] [PL17] a given plan seats the donors in the order in which it names
     ok: true,
     value: equalSplit(model, 6, donors(2), { schedule: '1f1b' }),
   });
+});
+
+test('[LI9] those that give least are done without, of equals the last to come, but for whom is needed', () => {
+  const peersOf = (gives: readonly (readonly [bytes: number | null, isNeeded: boolean])[]) => {
+    const offer = donors(gives.length).map((peer, index) => {
+      const [memoryBytes, isNeeded] = gives[index] ?? [null, false];
+      return { peer, memoryBytes, isNeeded };
+    });
+    const found = answerTo({ purpose: 'now', offer, inForce: null }, (all) =>
+      all.length > 2 ? refusal('two are enough') : success(equalSplit(model, 6, all)),
+    );
+    return found.answer === 'plan' ? peers(found.plan) : found;
+  };
+  const [a, b, c, d] = donors(4);
+  expect(peersOf([7, 5, 9, null].map((bytes) => [bytes, false]))).toEqual([c, d]);
+  expect(peersOf([7, 7, 7, 7].map((bytes) => [bytes, false]))).toEqual([a, b]);
+  expect(peersOf([7, 5, 9, null].map((bytes) => [bytes, bytes === 5]))).toEqual([b, d]);
+  expect(peersOf([7, 5, 9, null].map((bytes) => [bytes, true]))).toEqual({ answer: 'none', reason: 'two are enough' });
 });

@@ -18,7 +18,7 @@ describe('a donor that goes', () => {
     }
   });
 
-  it('[CO7] lets a donor pause when its shards are safe, and takes it back in its old place', () => {
+  it('[CO7] [CO29] lets a donor pause when its shards are safe, and takes it back in its old place', () => {
     const swarm = script({ steps: 9 });
     swarm.join('a', 'b');
     swarm.settle('* report');

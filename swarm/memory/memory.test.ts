@@ -4,7 +4,17 @@ import { modelFromConfig } from '../model/families.ts';
 import { holders, type Plan } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import type { Compute } from '../precision.ts';
-import { type BufferSpec, plannedBytes, predictedBytes, shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
+import type { WireEncoding } from '../wire.ts';
+import {
+  type BufferSpec,
+  plannedBytes,
+  predictedBytes,
+  shardBuffers,
+  stageBuffers,
+  stagesOfPeer,
+  WIRE,
+  WIRE_RESIDUAL,
+} from './memory.ts';
 
 const WIDTH = 32;
 const HEADS = 4;
@@ -44,7 +54,7 @@ describe('halves', () => {
     return new Map(specs.map(({ name, bytes }) => [name, bytes]));
   };
 
-  test('[MP1] activations and the values that are computed with take half; what is summed, and the masters, do not', () => {
+  test('[MP1] [MP5] activations and the values that are computed with take half; what is summed, and the masters, do not', () => {
     const [floats, halves] = [buffers('f32'), buffers('f16')];
     const layer = model.blocks.find(({ name }) => name === 'layer.2');
     invariant(layer, 'a layer');
@@ -67,6 +77,27 @@ describe('halves', () => {
     expect(plannedBytes(model, plan, alone, { sequence: 16, compute: 'f16' })).toBe(Math.max(of('f32'), of('f16')));
     expect(plannedBytes(model, plan, alone, { sequence: 16 })).toBe(of('f32'));
   });
+});
+
+test('[WI11] a stage has a place for one packed stream where a neighbour is elsewhere, and for what int8 gradients left over', () => {
+  const buffers = (layers: readonly [number, number], wire: WireEncoding) => {
+    const specs = stageBuffers(model, { layers, samples: 2, sequence: 16, slots: 3, wire });
+    return specs.flatMap(({ name, bytes }) => (name === WIRE || name === WIRE_RESIDUAL ? [[name, bytes]] : []));
+  };
+  const elements = 2 * 16 * model.width;
+  const packed = { f16: 2 * elements, int8: elements + 4 * Math.ceil(elements / 64) };
+  const left = [WIRE_RESIDUAL, 4 * elements];
+  const [first, last] = [
+    [0, 1],
+    [1, model.layers],
+  ] as const;
+  for (const wire of ['f16', 'int8'] as const) {
+    const stream = [WIRE, packed[wire]];
+    expect(buffers(first, wire)).toEqual([stream]);
+    expect(buffers(last, wire)).toEqual(wire === 'int8' ? [stream, left] : [stream]);
+    expect(buffers([0, model.layers], wire)).toEqual([]);
+    expect(buffers(last, 'f32')).toEqual([]);
+  }
 });
 
 describe('logits', () => {

@@ -128,7 +128,7 @@ describe('unequal lanes', () => {
     );
   });
 
-  test('[SC11] [SC22] random lanes never keep more in flight than gpipe, and in the last stage one', () => {
+  test('[SC11] [SC22] [SC23] random lanes never keep more in flight than gpipe, and in the last stage one', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const plan = randomLanes(seed);

@@ -1,11 +1,13 @@
 /** A step of one peer from its list, with a stage and shards that only note what is asked of them. */
 import { expect, test } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
+import { seated } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { formatAction, parseAction } from '../../../swarm/schedule/action.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
+import type { WireEncoding } from '../../../swarm/wire.ts';
 import { FULL_SPEED } from './dutyCycle.ts';
 import type { Reading, Shards, Stage, UpdateScalars } from './engine.ts';
 import { StepRun } from './execute.ts';
@@ -19,7 +21,10 @@ const SCALARS: UpdateScalars = { learningRate: 1, clipScale: 1, time: 1 };
 const reading: Reading = { take: async (use) => use(new Float32Array(1)) };
 
 /** What the first of two peers does; its tied embedding is computed with by both. */
-async function stepOfFirst(around: (notes: string[]) => Partial<Surroundings>) {
+async function stepOfFirst(
+  around: (notes: string[]) => Partial<Surroundings>,
+  { wire = 'f32', isAlone = false, own = {} }: { wire?: WireEncoding; isAlone?: boolean; own?: Partial<Stage> } = {},
+) {
   const notes: string[] = [];
   const note = (what: string) => () => void notes.push(what);
   const stage: Stage = {
@@ -32,6 +37,7 @@ async function stepOfFirst(around: (notes: string[]) => Partial<Surroundings>) {
     readValues: async () => reading,
     settled: async () => undefined,
     ...{ bytes: 0, close: () => undefined },
+    ...own,
   };
   const shards: Shards = {
     ...{ bytes: 0, begin: () => undefined, addOwn: () => undefined, addReceived: note('add received') },
@@ -42,9 +48,10 @@ async function stepOfFirst(around: (notes: string[]) => Partial<Surroundings>) {
     writeState: () => undefined,
     close: () => undefined,
   };
-  const engine = { wire: 'f32', asked: 'f32', compute: 'f32', stage: async () => stage, shards: async () => shards };
+  const engine = { wire, asked: 'f32', compute: 'f32', stage: async () => stage, shards: async () => shards };
   const model = outlineModel(2, true);
-  const plan = equalSplit(model, 1, [A, B], { microBatches: 1 });
+  const split = equalSplit(model, 1, [A, B], { microBatches: 1 });
+  const plan = isAlone ? seated(split, [A, A]) : split;
   const role = await buildRole(engine as Engine, model, TRAIN, plan, A, 1);
   const { signal } = new AbortController();
   const run = new StepRun(
@@ -116,4 +123,45 @@ test('[SC21] a committed step is updated and its values sent, though the step is
     'update',
     'send values',
   ]);
+});
+
+test('[WP27] what a report says was sent is counted by the way that the step began with', async () => {
+  const sent = async (route: 'direct' | 'relayed' | null) => {
+    const link = { peer: B, roundTripMs: null, bytesPerSecond: null };
+    let bytes: readonly number[] = [];
+    const { run, actions } = await stepOfFirst(() => ({
+      links: route === null ? [] : [{ ...link, route }],
+      report: (message) => {
+        invariant(message.type === 'report', 'a step ends with its report');
+        bytes = [message.bytesDirect, message.bytesRelayed];
+      },
+    }));
+    await run.train(actions);
+    return bytes;
+  };
+  const [direct = 0] = await sent('direct');
+  // The one activation, of four rows that are four wide, and the new values of the tied table, ten rows of four.
+  expect(direct).toBe(4 * (4 * 4 + 10 * 4));
+  expect([await sent('direct'), await sent('relayed'), await sent(null)]).toEqual([
+    [direct, 0],
+    [0, direct],
+    [direct, 0],
+  ]);
+});
+
+test('[WI9] a stream is packed for another peer alone, gradient sums and values for nobody', async () => {
+  const encodings = async (isAlone: boolean) => {
+    const found: string[] = [];
+    const note = (what: string, encoding = 'f32') => void found.push(`${what} ${encoding}`);
+    const own: Partial<Stage> = {
+      forward: ({ encoding }) => note('forward', encoding),
+      backward: (_id, _gradient, encoding) => note('backward', encoding),
+    };
+    const send: Surroundings['send'] = async (_to, { kind, encoding }) => note(kind, encoding);
+    const { run, actions } = await stepOfFirst(() => ({ send }), { wire: 'int8', isAlone, own });
+    await run.train(actions);
+    return [...new Set(found)];
+  };
+  expect(await encodings(false)).toEqual(['forward int8', 'activation int8', 'backward f32', 'values f32']);
+  expect(await encodings(true)).toEqual(['forward f32', 'backward f32']);
 });

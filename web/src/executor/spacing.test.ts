@@ -149,7 +149,7 @@ test.each([
   [2, true],
   [2, false],
 ])(
-  '[LI5] four lanes of one machine keep their shares (micro-batches of each: %s, forecast: %s)',
+  '[LI5] [LI10] [LI11] four lanes of one machine keep their shares (micro-batches of each: %s, forecast: %s)',
   async (pieces, isForeseen) => {
     const ratios = await Promise.all(
       Array.from({ length: 8 }, async (_, seed) => {

@@ -107,7 +107,7 @@ test('[AD5] a stage whose launches and submits are cut for a slow device makes t
   learnRates(dawn.value.device, dawn.value.family, 1e6, 1);
 });
 
-test('[ST6] a weight gradient in slices is the one of a stage that cuts none', async () => {
+test('[ST6] [ST10] a weight gradient in slices is the one of a stage that cuts none', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   // Rows enough for two slices of the few weights.

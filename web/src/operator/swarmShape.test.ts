@@ -56,7 +56,7 @@ describe('what holds a step up', () => {
   });
 });
 
-describe('links between stages', () => {
+describe('[WP28] links between stages', () => {
   test('both directions are one: the slower rate, relayed where either is', () => {
     const links = [
       link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 9e6 }),
