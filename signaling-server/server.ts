@@ -15,7 +15,7 @@ import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { AddressLimit } from './donors/addressLimit.ts';
-import { DonorSocket, refusedFor, SOCKET_BYTES_LIMIT } from './donors/donorSocket.ts';
+import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { type Access, isForwarded, isSameOrigin } from './http/access.ts';
 import { perMinute, problem } from './http/calls.ts';
@@ -110,7 +110,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     options.onOperatorToken?.(token),
   );
   await addPages(app, options.pages);
-  await app.register(websocket, { options: { maxPayload: SOCKET_BYTES_LIMIT } });
+  await app.register(websocket, { options: SOCKET_LIMITS });
   addDonorApi(app, run, data.blobs);
   addMemberApi(app, run, data, access);
   addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
@@ -119,9 +119,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   if (access.trustProxy === undefined)
     limitConnections(app, run, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
 
-  const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () =>
-    run.broadcast({ type: 'snapshot', snapshot: run.snapshot() }),
-  );
+  const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
   run.onChange(snapshots.request);
   const silence = setInterval(() => {
     const nowMs = monotonicMs();

@@ -20,6 +20,7 @@ declare module 'ws' {
     close(code?: number, reason?: string): void;
     terminate(): void;
     on(event: 'message', listener: (data: RawData, isBinary: boolean) => void): this;
+    on(event: 'ping' | 'pong', listener: (data: Buffer) => void): this;
     on(event: 'close', listener: (code: number, reason: Buffer) => void): this;
     on(event: 'error', listener: (error: Error) => void): this;
     on(event: 'open', listener: () => void): this;
@@ -27,6 +28,9 @@ declare module 'ws' {
 
   export interface ServerOptions {
     readonly maxPayload?: number;
+    readonly maxFragments?: number;
+    readonly maxBufferedChunks?: number;
+    readonly closeTimeout?: number;
     readonly server?: HttpServer;
     readonly path?: string;
   }

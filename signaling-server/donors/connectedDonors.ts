@@ -32,10 +32,6 @@ export interface Connection {
 export class ConnectedDonors {
   readonly #connections = new Map<PeerId, Connection>();
 
-  get count(): number {
-    return this.#connections.size;
-  }
-
   /** A new name and a new token, on each connection. */
   enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink, isOwn: boolean): Connection {
     const peer = peerId(randomBytes(9).toString('base64url'));

@@ -20,16 +20,31 @@ import type { RelayPort } from './relay.ts';
 /** Time from the connection to its `hello`. */
 const HELLO_LIMIT_MS = 10_000;
 /** Time from its `hello` to its measurements, so that nobody holds a place without computing. */
-const ADMISSION_LIMIT_MS = 600_000;
+const ADMISSION_LIMIT_MS = 180_000;
 /** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
 const MESSAGE_BURST = 1_000;
 const MESSAGES_PER_SECOND = 500;
 /** A relayed frame counts as this part of a message, which bounds their number; the relay's windows bound their bytes. */
 const FRAME_COST = 0.05;
-/** A donor is disconnected when so many bytes wait for it to read them. */
-const UNREAD_BYTES_LIMIT = 16 * 1024 * 1024;
-/** Messages above `MESSAGE_BYTES_LIMIT` are refused with a reason; above this the WebSocket library cuts the connection. */
-export const SOCKET_BYTES_LIMIT = 4 * MESSAGE_BYTES_LIMIT;
+/**
+ * A donor that has so much text unread when more is to be sent is disconnected: before it is admitted, then, and as one
+ * that a plan was sent to, beside two such plans. Relayed frames have a window of their own.
+ */
+const STRANGER_UNREAD_BYTES = 32_768;
+const SPARE_UNREAD_BYTES = 65_536;
+const MEMBER_UNREAD_BYTES = 262_144;
+/** So long nothing of what waits is taken by a donor that still reads. */
+const UNREAD_LIMIT_MS = 20_000;
+/**
+ * What the WebSocket library cuts a connection at. Messages above `MESSAGE_BYTES_LIMIT` are refused with a reason; each
+ * piece of one costs memory however small it is.
+ */
+export const SOCKET_LIMITS = {
+  maxPayload: 2 * MESSAGE_BYTES_LIMIT,
+  maxFragments: 64,
+  maxBufferedChunks: 4_096,
+  closeTimeout: 2_000,
+};
 
 /** The way to a donor, as the run sees it. */
 export interface DonorLink extends RelayPort {
@@ -38,12 +53,18 @@ export interface DonorLink extends RelayPort {
   /** It came from this very machine, past no proxy. */
   readonly isHere: boolean;
   send(message: ServerMessage): void;
+  /** A text that the next one replaces: of those that come before it has read one, it gets the newest alone. */
+  sendNewest(text: Buffer): void;
   refuse(reason: RefusalReason, detail: string): void;
   close(): void;
 }
 
 /** The run, as a connection sees it. */
 export interface DonorHost {
+  /** A connection that has said nothing yet; why there is no place for it, or null. */
+  arrived(link: DonorLink): RefusalReason | null;
+  /** It is closed, whoever it was. */
+  ended(link: DonorLink): void;
   /** Answers `hello`: the name this donor has from now on (it was sent `welcome`), or why it may not join. */
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason;
   /** A message after `hello`; a reason where it does not fit what the server has said. */
@@ -60,6 +81,11 @@ export interface DonorHost {
 }
 
 type Problem = readonly [reason: RefusalReason, detail: string];
+
+const TOO_MANY: Problem = [
+  'tooManyMessages',
+  `more than ${MESSAGES_PER_SECOND} a second beside the reports of its steps`,
+];
 
 /** Where a connection comes from. */
 interface Origin {
@@ -79,6 +105,13 @@ export class DonorSocket implements DonorLink {
   #open = true;
   #allowance = MESSAGE_BURST;
   #lastHeardMs: number;
+  /** Text that the system has not taken yet, and when it last took anything. */
+  #unreadBytes = 0;
+  #takenMs: number;
+  #unreadLimit = STRANGER_UNREAD_BYTES;
+  /** One is on its way; the one that is sent after it. */
+  #isNewestSent = false;
+  #newest: Buffer | null = null;
 
   constructor(socket: WebSocket, host: DonorHost, nowMs: number, { address, isHere }: Origin) {
     this.address = address;
@@ -87,36 +120,81 @@ export class DonorSocket implements DonorLink {
     this.#socket = socket;
     this.#host = host;
     this.#lastHeardMs = nowMs;
+    this.#takenMs = nowMs;
     this.#admissionTimer = setTimeout(() => this.refuse('outOfOrder', 'no hello came'), HELLO_LIMIT_MS);
     socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     socket.on('error', (error) => {
       if ('code' in error && error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') host.countRefusal('tooLarge');
     });
     socket.on('close', () => this.#ended('its connection closed'));
+    // The library answers pings by itself: they count as messages.
+    for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.#pinged());
+    const shut = host.arrived(this);
+    if (shut !== null) this.refuse(shut, 'too many wait to be admitted');
   }
 
-  /** Ends the connection where nothing came for so long. */
+  /** Ends the connection where nothing came for so long, or nothing was read. */
   expire(nowMs: number, limitMs: number): void {
     if (this.#open && nowMs - this.#lastHeardMs > limitMs) {
       this.#socket.terminate();
       this.#ended('it was silent for too long');
     }
+    if (this.#unreadBytes > 0 && nowMs - this.#takenMs > UNREAD_LIMIT_MS) this.#doesNotRead();
   }
 
   send(message: ServerMessage): void {
-    if (!this.#open) return;
-    this.#socket.send(JSON.stringify(message));
+    const text = Buffer.from(JSON.stringify(message));
+    this.#sendText(text);
     // Its report is asked for: a donor is never refused for being fast.
     if (message.type === 'start') this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + 1);
-    if (this.#socket.bufferedAmount > UNREAD_BYTES_LIMIT) {
-      this.#socket.terminate();
-      this.#ended('it does not read what it is sent', true);
+    if (message.type === 'prepare')
+      this.#unreadLimit = Math.max(this.#unreadLimit, MEMBER_UNREAD_BYTES + 2 * text.length);
+  }
+
+  sendNewest(text: Buffer): void {
+    if (this.#isNewestSent) {
+      this.#newest = text;
+      return;
     }
+    this.#isNewestSent = true;
+    this.#sendText(text, () => {
+      this.#isNewestSent = false;
+      const next = this.#newest;
+      this.#newest = null;
+      if (next !== null) this.sendNewest(next);
+    });
   }
 
   sendBytes(bytes: Uint8Array, taken: () => void = () => {}): void {
-    if (this.#open) this.#socket.send(bytes, { binary: true }, taken);
+    if (this.#open)
+      this.#socket.send(bytes, { binary: true }, () => {
+        this.#takenMs = monotonicMs();
+        taken();
+      });
     else taken();
+  }
+
+  /** Whatever its length, it is sent where what was sent before has been read for the most part. */
+  #sendText(text: Buffer, taken: () => void = () => {}): void {
+    if (this.#unreadBytes > this.#unreadLimit) this.#doesNotRead();
+    if (!this.#open) return;
+    if (this.#unreadBytes === 0) this.#takenMs = monotonicMs();
+    this.#unreadBytes += text.length;
+    this.#socket.send(text, { binary: false }, () => {
+      this.#unreadBytes -= text.length;
+      this.#takenMs = monotonicMs();
+      taken();
+    });
+  }
+
+  #doesNotRead(): void {
+    if (!this.#open) return;
+    this.#socket.terminate();
+    this.#ended('it does not read what it is sent', true);
+  }
+
+  #pinged(): void {
+    if (this.#open && !this.#mayMessage(1)) this.refuse(...TOO_MANY);
   }
 
   refuse(reason: RefusalReason, detail: string): void {
@@ -135,7 +213,9 @@ export class DonorSocket implements DonorLink {
     if (!this.#open) return;
     this.#open = false;
     clearTimeout(this.#admissionTimer);
+    this.#newest = null;
     try {
+      this.#host.ended(this);
       if (this.#peer !== null) this.#host.gone(this.#peer, detail, isAtFault);
       else if (isAtFault) this.#host.strangerFailed(this.address, this.#openedMs);
     } catch (error) {
@@ -156,9 +236,7 @@ export class DonorSocket implements DonorLink {
   }
 
   #handle(data: RawData, isBinary: boolean): Problem | null {
-    if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) {
-      return ['tooManyMessages', `more than ${MESSAGES_PER_SECOND} a second beside the reports of its steps`];
-    }
+    if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) return TOO_MANY;
     const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer);
     if (bytes.length > MESSAGE_BYTES_LIMIT) return ['tooLarge', `${bytes.length} bytes`];
     if (isBinary) return this.#relayed(new Uint8Array(bytes));
@@ -166,8 +244,11 @@ export class DonorSocket implements DonorLink {
     const decoded = decodePeerMessage(text);
     if (this.#peer === null) return this.#greeted(text, decoded.ok ? decoded.value : decoded.reason);
     if (!decoded.ok) return ['malformed', decoded.reason];
-    if (decoded.value.type === 'measured') clearTimeout(this.#admissionTimer);
     if (decoded.value.type === 'hello') return ['outOfOrder', 'a second hello'];
+    if (decoded.value.type === 'measured') {
+      clearTimeout(this.#admissionTimer);
+      this.#unreadLimit = SPARE_UNREAD_BYTES;
+    }
     const reason = this.#host.onMessage(this.#peer, decoded.value);
     return reason === null ? null : [reason, `${decoded.value.type} does not fit here`];
   }

@@ -71,7 +71,7 @@ function welcomed(
 ): { readonly peer: PeerId; readonly received: ServerMessage[] } {
   const received: ServerMessage[] = [];
   const send = (message: ServerMessage) => void received.push(message);
-  const link = { address, isHere, send, sendBytes: () => {}, refuse: () => {}, close: () => {} };
+  const link = { address, isHere, send, sendNewest: () => {}, sendBytes: () => {}, refuse: () => {}, close: () => {} };
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, own, key: KEY } as const;
   const peer = run.reception.admit(hello, link);
   invariant(received[0]?.type === 'welcome' && received[0].peer === peer, 'it is welcome');

@@ -11,6 +11,7 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { isSameSecret } from '../http/secret.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -18,6 +19,7 @@ import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { JoinDelays } from './joinDelays.ts';
 import type { Network } from './network.ts';
+import { PendingPlaces } from './pendingPlaces.ts';
 import { Resumes } from './resumes.ts';
 
 /** More than any swarm has so far; it keeps a flood of connections from filling memory. */
@@ -63,6 +65,8 @@ export class Reception implements DonorHost {
   readonly #donors = new ConnectedDonors();
   readonly #resumes = new Resumes();
   readonly #joinDelays = new JoinDelays();
+  /** Of those who are not admitted yet. */
+  readonly #places = new PendingPlaces();
   /** Throttled: a donor that changes its limits all the time would flood all others with messages. */
   readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.broadcast(this.#donors.downloads()));
   #closed = false;
@@ -72,14 +76,23 @@ export class Reception implements DonorHost {
     this.#host = host;
   }
 
+  arrived(link: DonorLink): RefusalReason | null {
+    return this.#places.enter(link, monotonicMs()) ? null : 'serverFull';
+  }
+
+  ended(link: DonorLink): void {
+    this.#places.leave(link);
+  }
+
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
-    const { network, isBlocked, maxDonors = MAX_DONORS, ownKey } = this.#options;
+    const { network, isBlocked, ownKey } = this.#options;
     const isOwn = ownKey !== undefined && hello.own !== undefined && isSameSecret(hello.own, ownKey);
     if (!isOwn && !network.isInvited(hello.invite)) return 'notInvited';
     if (isBlocked?.(link.address)) return 'blocked';
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
     if (shut !== null) return shut;
-    if (this.#donors.count >= maxDonors) return 'serverFull';
+    if (this.#isFull()) return 'serverFull';
+    if (isOwn) this.#places.leave(link);
     const { peer, token, limits, donor } = this.#donors.enter(hello, link, isOwn);
     network.connected(peer, link);
     const { iceServers } = network;
@@ -98,6 +111,7 @@ export class Reception implements DonorHost {
         return 'outOfOrder';
       case 'measured':
         if (connection.profile !== null) return 'outOfOrder';
+        if (this.#isFull()) return 'serverFull';
         connection.profile = message.profile;
         this.#take(connection);
         return null;
@@ -164,6 +178,12 @@ export class Reception implements DonorHost {
     this.#donors.send(to, message);
   }
 
+  /** One text for all who are admitted; who has not read the one before gets the newest when it has. */
+  publish(snapshot: Snapshot): void {
+    const text = Buffer.from(JSON.stringify({ type: 'snapshot', snapshot } satisfies ServerMessage));
+    for (const { link } of this.#donors.measured()) link.sendNewest(text);
+  }
+
   broadcast(message: ServerMessage): void {
     this.#donors.broadcast(message);
   }
@@ -197,9 +217,15 @@ export class Reception implements DonorHost {
     }
   }
 
+  /** Connections that are not admitted have places of their own. */
+  #isFull(): boolean {
+    return this.#donors.measured().length >= (this.#options.maxDonors ?? MAX_DONORS);
+  }
+
   /** Its GPU is checked. */
   #take(connection: Connection): void {
     const { peer, link } = connection;
+    this.#places.leave(link);
     const join = (): void => this.#later(connection, () => this.#host.joined(connection));
     if (isTrusted(connection)) join();
     else if (this.#joinDelays.asked(peer, link.address, join) === 'later')

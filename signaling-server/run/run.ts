@@ -10,7 +10,6 @@ import { snapshot } from '../../swarm/coordinator/snapshot.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
 import { isNeeded } from '../../swarm/coordinator/successor.ts';
 import { type DecisionEffect, type DecisionEvent, planningOf } from '../../swarm/decisions/decide.ts';
-import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
@@ -199,11 +198,6 @@ export class ActiveRun implements Observed {
   failed(error: unknown): void {
     this.counts.failed();
     this.warn(`Something failed that should not: ${error instanceof Error ? error.stack : error}`);
-  }
-
-  /** A message for everyone, past the coordinator: snapshots. */
-  broadcast(message: ServerMessage): void {
-    this.reception.broadcast(message);
   }
 
   checkpoint(committedSteps: number): Manifest | null {

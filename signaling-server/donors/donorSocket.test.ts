@@ -1,0 +1,118 @@
+/** What waits unread for a donor: bounded small, and a snapshot never waits twice. */
+import { EventEmitter } from 'node:events';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { peerId } from '../../swarm/base.ts';
+import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
+import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
+import { type DonorHost, DonorSocket } from './donorSocket.ts';
+
+const KIB = 1_024;
+
+/** A connection whose other end reads when it is told to. */
+class FakeSocket extends EventEmitter {
+  readonly sent: Uint8Array[] = [];
+  isOpen = true;
+  readonly #untaken: (() => void)[] = [];
+  send(data: Uint8Array, _options: unknown, taken: () => void): void {
+    this.sent.push(data);
+    this.#untaken.push(taken);
+  }
+  read(): void {
+    for (const taken of this.#untaken.splice(0)) taken();
+  }
+  terminate(): void {
+    this.isOpen = false;
+  }
+  close(): void {
+    this.isOpen = false;
+  }
+  say(message: PeerMessage): void {
+    this.emit('message', Buffer.from(JSON.stringify(message)), false);
+  }
+}
+
+let socket: FakeSocket;
+let donor: DonorSocket;
+let faults: boolean[];
+beforeEach(() => {
+  socket = new FakeSocket();
+  faults = [];
+  const host: DonorHost = {
+    arrived: () => null,
+    ended: () => {},
+    admit: () => peerId('peer'),
+    onMessage: () => null,
+    relayed: () => null,
+    gone: (_peer, _detail, isAtFault) => void faults.push(isAtFault),
+    strangerFailed: () => {},
+    failed: (error) => expect.fail(String(error)),
+    countRefusal: () => {},
+  };
+  const origin = { address: '192.0.2.1', isHere: false };
+  donor = new DonorSocket(socket as unknown as ConstructorParameters<typeof DonorSocket>[0], host, 0, origin); // as far as it is used
+  socket.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER });
+});
+
+const ofLength = (bytes: number): ServerMessage => ({ type: 'abandon', epoch: 1, detail: 'x'.repeat(bytes) });
+
+/** How much is sent in so many messages of 10 KiB until the connection ends. */
+function bytesUntilEnd(): number {
+  for (let number = 0; socket.isOpen && number < 1_000; number++) donor.send(ofLength(10 * KIB));
+  expect(socket.isOpen).toBe(false);
+  return socket.sent.reduce((sum, { length }) => sum + length, 0);
+}
+
+const measured = (): void => socket.say({ type: 'measured', profile: SCRIPTED_PROFILE });
+
+describe('[SV3] a donor that does not read is let go, and pays for it', () => {
+  test('a stranger with some tens of KiB', () => expect(bytesUntilEnd()).toBeLessThan(48 * KIB));
+  test('an admitted one with some more', () => {
+    measured();
+    expect(bytesUntilEnd()).toBeLessThan(80 * KIB);
+    expect(faults).toEqual([true]);
+  });
+  test('a member of a large plan beside two such plans', () => {
+    measured();
+    const plan = { stages: [], microBatches: [], schedule: 'gpipe', state: [], wire: 'f32' } as never; // whatever it is
+    const prepare = { type: 'prepare', epoch: 1, generation: 0, step: 0, source: { from: 'kept' }, plan } as const;
+    donor.send({ ...prepare, plan: { ...(plan as object), note: 'x'.repeat(500 * KIB) } as never });
+    donor.send(prepare);
+    expect(socket.isOpen).toBe(true);
+    const most = 500 * KIB + 256 * KIB + 2 * 500 * KIB + 20 * KIB;
+    expect(bytesUntilEnd()).toBeLessThan(most);
+  });
+  test('who reads may be sent any amount', () => {
+    for (let number = 0; number < 1_000; number++) {
+      donor.send(ofLength(30 * KIB));
+      socket.read();
+    }
+    expect(socket.isOpen).toBe(true);
+  });
+  test('one that takes nothing for twenty seconds', () => {
+    donor.send(ofLength(1));
+    const nowMs = performance.now();
+    donor.expire(nowMs + 19_000, Number.POSITIVE_INFINITY);
+    expect(socket.isOpen).toBe(true);
+    donor.expire(nowMs + 21_000, Number.POSITIVE_INFINITY);
+    expect(socket.isOpen).toBe(false);
+  });
+});
+
+test('[SV34] of snapshots that come before one is read it gets the newest alone, and no bytes are copied for it', () => {
+  measured();
+  const texts = Array.from({ length: 1_000 }, (_, number) => Buffer.from(`snapshot ${number}`));
+  for (const text of texts) donor.sendNewest(text);
+  expect(socket.sent).toEqual([texts[0]]);
+  expect(socket.sent[0]).toBe(texts[0]);
+  socket.read();
+  expect(socket.sent).toEqual([texts[0], texts[999]]);
+  socket.read();
+  socket.read();
+  expect(socket.sent).toHaveLength(2);
+});
+
+test('[SV1] pings count as messages', () => {
+  for (let number = 0; number < 1_100; number++) socket.emit('ping', Buffer.alloc(0));
+  expect(socket.isOpen).toBe(false);
+  expect(String(socket.sent.at(-1))).toContain('tooManyMessages');
+});
