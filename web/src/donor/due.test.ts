@@ -14,7 +14,15 @@ const CAPPED: DonorEvent = { type: 'preferred', preferences: { ...DEFAULT_PREFER
 const sent = (bytesSent: number): DonorEvent => ({
   type: 'workerShowed',
   status: {
-    ...{ activity: 'computing', step: 0, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+    ...{
+      activity: 'computing',
+      step: 0,
+      stages: [],
+      stageCount: 0,
+      gpuMemoryBytes: 0,
+      droppedFrames: 0,
+      busyShare: null,
+    },
     ...{ bytesSent, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
     direction: null,
   },

@@ -288,7 +288,15 @@ describe('what a visit leaves to the next one', () => {
   test('the trace of a step stays one object until the next step’s', () => {
     const lastStep = { epoch: 1, step: 0, seconds: 2, bytes: 100, spans: [], waits: [] };
     const status: DonorStatus = {
-      ...{ activity: 'waiting', step: 0, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+      ...{
+        activity: 'waiting',
+        step: 0,
+        stages: [],
+        stageCount: 0,
+        gpuMemoryBytes: 0,
+        droppedFrames: 0,
+        busyShare: null,
+      },
       ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep },
       direction: null,
     };

@@ -30,7 +30,7 @@ interface RunningProps {
 export function Running({ state, actions }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
   const { tone, glyph, word, sentence } = headlineOf(state);
-  const isAtWork = state.phase.kind === 'computing' && partOf(state).length > 0;
+  const isAtWork = state.phase.kind === 'computing' && partOf(state).stages.length > 0;
   return (
     <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
       <div class="live-head">
@@ -77,23 +77,23 @@ const isStale = ({ phase, snapshot }: DonorState): boolean =>
   snapshot !== null &&
   (phase.kind === 'reconnecting' || phase.kind === 'postponed' || (phase.kind === 'paused' && !phase.connected));
 
-/** The stages of the plan that is being prepared or done; the worker knows them a moment before the snapshot does. */
-function partOf(state: DonorState): DonorStatus['stages'] {
+/** In the plan that is prepared or done; the worker knows it a moment before the snapshot does. */
+function partOf(state: DonorState): Pick<DonorStatus, 'stages' | 'stageCount'> {
   const { phase, snapshot, status } = state;
   const isPlanned = phase.kind === 'joined' || phase.kind === 'computing';
   const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
-  if (!isPlanned || isHeld) return [];
-  return status?.stages.length ? status.stages : (ownEntry(state)?.stages ?? []);
+  if (!isPlanned || isHeld) return { stages: [], stageCount: 0 };
+  if (status && status.stageCount > 0) return status;
+  const all = (snapshot?.donors ?? []).flatMap(({ stages }) => stages);
+  return { stages: ownEntry(state)?.stages ?? [], stageCount: Math.max(0, ...all.map(({ stage }) => stage + 1)) };
 }
 
 function OwnNumbers({ state }: { state: DonorState }) {
-  const { snapshot, status } = state;
+  const { status } = state;
   const compute = computeOfTab(state);
-  const stages = partOf(state);
-  const stageCount = Math.max(0, ...(snapshot?.donors ?? []).flatMap(({ stages: all }) => all.map((s) => s.stage + 1)));
+  const { stages, stageCount } = partOf(state);
   const [first] = stages;
-  const place =
-    stages.length === 1 && first ? `${first.stage + 1}${stageCount ? ` of ${stageCount}` : ''}` : stages.length;
+  const place = stages.length === 1 && first ? `${first.stage + 1} of ${stageCount}` : stages.length;
   // What was measured of earlier work says nothing of a tab that rests.
   const { done, all } = (stages.length > 0 && status?.microBatches) || { done: 0, all: 0 };
   const phase = stages.length > 0 && status ? phaseWords(state, status) : { word: NOTHING, note: undefined };

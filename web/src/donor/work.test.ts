@@ -56,7 +56,15 @@ describe('a step in words', () => {
 
 test('what it does at this moment is one word, with whom it waits for', () => {
   const status: DonorStatus = {
-    ...{ activity: 'computing' as const, step: 0, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+    ...{
+      activity: 'computing' as const,
+      step: 0,
+      stages: [],
+      stageCount: 0,
+      gpuMemoryBytes: 0,
+      droppedFrames: 0,
+      busyShare: null,
+    },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 2 }, waitsFor: null, lastStep: null },
     direction: null,
   };

@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
+import { seated } from '../../../swarm/plan/plan.ts';
+import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import { type ComputeAction, parseAction } from '../../../swarm/schedule/action.ts';
+import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import { spansOf } from '../../../swarm/testing/timelineText.ts';
 import { BUSY_WINDOW_SECONDS, BusyMeter, Meter } from './meter.ts';
 import type { DonorStatus } from './protocol.ts';
@@ -87,4 +91,26 @@ test('a step that is given up leaves no trace', () => {
   meter.drop();
   meter.end([]);
   expect(shown.at(-1)?.lastStep).toBeNull();
+});
+
+test('while another plan is prepared the tab’s part is that of the new plan, and none where it has none', () => {
+  const shown: DonorStatus[] = [];
+  const meter = new Meter(
+    () => 0,
+    (status) => shown.push(status),
+  );
+  const [me, other] = [peerId('me'), peerId('other')];
+  const planOf = (seats: readonly (typeof me)[]) =>
+    seated(equalSplit(outlineModel(4, true), 1, [me, other], { microBatches: 1 }), seats);
+  meter.prepare(planOf([me, other]), me, 3);
+  const part = { stages: [{ stage: 0, layers: [0, 2] }], stageCount: 2 };
+  expect(shown.at(-1)).toMatchObject({ activity: 'preparing', step: 3, ...part });
+  meter.begin(1, 3, 1);
+  meter.computed(parseAction('0B0') as ComputeAction);
+  expect(shown.at(-1)).toMatchObject({ ...part, microBatches: { done: 1, all: 1 } });
+  meter.prepare(planOf([other, me]), me, 4);
+  const after = { stages: [{ stage: 1, layers: [2, 4] }], stageCount: 2, microBatches: { done: 0, all: 0 } };
+  expect(shown.at(-1)).toMatchObject({ activity: 'preparing', step: 4, ...after });
+  meter.prepare(planOf([other, other]), me, 5);
+  expect(shown.at(-1)).toMatchObject({ activity: 'preparing', stages: [] });
 });

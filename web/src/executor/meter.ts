@@ -4,6 +4,7 @@
  * nothing is sampled. Seconds of the worker's clock.
  */
 import type { PeerId } from '../../../swarm/base.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
 import { type Interval, lengthSeconds, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { LEAST_WAIT_SECONDS, type Wait } from '../../../swarm/timeline/waits.ts';
@@ -70,7 +71,7 @@ export class Meter {
   #status: DonorStatus = {
     ...{ activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
-    direction: null,
+    ...{ direction: null, stageCount: 0 },
   };
 
   constructor(now: () => number, showStatus: (status: DonorStatus) => void) {
@@ -95,6 +96,15 @@ export class Meter {
 
   received(bytes: number): void {
     this.#status = { ...this.#status, bytesReceived: this.#status.bytesReceived + bytes };
+  }
+
+  /** For another plan: from now on nothing is shown of this tab's part in the one before. */
+  prepare({ stages }: Plan, peer: PeerId, step: number): void {
+    const own = stages.flatMap(({ layers, members }, stage) =>
+      members.some((member) => member.peer === peer) ? [{ stage, layers }] : [],
+    );
+    const microBatches = { done: 0, all: 0 };
+    this.show({ activity: 'preparing', step, stages: own, stageCount: stages.length, microBatches });
   }
 
   /** A training step of this tab, with so many micro-batches to carry backward. */

@@ -27,7 +27,9 @@ export interface StepTrace {
 export interface DonorStatus {
   readonly activity: 'idle' | 'preparing' | 'computing' | 'waiting' | 'updating' | 'evaluating';
   readonly step: number | null;
+  /** Of this tab in the plan that is done, or prepared; of so many. */
   readonly stages: readonly { readonly stage: number; readonly layers: readonly [number, number] }[];
+  readonly stageCount: number;
   readonly gpuMemoryBytes: number;
   readonly droppedFrames: number;
   /** Share of the last minute in which the GPU was busy, measured; null before it had work. */

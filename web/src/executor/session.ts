@@ -3,7 +3,7 @@
  * epoch is one abort. A committed step is applied here even when the step's own run was aborted a moment later (SC21),
  * and nothing is reported for a step before the state stands after the one before.
  */
-import { at, got, invariant, type PeerId } from '../../../swarm/base.ts';
+import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
@@ -173,7 +173,7 @@ export class Session {
     const { plan, source, step } = message;
     this.#inbox.advance(epoch.number, step);
     this.#shareDownloads(plan);
-    this.#meter.show({ activity: 'preparing', step });
+    this.#meter.prepare(plan, run.peer, step);
     await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
       connect: (others) => this.#connect(others, epoch),
       read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
@@ -189,11 +189,7 @@ export class Session {
     expectTokens(run.tokens, run.facts.train, samples, step);
     if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
-    this.#meter.show({
-      activity: 'waiting',
-      stages: [...role.stages.keys()].map((stage) => ({ stage, layers: at(plan.stages, stage).layers })),
-      gpuMemoryBytes: roleBytes(role),
-    });
+    this.#meter.show({ activity: 'waiting', gpuMemoryBytes: roleBytes(role) });
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
   }
 
@@ -301,6 +297,6 @@ export class Session {
 
   #dropRole(): void {
     this.#holding.drop();
-    this.#meter.show({ activity: 'idle', stages: [], gpuMemoryBytes: 0 });
+    this.#meter.show({ activity: 'idle', stages: [], stageCount: 0, gpuMemoryBytes: 0 });
   }
 }
