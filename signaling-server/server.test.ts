@@ -1,9 +1,8 @@
 import { createServer as createHttpServer } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PROTOCOL_VERSION } from '../swarm/messages/messages.ts';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 import { addRun, openDataDirectory } from './store/dataDirectory.ts';
-import { SCRIPTED_ADAPTER, ScriptedDonor } from './testing/scriptedDonor.ts';
+import { ScriptedDonor } from './testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from './testing/tinyServers.ts';
 
 const STEPS = 6;
@@ -89,29 +88,6 @@ describe('server', () => {
       expect((await donor.fetch(`/api/state/${path}`)).status).toBe(404);
     }
     expect((await donor.fetch('/api/state/0/head?kind=w&from=0&to=1')).status).toBe(400);
-  });
-
-  it('[SV6] bounds uploads by the model and by what was asked for', async () => {
-    servers.writeRun(tinyRunFile({ steps: STEPS, evaluationEverySteps: 3 }));
-    const server = await serve();
-    const unmeasured = new ScriptedDonor(server.url, { greets: false });
-    await unmeasured.opened;
-    unmeasured.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER });
-    await unmeasured.hears('welcome');
-    const donor = await ScriptedDonor.joined(server.url);
-    await donor.hears('committed', ({ checkpoint }) => checkpoint);
-    const headers = { 'content-type': 'application/octet-stream' };
-    const put = (bytes: number, from = donor) =>
-      from.fetch('/api/state', { method: 'PUT', body: new Uint8Array(bytes), headers }).then(({ status }) => status);
-    const embedding = (256 + 16) * 8 * 12;
-    expect(await put(embedding)).toBe(200);
-    expect(await put(embedding + 1)).toBe(413);
-    expect(await put(0)).toBe(400);
-    // Nobody fills the disk with what was not asked for, or with the same again and again.
-    expect(await put(4, unmeasured)).toBe(403);
-    const answers: number[] = [];
-    while (answers.at(-1) !== 403) answers.push(await put(embedding));
-    expect(answers.length).toBeLessThan(9);
   });
 
   it('relays signals between donors of the run', async () => {

@@ -33,7 +33,7 @@ import { withLinks } from './operator/source.ts';
 import { type PlanSearch, planSearch } from './planning/planThread.ts';
 import { openRecorder, type Recorder } from './run/recorder.ts';
 import { ActiveRun } from './run/run.ts';
-import { parseManifest, stateProblem } from './store/checkpointState.ts';
+import { loadableProblem } from './store/checkpoints.ts';
 import type { DataDirectory } from './store/dataDirectory.ts';
 import type { Store } from './store/store.ts';
 
@@ -97,8 +97,7 @@ export interface Server {
 
 export async function createServer(options: ServerOptions): Promise<Result<Server>> {
   const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, log } = options;
-  const newest = data.store.newestCheckpoint(options.runName);
-  const problem = newest && (await stateProblem(data.blobs, parseManifest(newest.manifest)));
+  const problem = await loadableProblem(data, options.runName, (text) => log('warn', text));
   if (problem !== null) return refusal(`run ${options.runName}: ${problem}`);
   const recorder =
     options.recordPath === undefined ? null : openRecorder(options.recordPath, (text) => log('warn', text));

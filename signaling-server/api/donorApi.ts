@@ -8,24 +8,30 @@ import type { FastifyError, FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/fields.ts';
 import { STATE_KINDS } from '../../swarm/plan/handover.ts';
+import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { bearer, countText, problem } from '../http/calls.ts';
 import type { ActiveRun } from '../run/run.ts';
-import { shardBytes, stateBytes } from '../store/checkpointState.ts';
+import { stateBytes } from '../store/checkpointState.ts';
 
 /** Calls a minute of one donor: tokens and state come in bursts, and donors of one address must not share a limit. */
 const CALLS_PER_MINUTE = 6_000;
 const YEAR_SECONDS = 31_536_000;
 const FLOAT_BYTES = 4;
-const TOO_LARGE = 'the model has no shard of so many bytes';
 
 const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: countText, to: countText });
+const uploadQuery = z.object({
+  epoch: countText,
+  step: countText,
+  block: z.string().max(40),
+  from: countText,
+  to: countText,
+});
 
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
-  const largestShard = Math.max(...run.model.blocks.map(({ elements }) => shardBytes([0, elements])));
   const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator: bearer };
 
   app.register(async (api) => {
@@ -64,6 +70,8 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (!found || from >= to || to > found.elements) return problem(reply, 404, 'the model has no such range');
       const manifest = run.checkpoint(parameters.data.checkpoint);
       if (manifest === null) return problem(reply, 404, `checkpoint ${parameters.data.checkpoint} is not kept`);
+      const damage = await run.guard.problem(manifest.step);
+      if (damage !== null) return problem(reply, 410, damage);
       const bytes = stateBytes(blobs, manifest, found.name, kind, [from, to]);
       if (!bytes.ok) return problem(reply, 500, bytes.reason);
       run.counts.served('state', (to - from) * FLOAT_BYTES);
@@ -75,50 +83,25 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
 
     api.put('/api/state', { config: { rateLimit } }, async (request, reply) => {
       if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
-      if (Number(request.headers['content-length'] ?? 0) > largestShard) return problem(reply, 413, TOO_LARGE);
+      const query = uploadQuery.safeParse(request.query);
       const peer = run.donorOfToken(bearer(request));
-      let taken = 0;
-      const mayTake = (bytes: number): boolean => {
-        const may = peer !== null && run.uploads.take(peer, bytes);
-        if (!may) return false;
-        taken += bytes;
-        run.counts.served('checkpoint', bytes);
-        return true;
-      };
+      if (!query.success || peer === null) return problem(reply, 400, 'expected epoch, step, block, from and to');
+      const { from, to, ...rest } = query.data;
+      const upload = { ...rest, range: [from, to] as const };
       try {
-        const hash = await blobs.putStream(bounded(request.body, largestShard, mayTake));
-        run.uploads.kept(hash);
-        return { hash };
+        return {
+          hash: await run.uploads.take(peer, upload, request.body, (bytes) => run.counts.served('checkpoint', bytes)),
+        };
       } catch (error) {
-        if (peer !== null) run.uploads.take(peer, -taken); // nothing of it is kept
-        if (error instanceof UploadSizeError) return problem(reply, error.status, error.message);
+        if (error instanceof UploadError) {
+          if (run.uploads.isWrongAgain(peer, upload))
+            run.reception.throwOut(peer, 'faulty', `its part of checkpoint ${upload.step}: ${error.message}`);
+          return problem(reply, error.status, error.message);
+        }
         // A full disk, say. The donor tries again; what to do about it is the operator's.
         run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
         return problem(reply, 507, 'the server cannot keep it now');
       }
     });
   });
-}
-
-class UploadSizeError extends Error {
-  readonly status: number;
-  constructor(status: number, sentence: string) {
-    super(sentence);
-    this.status = status;
-  }
-}
-
-async function* bounded(
-  body: AsyncIterable<Uint8Array>,
-  limit: number,
-  mayTake: (bytes: number) => boolean,
-): AsyncGenerator<Uint8Array> {
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > limit) throw new UploadSizeError(413, TOO_LARGE);
-    if (!mayTake(chunk.length)) throw new UploadSizeError(403, 'no upload of so much was asked for');
-    yield chunk;
-  }
-  if (bytes === 0) throw new UploadSizeError(400, 'expected the bytes of a shard');
 }

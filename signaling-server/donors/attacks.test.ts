@@ -257,14 +257,18 @@ describe('[SV1] HTTP', () => {
   test('uploads that nobody asked for, that say another length than they have, or never end', async () => {
     const hostile = await hostileDonor();
     const headers = { 'content-type': 'application/octet-stream' };
-    const put = await hostile.fetch('/api/state', { method: 'PUT', body: new Uint8Array(400), headers });
+    const put = await hostile.fetch('/api/state?epoch=1&step=1&block=head&from=0&to=16', {
+      method: 'PUT',
+      body: new Uint8Array(400),
+      headers,
+    });
     expect(put.status).toBe(403);
     const { token } = hostile.welcome;
     const { hostname, port } = new URL(server.url);
     const endless = connect(Number(port), hostname);
     endless.on('error', () => {});
     endless.write(
-      `PUT /api/state HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/octet-stream\r\nContent-Length: 4000\r\n\r\nabc`,
+      `PUT /api/state?epoch=1&step=1&block=head&from=0&to=16 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/octet-stream\r\nContent-Length: 4000\r\n\r\nabc`,
     );
     await commitsGoOn();
     endless.destroy();

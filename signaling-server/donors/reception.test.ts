@@ -1,7 +1,7 @@
 /** Donors who come and go without end: what they leave behind is bounded, in the store and on the disk. */
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { invariant, type PeerId, peerId } from '../../swarm/base.ts';
+import { invariant, type PeerId } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -12,7 +12,6 @@ import { memberId } from '../store/memberStore.ts';
 import { storeOn } from '../store/store.ts';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
-import { Uploads } from './uploads.ts';
 
 /** Of a browser whose person has a name. */
 const KEY = 'the-key-of-a-named-browser';
@@ -98,27 +97,6 @@ test('[SV7] 6,000 joins leave no more rows than half as many', { timeout: 120_00
   expect(all.event).toBeLessThanOrEqual(10_100);
   expect(all).toMatchObject({ epoch: 512, member: 1, memberPeer: 0 });
   expect(run.memory.all()).toEqual([]);
-});
-
-test('[SV13] uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
-  const blobs = await openBlobs(servers.dataFolder);
-  const store = storeOn(new DatabaseSync(':memory:'));
-  invariant(store.ok, 'the store is new');
-  const uploads = new Uploads(store.value, blobs, 1);
-  const named: string[] = [];
-  for (let step = 2; step <= 100; step += 2) {
-    for (const peer of ['a', 'b']) await uploads.asked(peerId(peer), { epoch: 1, step });
-    for (let copy = 0; copy < 4; copy++) uploads.kept(await blobs.put(new Uint8Array([step, copy])));
-    if (step !== 40) continue;
-    const [state = '', tokens = ''] = await blobs.list();
-    named.push(state, tokens);
-    const document = { data: { shards: [tokens] }, evaluation: null };
-    const manifest = { step: 0, shards: [{ hash: state }] };
-    store.value.addRun('tiny', 'hash', JSON.stringify(document), JSON.stringify(manifest), 0);
-  }
-  const kept = await blobs.list();
-  expect(kept).toEqual(expect.arrayContaining(named));
-  expect(kept).toHaveLength(3 * 4 + named.length);
 });
 
 /** An honest donor of elsewhere is getting ready, so that whoever comes is planned for at once. */

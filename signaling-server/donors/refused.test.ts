@@ -46,9 +46,9 @@ describe('[WP3] what no page says', () => {
     ));
   it('ready for a plan that never was', async () =>
     expect(await refusalOf((donor) => donor.say({ type: 'ready', epoch: 7, memoryBytes: 0 }))).toBe('outOfOrder'));
-  it('an upload that is not there', async () => {
+  it('an upload that nobody asked for', async () => {
     const shards = [{ block: 'head', range: [0, 16] as const, hash: 'a'.repeat(64) }];
-    expect(await refusalOf((donor) => donor.say({ type: 'uploaded', epoch: 0, step: 0, shards }))).toBe('malformed');
+    expect(await refusalOf((donor) => donor.say({ type: 'uploaded', epoch: 9, step: 0, shards }))).toBe('outOfOrder');
   });
   it('more than anyone has to say', async () =>
     expect(

@@ -1,60 +1,171 @@
 /**
- * What donors upload for checkpoints, until a checkpoint has it. Every upload belongs to one of the newest checkpoints that
- * were asked for. So a donor may send what it was asked for and no more; a blob that no manifest names some requests
- * later, because its donor left or because nobody wanted it, is deleted.
+ * What donors upload for checkpoints, until a checkpoint has it. A commit asks each donor for certain shards; of these it
+ * may send each a few times and nothing else, and they are looked at on their way to the disk. A blob that no manifest
+ * names some requests later, because its donor left or because nobody wanted it, is deleted.
  */
-import type { PeerId } from '../../swarm/base.ts';
+import type { PeerId, Range } from '../../swarm/base.ts';
 import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';
+import { shardKey } from '../../swarm/coordinator/state.ts';
+import type { PeerMessage } from '../../swarm/messages/messages.ts';
+import type { BlockName } from '../../swarm/model/model.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import { implausible, progress } from '../../swarm/run/plausibleState.ts';
+import type { Train } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
+import { type Manifest, manifestHashes, parseManifest, readState } from '../store/checkpointState.ts';
+import { largestGradient } from '../store/checkpoints.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import type { Store } from '../store/store.ts';
+import { UploadCheck, UploadError } from './uploadCheck.ts';
 
-/** Checkpoints that one donor may have on the way, some of them tried again. */
-const UPLOADS = 4;
+/** Times that one shard may be sent, some of them at once: the network may lose an answer. */
+const TIMES = 4;
+/** Of these it may be wrong so often: the second time its donor goes. */
+const WRONG_LIMIT = 2;
+
+type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
+
+/** The state after `step` steps, as a commit of that epoch asked for it. */
+interface Request {
+  readonly epoch: number;
+  readonly step: number;
+}
+
+export interface Upload extends Request {
+  readonly block: string;
+  readonly range: Range;
+}
+
+/** A shard that one donor was asked for. */
+interface Asked {
+  readonly block: BlockName;
+  readonly range: Range;
+  times: number;
+  wrong: number;
+  /** What it uploaded, found right. */
+  readonly hashes: Set<BlobHash>;
+}
+
+export interface UploadsOf {
+  readonly store: Store;
+  readonly blobs: BlobStore;
+  readonly name: string;
+  readonly train: Train;
+}
+
+const requestKey = ({ epoch, step }: Request): string => `${epoch} ${step}`;
 
 export class Uploads {
-  readonly #store: Store;
-  readonly #blobs: BlobStore;
-  readonly #stateBytes: number;
-  /** What each donor may still upload. */
-  readonly #bytesLeft = new Map<PeerId, number>();
-  /** Of each upload that is in no checkpoint yet, the request that was the newest when it came. */
+  readonly #of: UploadsOf;
+  /** By donor, then by request, the newest last, then by shard. */
+  readonly #asked = new Map<PeerId, Map<string, Map<string, Asked>>>();
+  /** Of each upload that is in no checkpoint yet, its request. */
   readonly #requests = new Map<BlobHash, string>();
   /** Checkpoints that were asked for, the newest last, as many as may still become whole. */
   #newest: string[] = [];
 
-  /** `stateBytes`: of a whole checkpoint. */
-  constructor(store: Store, blobs: BlobStore, stateBytes: number) {
-    this.#store = store;
-    this.#blobs = blobs;
-    this.#stateBytes = stateBytes;
+  constructor(of: UploadsOf) {
+    this.#of = of;
   }
 
-  /** A checkpoint is asked of a donor. Resolves when what is over is off the disk. */
-  async asked(peer: PeerId, { epoch, step }: { readonly epoch: number; readonly step: number }): Promise<void> {
-    this.#bytesLeft.set(peer, UPLOADS * this.#stateBytes);
-    const request = `${epoch} ${step}`;
-    if (this.#newest.at(-1) === request) return;
-    this.#newest = [...this.#newest, request].slice(-PENDING_CHECKPOINTS);
+  /** A checkpoint is asked of a donor, after the commit of `step`. Resolves when what is over is off the disk. */
+  async asked(peer: PeerId, committed: Request): Promise<void> {
+    const request: Request = { epoch: committed.epoch, step: committed.step + 1 };
+    const key = requestKey(request);
+    if (this.#newest.at(-1) !== key) this.#newest = [...this.#newest, key].slice(-PENDING_CHECKPOINTS);
+    const known = [...(this.#asked.get(peer) ?? [])].filter(([of]) => this.#newest.includes(of) && of !== key);
+    this.#asked.set(peer, new Map([...known, [key, this.#shardsOf(peer, request.epoch)]]));
     const over = [...this.#requests].flatMap(([hash, of]) => (this.#newest.includes(of) ? [] : hash));
     for (const hash of over) this.#requests.delete(hash);
-    if (over.length > 0) await sweepBlobs(this.#store, this.#blobs, over);
+    if (over.length > 0) await sweepBlobs(this.#of.store, this.#of.blobs, over);
   }
 
-  /** False where a donor was not asked for so much. What was not kept is given back: a negative number. */
-  take(peer: PeerId, bytes: number): boolean {
-    const left = this.#bytesLeft.get(peer) ?? 0;
-    if (left < bytes) return false;
-    if (this.#bytesLeft.has(peer)) this.#bytesLeft.set(peer, left - bytes);
-    return true;
+  #shardsOf(peer: PeerId, epoch: number): Map<string, Asked> {
+    const plan = this.#of.store.epoch(this.#of.name, epoch)?.plan;
+    const { state } = JSON.parse(plan ?? '{"state":[]}') as Pick<Plan, 'state'>; // the store's own words
+    const own = state.flatMap(({ block, shards }) =>
+      shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
+    );
+    return new Map(
+      own.map((shard) => [shardKey(shard.block, shard.range), { ...shard, times: 0, wrong: 0, hashes: new Set() }]),
+    );
   }
 
-  /** It is on the disk. */
-  kept(hash: BlobHash): void {
-    this.#requests.set(hash, this.#newest.at(-1) ?? '');
+  /**
+   * Keeps what comes, where it was asked for and can be true; throws an `UploadError` where it is not kept.
+   * `came`: told of every piece.
+   */
+  async take(
+    peer: PeerId,
+    upload: Upload,
+    body: AsyncIterable<Uint8Array>,
+    came: (bytes: number) => void,
+  ): Promise<BlobHash> {
+    const asked = this.#asked.get(peer)?.get(requestKey(upload))?.get(shardKey(upload.block, upload.range));
+    if (asked === undefined || asked.times >= TIMES || asked.wrong >= WRONG_LIMIT)
+      throw new UploadError(403, 'no such upload was asked for');
+    const { store, blobs, name } = this.#of;
+    const newest = store.newestCheckpoint(name);
+    if (newest === null || newest.committedSteps >= upload.step)
+      throw new UploadError(410, 'a newer checkpoint is stored already');
+    const base = parseManifest(newest.manifest);
+    const letGo = blobs.hold(manifestHashes(base));
+    asked.times += 1;
+    try {
+      const hash = await blobs.putStream(this.#looked(asked, upload, base, body, came));
+      asked.hashes.add(hash);
+      this.#requests.set(hash, requestKey(upload));
+      return hash;
+    } catch (error) {
+      if (error instanceof UploadError && error.status === 422) asked.wrong += 1;
+      else asked.times -= 1; // the network, or the disk
+      throw error;
+    } finally {
+      await letGo();
+    }
+  }
+
+  /** Whether this donor has sent so much that is wrong that it has to go. */
+  isWrongAgain(peer: PeerId, upload: Upload): boolean {
+    const asked = this.#asked.get(peer)?.get(requestKey(upload))?.get(shardKey(upload.block, upload.range));
+    return (asked?.wrong ?? 0) >= WRONG_LIMIT;
+  }
+
+  async *#looked(
+    { block, range }: Asked,
+    { step }: Request,
+    base: Manifest,
+    body: AsyncIterable<Uint8Array>,
+    came: (bytes: number) => void,
+  ): AsyncGenerator<Uint8Array> {
+    const { store, blobs, name, train } = this.#of;
+    const check = new UploadCheck(range, async (part) => {
+      const bytes = await readState(blobs, base, block, 'value', part);
+      if (!bytes.ok) throw new Error(bytes.reason);
+      return new Float32Array(bytes.value.buffer);
+    });
+    for await (const chunk of check.through(body)) {
+      came(chunk.length);
+      yield chunk;
+    }
+    const gradient = largestGradient(store, name, base, step, train.gradientClipNorm);
+    const wrong = implausible(check.sums, progress(train, base.step, step), gradient);
+    if (wrong !== null) throw new UploadError(422, wrong);
+  }
+
+  /** Whether a donor uploaded what it says it did. What was asked of nobody here is left to the decisions. */
+  vouchesFor(peer: PeerId, { shards, ...request }: UploadedMessage): boolean {
+    const asked = this.#asked.get(peer)?.get(requestKey(request));
+    if (asked === undefined) return true;
+    return shards.every(({ block, range, hash }) => asked.get(shardKey(block, range))?.hashes.has(hash) === true);
+  }
+
+  /** Uploads that a checkpoint may still name. */
+  awaited(): ReadonlySet<BlobHash> {
+    return new Set(this.#requests.keys());
   }
 
   gone(peer: PeerId): void {
-    this.#bytesLeft.delete(peer);
+    this.#asked.delete(peer);
   }
 }

@@ -22,8 +22,11 @@ export interface BlobStore {
   path(hash: BlobHash): string;
   /** The whole blob, compared with its name: damage is an error. */
   read(hash: BlobHash): Promise<Buffer<ArrayBuffer>>;
-  /** What is wrong with its file: missing, or its bytes have changed. Reads all of it, a piece at a time, once a file. */
-  problem(hash: BlobHash): Promise<string | null>;
+  /**
+   * What is wrong with its file: missing, its bytes have changed, or `look` at all of them, in pieces, found something.
+   * Reads all of it, once a file.
+   */
+  problem(hash: BlobHash, look?: (piece: Uint8Array) => string | null): Promise<string | null>;
   /** Bytes `[from, to)`, as they stand on the disk. */
   readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>>;
   /** Nothing happens where it has no such blob. One that somebody reads goes when the last one lets it go. */
@@ -135,15 +138,19 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       if (blobHash(bytes) !== hash) throw new Error(`the stored file ${path(hash)} is damaged: its bytes have changed`);
       return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
     },
-    async problem(hash) {
+    async problem(hash, look = () => null) {
       const found = createHash('sha256');
+      let fault: string | null = null;
       try {
         const identity = await identityOf(path(hash));
         if (whole.get(hash) === identity) return null;
-        for await (const chunk of createReadStream(path(hash))) found.update(chunk);
+        for await (const chunk of createReadStream(path(hash))) {
+          found.update(chunk);
+          fault ??= look(chunk);
+        }
         if (found.digest('hex') !== hash) return `the stored file ${path(hash)} is damaged: its bytes have changed`;
-        whole.set(hash, identity);
-        return null;
+        if (fault === null) whole.set(hash, identity);
+        return fault;
       } catch (error) {
         return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
       }

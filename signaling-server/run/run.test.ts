@@ -1,11 +1,13 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createServer, type Server, type ServerOptions } from '../server.ts';
 import { parseManifest } from '../store/checkpointState.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { ScriptedDonor, scriptedEvaluation, scriptedLoss } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
+import { rollBacksSince } from './rollBacks.ts';
 
 const STEPS = 6;
 const RUN = { steps: STEPS, checkpointEverySteps: 2, evaluationEverySteps: 3 };
@@ -110,18 +112,94 @@ describe('a run', () => {
     expect(server.run.committedSteps).toBe(STEPS);
   });
 
-  it('neither goes on from a damaged checkpoint nor exports it', async () => {
-    const data = await servers.data();
-    const first = await serve();
-    await (await ScriptedDonor.joined(first.url)).hears('standby');
-    await first.close();
-    const newest = data.store.newestCheckpoint(first.run.name);
-    const [shard] = parseManifest(newest?.manifest ?? '').shards;
-    writeFileSync(data.blobs.path(shard?.hash ?? ''), 'other bytes');
-    const reason = expect.stringMatching(/the checkpoint after step \d+ cannot be used: .* is damaged/);
-    const runName = first.run.name;
-    expect(await createServer({ data, runName, port: 0, log: () => {} })).toEqual({ ok: false, reason });
-    expect(await exportRun(data, runName, join(servers.folder, 'export'))).toEqual({ ok: false, reason });
-    expect(existsSync(join(servers.folder, 'export'))).toBe(false);
+  describe('[SV52] a checkpoint that does not load is set aside, and the run goes on from the next older one', () => {
+    const damages: readonly (readonly [string, (path: string) => void, RegExp])[] = [
+      ['a flipped bit', (path) => flipBit(path), /^the checkpoint after step 6 cannot be used: .* is damaged/],
+      [
+        'a file cut off',
+        (path) => truncateSync(path, 20),
+        /^the checkpoint after step 6 cannot be used: .* is damaged/,
+      ],
+      ['a file that is gone', (path) => rmSync(path), /^the checkpoint after step 6 cannot be used: .* cannot be read/],
+    ];
+    for (const [what, damage, sentence] of damages)
+      it(what, async () => {
+        const data = await servers.data();
+        const first = await serve();
+        await (await ScriptedDonor.joined(first.url)).hears('standby', ({ state }) => state === 'finished');
+        await first.close();
+        damage(data.blobs.path(blobOf(data, STEPS)));
+        const { name } = first.run;
+        expect(await exportRun(data, name, join(servers.folder, 'export'))).toMatchObject({ ok: false });
+        expect(existsSync(join(servers.folder, 'export'))).toBe(false);
+        const second = await serve();
+        expect(second.run.committedSteps).toBe(STEPS);
+        const donor = await ScriptedDonor.joined(second.url);
+        expect(await donor.hears('prepare')).toMatchObject({ source: { from: 'checkpoint', step: 4 } });
+        await donor.hears('standby', ({ state }) => state === 'finished');
+        const told = data.store
+          .events(name, 'setAside', 0)
+          .map((detail) => (JSON.parse(detail) as { reason: string }).reason);
+        expect(told).toEqual([expect.stringMatching(sentence)]);
+      });
+
+    it('while the server runs, before anyone gets a byte of it', async () => {
+      const data = await servers.data();
+      const { run, url } = await serve();
+      const donor = await ScriptedDonor.joined(url);
+      await donor.hears('standby', ({ state }) => state === 'finished');
+      flipBit(data.blobs.path(blobOf(data, 4)));
+      run.sendBack(4);
+      expect((await donor.fetch('/api/state/4/head?kind=value&from=0&to=16')).status).toBe(410);
+      await donor.hears('prepare', ({ source }) => source.from === 'checkpoint' && source.step === 2);
+      await run.until(({ phase }) => phase === 'finished');
+      expect(run.committedSteps).toBe(STEPS);
+      expect(donor.received.filter(({ type }) => type === 'refused')).toEqual([]);
+      const rollBacks = rollBacksSince(data.store, 'tiny', 0).map(({ toStep, reason }) => [toStep, reason]);
+      expect(rollBacks).toEqual([
+        [4, 'the operator sent the run back to checkpoint 4'],
+        [
+          2,
+          expect.stringMatching(
+            /^the checkpoint after step 4 cannot be used: .* is damaged: .*: it goes on from checkpoint 2$/,
+          ),
+        ],
+      ]);
+      expect(data.store.events('tiny', 'setAside', 0)).toHaveLength(1);
+    });
+
+    it('where none is left while the server runs, the run stands and says so, and has lost no checkpoint', async () => {
+      const data = await servers.data();
+      const { run, url } = await serve();
+      const donor = await ScriptedDonor.joined(url);
+      await donor.hears('standby', ({ state }) => state === 'finished');
+      for (const { committedSteps } of data.store.checkpoints('tiny'))
+        rmSync(data.blobs.path(blobOf(data, committedSteps)), { force: true });
+      run.sendBack(4);
+      await run.until(({ phase }) => phase === 'waiting');
+      expect(run.snapshot().sentence).toMatch(/^No checkpoint loads: the checkpoint after step 4 cannot be used: /);
+      expect(data.store.checkpoints('tiny').map(({ committedSteps }) => committedSteps)).toEqual([0, 2, 4]);
+    });
+
+    it('where none is left that loads, the server says so and does not start', async () => {
+      const data = await servers.data();
+      const first = await serve();
+      await (await ScriptedDonor.joined(first.url)).hears('standby', ({ state }) => state === 'finished');
+      await first.close();
+      const steps = data.store.checkpoints('tiny').map(({ committedSteps }) => committedSteps);
+      expect(steps).toEqual([0, 2, 4, 6]);
+      for (const step of steps) rmSync(data.blobs.path(blobOf(data, step)));
+      const reason = expect.stringMatching(/^run tiny: the checkpoint after step 6 cannot be used: .* cannot be read/);
+      expect(await createServer({ data, runName: 'tiny', port: 0, log: () => {} })).toEqual({ ok: false, reason });
+    });
   });
 });
+
+const blobOf = (data: DataDirectory, step: number): string =>
+  parseManifest(data.store.checkpoint('tiny', step) ?? '').shards.at(-1)?.hash ?? '';
+
+function flipBit(path: string): void {
+  const bytes = readFileSync(path);
+  bytes.writeUInt8(bytes.readUInt8(9) ^ 1, 9);
+  writeFileSync(path, bytes);
+}

@@ -19,8 +19,9 @@ import type { Connection } from '../donors/connectedDonors.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
-import { isStored, type Manifest, parseManifest } from '../store/checkpointState.ts';
+import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
+import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { audit } from './history.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
@@ -41,6 +42,7 @@ export class ActiveRun implements Observed {
   readonly uploads: RunParts['uploads'];
   readonly trafficOf: RunParts['trafficOf'];
   readonly reception: Reception;
+  readonly guard: CheckpointGuard;
   readonly #observers: readonly RunObserver[];
   readonly #options: RunOptions;
   readonly #watchers = new Watchers();
@@ -68,8 +70,13 @@ export class ActiveRun implements Observed {
       trafficOf: this.trafficOf,
     } = parts);
     this.reception = new Reception({ ...options, network: this.network }, this.#receptionHost());
+    this.guard = new CheckpointGuard({
+      ...options,
+      sendBack: this.sendBack.bind(this),
+      stateLost: this.stateLost.bind(this),
+    });
     // Last: what is answered is then always stored.
-    this.#observers = [...observers, { effect: (effect) => this.#answer(effect) }];
+    this.#observers = [...observers, this.guard, { effect: (effect) => this.#answer(effect) }];
     const host: LoopHost = {
       perform: (effect) => this.#perform(effect),
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
@@ -161,11 +168,16 @@ export class ActiveRun implements Observed {
   }
 
   /** Back to a checkpoint that the store keeps. */
-  sendBack(toStep: number): void {
+  sendBack(toStep: number, reason = `the operator sent the run back to checkpoint ${toStep}`): void {
     if (this.phase === 'stopped') this.#beginAgain();
     const ledger = this.#options.store.ledgerFrom(this.name, toStep);
     const { lossScale = null } = this.checkpoint(toStep) ?? {};
-    this.#loop.dispatch({ type: 'sentBack', toStep, lossScale, earned: [{ step: toStep, ledger }] });
+    this.#loop.dispatch({ type: 'sentBack', toStep, reason, lossScale, earned: [{ step: toStep, ledger }] });
+  }
+
+  /** There is no checkpoint that it could go on from. */
+  stateLost(reason: string): void {
+    this.#loop.dispatch({ type: 'stateLost', reason });
   }
 
   /** Lets a donor go as its own button would: nothing is lost. At once: its connection ends, and what it held with it. */
@@ -245,8 +257,7 @@ export class ActiveRun implements Observed {
   #said(connection: Connection, message: RunMessage): RefusalReason | null {
     const { peer } = connection;
     this.#observe({ type: 'said', connection, message });
-    if (message.type === 'uploaded' && !message.shards.every((shard) => isStored(this.#options.blobs, shard)))
-      return 'malformed';
+    if (message.type === 'uploaded' && !this.uploads.vouchesFor(peer, message)) return 'malformed';
     this.#loop.dispatch({ type: 'donorSaid', peer, message });
     return null;
   }

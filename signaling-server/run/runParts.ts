@@ -4,7 +4,6 @@ import { Network } from '../donors/network.ts';
 import { Uploads } from '../donors/uploads.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { RunCounts } from '../monitoring/metrics.ts';
-import { stateSize } from '../store/checkpointState.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
 import { RunHistory } from './history.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
@@ -32,14 +31,14 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const counts = new RunCounts();
   const network = new Network(options);
   const history = new RunHistory(store, run, wallMs);
-  const uploads = new Uploads(store, blobs, stateSize(model));
+  const uploads = new Uploads({ store, blobs, name, train: file.train });
   const traffic = trafficOf(store, name, model, file);
   const metrics = metricsFileOf(options, (committed) => isEvaluationDue(document, committed, steps));
   const observers: RunObserver[] = [
     history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
     ways(network), // before the plan is sent: its members may relay to each other at once
     memoryUse(memory, history),
-    runRecords(options, run), // before anything is sent: what was answered is then always stored
+    runRecords(options, run, uploads), // before anything is sent: what was answered is then always stored
     counting(counts, traffic),
     ...(metrics === null ? [] : [metricLines(metrics)]), // after the records: it reads them
     uploading(uploads), // before the request is sent: its answer may come at once

@@ -1,11 +1,14 @@
 /** What of a run the store keeps. */
+
+import type { Uploads } from '../donors/uploads.ts';
 import { wallMs } from '../monitoring/clock.ts';
-import { saveCheckpoint } from '../store/keptBlobs.ts';
+import { parseManifest } from '../store/checkpointState.ts';
+import { largestGradient, saveCheckpoint } from '../store/checkpoints.ts';
 import { addRollBack } from './rollBacks.ts';
 import type { Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 
-export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed): RunObserver => ({
+export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed, uploads: Uploads): RunObserver => ({
   event: (event) => {
     if (event.type === 'joined' && event.connection.member !== null)
       store.linkMember(name, event.connection.peer, event.connection.member);
@@ -18,12 +21,18 @@ export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed): R
         return store.commitStep(name, effect.record, effect.ledger);
       case 'storeEvaluation':
         return store.saveEvaluation(name, effect.committedSteps, effect.loss);
-      case 'storeCheckpoint':
-        return saveCheckpoint(store, blobs, name, {
-          step: effect.step,
-          shards: effect.shards.map((shard) => ({ ...shard, moments: true })),
-          ...(effect.lossScale ? { lossScale: effect.lossScale } : {}),
-        });
+      case 'storeCheckpoint': {
+        const { step, shards, lossScale } = effect;
+        const { gradientClipNorm } = run.document.file.train;
+        const base = store.newestCheckpoint(name);
+        const largest = base && largestGradient(store, name, parseManifest(base.manifest), step, gradientClipNorm);
+        const manifest = {
+          ...{ step, shards: shards.map((shard) => ({ ...shard, moments: true })) },
+          ...(lossScale ? { lossScale } : {}),
+          ...(largest !== null && Number.isFinite(largest) ? { largestGradient: largest } : {}),
+        };
+        return saveCheckpoint(store, blobs, name, manifest, uploads.awaited());
+      }
       case 'rollBack':
         store.rollBack(name, effect.toStep);
         return addRollBack(store, name, effect, wallMs());

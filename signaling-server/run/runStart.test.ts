@@ -13,7 +13,7 @@ afterEach(() => servers.close());
 const manifestAt = (store: Store, step: number): Manifest => parseManifest(store.checkpoint('tiny', step) ?? '{}');
 
 function withScale(store: Store, step: number, lossScale: LossScale): void {
-  store.saveCheckpoint('tiny', step, JSON.stringify({ ...manifestAt(store, step), lossScale }), STEPS);
+  store.saveCheckpoint('tiny', step, JSON.stringify({ ...manifestAt(store, step), lossScale }));
 }
 
 it('[MP9] a checkpoint has the loss scale and its count; a run sent back to it and a server started from it go on with them', async () => {

@@ -3,7 +3,6 @@
  * values, first moments and second moments of its range one after the other, float32 little-endian; the initial state
  * has values alone, its moments are zero. Any range of any block can be read, however the shards were cut.
  */
-import { statSync } from 'node:fs';
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import type { StoredShard } from '../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
@@ -25,6 +24,8 @@ export interface Manifest {
   readonly shards: readonly ManifestShard[];
   /** What the step after it begins with; absent in the initial state, and where the run does not ask for f16. */
   readonly lossScale?: LossScale;
+  /** Norm of the largest gradient that any step before it applied; absent in the initial state, and where nobody knows. */
+  readonly largestGradient?: number;
 }
 
 /** The store's own words. */
@@ -37,25 +38,33 @@ const INITIAL_SHARD_ELEMENTS = 1 << 20;
 /** Elements of one piece on the way to a donor. */
 const PIECE_ELEMENTS = 1 << 18;
 
-/** What is wrong with the files of a state, or null. They are read whole. */
+/** What is wrong with the files of a state, or null: none is missing or changed, and all are finite. They are read whole. */
 export async function stateProblem(blobs: BlobStore, manifest: Manifest): Promise<string | null> {
-  for (const hash of new Set(manifestHashes(manifest))) {
-    const problem = await blobs.problem(hash);
-    if (problem !== null) return `the checkpoint after step ${manifest.step} cannot be used: ${problem}`;
+  const shards = new Map(manifest.shards.map((shard) => [shard.hash, shard]));
+  for (const { hash, block, range } of shards.values()) {
+    const problem = await blobs.problem(hash, finiteFloats());
+    if (problem !== null)
+      return `the checkpoint after step ${manifest.step} cannot be used: ${problem} (${block} [${range.join(', ')}))`;
   }
   return null;
 }
 
-/** Bytes of a shard's blob, with its moments. */
-export const shardBytes = ([from, to]: Range): number => (to - from) * FLOAT_BYTES * STATE_KINDS.length;
+/** Looks at pieces that may end within a number. */
+function finiteFloats(): (piece: Uint8Array) => string | null {
+  let rest = new Uint8Array();
+  return (piece) => {
+    const bytes = new Uint8Array(rest.length + piece.length);
+    bytes.set(rest);
+    bytes.set(piece, rest.length);
+    const whole = bytes.length - (bytes.length % FLOAT_BYTES);
+    rest = bytes.slice(whole);
+    const areFinite = new Float32Array(bytes.buffer, 0, whole / FLOAT_BYTES).every(Number.isFinite);
+    return areFinite ? null : 'it has a number that is not finite';
+  };
+}
 
-/** Bytes of a whole state with its moments. */
-export const stateSize = ({ blocks }: Model): number =>
-  blocks.reduce((sum, { elements }) => sum + shardBytes([0, elements]), 0);
-
-/** Whether a shard that a donor says it uploaded is here, whole. */
-export const isStored = (blobs: BlobStore, { hash, range }: Pick<StoredShard, 'hash' | 'range'>): boolean =>
-  statSync(blobs.path(hash), { throwIfNoEntry: false })?.size === shardBytes(range);
+export const largestGradientIn = ({ step, largestGradient }: Manifest): number =>
+  largestGradient ?? (step === 0 ? 0 : Number.POSITIVE_INFINITY);
 
 /** Puts the values that a run begins with into blobs, as checkpoint 0; one that is no number is refused by name. */
 export async function storeInitialState(blobs: BlobStore, model: Model, weights: Weights): Promise<Result<Manifest>> {
@@ -110,7 +119,7 @@ async function* piecesOf(
 }
 
 /** The same, whole. */
-async function readState(
+export async function readState(
   blobs: ReadsBlobs,
   manifest: Manifest,
   name: BlockName,

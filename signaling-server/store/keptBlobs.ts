@@ -4,12 +4,9 @@
  */
 
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
-import { type Manifest, manifestHashes, parseManifest } from './checkpointState.ts';
+import { manifestHashes, parseManifest } from './checkpointState.ts';
 import { storedDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
-
-/** The newest and the one before it: a donor may be reading the older one. */
-const KEPT_CHECKPOINTS = 2;
 
 function neededBlobs(store: Store): ReadonlySet<BlobHash> {
   const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
@@ -25,11 +22,4 @@ function neededBlobs(store: Store): ReadonlySet<BlobHash> {
 export async function sweepBlobs(store: Store, blobs: BlobStore, candidates?: Iterable<BlobHash>): Promise<void> {
   const needed = neededBlobs(store);
   for (const hash of candidates ?? (await blobs.list())) if (!needed.has(hash)) await blobs.remove(hash);
-}
-
-/** Makes this state the newest one, at once; then forgets the blobs that only superseded ones had. */
-export function saveCheckpoint(store: Store, blobs: BlobStore, run: string, manifest: Manifest): Promise<void> {
-  const superseded = store.saveCheckpoint(run, manifest.step, JSON.stringify(manifest), KEPT_CHECKPOINTS);
-  const candidates = superseded.flatMap((text) => manifestHashes(parseManifest(text)));
-  return sweepBlobs(store, blobs, candidates);
 }

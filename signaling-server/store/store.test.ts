@@ -71,7 +71,7 @@ describe('store', () => {
     for (const step of [0, 1, 2, 3]) store.commitStep('a', commit(step), [{ peer: peerId('p'), tokens: 1 }]);
     store.saveEvaluation('a', 2, 4);
     store.saveEvaluation('a', 3, 3);
-    store.saveCheckpoint('a', 2, 'two', 2);
+    store.saveCheckpoint('a', 2, 'two');
     store.rollBack('a', 2);
     expect(store.steps('a').map(({ step }) => step)).toEqual([0, 1]);
     expect([...store.evaluations('a').keys()]).toEqual([2]);
@@ -80,12 +80,14 @@ describe('store', () => {
     store.close();
   });
 
-  it('[OP11] keeps the newest checkpoints and names those that may go', () => {
+  it('keeps checkpoints until they are deleted', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 0, manifest: 'zero' });
-    expect(store.saveCheckpoint('a', 3, 'three', 2)).toEqual([]);
-    expect(store.saveCheckpoint('a', 6, 'six', 2)).toEqual(['zero']);
+    store.saveCheckpoint('a', 3, 'three');
+    store.saveCheckpoint('a', 6, 'six');
+    store.deleteCheckpoint('a', 0);
+    expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 6, manifest: 'six' });
     expect(store.checkpoint('a', 3)).toBe('three');
     expect(store.checkpoint('a', 0)).toBeNull();
     expect(store.manifests()).toEqual(['three', 'six']);
@@ -142,7 +144,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('[OP8] [OP11] keeps the spans of the newest steps, and those checkpoints that are to stay', () => {
+  it('[OP8] keeps the spans of the newest steps', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     const trace = (step: number) => ({ step, epoch: 1, bubble: 0.25, spans: `of ${step}` });
@@ -153,9 +155,6 @@ describe('store', () => {
     expect(store.bubbles('a', 298)).toEqual(new Map([298, 299].map((step) => [step, 0.25])));
     store.rollBack('a', 100);
     expect(store.trace('a', 200)?.step).toBe(99);
-    store.keepCheckpoint('a', 0, true);
-    for (const step of [3, 6, 9]) store.saveCheckpoint('a', step, `at ${step}`, 2);
-    expect(store.checkpoints('a').map(({ committedSteps }) => committedSteps)).toEqual([0, 6, 9]);
     store.close();
   });
 

@@ -43,8 +43,9 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   /** Steps from `toStep` on, and all that was made from them, never were. */
   rollBack(name: string, toStep: number): void;
   saveEvaluation(name: string, committedSteps: number, loss: number): void;
-  /** Makes it the newest; returns the manifests that this supersedes, whose blobs may go. */
-  saveCheckpoint(name: string, committedSteps: number, manifest: string, keep: number): string[];
+  saveCheckpoint(name: string, committedSteps: number, manifest: string): void;
+  /** Nothing happens where there is none. */
+  deleteCheckpoint(name: string, committedSteps: number): void;
   checkpoint(name: string, committedSteps: number): string | null;
   newestCheckpoint(name: string): { readonly committedSteps: number; readonly manifest: string } | null;
   /** Every manifest of every run: what the blob folder must keep. */
@@ -218,20 +219,12 @@ function storeOf(database: DatabaseSyncInstance): Store {
     saveEvaluation: (name, committedSteps, loss) =>
       run('INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?)', name, committedSteps, loss),
 
-    saveCheckpoint: (name, committedSteps, manifest, keep) =>
-      atomically(() => {
-        const columns = 'run, committedSteps, manifest';
-        run(`INSERT OR REPLACE INTO checkpoint (${columns}) VALUES (?, ?, ?)`, name, committedSteps, manifest);
-        const old = many(
-          'SELECT committedSteps, manifest FROM checkpoint WHERE run = ? AND kept = 0 ORDER BY committedSteps DESC LIMIT -1 OFFSET ?',
-          name,
-          keep,
-        );
-        for (const row of old) {
-          run('DELETE FROM checkpoint WHERE run = ? AND committedSteps = ?', name, row.committedSteps ?? null);
-        }
-        return old.map((row) => String(row.manifest));
-      }),
+    saveCheckpoint: (name, committedSteps, manifest) => {
+      const columns = 'run, committedSteps, manifest';
+      run(`INSERT OR REPLACE INTO checkpoint (${columns}) VALUES (?, ?, ?)`, name, committedSteps, manifest);
+    },
+    deleteCheckpoint: (name, committedSteps) =>
+      run('DELETE FROM checkpoint WHERE run = ? AND committedSteps = ?', name, committedSteps),
     checkpoint: (name, committedSteps) => {
       const row = one('SELECT manifest FROM checkpoint WHERE run = ? AND committedSteps = ?', name, committedSteps);
       return row && String(row.manifest);

@@ -1,10 +1,10 @@
 /**
  * A donor without a GPU, for the server's tests: it speaks the protocol as a page does, and answers every request with
- * numbers that are a pure function of the step. What it uploads says which step it is of.
+ * numbers that are a pure function of the step. What it uploads has moved a little with every step.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
-import { invariant } from '../../swarm/base.ts';
+import { invariant, type Range } from '../../swarm/base.ts';
 import {
   decodeServerMessage,
   HEARTBEAT_MS,
@@ -13,6 +13,9 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import { initialReader } from '../../swarm/model/initialValues.ts';
+import type { BlockName } from '../../swarm/model/model.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';
@@ -28,6 +31,17 @@ export const SCRIPTED_ADAPTER: AdapterProfile = {
 export const SCRIPTED_PROFILE: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
+
+/** Of the initial values: every test's run has this one. */
+const SEED = 1;
+const MOVED_A_STEP = 1e-3;
+
+interface StateShard {
+  readonly epoch: number;
+  readonly step: number;
+  readonly block: BlockName;
+  readonly range: Range;
+}
 
 /** Loss of a step, whatever the plan: it falls, and never so far that nobody would believe it. */
 export const scriptedLoss = (step: number): number => 2 + 3 / (1 + step / 10);
@@ -45,6 +59,8 @@ interface ScriptedOptions {
   readonly stepMs?: number;
   /** What it says in place of a message; null: nothing. */
   readonly lie?: (message: PeerMessage) => PeerMessage | null;
+  /** False: it never uploads of itself. */
+  readonly uploads?: boolean;
   /** What it uploads in place of a shard's floats. */
   readonly forge?: (shard: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
 }
@@ -196,7 +212,7 @@ export class ScriptedDonor {
       case 'evaluate':
         return this.#evaluate(message.epoch, message.step);
       case 'committed':
-        if (message.checkpoint) await this.#upload(message.epoch, message.step + 1);
+        if (message.checkpoint && this.#options.uploads !== false) await this.#upload(message.epoch, message.step + 1);
     }
   }
 
@@ -261,16 +277,33 @@ export class ScriptedDonor {
     if (plan === null) return;
     const shards = [];
     for (const { block, range } of this.#shards(plan)) {
-      const floats = new Float32Array((range[1] - range[0]) * 3).fill(step);
-      const body = new Uint8Array((this.#options.forge?.(floats) ?? floats).buffer);
-      const headers = { 'content-type': 'application/octet-stream' };
-      const response = await this.fetch('/api/state', { method: 'PUT', body, headers }).catch(() => null);
-      if (response === null) return; // the server has closed in the middle of it
+      const shard = { epoch, step, block, range };
+      const state = this.#options.forge?.(this.stateOf(step, block, range));
+      let response = await this.upload(shard, state).catch(() => null);
+      if (response?.status === 422) response = await this.upload(shard, state).catch(() => null);
+      if (!response?.ok) return; // nobody wants it, or the server has closed in the middle of it
       const answer: unknown = await response.json();
       const hash = typeof answer === 'object' && answer && 'hash' in answer ? String(answer.hash) : '';
       shards.push({ block, range, hash });
     }
     this.say({ type: 'uploaded', epoch, step, shards });
+  }
+
+  /** Its shard of the state after `step` steps, or these bytes in its place. */
+  upload({ epoch, step, block, range: [from, to] }: StateShard, state?: Float32Array<ArrayBuffer>): Promise<Response> {
+    const path = `/api/state?epoch=${epoch}&step=${step}&block=${block}&from=${from}&to=${to}`;
+    const headers = { 'content-type': 'application/octet-stream' };
+    const body = new Uint8Array((state ?? this.stateOf(step, block, [from, to])).buffer);
+    return this.fetch(path, { method: 'PUT', body, headers });
+  }
+
+  /** Values, and moments that are zero. */
+  stateOf(step: number, block: BlockName, [from, to]: Range): Float32Array<ArrayBuffer> {
+    const model = modelFromConfig(this.welcome.run.model);
+    invariant(model.ok, 'the run has a model');
+    const state = new Float32Array(3 * (to - from));
+    state.set(initialReader(model.value, SEED)(block, from, to).map((value) => value + step * MOVED_A_STEP));
+    return state;
   }
 
   #planOf(epoch: number): Plan | null {

@@ -81,14 +81,20 @@ export type CoordinatorEvent =
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage }
   | { readonly type: 'operatorSaid'; readonly command: OperatorCommand }
-  /** The operator sent the run back to a checkpoint that is kept; `earned`: every step from there on, with its ledger. */
+  /**
+   * The run goes back to a checkpoint that is kept: the operator said so, or a newer one does not load. `earned`: every
+   * step from there on, with its ledger.
+   */
   | {
       readonly type: 'sentBack';
       readonly toStep: number;
+      readonly reason: string;
       /** In that checkpoint, as in `StartState`. */
       readonly lossScale: LossScale | null;
       readonly earned: readonly Earned[];
     }
+  /** No checkpoint loads. */
+  | { readonly type: 'stateLost'; readonly reason: string }
   /** A donor is about to come: it is measured while the others stand still, then the last step waits for it. */
   | { readonly type: 'stepsHeld'; readonly held: Held }
   /** Expected donors that are not here by now are not waited for any more. */

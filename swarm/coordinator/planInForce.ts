@@ -166,6 +166,14 @@ function wait(transition: Transition, lack: Lack) {
   change(transition, { phase: { name: 'waiting', lack }, proposal: null });
 }
 
+/** Nothing can be planned for; who comes, or the operator, has it tried again. */
+export function waitWithout(transition: Transition, reason: string) {
+  const inForce = planInForce(transition.state);
+  if (inForce !== null) sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
+  log(transition, 'warn', `The run stands: ${reason}.`);
+  wait(transition, { of: 'state', reason });
+}
+
 export function stopNow(transition: Transition) {
   change(transition, { phase: { name: 'stopped' } });
   transition.effects.push({ type: 'stopped' });

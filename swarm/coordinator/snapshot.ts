@@ -106,6 +106,8 @@ function waitingSentence(lack: Lack): string {
       return `Waiting for donors: ${lack.here} of ${lack.expected} are here.`;
     case 'plan':
       return `No plan for these donors: ${lack.reason}`;
+    case 'state':
+      return `No checkpoint loads: ${lack.reason}.`;
     default:
       return assertNever(lack);
   }

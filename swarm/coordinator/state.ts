@@ -114,7 +114,9 @@ export type Lack =
   /** Those that are expected. */
   | { readonly of: 'donors'; readonly here: number; readonly expected: number }
   /** None can be made for the donors at hand. */
-  | { readonly of: 'plan'; readonly reason: string };
+  | { readonly of: 'plan'; readonly reason: string }
+  /** No checkpoint loads. */
+  | { readonly of: 'state'; readonly reason: string };
 
 /** A phase holds only what it needs. */
 type Phase =

@@ -9,7 +9,7 @@ import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
-import { boundary, considerInterruption, lose, planAnew, planOn, stopNow } from './planInForce.ts';
+import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { type CoordinatorState, isPlanningAnew, membersOf, nextDeadline, planInForce, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
@@ -36,6 +36,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       return operatorSaid(transition, event.command);
     case 'sentBack':
       return sentBack(transition, event);
+    case 'stateLost':
+      return waitWithout(transition, event.reason);
     case 'stepsHeld':
       change(transition, { held: event.held });
       if (transition.state.phase.name === 'holding') boundary(transition);
@@ -99,7 +101,7 @@ function operatorSaid(transition: Transition, command: OperatorCommand) {
 
 function sentBack(
   transition: Transition,
-  { toStep, lossScale, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>,
+  { toStep, reason, lossScale, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>,
 ) {
   const { phase, committedSteps, config } = transition.state;
   if (toStep >= committedSteps) return;
@@ -108,7 +110,7 @@ function sentBack(
   // A finished run trains again from that checkpoint, with the donors that are still connected.
   if (phase.name === 'finished') change(transition, { phase: { name: 'paused' } });
   forgive(transition);
-  planAnew(transition, `the operator sent the run back to checkpoint ${toStep}`);
+  planAnew(transition, reason);
 }
 
 function expire(transition: Transition) {

@@ -60,6 +60,8 @@ const happenedSchema = z.discriminatedUnion('kind', [
     schedule: z.string(),
   }),
   z.object({ kind: z.literal('checkpoint') }),
+  /** The run cannot go on from the checkpoint after that step, and has it no more. */
+  z.object({ kind: z.literal('setAside'), reason: words }),
   /** `atStep` was given up, `toStep` is the first one done again. */
   z.object({ kind: z.literal('rollBack'), atStep: count, toStep: count, reason: words }),
   z.object({

@@ -96,7 +96,8 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     sendBack: (toStep, { name, tokens }) => {
       const steps = run.store.commits.slice(toStep);
       const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
-      event({ type: 'sentBack', toStep, lossScale: run.scales.get(toStep) ?? null, earned });
+      const reason = `the operator sent the run back to checkpoint ${toStep}`;
+      event({ type: 'sentBack', toStep, reason, lossScale: run.scales.get(toStep) ?? null, earned });
     },
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),

@@ -25,7 +25,7 @@ export class Checkpointing {
       const shard = { block, range, hash: '' };
       stored.push(shard);
       this.#upload = this.#upload.then(async () => {
-        shard.hash = await files.upload(state);
+        shard.hash = await files.upload(state, { epoch, step, block, range });
       });
     }
     this.#upload = this.#upload

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { runFiles } from './runFiles.ts';
 
 const HASH = 'a'.repeat(64);
+const SHARD = { epoch: 1, step: 2, block: 'head', range: [3, 4] } as const;
 
 /** Uploads where the server answers so, one status a try; null: the network fails. */
 async function upload(answers: readonly (number | null)[]) {
@@ -15,13 +16,19 @@ async function upload(answers: readonly (number | null)[]) {
   const files = runFiles(fetchUrl, new URL('http://localhost/'), 'token', async (pauseMs) => {
     pauses.push(pauseMs);
   });
-  const outcome = await files.upload(new Float32Array(1)).catch((error: Error) => error.message);
+  const outcome = await files.upload(new Float32Array(3), SHARD).catch((error: Error) => error.message);
   return { outcome, tries, pauses };
 }
 
 test('[SV12] an upload that the network lost, or that could not be kept just then, is tried again', async () => {
   expect(await upload([200])).toEqual({ outcome: HASH, tries: 1, pauses: [] });
   expect(await upload([null, 507, 200])).toEqual({ outcome: HASH, tries: 3, pauses: [1_000, 2_000] });
+});
+
+test('[SV50] one that the server finds untrue is sent once more, at once', async () => {
+  expect(await upload([422, 200])).toEqual({ outcome: HASH, tries: 2, pauses: [] });
+  const { outcome, tries } = await upload([422]);
+  expect({ outcome, tries }).toEqual({ outcome: 'api/state was answered with 422 ', tries: 2 });
 });
 
 test('it is given up where the server does not want it, and after a minute', async () => {

@@ -13,8 +13,19 @@ export interface RunFiles {
   tokenShard(hash: string): Promise<ArrayBuffer>;
   state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
   /** Values, m, v of a shard, one after the other; resolves to the blob's SHA-256. */
-  upload(state: Float32Array): Promise<string>;
+  upload(state: Float32Array, of: StateShard): Promise<string>;
 }
+
+/** A range of the state after `step` steps, as the commit of that epoch asked for it. */
+export interface StateShard {
+  readonly epoch: number;
+  readonly step: number;
+  readonly block: BlockName;
+  readonly range: Range;
+}
+
+/** The server found what came not to be true: it may have come wrong. */
+const NOT_TRUE = 422;
 
 /** Before the second try, the third, …: about a minute in all, half of what the server waits. */
 const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
@@ -38,18 +49,22 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: string, wait 
       }
       return new Float32Array(bytes);
     },
-    async upload(state) {
+    async upload(state, { epoch, step, block, range: [from, to] }) {
+      const path = `api/state?epoch=${epoch}&step=${step}&block=${block}&from=${from}&to=${to}`;
       const init = {
         method: 'PUT',
         headers: { 'content-type': 'application/octet-stream' },
         body: state as Float32Array<ArrayBuffer>,
       };
+      let isTrue = true;
       for (const pauseMs of RETRY_PAUSES_MS) {
-        const response = await send('api/state', init).catch(() => null);
-        if (response !== null && response.status < 500) return uploadedHash(taken('api/state', response));
-        await wait(pauseMs);
+        const response = await send(path, init).catch(() => null);
+        const isSentAgain = response === null || response.status >= 500 || (response.status === NOT_TRUE && isTrue);
+        if (!isSentAgain) return uploadedHash(taken('api/state', response));
+        if (response?.status === NOT_TRUE) isTrue = false;
+        else await wait(pauseMs);
       }
-      return uploadedHash(await ask('api/state', init));
+      return uploadedHash(taken('api/state', await send(path, init)));
     },
   };
 }

@@ -31,6 +31,8 @@ export function eventText(event: Happened): string {
     }
     case 'rollBack':
       return `From step ${event.atStep} to step ${event.toStep}: ${event.reason}`;
+    case 'setAside':
+      return `A checkpoint is given up, and the run goes on from an older one: ${event.reason}`;
     case 'fault':
       return faultText(event);
     case 'operator':

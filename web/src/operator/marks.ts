@@ -15,6 +15,7 @@ export const EVENT_SIGNS: Readonly<Record<EventKind, EventSign>> = {
   plan: { glyph: '◆', word: 'Plan', tone: 'accent' },
   checkpoint: { glyph: '■', word: 'Checkpoint', tone: 'soft' },
   rollBack: { glyph: '↩', word: 'Went back', tone: 'bad' },
+  setAside: { glyph: '⊠', word: 'Gave up a checkpoint', tone: 'bad' },
   fault: { glyph: '⚡', word: 'Fault', tone: 'wait' },
   finished: { glyph: '✓', word: 'Finished', tone: 'good' },
   failed: { glyph: '✕', word: 'Failed', tone: 'bad' },

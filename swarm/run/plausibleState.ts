@@ -1,0 +1,78 @@
+/**
+ * How far a training state can have come since an earlier one. With AdamW no weight moves further in a step than its
+ * learning rate times a bound that follows from the betas, and no moment is larger than the gradients it is a mean of.
+ * What a donor uploads for a checkpoint is held against that. Rules SV50 and SV51 in SPEC.md.
+ *
+ * With m = Σ (1−β₁)·β₁ⁱ·g and v = Σ (1−β₂)·β₂ⁱ·g² over the last t gradients, Cauchy and Schwarz give
+ * |m| ≤ (1−β₁)·√(Σ (β₁²/β₂)ⁱ / (1−β₂))·√v, and the bias corrections multiply that by √(1−β₂ᵗ) / (1−β₁ᵗ).
+ */
+import { learningRate } from './learningRate.ts';
+import type { Train } from './runFile.ts';
+
+/** Past every rounding of float32; who exceeds it has not computed what it was told. */
+const SLACK = 2;
+/** Relative to a weight, each step rounds by less. */
+const ROUNDING = 2 ** -23;
+
+export interface Progress {
+  /** Of the steps between the two states. */
+  readonly steps: number;
+  /** The furthest that a weight can have moved by gradients. */
+  readonly reach: number;
+  /** The share of itself that a weight can have lost by decay. */
+  readonly decay: number;
+}
+
+/** Of one shard of a state. */
+export interface StateSums {
+  readonly elements: number;
+  /** Sum of squares of what the values were in the earlier state. */
+  readonly before: number;
+  /** Sum of squares of how far the values are from that. */
+  readonly moved: number;
+  /** Sum of squares of the first moments. */
+  readonly m: number;
+  /** Sum of the second moments, which are squares. */
+  readonly v: number;
+}
+
+/** The largest |m̂| / √v̂ after `time` gradients; infinite where these betas have no bound. */
+export function largestUpdate([beta1, beta2]: readonly [number, number], time: number): number {
+  if (beta1 > 0 && beta2 === 0) return Number.POSITIVE_INFINITY;
+  const ratio = beta2 === 0 ? 0 : beta1 ** 2 / beta2;
+  const sum = ratio === 1 ? time : (1 - ratio ** time) / (1 - ratio);
+  return ((1 - beta1) / (1 - beta1 ** time)) * Math.sqrt(((1 - beta2 ** time) / (1 - beta2)) * sum);
+}
+
+/** What the steps `[from, to)` can have done to a weight. */
+export function progress(train: Pick<Train, 'optimizer' | 'schedule'>, from: number, to: number): Progress {
+  const { betas, weightDecay } = train.optimizer;
+  let reach = 0;
+  let decay = 0;
+  for (let step = from; step < to; step++) {
+    const rate = learningRate(train, step);
+    if (rate > 0) reach += rate * largestUpdate(betas, step + 1);
+    decay += rate * weightDecay;
+  }
+  return { steps: to - from, reach, decay };
+}
+
+/** What cannot be true of a shard, or null. `largestGradient`: norm of the largest gradient that any step applied so far. */
+export function implausible(
+  sums: StateSums,
+  { steps, reach, decay }: Progress,
+  largestGradient: number,
+): string | null {
+  const gradients = Math.sqrt(sums.elements) * reach;
+  const farthest = gradients + (decay + steps * ROUNDING) * (Math.sqrt(sums.before) + gradients);
+  if (Math.sqrt(sums.moved) > SLACK * farthest)
+    return `its values are ${text(Math.sqrt(sums.moved))} from those ${steps} steps before: ${text(farthest)} at most can be`;
+  const norm = SLACK * largestGradient;
+  if (Math.sqrt(sums.m) > norm)
+    return `its first moments have a norm of ${text(Math.sqrt(sums.m))}: no gradient had more than ${text(largestGradient)}`;
+  if (sums.v > norm ** 2)
+    return `its second moments add up to ${text(sums.v)}: no gradient had more than ${text(largestGradient ** 2)}`;
+  return null;
+}
+
+const text = (value: number): string => value.toPrecision(3);
