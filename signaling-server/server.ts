@@ -183,6 +183,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     ...(recorder === undefined ? {} : { recorder }),
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
+    networkName: (address) => addressKey(data.store, address),
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });
 }

@@ -47,6 +47,11 @@ export class Network {
     this.#plan = plan;
   }
 
+  /** Its members get ready beside the plan in force. */
+  warmingUp(plan: Plan): void {
+    this.relay.allow(new Set([...peers(plan), ...(this.#plan ? peers(this.#plan) : [])]));
+  }
+
   /** As each donor last told it. */
   get reports(): ReadonlyMap<PeerId, readonly LinkReport[]> {
     return this.#reports;

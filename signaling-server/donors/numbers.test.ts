@@ -52,6 +52,8 @@ test('[SV2][WP19] a member of the plan whose report has such a number is refused
   for (const value of ['0.5', '-1', '1e300', '1e999', '8796093022209', 'null', '"1"']) {
     const member = new ScriptedDonor(server.url);
     member.obedient = false;
+    const { number } = await member.hears('warm');
+    member.say({ type: 'warmed', number });
     const { epoch } = await member.hears('prepare');
     member.say({ type: 'ready', epoch, memoryBytes: 1 });
     const { step } = await member.hears('start');

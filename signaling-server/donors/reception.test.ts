@@ -45,6 +45,7 @@ async function runInMemory(): Promise<{
     name: name.value,
     ownKey: OWN_KEY,
     log: () => {},
+    networkName: (address: string) => address,
     expectedDonors: null,
   };
   const run = servers.closing(new ActiveRun(options));
@@ -100,21 +101,31 @@ test('[SV7] 6,000 joins leave no more rows than half as many', { timeout: 120_00
 });
 
 /** An honest donor of elsewhere is getting ready, so that whoever comes is planned for at once. */
-async function gettingReady(): Promise<ActiveRun> {
+async function gettingReady(): Promise<{ readonly run: ActiveRun; readonly honest: ReturnType<typeof welcomed> }> {
   const { run } = await runInMemory();
   const honest = welcomed(run, '198.51.100.7');
   run.reception.onMessage(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
-  return run;
+  return { run, honest };
+}
+
+/** They are warm for the plan that they were last asked to get ready for. */
+function warmUp(run: ActiveRun, ...donors: ReturnType<typeof welcomed>[]): void {
+  for (const { peer, received } of donors) {
+    const asked = received.findLast(({ type }) => type === 'warm');
+    if (asked?.type === 'warm') run.reception.onMessage(peer, { type: 'warmed', number: asked.number });
+  }
 }
 
 /** Visits of one address, some seconds apart; whether each was planned for. */
 async function visits(leave: (run: ActiveRun, peer: PeerId) => void): Promise<boolean[]> {
-  const run = await gettingReady();
+  const { run, honest } = await gettingReady();
   vi.useFakeTimers({ toFake: ['performance'] });
   try {
     return Array.from({ length: 5 }, () => {
-      const { peer, received } = welcomed(run);
+      const visitor = welcomed(run);
+      const { peer, received } = visitor;
       run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+      warmUp(run, honest, visitor);
       const isPlanned = received.some(({ type }) => type === 'prepare');
       const waits = received.some((message) => message.type === 'standby' && message.why === 'mustWait');
       expect(isPlanned).toBe(!waits);

@@ -296,9 +296,11 @@ export class ActiveRun implements Observed {
     return this.#run.donors.find((one) => one.peer === peer);
   }
 
-  #tell({ peer, adapter, limits, profile, donor: rememberedAs }: Connection): void {
-    const remembered = rememberedAs === null ? null : this.#options.store.profile(this.name, rememberedAs);
-    this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, rememberedAs, remembered });
+  #tell({ peer, link, adapter, limits, profile, donor: rememberedAs, isOwn }: Connection): void {
+    const { store, networkName } = this.#options;
+    const remembered = rememberedAs === null ? null : store.profile(this.name, rememberedAs);
+    const known = { rememberedAs, remembered, address: networkName(link.address), isOwn };
+    this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, ...known });
   }
 
   /** From the store, with those who are still connected. */

@@ -21,6 +21,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly ownKey?: string;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;
+  /** An opaque name of a network address: the same for the same one. */
+  readonly networkName: (address: string) => string;
   /** Searches for plans, where measurements decide. */
   readonly search: PlanSearch;
   /** The search is not needed any more. */

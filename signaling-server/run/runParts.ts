@@ -53,6 +53,7 @@ const ways = (network: Network): RunObserver => ({
   },
   effect: (effect) => {
     if (effect.type === 'storeEpoch') network.planned(effect.plan);
+    if (effect.type === 'warmingUp') network.warmingUp(effect.plan);
   },
 });
 

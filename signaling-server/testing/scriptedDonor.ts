@@ -201,6 +201,8 @@ export class ScriptedDonor {
 
   async #followConditions(message: ServerMessage): Promise<void> {
     switch (message.type) {
+      case 'warm':
+        return this.say({ type: 'warmed', number: message.number });
       case 'prepare':
         this.#plan = message;
         // One without a place in the new plan only hands its state over.

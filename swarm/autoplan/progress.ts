@@ -39,6 +39,8 @@ export function doing(replanning: Replanning, effect: Effect) {
     case 'stopped':
       for (const donor of replanning.state.donors) keepProfile(replanning, donor);
       return;
+    case 'offerChanged':
+      return addCause(replanning, { reason: effect.reason, by: null });
     case 'storeCommit':
       return committed(replanning, effect.record);
     default:

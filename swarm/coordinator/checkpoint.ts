@@ -5,6 +5,7 @@
  */
 import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
+import { withSeen } from './deadlines.ts';
 import type { StoredShard } from './events.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
@@ -21,7 +22,7 @@ export const pendingNow = ({ state }: Transition): PendingCheckpoint | undefined
 /** Call after the commit: the checkpoint is that of `committedSteps`. */
 export function expectCheckpoint(transition: Transition, { epoch, plan }: PlanInForce): void {
   const { committedSteps: step, lossScale, pending } = transition.state;
-  const expected = { step, epoch, plan, lossScale, hashes: {} };
+  const expected = { step, epoch, plan, lossScale, hashes: {}, askedAt: transition.now };
   change(transition, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
 }
 
@@ -58,6 +59,7 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
   const own = new Set(shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])));
   const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);
   if (uploaded.some(([key]) => !own.has(key))) return 'wrong';
+  change(transition, { seen: withSeen(state.seen, 'upload', transition.now - pending.askedAt) });
   // A shard that came before stays as it was: its upload was answered.
   const hashes = new Map([...uploaded, ...Object.entries(pending.hashes)]);
   if (hashes.size < shards.length) {

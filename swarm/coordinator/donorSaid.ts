@@ -5,12 +5,14 @@
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import { takeUpload } from './checkpoint.ts';
 import { considerCommit, faulty, notFinite } from './commit.ts';
+import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
 import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportProblem, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
+import { warmed } from './warmUp.ts';
 
 type Said<Type extends DonorMessage['type']> = Extract<DonorMessage, { type: Type }>;
 
@@ -21,6 +23,9 @@ export function donorSaid(transition: Transition, peer: PeerId, message: DonorMe
   switch (message.type) {
     case 'ready':
       return onReady(transition, peer, message);
+    case 'warmed':
+      if (!warmed(transition, peer, message.number)) reject(transition, peer, 'it was warm for a plan unasked');
+      return;
     case 'report':
       return onReport(transition, peer, message);
     case 'evaluated':
@@ -57,7 +62,9 @@ function onReady(transition: Transition, peer: PeerId, { epoch }: Said<'ready'>)
     return reject(transition, peer, `ready for epoch ${epoch} was not asked for`);
   }
   const waitingFor = phase.waitingFor.filter((other) => other !== peer);
-  change(transition, { phase: { ...phase, waitingFor } });
+  const what = phase.isWarm ? 'handOver' : 'gettingReady';
+  const seen = withSeen(transition.state.seen, what, transition.now - phase.startedAt);
+  change(transition, { phase: { ...phase, waitingFor }, seen });
   if (waitingFor.length === 0) arrived(transition);
 }
 

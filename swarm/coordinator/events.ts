@@ -76,6 +76,10 @@ export type CoordinatorEvent =
       readonly adapter: AdapterProfile;
       /** The most GPU memory that it gives; absent: what is needed. */
       readonly memoryBytes?: number;
+      /** An opaque name of its network: two donors that have the same one may be one person. */
+      readonly address: string;
+      /** This server opened it itself. */
+      readonly isOwn: boolean;
     }
   /** Its connection closed, or it was silent for too long. */
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
@@ -125,10 +129,19 @@ export interface Question {
   readonly offer: readonly Offered[];
 }
 
+/** What a plan is taken to need, as far as it is known. */
+export interface Predicted {
+  /** A step. */
+  readonly stepMs: number | null;
+  /** The state, from the plan in force to this one. */
+  readonly movingMs: number | null;
+}
+
 /** A plan worth changing to, and why. */
 export interface Proposal {
   readonly plan: Plan;
   readonly reason: string;
+  readonly predicted?: Predicted;
 }
 
 export type PlanAnswer =
@@ -190,6 +203,10 @@ export type Effect =
    * newer one has replaced: then the answer may stay away.
    */
   | ({ readonly type: 'planWanted'; readonly ask: number; readonly inForce: Plan | null } & Question)
+  /** Donors get ready for a plan that may take over: they may talk to each other from now on. */
+  | { readonly type: 'warmingUp'; readonly plan: Plan }
+  /** Who may be planned for is another, by no word of theirs. */
+  | { readonly type: 'offerChanged'; readonly reason: string }
   /** The operator's wish that must survive a restart. */
   | { readonly type: 'storePaused'; readonly paused: boolean }
   /** Say `refused` and close the connection. The coordinator has forgotten this donor already. */

@@ -8,6 +8,8 @@ import { invariant, type PeerId } from '../base.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
+import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
+import type { Predicted, Proposal } from './events.ts';
 import {
   type CoordinatorState,
   evaluationDue,
@@ -22,17 +24,17 @@ import {
   type Source,
   unsavedLimit,
 } from './state.ts';
-import { givingState, interruption, keepersLive, membersInvolved, offerOf, planAtHand } from './successor.ts';
+import {
+  givingState,
+  interruption,
+  keepersLive,
+  membersInvolved,
+  offerOf,
+  planAtHand,
+  successorOf,
+} from './successor.ts';
 import { dutiesOf } from './tally.ts';
 import { change, changeDonor, forget, log, send, sendAbandon, type Transition } from './transition.ts';
-
-const PREPARE_MS = 120_000;
-const UPLOAD_MS = 120_000;
-/** Kernels and buffers warm up. */
-const FIRST_STEP_MS = 60_000;
-const SHORTEST_STEP_MS = 10_000;
-const SLOWEST_STEPS = 4;
-const EVALUATION_MS = 60_000;
 
 /** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
 export function considerInterruption(transition: Transition) {
@@ -74,18 +76,18 @@ export function proceed(transition: Transition) {
   const found = planAtHand(transition.state);
   if (phase.name !== 'planning' || found === null) return;
   const { before, reason } = phase;
-  const plan = found.answer === 'plan' ? found.plan : null;
+  const proposal = found.answer === 'plan' ? found : null;
   // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
-  if (before !== null) return begin(transition, plan ?? before.plan, { from: 'peers', inForce: before }, reason);
+  if (before !== null) return begin(transition, proposal ?? before, { from: 'peers', inForce: before }, reason);
   if (found.answer === 'none') return wait(transition, { of: 'plan', reason: found.reason });
-  begin(transition, found.plan, { from: 'checkpoint', step: newestCheckpointStep }, reason);
+  begin(transition, found, { from: 'checkpoint', step: newestCheckpointStep }, reason);
   sendSpare(transition, new Set(peers(found.plan)));
 }
 
-/** At a boundary: the members of `before` give the state to those of the new plan. */
-function handOver(transition: Transition, before: PlanInForce, plan: Plan, reason: string) {
+/** At a boundary: the members of `before` give the state to those of the new plan, who are warm. */
+function handOver(transition: Transition, before: PlanInForce, proposal: Proposal, reason: string) {
   end(transition, reason);
-  begin(transition, plan, { from: 'peers', inForce: before }, reason);
+  begin(transition, proposal, { from: 'peers', inForce: before }, reason, true);
 }
 
 /** What was begun under the epoch in progress ends; a step that is whole is completed by those who did it. */
@@ -132,7 +134,10 @@ export function sendSpare(transition: Transition, needed: ReadonlySet<PeerId>) {
   const { donors, config } = transition.state;
   const members = planInForce(transition.state)?.duties.length ?? 0;
   const why = members >= config.capacity ? 'full' : 'noGain';
-  const spare = donors.flatMap(({ peer, wish }) => (wish === 'compute' && !needed.has(peer) ? peer : []));
+  // Who was set aside knows that it has to wait.
+  const spare = donors.flatMap(({ peer, wish, asideUntilMs }) =>
+    wish === 'compute' && asideUntilMs === null && !needed.has(peer) ? peer : [],
+  );
   send(transition, spare, { type: 'standby', state: 'spare', why });
 }
 
@@ -193,19 +198,32 @@ function finish(transition: Transition) {
   if (operator === 'stop') stopNow(transition);
 }
 
-function begin(transition: Transition, plan: Plan, source: Source, reason: string) {
+function begin(
+  transition: Transition,
+  { plan, predicted = null }: { readonly plan: Plan; readonly predicted?: Predicted | null },
+  source: Source,
+  reason: string,
+  isWarm = false,
+) {
   const { config } = transition.state;
-  change(transition, { proposal: null });
+  change(transition, { proposal: null, warmingUp: null });
   const inForce: Omit<PlanInForce, 'epoch'> = {
     plan,
     duties: dutiesOf(plan),
     slowestMs: null,
+    predicted,
     ledger: stepLedger(plan, config.layers, config.batch.sequence),
   };
-  prepare(transition, inForce, source, reason);
+  prepare(transition, inForce, source, reason, isWarm);
 }
 
-function prepare(transition: Transition, before: Omit<PlanInForce, 'epoch'>, source: Source, reason: string) {
+function prepare(
+  transition: Transition,
+  before: Omit<PlanInForce, 'epoch'>,
+  source: Source,
+  reason: string,
+  isWarm = false,
+) {
   const epoch = transition.state.epoch + 1;
   change(transition, { epoch });
   const { generation, committedSteps: step } = transition.state;
@@ -216,7 +234,10 @@ function prepare(transition: Transition, before: Omit<PlanInForce, 'epoch'>, sou
     inForce,
     source,
     waitingFor: members,
-    deadline: transition.now + PREPARE_MS,
+    startedAt: transition.now,
+    deadline:
+      transition.now + allowedFor(isWarm ? 'handOver' : 'gettingReady', transition.state.seen, before.predicted),
+    isWarm,
   };
   change(transition, { phase });
   transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason });
@@ -266,20 +287,25 @@ export function boundary(transition: Transition) {
   planAnew(transition, 'the last checkpoint was lost');
 }
 
-/** The newcomer that the next step waited for is here, and it is not known yet whether a plan will use it. */
-const isTakingIn = ({ phase, ask }: CoordinatorState): boolean =>
-  phase.name === 'holding' && phase.awaits === 'newcomer' && ask?.purpose === 'arrival' && ask.answer === null;
+/** The newcomer that the next step waited for is here; a plan that may use it is looked for, or its members warm up. */
+function isTakingIn(state: CoordinatorState): boolean {
+  const { phase, ask } = state;
+  if (phase.name !== 'holding' || phase.awaits !== 'newcomer') return false;
+  return successorOf(state) !== null || (ask?.purpose === 'arrival' && ask.answer === null);
+}
 
 function save(transition: Transition, inForce: PlanInForce) {
-  change(transition, { phase: { name: 'saving', inForce, deadline: transition.now + UPLOAD_MS } });
+  change(transition, { phase: { name: 'saving', inForce, deadline: uploadDeadline(transition) } });
 }
 
 function awaitCheckpoint(transition: Transition, inForce: PlanInForce) {
   const { phase } = transition.state;
   const waitsAlready = phase.name === 'holding' && phase.awaits === 'checkpoint';
-  const deadline = waitsAlready ? phase.deadline : transition.now + UPLOAD_MS;
+  const deadline = waitsAlready ? phase.deadline : uploadDeadline(transition);
   change(transition, { phase: { name: 'holding', inForce, awaits: 'checkpoint', deadline } });
 }
+
+const uploadDeadline = ({ state, now }: Transition): number => now + allowedFor('upload', state.seen);
 
 /** Deadlines that everyone missed double the next one: then it was the deadline that was wrong. */
 const patience = ({ state }: Transition): number => 2 ** state.attempts.stalls;
@@ -287,17 +313,16 @@ const patience = ({ state }: Transition): number => 2 ** state.attempts.stalls;
 function evaluate(transition: Transition, inForce: PlanInForce) {
   const { config, committedSteps } = transition.state;
   invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
-  const steps = Math.max(1, config.evaluation.windows / config.batch.samples);
-  const allowed = Math.max(EVALUATION_MS, steps * SLOWEST_STEPS * (inForce.slowestMs ?? FIRST_STEP_MS / SLOWEST_STEPS));
+  const rounds = Math.max(1, config.evaluation.windows / config.batch.samples);
+  const allowed = evaluationAllowedMs(inForce.slowestMs, inForce.predicted, rounds);
   const deadline = transition.now + patience(transition) * allowed;
   change(transition, { phase: { name: 'evaluating', inForce, answers: [], deadline } });
   send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
 }
 
 function train(transition: Transition, inForce: PlanInForce) {
-  const { slowestMs, epoch } = inForce;
-  const allowed = slowestMs === null ? FIRST_STEP_MS : Math.max(SHORTEST_STEP_MS, SLOWEST_STEPS * slowestMs);
-  const deadline = transition.now + patience(transition) * allowed;
+  const { slowestMs, predicted, epoch } = inForce;
+  const deadline = transition.now + patience(transition) * stepAllowedMs(slowestMs, predicted);
   const { committedSteps: step, lossScale } = transition.state;
   change(transition, { phase: { name: 'training', inForce, step, reports: [], startedAt: transition.now, deadline } });
   send(transition, membersOf(inForce), {

@@ -9,7 +9,17 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
-import type { CoordinatorConfig, Earned, Held, PlanAnswer, Proposal, Question, StartState } from './events.ts';
+import { NOTHING_SEEN, type Seen } from './deadlines.ts';
+import type {
+  CoordinatorConfig,
+  Earned,
+  Held,
+  PlanAnswer,
+  Predicted,
+  Proposal,
+  Question,
+  StartState,
+} from './events.ts';
 
 export interface Donor {
   readonly peer: PeerId;
@@ -21,6 +31,14 @@ export interface Donor {
   readonly tokens: number;
   /** A donor was let go on its word: of two lost links it is the common end. */
   readonly hasBlamed: boolean;
+  /** An opaque name of its network. */
+  readonly address: string;
+  /** This server opened it itself. */
+  readonly isOwn: boolean;
+  /** It was not warm in time for the last plan that it was asked to get ready for. */
+  readonly wasLate: boolean;
+  /** No plan has it before; null: any may. */
+  readonly asideUntilMs: number | null;
 }
 
 /** What a step of a plan needs of one member. */
@@ -41,6 +59,7 @@ export interface PlanInForce {
   readonly duties: readonly Duties[];
   /** The slowest step committed with this plan; null before the first. */
   readonly slowestMs: number | null;
+  readonly predicted: Predicted | null;
   /** What each member earns with a step of this plan. */
   readonly ledger: readonly LedgerEntry[];
 }
@@ -56,6 +75,18 @@ export interface Preparing {
   readonly inForce: PlanInForce;
   readonly source: Source;
   readonly waitingFor: readonly PeerId[];
+  readonly startedAt: number;
+  readonly deadline: number;
+  /** Its members got ready before: only the state moves. */
+  readonly isWarm: boolean;
+}
+
+/** The plan that takes over next: its members get ready while the one in force trains on. */
+export interface WarmingUp {
+  readonly number: number;
+  readonly plan: Plan;
+  readonly waitingFor: readonly PeerId[];
+  readonly startedAt: number;
   readonly deadline: number;
 }
 
@@ -141,6 +172,7 @@ export interface PendingCheckpoint {
   readonly lossScale: LossScale | null;
   /** By `shardKey`. */
   readonly hashes: Readonly<Record<string, string>>;
+  readonly askedAt: number;
 }
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
@@ -178,17 +210,22 @@ export interface CoordinatorState {
   readonly operator: 'run' | 'pause' | 'stop';
   readonly gathering: Gathering;
   readonly held: Held;
-  /** It takes over at the next boundary, where those whom it names are all there. */
+  /** It takes over when those whom it names are warm, at the next boundary. */
   readonly proposal: Proposal | null;
+  readonly warmingUp: WarmingUp | null;
   /** Null: no plan is wanted. */
   readonly ask: Ask | null;
   /** Numbers of all questions so far. */
   readonly asks: number;
+  /** Numbers of all plans so far that donors got ready for. */
+  readonly warmUps: number;
   /** In the order of joining. */
   readonly donors: readonly Donor[];
   readonly phase: Phase;
   readonly pending: readonly PendingCheckpoint[];
   readonly attempts: Attempts;
+  /** How long things took. */
+  readonly seen: Seen;
   /** Null where the run does not ask for f16. */
   readonly lossScale: LossScale | null;
   /** In the newest checkpoint: a roll-back goes back to it. */
@@ -209,12 +246,15 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     gathering: config.expectedDonors === null ? 'over' : 'open',
     held: 'none',
     proposal: null,
+    warmingUp: null,
     ask: null,
     asks: 0,
+    warmUps: 0,
     donors: [],
     phase: { name: 'waiting', lack: { of: 'firstDonor' } },
     pending: [],
     attempts: NO_ATTEMPTS,
+    seen: NOTHING_SEEN,
     lossScale,
     savedLossScale: lossScale,
     newestSteps: [],
@@ -235,8 +275,12 @@ export function expectedDonors({ config }: CoordinatorState): number {
 }
 
 /** When the shell has to send `deadlineReached`, or null. */
-export const nextDeadline = ({ phase }: CoordinatorState): number | null =>
-  'deadline' in phase ? phase.deadline : null;
+export function nextDeadline({ phase, warmingUp, donors }: CoordinatorState): number | null {
+  let next = 'deadline' in phase ? phase.deadline : Number.POSITIVE_INFINITY;
+  if (warmingUp !== null && warmingUp.waitingFor.length > 0) next = Math.min(next, warmingUp.deadline);
+  for (const { asideUntilMs } of donors) if (asideUntilMs !== null) next = Math.min(next, asideUntilMs);
+  return Number.isFinite(next) ? next : null;
+}
 
 /** The plan in force, where there is one. */
 export const planInForce = ({ phase }: CoordinatorState): PlanInForce | null =>

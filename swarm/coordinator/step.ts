@@ -10,15 +10,17 @@ import { dismiss, overdue } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
-import { type CoordinatorState, isPlanningAnew, membersOf, nextDeadline, planInForce, savedScale } from './state.ts';
+import { type CoordinatorState, isPlanningAnew, membersOf, planInForce, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
+import { bringBack, considerWarmUp, lateToWarmUp } from './warmUp.ts';
 
 export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
   const transition: Transition = { state: before, effects: [], now };
   if (before.phase.name !== 'stopped') {
     handle(transition, event);
     ask(transition);
+    considerWarmUp(transition);
   }
   if (showsMore(before, transition.state)) transition.effects.push({ type: 'publish' });
   return [transition.state, transition.effects];
@@ -59,14 +61,20 @@ const precisionOf = ({ halves }: AdapterProfile): string =>
   halves ? 'computes with halves' : 'has no shader-f16 and computes in f32';
 
 function joined(transition: Transition, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
-  const { peer, adapter, memoryBytes = null } = event;
+  const { peer, adapter, memoryBytes = null, address, isOwn } = event;
   const { donors, phase, config } = transition.state;
   if (phase.name === 'finished') {
     transition.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
     return;
   }
   change(transition, {
-    donors: [...donors, { peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false }],
+    donors: [
+      ...donors,
+      {
+        ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false },
+        ...{ address, isOwn, wasLate: false, asideUntilMs: null },
+      },
+    ],
   });
   log(transition, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
   const full = (planInForce(transition.state)?.duties.length ?? 0) >= config.capacity;
@@ -115,8 +123,13 @@ function sentBack(
 
 function expire(transition: Transition) {
   const { phase } = transition.state;
-  const deadline = nextDeadline(transition.state);
-  if (deadline === null || transition.now < deadline) return;
+  if ('deadline' in phase && transition.now >= phase.deadline) expirePhase(transition);
+  lateToWarmUp(transition);
+  bringBack(transition);
+}
+
+function expirePhase(transition: Transition) {
+  const { phase } = transition.state;
   switch (phase.name) {
     case 'preparing': {
       const reason = `${phase.waitingFor.join(', ')} did not get ready in time`;

@@ -5,11 +5,21 @@
 import type { PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
-import { type CoordinatorState, dutiesIn, expectedDonors, membersOf, type PlanInForce, planInForce } from './state.ts';
+import {
+  type CoordinatorState,
+  dutiesIn,
+  expectedDonors,
+  membersOf,
+  type PlanInForce,
+  planInForce,
+  type WarmingUp,
+} from './state.ts';
 
 /** Those a plan may use, in the order they joined. */
 export const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
-  donors.flatMap(({ peer, wish }) => (wish === 'compute' ? peer : [])).slice(0, config.capacity);
+  donors
+    .flatMap(({ peer, wish, asideUntilMs }) => (wish === 'compute' && asideUntilMs === null ? peer : []))
+    .slice(0, config.capacity);
 
 function offeredIn(state: CoordinatorState): Offered[] {
   const { donors, gathering } = state;
@@ -61,7 +71,7 @@ function openProposal(state: CoordinatorState): Proposal | null {
 interface Interruption {
   readonly reason: string;
   /** The plan that takes over, the state going from peer to peer; null: the state is saved first. */
-  readonly successor: Plan | null;
+  readonly successor: Proposal | null;
 }
 
 export function interruption(state: CoordinatorState): Interruption | null {
@@ -69,15 +79,29 @@ export function interruption(state: CoordinatorState): Interruption | null {
   if (inForce === null) return null;
   if (state.operator !== 'run') return { reason: `the operator said ${state.operator}`, successor: null };
   const leaving = departure(state, inForce);
-  if (leaving === null) {
-    const proposal = openProposal(state);
-    return proposal && { reason: proposal.reason, successor: proposal.plan };
-  }
-  if (!keepersLive(state, inForce)) return { reason: leaving, successor: null };
-  const found = planAtHand(state);
-  // Until it is known who takes over, steps go on.
-  return found && { reason: leaving, successor: found.answer === 'plan' ? found.plan : null };
+  if (leaving !== null && !keepersLive(state, inForce)) return { reason: leaving, successor: null };
+  const successor = successorOf(state);
+  // Until it is known who takes over, and they are warm, steps go on.
+  if (successor !== null) return isWarm(state, successor.plan) ? { reason: successor.reason, successor } : null;
+  return leaving !== null && planAtHand(state)?.answer === 'none' ? { reason: leaving, successor: null } : null;
 }
+
+/** The plan that takes over where nothing forces it, warm or not; null: the one in force stays, or nobody knows yet. */
+export function successorOf(state: CoordinatorState): Proposal | null {
+  const inForce = planInForce(state);
+  if (inForce === null || state.operator !== 'run') return null;
+  const leaving = departure(state, inForce);
+  if (leaving === null) return openProposal(state);
+  const found = keepersLive(state, inForce) ? planAtHand(state) : null;
+  return found?.answer === 'plan' ? { ...found, reason: leaving } : null;
+}
+
+const isWarm = ({ warmingUp }: CoordinatorState, plan: Plan): boolean =>
+  warmingUp !== null && warmingUp.waitingFor.length === 0 && isFor(warmingUp, plan);
+
+/** Plans may have been written down and read again. */
+export const isFor = (warmingUp: WarmingUp, plan: Plan): boolean =>
+  warmingUp.plan === plan || JSON.stringify(warmingUp.plan) === JSON.stringify(plan);
 
 function departure({ donors }: CoordinatorState, inForce: PlanInForce): string | null {
   const wishes = new Map(donors.map(({ peer, wish }) => [peer, wish]));

@@ -34,6 +34,7 @@ const START = {
 };
 const joins = (peer: PeerId): DecisionEvent => ({
   ...{ type: 'donorJoined', peer, limits: NO_LIMITS, profile: SECOND, rememberedAs: null, remembered: null },
+  ...{ address: 'here', isOwn: false },
   adapter: { vendor: '', architecture: '', description: '', software: false, browser: '' },
 });
 

@@ -46,6 +46,10 @@ export type DecisionEvent =
       /** By which its profile is kept for its next visit, and what the last one left. */
       readonly rememberedAs: string | null;
       readonly remembered: PeerProfile | null;
+      /** An opaque name of its network: two donors that have the same one may be one person. */
+      readonly address: string;
+      /** This server opened it itself. */
+      readonly isOwn: boolean;
     }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
   /** The answer to the effect `search`. */
@@ -75,9 +79,10 @@ export const planningOf = ({
 
 export function decide(before: DecisionState, event: DecisionEvent, now: number): [DecisionState, DecisionEffect[]] {
   if (event.type === 'restarted') {
-    const { config, asks } = before.coordinator;
-    // The replanner may still answer what was asked for before: that is no answer to what is asked for from now on.
-    return [{ ...before, coordinator: { ...beginCoordinator(config, event.start), asks } }, [{ type: 'publish' }]];
+    const { config, asks, warmUps } = before.coordinator;
+    // What was asked before may still be answered: that is no answer to what is asked from now on.
+    const coordinator = { ...beginCoordinator(config, event.start), asks, warmUps };
+    return [{ ...before, coordinator }, [{ type: 'publish' }]];
   }
   let state = before;
   const effects: DecisionEffect[] = [];
@@ -130,8 +135,15 @@ function forReplanner(event: Exclude<DecisionEvent, { type: 'restarted' }>): Rep
 export function forCoordinator(event: Exclude<DecisionEvent, { type: 'restarted' }>): CoordinatorEvent | null {
   switch (event.type) {
     case 'donorJoined': {
-      const { type, peer, adapter, limits } = event;
-      return { type, peer, adapter, ...(limits.memoryBytes === null ? {} : { memoryBytes: limits.memoryBytes }) };
+      const { type, peer, adapter, limits, address, isOwn } = event;
+      return {
+        type,
+        peer,
+        adapter,
+        address,
+        isOwn,
+        ...(limits.memoryBytes === null ? {} : { memoryBytes: limits.memoryBytes }),
+      };
     }
     case 'donorSaid': {
       const { type, peer, message } = event;

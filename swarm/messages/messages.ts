@@ -88,6 +88,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     attempt: count.optional(),
     data: z.string().max(65_536),
   }),
+  /** The answer to `warm`: pipelines compiled, tokens there, links open. */
+  z.object({ type: z.literal('warmed'), number: count }),
   /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the stages. */
   z.object({ type: z.literal('ready'), epoch: count, memoryBytes: memory }),
   z.object({
@@ -176,6 +178,11 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     retrySeconds: z.int().min(0).nullable(),
   }),
   z.object({ type: z.literal('signal'), from: peer, epoch: count, attempt: count.optional(), data: z.string() }),
+  /**
+   * A plan that takes over next, when all of its members have answered: compile its stages, get its tokens, open its links;
+   * meanwhile the plan in force goes on. `epoch`: the next one, as far as is known; signals of these links are of it.
+   */
+  z.object({ type: z.literal('warm'), number: count, epoch: count, step: count, plan: planSchema }),
   /** A new epoch: get the state from `source`, build these stages, connect to whom the plan makes you talk to, say ready. */
   z.object({
     type: z.literal('prepare'),

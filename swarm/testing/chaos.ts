@@ -270,8 +270,9 @@ function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
     if (donor.paused && !chaos.firstAct) later(chaos, chaos.now + 1, () => say(chaos, donor, { type: 'resume' }));
   }
   if (message.type === 'probe') return probes(chaos, donor, message.peer);
-  if (message.type === 'abandon' || donor.plan === null) return;
-  const reply = answer(donor.peer, donor.plan, message);
+  if (message.type === 'abandon') return;
+  const plan = message.type === 'warm' ? message.plan : donor.plan;
+  const reply = plan && answer(donor.peer, plan, message);
   if (reply !== null) replies(chaos, donor, reply);
 }
 
@@ -331,7 +332,7 @@ function admit(chaos: Chaos) {
     profile: isMeasured
       ? { layers: [times], memoryBytes: 2 ** 30, memoryTriedBytes: 2 ** 30, checkedKernels: 0 }
       : null,
-    ...{ rememberedAs: peer, remembered: null },
+    ...{ rememberedAs: peer, remembered: null, address: peer, isOwn: false },
   });
   // The run was finished before it came.
   if (!chaos.run.connected.has(peer)) chaos.donors.delete(peer);

@@ -48,7 +48,11 @@ export class CoordinatorAlone implements Decider {
 
   /** What was asked for before the server died is answered to nobody: numbers go on, so that no answer is taken for another. */
   begin(start: StartState): void {
-    this.coordinator = { ...beginCoordinator(this.#config, start), asks: this.coordinator.asks };
+    this.coordinator = {
+      ...beginCoordinator(this.#config, start),
+      asks: this.coordinator.asks,
+      warmUps: this.coordinator.warmUps,
+    };
   }
 
   decide(event: RehearsedEvent, now: number): RehearsedEffect[] {

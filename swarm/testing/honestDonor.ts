@@ -35,6 +35,8 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
     case 'prepare':
       // One who only hands over has no part in the new plan.
       return peers(message.plan).includes(peer) ? { type: 'ready', epoch: message.epoch, memoryBytes: 1 } : null;
+    case 'warm':
+      return { type: 'warmed', number: message.number };
     case 'start': {
       const reported = shards.map((shard) => ({ ...shard, sumSquares: 0.25, digest: null }));
       const { epoch, step } = message;

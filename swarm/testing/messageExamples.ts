@@ -50,6 +50,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   { type: 'limits', limits: { ...NO_LIMITS, speed: 0.5 } },
   { type: 'heartbeat' },
   { type: 'signal', to: B, epoch: 1, attempt: 0, data: 'offer' },
+  { type: 'warmed', number: 3 },
   { type: 'ready', epoch: 1, memoryBytes: 12 },
   {
     ...{ type: 'report', epoch: 1, step: 0, losses: LOSSES, bytesDirect: 1, bytesRelayed: 0 },
@@ -89,6 +90,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
     ...{ type: 'prepare', epoch: 2, generation: 0, step: 2, plan: PLAN },
     source: { from: 'peers', epoch: 1, plan: PLAN },
   },
+  { type: 'warm', number: 3, epoch: 2, step: 2, plan: PLAN },
   { type: 'start', epoch: 1, step: 2 },
   { type: 'evaluate', epoch: 1, step: 2 },
   { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },

@@ -314,6 +314,8 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
     case 'stopped':
       run.ended = 'stopped';
       return;
+    case 'warmingUp':
+    case 'offerChanged':
     case 'planWanted':
     case 'search':
     case 'recordPlan':

@@ -46,6 +46,8 @@ export interface Script {
   restart(): void;
   /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
   settle(...withhold: string[]): void;
+  /** From now on `settle` answers `warm` too, which else every donor does at once and nobody sees. */
+  warmUpSlowly(): void;
   /** Only what was told first, and is not withheld, is answered. */
   settleOne(...withhold: string[]): void;
   peer(name: string): PeerId;
@@ -62,15 +64,19 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   let now = 1_000;
   let told: { to: PeerId; message: ServerMessage }[] = [];
   let effects: RehearsedEffect[] = [];
+  let isWarmAtOnce = true;
   const event = (happened: RehearsedEvent) => {
-    const caused = happen(run, happened, now);
-    effects.push(...caused);
-    for (const effect of caused) {
+    const warm: (typeof told)[number][] = [];
+    for (const effect of happen(run, happened, now)) {
+      const isWarm = isWarmAtOnce && effect.type === 'send' && effect.message.type === 'warm';
+      if (!isWarm) effects.push(effect);
       if (effect.type !== 'send') continue;
-      told.push(effect);
+      (isWarm ? warm : told).push(effect);
       serverMessageSchema.parse(JSON.parse(JSON.stringify(effect.message)));
     }
     snapshotSchema.parse(snapshot(run.state, now));
+    for (const { to, message } of warm)
+      if (message.type === 'warm') say(to, { type: 'warmed', number: message.number });
   };
   const say = (name: string, message: DonorMessage) => event({ type: 'donorSaid', peer: peerId(name), message });
   const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
@@ -118,6 +124,9 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     settle: (...withhold) => {
       while (answerFirst(allows(withhold)));
     },
+    warmUpSlowly: () => {
+      isWarmAtOnce = false;
+    },
     settleOne: (...withhold) => invariant(answerFirst(allows(withhold)), 'there is something to answer'),
     peer: peerId,
     shardsOf: (name) =>
@@ -139,7 +148,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
 
 const joined = (name: string, memoryBytes: number | null = null): RehearsedEvent => ({
   ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: { ...NO_LIMITS, memoryBytes } },
-  ...{ profile: null, rememberedAs: null, remembered: null },
+  ...{ profile: null, rememberedAs: null, remembered: null, address: name, isOwn: false },
 });
 
 const allows =
@@ -181,6 +190,8 @@ function effectText(effect: RehearsedEffect): string | null {
       return `plan wanted ${effect.purpose}: ${effect.offer.map(({ peer }) => peer).join(' ')}`;
     case 'publish':
     case 'log':
+    case 'warmingUp':
+    case 'offerChanged':
       return null;
     default:
       return effect.type;

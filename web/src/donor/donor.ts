@@ -152,6 +152,10 @@ export class Donor implements DonorPage {
     await this.#mesh().connect(peers, epoch);
   }
 
+  async openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {
+    await this.#conversation?.mesh?.openAhead(peers, epoch);
+  }
+
   async openDirect(peer: PeerId, epoch: number): Promise<boolean> {
     const isReached = (await this.#conversation?.mesh?.openDirect(peer, epoch)) === true;
     const { preferences, today } = this.#live.current;

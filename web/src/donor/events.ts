@@ -221,6 +221,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
       return afterSnapshot({ ...state, snapshot: message.snapshot });
     case 'refused':
     case 'signal':
+    case 'warm':
     case 'limits':
     case 'probe':
       return state;

@@ -25,6 +25,7 @@ export class SpeedTest {
     const bridge = new DonorBridge({
       ...{ sendServer: () => {}, showStatus: () => {}, sendFrame: async () => {}, connect: async () => {} },
       ...{
+        openAhead: async () => {},
         openDirect: async () => false,
         measure: async () => null,
         recall: async () => null,

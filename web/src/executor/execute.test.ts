@@ -48,7 +48,10 @@ async function stepOfFirst(
     writeState: () => undefined,
     close: () => undefined,
   };
-  const engine = { wire, asked: 'f32', compute: 'f32', stage: async () => stage, shards: async () => shards };
+  const engine = {
+    ...{ wire, asked: 'f32', compute: 'f32' },
+    ...{ stage: async () => stage, warm: async () => undefined, shards: async () => shards },
+  };
   const model = outlineModel(2, true);
   const split = equalSplit(model, 1, [A, B], { microBatches: 1 });
   const plan = isAlone ? seated(split, [A, A]) : split;

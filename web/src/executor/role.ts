@@ -22,6 +22,8 @@ export interface Engine {
   readonly compute: Compute;
   /** `slotOf` numbers the places for micro-batches in flight; `sizes` are the micro-batch sizes that occur. */
   stage(size: StageSize, slotOf: ReadonlyMap<number, number>, sizes: readonly number[]): Promise<Stage>;
+  /** Compiles what such a stage runs, so that `stage` is quick; allocates nothing. */
+  warm(size: StageSize, sizes: readonly number[]): Promise<void>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
 }
 
@@ -66,6 +68,12 @@ export async function buildRole(
     for (const stage of stages.values()) stage.close();
     throw cause;
   }
+}
+
+/** Ahead of `buildRole`: what takes long of it, and needs no memory. */
+export async function warmRole(engine: Engine, train: Train, plan: Plan, peer: PeerId): Promise<void> {
+  const stages = stagesOfPeer(plan, peer, train.sequenceLength, engine.wire, engine.compute);
+  for (const [index, size] of stages) await engine.warm(size, sizesOf(plan, peer, index));
 }
 
 export function closeRole(role: Role): void {

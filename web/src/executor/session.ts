@@ -30,9 +30,13 @@ import type { Surroundings } from './surroundings.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
+import { warmUp } from './warmUp.ts';
 
 interface SessionParts {
-  readonly page: Pick<DonorPage, 'sendServer' | 'sendFrame' | 'connect' | 'openDirect' | 'measure' | 'showStatus'>;
+  readonly page: Pick<
+    DonorPage,
+    'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'openDirect' | 'measure' | 'showStatus'
+  >;
   readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;
   /** Seconds, monotonic. */
@@ -82,6 +86,9 @@ export class Session {
     switch (message.type) {
       case 'welcome':
         this.#welcome(message);
+        return;
+      case 'warm':
+        this.#warm(message);
         return;
       case 'prepare':
         this.#prepare(message);
@@ -157,6 +164,16 @@ export class Session {
 
   #shareDownloads(plan: Plan): void {
     if (this.#run) this.#traffic.share(downloadParts(this.#run.model, plan, this.#run.peer, this.#downloads));
+  }
+
+  /** Beside what is in progress. What fails of it fails again, and is told, when the plan begins. */
+  #warm(message: Message<'warm'>): void {
+    const { page } = this.#parts;
+    if (!this.#run) return;
+    warmUp(message, this.#run, page).then(
+      () => page.sendServer({ type: 'warmed', number: message.number }),
+      () => undefined,
+    );
   }
 
   #prepare(message: Message<'prepare'>): void {

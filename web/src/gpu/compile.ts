@@ -32,22 +32,32 @@ export interface Compiled {
   readonly losses: readonly { readonly launch: Launch; readonly dims: Dims; readonly scale: number }[];
 }
 
-export async function compileCalls(
+/** Of every call that there is to do, once. */
+export function pipelinesOf(
   { device, family, units, pipelines }: Gpu,
   compute: Compute,
   slots: ReadonlyMap<string, SlotCalls>,
-): Promise<Compiled> {
+) {
   const all = new Set<KernelCall>();
   for (const { packing, ...calls } of slots.values()) {
     for (const passes of [calls, ...packing.values()]) for (const call of callsOf(passes)) all.add(call);
   }
-  const compiled = await Promise.all(
+  return Promise.all(
     Array.from(all, async (call) => {
       const kernel = forDevice(units, compute, call.kernel);
       const choice = chooseLaunch(device, family, kernel, call.dims);
       return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
     }),
   );
+}
+
+export async function compileCalls(
+  gpu: Gpu,
+  compute: Compute,
+  slots: ReadonlyMap<string, SlotCalls>,
+): Promise<Compiled> {
+  const { device } = gpu;
+  const compiled = await pipelinesOf(gpu, compute, slots);
   const made = await created(device, 'bind groups', () => {
     const launch = ({ call, kernel, choice, pipeline }: (typeof compiled)[number]): [KernelCall, Launch] => [
       call,

@@ -7,7 +7,7 @@ import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { createShards } from './shards.ts';
-import { createStage } from './stage.ts';
+import { createStage, warmStage } from './stage.ts';
 
 /** No units: the plain kernels. */
 type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice, 'units'>>;
@@ -35,6 +35,8 @@ export function gpuEngine(
     compute,
     stage: (size, slotOf, sizes) =>
       createStage(gpu, model, { size, slotOf, sizes, globalBatch, isScaled: asked === 'f16' }),
+    warm: (size, sizes) =>
+      warmStage(gpu, model, { size, slotOf: new Map(), sizes, globalBatch, isScaled: asked === 'f16' }),
     shards: (plan, peer, stages) => createShards(gpu, model, optimizer, compute, plan, peer, stages),
   };
 }

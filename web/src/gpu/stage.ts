@@ -14,7 +14,7 @@ import type { Compute } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
 import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
-import { type Compiled, closeCompiled, compileCalls, type Launches } from './compile.ts';
+import { type Compiled, closeCompiled, compileCalls, type Launches, pipelinesOf } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Packing } from './packing.ts';
@@ -31,6 +31,26 @@ export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Prom
     throw cause;
   }
 }
+
+/** Compiles the pipelines of such a stage, which are kept; no buffer is made. */
+export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<void> {
+  const { layers, compute = 'f32' } = plan.size;
+  const arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use, compute)]));
+  const { family } = gpu;
+  const parts = {
+    model,
+    plan,
+    compute,
+    family,
+    program: program(model, layers, plan.size),
+    buffers: NO_BUFFERS,
+    arenas,
+  };
+  await pipelinesOf(gpu, compute, stageCalls(parts));
+}
+
+/** Calls name their buffers; nothing is bound where only their pipelines are wanted. */
+const NO_BUFFERS = { get: () => ({}) as GPUBuffer };
 
 export class GpuStage implements Stage {
   readonly bytes: number;

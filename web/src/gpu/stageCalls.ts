@@ -38,7 +38,7 @@ interface StageParts {
   readonly compute: Compute;
   readonly family: AdapterFamily;
   readonly program: Program;
-  readonly buffers: BufferSet;
+  readonly buffers: Pick<BufferSet, 'get'>;
   readonly arenas: ReadonlyMap<BlockName, Arena>;
 }
 

@@ -61,6 +61,9 @@ export class Mesh {
   readonly #relay: Relay;
   readonly #ways = new Map<PeerId, Way>();
   #wanted: ReadonlySet<PeerId> = new Set();
+  /** By a plan that may come. */
+  #wantedNext: ReadonlySet<PeerId> = new Set();
+  #waitingNext: (() => void) | null = null;
   readonly #probes = new Probes();
   #epoch = 0;
   #waiting: Waiting | null = null;
@@ -80,9 +83,10 @@ export class Mesh {
     this.#waiting?.reject(new Error(`epoch ${epoch} took the place of epoch ${this.#epoch}`));
     this.#epoch = epoch;
     this.#wanted = new Set(peers);
+    if ([...this.#wantedNext].every((peer) => this.#wanted.has(peer))) this.#wantedNext = new Set();
     for (const [peer, way] of this.#ways) {
       // A newer attempt belongs to a plan that is still on its way here.
-      if (this.#wanted.has(peer) || way.epoch > epoch) continue;
+      if (this.#isWanted(peer) || way.epoch > epoch) continue;
       way.link.close();
       this.#ways.delete(peer);
     }
@@ -98,6 +102,25 @@ export class Mesh {
         }
         if (way?.route === 'relayed') continue;
         if (!way || way.link.state === 'closed') this.#begin(peer);
+      }
+      this.#settle();
+    });
+  }
+
+  /**
+   * For a plan that may come: opens ways to these peers beside those in use. Resolves when there is one to each, or when
+   * other peers, or none, take their place.
+   */
+  openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    this.#waitingNext?.();
+    this.#wantedNext = new Set(peers);
+    return new Promise((resolve) => {
+      this.#waitingNext = resolve;
+      for (const peer of peers) {
+        const way = this.#ways.get(peer);
+        if (way) way.isProbe = false;
+        if (!way || (way.route !== 'relayed' && way.link.state === 'closed')) this.#begin(peer, epoch);
       }
       this.#settle();
     });
@@ -181,7 +204,7 @@ export class Mesh {
       }
       if (!way.isProbe && way.route === null && nowMs >= way.deadlineMs && way.link.state !== 'open')
         this.#relayFrom(way, 'noAnswer');
-      if (isDue(way, nowMs) && this.#wanted.has(way.peer)) this.#begin(way.peer);
+      if (isDue(way, nowMs) && this.#isWanted(way.peer)) this.#begin(way.peer);
     }
     for (const peer of this.#probes.over(nowMs)) this.#endProbe(peer);
   }
@@ -205,6 +228,12 @@ export class Mesh {
     this.#relay.close();
     this.#waiting?.reject(new Error('the mesh is closed'));
     this.#waiting = null;
+    this.#waitingNext?.();
+    this.#waitingNext = null;
+  }
+
+  #isWanted(peer: PeerId): boolean {
+    return this.#wanted.has(peer) || this.#wantedNext.has(peer);
   }
 
   #initiates(peer: PeerId): boolean {
@@ -234,16 +263,14 @@ export class Mesh {
 
   /** Of a closed link only the attempt's number still matters: to make room, one that no plan wants is forgotten. */
   #dropClosed(): boolean {
-    const closed = [...this.#ways.values()].find(
-      ({ peer, link }) => link.state === 'closed' && !this.#wanted.has(peer),
-    );
+    const closed = [...this.#ways.values()].find(({ peer, link }) => link.state === 'closed' && !this.#isWanted(peer));
     return closed !== undefined && this.#ways.delete(closed.peer);
   }
 
   /** Whether it opened or not: the link closes unless a plan wants it by now. */
   #endProbe(peer: PeerId): void {
     const way = this.#ways.get(peer);
-    if (way?.isProbe && !this.#wanted.has(peer)) way.link.close();
+    if (way?.isProbe && !this.#isWanted(peer)) way.link.close();
     this.#probes.end(peer);
   }
 
@@ -253,7 +280,7 @@ export class Mesh {
     const before = this.#ways.get(peer);
     this.#ways.set(peer, {
       ...begun(link, { peer, epoch, attempt }, before, nowMs),
-      isProbe: this.#probes.has(peer) && !this.#wanted.has(peer),
+      isProbe: this.#probes.has(peer) && !this.#isWanted(peer),
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
     });
   }
@@ -340,6 +367,10 @@ export class Mesh {
   /** Answers a connect that waits as soon as there is a way to everyone. */
   #settle(): void {
     const hasWay = (peer: PeerId): boolean => (this.#ways.get(peer)?.route ?? null) !== null;
+    if (this.#waitingNext && [...this.#wantedNext].every(hasWay)) {
+      this.#waitingNext();
+      this.#waitingNext = null;
+    }
     if (!this.#waiting || ![...this.#wanted].every(hasWay)) return;
     this.#waiting.resolve();
     this.#waiting = null;

@@ -133,6 +133,9 @@ export class DonorBridge {
       connect: async (peers, epoch) => {
         if (!this.#closed) await page.connect(peers, epoch);
       },
+      openAhead: async (peers, epoch) => {
+        if (!this.#closed) await page.openAhead(peers, epoch);
+      },
       openDirect: async (peer, epoch) => !this.#closed && (await page.openDirect(peer, epoch)),
       measure: async (peer, messages) => (this.#closed ? null : await page.measure(peer, messages)),
       showStatus: (status) => {

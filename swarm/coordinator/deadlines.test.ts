@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest';
+import { HEARTBEAT_MS, SILENCE_LIMIT_MS } from '../messages/messages.ts';
+import {
+  allowedFor,
+  allowedMs,
+  DEADLINES,
+  evaluationAllowedMs,
+  NOTHING_SEEN,
+  stepAllowedMs,
+  withSeen,
+} from './deadlines.ts';
+
+it('[CO73] what lies in another thing has the shorter time', () => {
+  const { warmUp, gettingReady, handOver, firstStep, step, evaluation, upload } = DEADLINES;
+  const inequalities: [number, number][] = [
+    [HEARTBEAT_MS, step.leastMs],
+    [step.leastMs, handOver.leastMs],
+    // Who is gone is known to be so before it is late for what the others wait for.
+    [SILENCE_LIMIT_MS, handOver.leastMs + 1],
+    [handOver.leastMs, warmUp.leastMs],
+    [warmUp.leastMs, gettingReady.leastMs],
+    [handOver.mostMs, gettingReady.mostMs],
+    [step.leastMs, firstStep.leastMs],
+    [firstStep.leastMs, evaluation.leastMs + 1],
+    [step.mostMs, evaluation.mostMs],
+    [gettingReady.leastMs, upload.leastMs],
+  ];
+  for (const [inner, outer] of inequalities) expect(inner).toBeLessThan(outer);
+  for (const { leastMs, unknownMs, mostMs } of Object.values(DEADLINES))
+    expect([leastMs, unknownMs, mostMs]).toEqual([leastMs, unknownMs, mostMs].toSorted((a, b) => a - b));
+});
+
+it('[CO73] a deadline is the prediction times a factor, between a floor and a ceiling', () => {
+  const allowance = { factor: 4, leastMs: 100, unknownMs: 200, mostMs: 1_000 };
+  expect([null, 10, 50, 400].map((predicted) => allowedMs(allowance, predicted))).toEqual([200, 100, 200, 1_000]);
+});
+
+it('[CO73] one who dawdles among others, or claims that a lot has to move, buys no time past the ceiling', () => {
+  let seen = NOTHING_SEEN;
+  for (const tookMs of [30_000, 30_000, 30_000, 590_000]) seen = withSeen(seen, 'gettingReady', tookMs);
+  expect(allowedFor('gettingReady', seen)).toBe(120_000);
+  expect(allowedFor('handOver', NOTHING_SEEN, { stepMs: null, movingMs: 1e12 })).toBe(120_000);
+  for (let time = 0; time < 20; time++) seen = withSeen(seen, 'gettingReady', 1);
+  expect(seen.gettingReady).toHaveLength(15);
+  expect(allowedFor('gettingReady', seen, { stepMs: null, movingMs: 40_000 })).toBe(160_004);
+});
+
+it('[CO11] the first step of a plan has four times what is predicted, at least a minute; an evaluation as many rounds', () => {
+  const predicted = { stepMs: 30_000, movingMs: null };
+  expect(stepAllowedMs(null, null)).toBe(60_000);
+  expect(stepAllowedMs(null, predicted)).toBe(120_000);
+  expect(stepAllowedMs(6_000, predicted)).toBe(24_000);
+  expect(evaluationAllowedMs(null, null, 1)).toBe(60_000);
+  expect(evaluationAllowedMs(6_000, null, 10)).toBe(240_000);
+});

@@ -1,0 +1,66 @@
+/**
+ * How long everything may take, in one table: what it is predicted to take times a factor, at least a floor that slow
+ * machines bear, at most a ceiling that no claim lifts. Where nothing is predicted there is a time of its own.
+ * Predictions are what this server saw of the same thing before, and what the plan's forecast says.
+ */
+import { median } from '../base.ts';
+import type { Predicted } from './events.ts';
+
+export interface Allowance {
+  readonly factor: number;
+  readonly leastMs: number;
+  readonly unknownMs: number;
+  readonly mostMs: number;
+}
+
+export const DEADLINES = {
+  /** For the next plan, beside the steps: pipelines, tokens, links. Nobody waits for it. */
+  warmUp: { factor: 4, leastMs: 30_000, unknownMs: 60_000, mostMs: 120_000 },
+  /** For a plan that nobody is warm for, and with the state: everyone waits. */
+  gettingReady: { factor: 4, leastMs: 60_000, unknownMs: 120_000, mostMs: 600_000 },
+  /** The state alone, to who is warm. Longer than a page tries a direct way before frames are relayed. */
+  handOver: { factor: 4, leastMs: 20_000, unknownMs: 20_000, mostMs: 120_000 },
+  /** Buffers warm up. */
+  firstStep: { factor: 4, leastMs: 60_000, unknownMs: 60_000, mostMs: 600_000 },
+  step: { factor: 4, leastMs: 10_000, unknownMs: 60_000, mostMs: 600_000 },
+  evaluation: { factor: 4, leastMs: 60_000, unknownMs: 60_000, mostMs: 3_600_000 },
+  upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
+} as const satisfies Record<string, Allowance>;
+
+/** What the server timed, of which it keeps the newest times. */
+export type Timed = 'warmUp' | 'gettingReady' | 'handOver' | 'upload';
+export type Seen = Readonly<Record<Timed, readonly number[]>>;
+
+const SEEN_KEPT = 15;
+export const NOTHING_SEEN: Seen = { warmUp: [], gettingReady: [], handOver: [], upload: [] };
+
+export const withSeen = (seen: Seen, what: Timed, tookMs: number): Seen => ({
+  ...seen,
+  [what]: [...seen[what], tookMs].slice(-SEEN_KEPT),
+});
+
+/** `predictedMs`: null where nothing is predicted. */
+export function allowedMs({ factor, leastMs, unknownMs, mostMs }: Allowance, predictedMs: number | null): number {
+  if (predictedMs === null) return unknownMs;
+  return Math.min(mostMs, Math.max(leastMs, factor * predictedMs));
+}
+
+/** Most donors decide what is usual, not the slowest: a stranger that dawdles buys no time. */
+export function allowedFor(what: Timed, seen: Seen, predicted: Predicted | null = null): number {
+  const usualMs = median(seen[what]);
+  const isMoving = what === 'gettingReady' || what === 'handOver';
+  const allowed = allowedMs(DEADLINES[what], (usualMs ?? 0) + ((isMoving && predicted?.movingMs) || 0));
+  return usualMs === null ? Math.max(allowed, DEADLINES[what].unknownMs) : allowed;
+}
+
+/** `slowestMs`: of the steps committed with this plan; null: this is its first. */
+export const stepAllowedMs = (slowestMs: number | null, predicted: Predicted | null): number =>
+  slowestMs === null ? allowedMs(DEADLINES.firstStep, predicted?.stepMs ?? null) : allowedMs(DEADLINES.step, slowestMs);
+
+/** `rounds`: how many steps' samples it reads. */
+export function evaluationAllowedMs(slowestMs: number | null, predicted: Predicted | null, rounds: number): number {
+  const stepMs = slowestMs ?? predicted?.stepMs ?? null;
+  // Before the first step: as a first step, a round.
+  const guessedMs = DEADLINES.firstStep.unknownMs / DEADLINES.firstStep.factor;
+  return allowedMs(DEADLINES.evaluation, rounds * (stepMs ?? guessedMs));
+}
