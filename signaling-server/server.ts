@@ -213,7 +213,8 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store): void
     const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;
     return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
   });
-  app.get('/api/status', STATUS_CALLS, async () => publicStatus(run.snapshot(), store));
+  const status = publicStatus(run, store);
+  app.get('/api/status', STATUS_CALLS, async () => status());
 }
 
 function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {

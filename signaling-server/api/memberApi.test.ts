@@ -57,7 +57,7 @@ describe('[MB1] names', () => {
 
     expect(await (await call('DELETE', '/api/name')).json()).toEqual({ name: '', team: '' });
     expect(await board()).toMatchObject({ donors: [], teams: [], mine: null });
-    expect(operated.data.store.memberPeers('tiny')).toEqual([]);
+    expect(operated.data.store.memberCredit('tiny')).toEqual([]);
   });
 
   it('[MB3] chosen while a donor works count from its connection on; what it did before stays nobody’s', async () => {

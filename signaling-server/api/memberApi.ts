@@ -4,12 +4,12 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { PeerId } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
-import { type Leaderboard, leaderboard, memberNameSchema, type NamedCredit } from '../../swarm/messages/leaderboard.ts';
+import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { bearer, perMinute, problem } from '../http/calls.ts';
+import { keptWhile } from '../http/keptWhile.ts';
 import { networkOf } from '../http/networkOf.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { addressKey } from '../operator/controls.ts';
@@ -17,7 +17,6 @@ import { sendExport } from '../operator/export.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
-import type { Store } from '../store/store.ts';
 import { PublicSamples } from './publicSample.ts';
 
 const READS_PER_MINUTE = 120;
@@ -41,7 +40,10 @@ function memberOf(request: FastifyRequest): string | null {
 export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDirectory, access: Access): void {
   const { store } = data;
   const samples = new PublicSamples(run, data);
-  const credit = new MemberCredit(run, store);
+  const ranked = keptWhile(
+    () => store.version(),
+    () => ranking(store.memberCredit(run.name)),
+  );
   let downloads = 0;
   const about: About = {
     name: run.facts.name,
@@ -78,7 +80,11 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     });
     return sendExport(reply, data, run.name, undefined);
   });
-  app.get('/api/leaderboard', perMinute(READS_PER_MINUTE), async (request) => credit.board(memberOf(request)));
+  app.get('/api/leaderboard', perMinute(READS_PER_MINUTE), async (request) => {
+    const { globalBatchSize, sequenceLength } = run.facts.train;
+    const runTokens = run.committedSteps * globalBatchSize * sequenceLength;
+    return leaderboard(run.name, runTokens, ranked(), memberOf(request));
+  });
 
   app.get('/api/name', { ...perMinute(READS_PER_MINUTE), onRequest: own }, async (request) => {
     const { name = '', team = '' } = store.member(memberOf(request) ?? '') ?? {};
@@ -102,43 +108,4 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     store.deleteMember(memberOf(request) ?? '');
     return { name: '', team: '' };
   });
-}
-
-/** Of committed steps, by peer: read once, then only what came since. A roll-back begins anew. */
-class MemberCredit {
-  readonly #run: ActiveRun;
-  readonly #store: Store;
-  readonly #tokens = new Map<PeerId, number>();
-  #generation = -1;
-  #steps = 0;
-
-  constructor(run: ActiveRun, store: Store) {
-    this.#run = run;
-    this.#store = store;
-  }
-
-  board(me: string | null): Leaderboard {
-    this.#read();
-    const credits = new Map<string, NamedCredit>();
-    for (const { id, name, team, peer } of this.#store.memberPeers(this.#run.name)) {
-      const tokens = (credits.get(id)?.tokens ?? 0) + (this.#tokens.get(peer) ?? 0);
-      credits.set(id, { member: id, name, team, tokens });
-    }
-    const { globalBatchSize, sequenceLength } = this.#run.facts.train;
-    const runTokens = this.#steps * globalBatchSize * sequenceLength;
-    return leaderboard(this.#run.name, runTokens, [...credits.values()], me);
-  }
-
-  #read(): void {
-    const { committedSteps, generation } = this.#run.snapshot();
-    if (generation !== this.#generation || committedSteps < this.#steps) {
-      this.#tokens.clear();
-      this.#steps = 0;
-      this.#generation = generation;
-    }
-    if (committedSteps === this.#steps) return;
-    for (const { peer, tokens } of this.#store.ledgerFrom(this.#run.name, this.#steps))
-      this.#tokens.set(peer, (this.#tokens.get(peer) ?? 0) + tokens);
-    this.#steps = committedSteps;
-  }
 }

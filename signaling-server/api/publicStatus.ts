@@ -1,7 +1,9 @@
 /** What anyone may know of a run (`/status`): how far it is and how it does. No donor is named, none counted alone. */
 
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
-import type { Snapshot, SnapshotPhase } from '../../swarm/messages/snapshot.ts';
+import type { SnapshotPhase } from '../../swarm/messages/snapshot.ts';
+import { keptWhile } from '../http/keptWhile.ts';
+import type { ActiveRun } from '../run/run.ts';
 import type { Store } from '../store/store.ts';
 
 /** Points of its curve. */
@@ -18,16 +20,39 @@ const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
   failed: 'The run stands: somebody has to look at it.',
 };
 
-export function publicStatus(snapshot: Snapshot, store: Store): PublicStatus {
-  const { run, phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = snapshot;
-  const newest = store.steps(run, committedSteps - 1).slice(-1);
+/** What the run's pages ask all the time, read again only where something was written meanwhile. */
+export function publicStatus(run: Pick<ActiveRun, 'name' | 'snapshot'>, store: Store): () => PublicStatus {
+  const stored = keptWhile(
+    () => store.version(),
+    () => fromStore(store, run.name),
+  );
+  return () => {
+    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = run.snapshot();
+    return {
+      ...{
+        run: run.name,
+        phase,
+        sentence: SENTENCES[phase],
+        committedSteps,
+        steps,
+        loss,
+        evaluationLoss,
+        tokensPerSecond,
+      },
+      donors: donors.filter(({ state }) => state === 'computing').length,
+      ...stored(),
+    };
+  };
+}
+
+function fromStore(store: Store, run: string): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep'> {
+  const committedSteps = store.committedSteps(run);
+  const newest = store.steps(run, committedSteps - 1);
   const spread = store.stepsSpread(run, committedSteps, CURVE_STEPS);
   const curve = [...spread, ...newest].map((step): [number, number] => [step.step + 1, step.loss]);
   return {
-    ...{ run, phase, sentence: SENTENCES[phase], committedSteps, steps, loss, evaluationLoss, tokensPerSecond },
-    donors: donors.filter(({ state }) => state === 'computing').length,
     curve: [...new Map(curve)],
-    evaluations: [...store.evaluations(run)].slice(-CURVE_STEPS),
+    evaluations: [...store.newestEvaluations(run, CURVE_STEPS)],
     checkpointStep: store.newestCheckpoint(run)?.committedSteps ?? 0,
   };
 }

@@ -4,7 +4,7 @@
  * A donor is known by the hash of a random key that its browser remembers.
  */
 import { createHash } from 'node:crypto';
-import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { PeerId } from '../../swarm/base.ts';
 import type { Queries } from './queries.ts';
 
 /** Above it, the oldest names that never computed are deleted. */
@@ -25,8 +25,8 @@ export interface MemberStore {
   linkMember(run: string, peer: PeerId, id: string): void;
   /** This peer carries nothing any more, and never did. */
   unlinkPeer(run: string, peer: PeerId): void;
-  /** Members of a run with the ids that they worked under. */
-  memberPeers(run: string): readonly (Member & { readonly peer: PeerId })[];
+  /** Members of a run, with the tokens of committed steps that they carried under any of their ids. */
+  memberCredit(run: string): readonly (Member & { readonly tokens: number })[];
 }
 
 /** Of the key alone: the same person with another GPU. */
@@ -54,12 +54,18 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
     linkMember: (name, peer, id) =>
       run('INSERT OR IGNORE INTO memberPeer SELECT ?, ?, id FROM member WHERE id = ?', name, peer, id),
     unlinkPeer: (name, peer) => run('DELETE FROM memberPeer WHERE run = ? AND peer = ?', name, peer),
-    memberPeers: (name) =>
-      many('SELECT peer, id, name, team FROM memberPeer JOIN member ON member = id WHERE run = ?', name).map((row) => ({
+    memberCredit: (name) =>
+      many(
+        `SELECT id, name, team, coalesce(sum(credit.tokens), 0) AS tokens
+         FROM memberPeer JOIN member ON memberPeer.member = member.id
+         LEFT JOIN credit ON credit.run = memberPeer.run AND credit.donor = memberPeer.peer
+         WHERE memberPeer.run = ? GROUP BY id ORDER BY id`,
+        name,
+      ).map((row) => ({
         id: String(row.id),
         name: String(row.name),
         team: String(row.team),
-        peer: peerId(String(row.peer)),
+        tokens: Number(row.tokens),
       })),
   };
 }

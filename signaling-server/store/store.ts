@@ -55,6 +55,10 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   steps(name: string, from?: number): CommitRecord[];
   /** Held-out loss by committed steps. */
   evaluations(name: string): Map<number, number>;
+  /** The newest so many. */
+  newestEvaluations(name: string, count: number): Map<number, number>;
+  /** Another one after every write. */
+  version(): number;
   /** What each donor carried in all. */
   ledger(name: string): LedgerEntry[];
   /** What was added of this kind, in order, after the event of the number `after`. */
@@ -162,6 +166,9 @@ function storeOf(database: DatabaseSyncInstance): Store {
         Object.fromEntries(STEP_COLUMNS.map((column) => [column, Number(row[column])])) as unknown as CommitRecord,
     );
 
+  const evaluationsIn = (sql: string, ...values: Value[]): Map<number, number> =>
+    new Map(many(sql, ...values).map((row) => [Number(row.committedSteps), Number(row.loss)]));
+
   const queries: Queries = { one, many, run, atomically, records };
   return {
     ...memberStore(queries),
@@ -205,11 +212,20 @@ function storeOf(database: DatabaseSyncInstance): Store {
         run(`INSERT INTO step (run, ${STEP_COLUMNS.join(', ')}) VALUES (?, ${places})`, name, ...values);
         for (const { peer, tokens } of ledger) {
           run('INSERT INTO ledger VALUES (?, ?, ?, ?)', name, record.step, peer, tokens);
+          const added = 'ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens, steps = steps + 1';
+          run(`INSERT INTO credit VALUES (?, ?, ?, 1) ${added}`, name, peer, tokens);
         }
       }),
     rollBack: (name, toStep) =>
       atomically(() => {
         run('DELETE FROM step WHERE run = ? AND step >= ?', name, toStep);
+        const undone =
+          'SELECT donor, sum(tokens) AS tokens, count(*) AS steps FROM ledger WHERE run = ? AND step >= ? GROUP BY donor';
+        run(
+          `UPDATE credit SET tokens = credit.tokens - undone.tokens, steps = credit.steps - undone.steps FROM (${undone}) AS undone WHERE credit.run = ? AND credit.donor = undone.donor`,
+          ...[name, toStep, name],
+        );
+        run('DELETE FROM credit WHERE run = ? AND steps = 0', name);
         run('DELETE FROM ledger WHERE run = ? AND step >= ?', name, toStep);
         run('DELETE FROM evaluation WHERE run = ? AND committedSteps > ?', name, toStep);
         run('DELETE FROM checkpoint WHERE run = ? AND committedSteps > ?', name, toStep);
@@ -238,19 +254,22 @@ function storeOf(database: DatabaseSyncInstance): Store {
     },
     manifests: () => many('SELECT manifest FROM checkpoint').map((row) => String(row.manifest)),
 
-    committedSteps: (name) => Number(one('SELECT count(*) AS steps FROM step WHERE run = ?', name)?.steps),
+    // They are numbered without a gap: to count them takes longer, the longer the run.
+    committedSteps: (name) =>
+      Number(one('SELECT coalesce(max(step) + 1, 0) AS steps FROM step WHERE run = ?', name)?.steps),
     steps: (name, from = 0) => records('run = ? AND step >= ?', name, from),
     evaluations: (name) =>
-      new Map(
-        many('SELECT committedSteps, loss FROM evaluation WHERE run = ? ORDER BY committedSteps', name).map((row) => [
-          Number(row.committedSteps),
-          Number(row.loss),
-        ]),
-      ),
+      evaluationsIn('SELECT committedSteps, loss FROM evaluation WHERE run = ? ORDER BY committedSteps', name),
+    newestEvaluations: (name, count) => {
+      const newest = 'SELECT committedSteps, loss FROM evaluation WHERE run = ? ORDER BY committedSteps DESC LIMIT ?';
+      return evaluationsIn(`SELECT * FROM (${newest}) ORDER BY committedSteps`, name, count);
+    },
     ledger: (name) =>
-      many('SELECT donor, sum(tokens) AS tokens FROM ledger WHERE run = ? GROUP BY donor ORDER BY donor', name).map(
-        (row) => ({ peer: peerId(String(row.donor)), tokens: Number(row.tokens) }),
-      ),
+      many('SELECT donor, tokens FROM credit WHERE run = ? ORDER BY donor', name).map((row) => ({
+        peer: peerId(String(row.donor)),
+        tokens: Number(row.tokens),
+      })),
+    version: () => Number(one('SELECT total_changes() AS rows')?.rows),
 
     events: (name, kind, after) =>
       many('SELECT detail FROM event WHERE run = ? AND kind = ? AND id > ? ORDER BY id', name, kind, after).map((row) =>

@@ -21,41 +21,70 @@ export type Leaderboard = z.infer<typeof leaderboardSchema>;
 
 /** A donor with a name, and the tokens of committed steps that it carried. */
 export interface NamedCredit {
-  readonly member: string;
+  readonly id: string;
   readonly name: string;
   readonly team: string;
   readonly tokens: number;
 }
 
+/** Everyone's place: worked out once, however many look it up. */
+export interface Ranking {
+  readonly donors: readonly (NamedCredit & { readonly rank: number })[];
+  readonly teams: Leaderboard['teams'];
+  /** Places of donors, by id. */
+  readonly places: ReadonlyMap<string, number>;
+}
+
 /** Rows that are shown. */
 const SHOWN = 20;
 
-/** Who has given nothing yet has no place. Equal ones stand by name, so that the order does not flicker. */
-export function leaderboard(
-  run: string,
-  runTokens: number,
-  credits: readonly NamedCredit[],
-  me: string | null,
-): Leaderboard {
-  const byTokens = (a: { tokens: number; name: string }, b: { tokens: number; name: string }): number =>
-    b.tokens - a.tokens || (a.name < b.name ? -1 : 1);
-  const ranked = credits
+interface Standing {
+  readonly tokens: number;
+  readonly name: string;
+}
+/** Equal ones stand by name, so that the order does not flicker. */
+const byTokens = (a: Standing, b: Standing): number => b.tokens - a.tokens || (a.name < b.name ? -1 : 1);
+
+/** Who has given nothing yet has no place. */
+export function ranking(credits: readonly NamedCredit[]): Ranking {
+  const donors = credits
     .filter(({ tokens: given }) => given > 0)
     .toSorted(byTokens)
     .map((credit, at) => ({ ...credit, rank: at + 1 }));
   const teams = new Map<string, { donors: number; tokens: number }>();
-  for (const { team, tokens: given } of ranked.filter((credit) => credit.team !== '')) {
+  for (const { team, tokens: given } of donors.filter((credit) => credit.team !== '')) {
     const known = teams.get(team) ?? { donors: 0, tokens: 0 };
     teams.set(team, { donors: known.donors + 1, tokens: known.tokens + given });
   }
-  const rankedTeams = [...teams].map(([name, sums]) => ({ name, ...sums })).toSorted(byTokens);
-  const entry = ({ rank, name, team, tokens: given }: (typeof ranked)[number]) => ({ rank, name, team, tokens: given });
-  const own = ranked.find(({ member }) => member === me);
+  return {
+    donors,
+    teams: [...teams]
+      .map(([name, sums]) => ({ name, ...sums }))
+      .toSorted(byTokens)
+      .map(({ name: team, ...sums }, at) => ({ rank: at + 1, team, ...sums })),
+    places: new Map(donors.map(({ id }, at) => [id, at])),
+  };
+}
+
+/** The first rows, and `me` wherever it stands. */
+export function leaderboard(
+  run: string,
+  runTokens: number,
+  { donors, teams, places }: Ranking,
+  me: string | null,
+): Leaderboard {
+  const entry = ({ rank, name, team, tokens: given }: Ranking['donors'][number]) => ({
+    rank,
+    name,
+    team,
+    tokens: given,
+  });
+  const own = me === null ? undefined : donors[places.get(me) ?? -1];
   return {
     run,
     runTokens,
-    donors: ranked.slice(0, SHOWN).map(entry),
-    teams: rankedTeams.slice(0, SHOWN).map(({ name: team, ...sums }, at) => ({ rank: at + 1, team, ...sums })),
+    donors: donors.slice(0, SHOWN).map(entry),
+    teams: teams.slice(0, SHOWN),
     mine: own ? entry(own) : null,
   };
 }
