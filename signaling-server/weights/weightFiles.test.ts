@@ -136,7 +136,9 @@ describe('[FI1] a model is one file, an index of parts, or a folder with either'
       const path = write('llama.safetensors', safetensors([...tensors, angles]));
       expect(await valuesAt(path, llama)).toEqual(steps(llama, 2 ** -23));
       const opened = await openWeights(path, llama);
-      expect(opened.ok && opened.value.tensorNames?.['model.norm.weight']).toBe(`${prefix}norm.weight`);
+      if (!opened.ok) throw new Error(opened.reason);
+      expect(opened.value.tensorNames?.['model.norm.weight']).toBe(`${prefix}norm.weight`);
+      await opened.value.close();
     }
   });
 });
