@@ -19,11 +19,13 @@ declare module 'ws' {
     send(data: Uint8Array, options: { readonly binary: boolean }, done: () => void): void;
     close(code?: number, reason?: string): void;
     terminate(): void;
+    ping(): void;
     on(event: 'message', listener: (data: RawData, isBinary: boolean) => void): this;
     on(event: 'ping' | 'pong', listener: (data: Buffer) => void): this;
     on(event: 'close', listener: (code: number, reason: Buffer) => void): this;
     on(event: 'error', listener: (error: Error) => void): this;
     on(event: 'open', listener: () => void): this;
+    once(event: 'pong', listener: () => void): this;
   }
 
   export interface ServerOptions {

@@ -82,7 +82,7 @@ const TABLE: readonly ImportRule[] = [
   // Which browser there is and what it is started with: as the headless donors' own.
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
   // Donors without a browser, of whom some are hostile.
-  { files: /^e2e\/(strangers|storms)/, may: [TESTING] },
+  { files: /^e2e\/(strangers|crowds|storms)/, may: [TESTING] },
   // The one contract of two implementations: here the real one, in a page of its own.
   { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/testing\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/, TESTING] },

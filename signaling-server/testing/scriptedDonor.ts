@@ -131,6 +131,13 @@ export class ScriptedDonor {
     this.#socket.send(data);
   }
 
+  /** The server has dealt with all that was said, and all that it sent before is here; or the connection has ended. */
+  async settled(): Promise<void> {
+    const answered = new Promise<void>((resolve) => this.#socket.once('pong', resolve));
+    this.#socket.ping();
+    await Promise.race([answered, this.closed]);
+  }
+
   leave(): void {
     this.#socket.close();
   }
