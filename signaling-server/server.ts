@@ -14,13 +14,14 @@ import { SILENCE_LIMIT_MS } from '../swarm/messages/messages.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { publicStatus } from './api/publicStatus.ts';
-import { AddressLimit } from './donors/addressLimit.ts';
 import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { type Access, isForwarded, isSameOrigin } from './http/access.ts';
+import { AddressLimit } from './http/addressLimit.ts';
 import { perMinute, problem } from './http/calls.ts';
-import { isLoopback, networkOf } from './http/networkOf.ts';
+import { among, isLoopback, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
+import { limitBodies } from './http/slowRequests.ts';
 import { throttled } from './http/throttled.ts';
 import { monotonicMs } from './monitoring/clock.ts';
 import type { Log } from './monitoring/log.ts';
@@ -43,13 +44,14 @@ const SNAPSHOT_INTERVAL_MS = 1_000;
 const SILENCE_CHECK_MS = 1_000;
 /** How long a stop waits for the step in progress and its checkpoint. */
 const STOP_LIMIT_MS = 180_000;
-/** Connections of one address at once, of every kind; not counted behind a trusted proxy, which is one address. */
+/** Connections at once, of every kind; and of one address, but for a trusted proxy, which is everyone's. */
+const CONNECTIONS = 4_096;
 const CONNECTIONS_PER_ADDRESS = 512;
 /** Donors of one address at once: a class behind one router fits. */
 const DONORS_PER_ADDRESS = 256;
 /** Times a minute that each of them may connect: every time is written down. */
 const JOINS_PER_DONOR = 3;
-/** A request's head is here by then, or its connection ends; bodies may be large and slow. */
+/** A request's head is here by then, or its connection ends. */
 const HEADERS_LIMIT_MS = 10_000;
 const CONNECTION_CHECK_MS = 2_000;
 /** Of the public page, which asks twelve times a minute. */
@@ -108,6 +110,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
     options.onOperatorToken?.(token),
   );
+  limitBodies(app);
   await addPages(app, options.pages);
   await app.register(websocket, { options: SOCKET_LIMITS });
   addDonorApi(app, run, data.blobs);
@@ -115,8 +118,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
   addMonitoring(app, run, data.store);
-  if (access.trustProxy === undefined)
-    limitConnections(app, run, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
+  limitConnections(app, run, access, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
   run.onChange(snapshots.request);
@@ -158,7 +160,12 @@ function application({ tls, trustProxy }: Access): FastifyInstance {
     ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
     ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
   };
-  const patience = { headersTimeout: HEADERS_LIMIT_MS, connectionsCheckingInterval: CONNECTION_CHECK_MS };
+  // Bodies have limits of their own (slowRequests.ts): by their length, not one for all.
+  const patience = {
+    headersTimeout: HEADERS_LIMIT_MS,
+    requestTimeout: 0,
+    connectionsCheckingInterval: CONNECTION_CHECK_MS,
+  };
   const serverFactory = (handler: RequestListener) =>
     tls === undefined ? createHttpServer(patience, handler) : createSecureServer({ ...tls, ...patience }, handler);
   return Fastify({ ...options, serverFactory });
@@ -189,9 +196,12 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
 }
 
 /** A flood from one address is cut before it costs more than its acceptance. */
-function limitConnections(app: FastifyInstance, run: ActiveRun, most: number): void {
+function limitConnections(app: FastifyInstance, run: ActiveRun, { trustProxy = [] }: Access, most: number): void {
   const limit = new AddressLimit(most);
+  const isProxy = among(trustProxy);
+  app.server.maxConnections = CONNECTIONS;
   app.server.on('connection', (socket: Socket) => {
+    if (isProxy(socket.remoteAddress ?? '')) return;
     const leave = limit.enter(networkOf(socket.remoteAddress ?? ''));
     if (leave !== null) {
       socket.once('close', leave);

@@ -4,13 +4,14 @@
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
 import { Readable } from 'node:stream';
-import type { FastifyError, FastifyInstance } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/fields.ts';
 import { STATE_KINDS } from '../../swarm/plan/handover.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { bearer, countText, problem } from '../http/calls.ts';
+import { networkOf } from '../http/networkOf.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { stateBytes } from '../store/checkpointState.ts';
 
@@ -32,7 +33,9 @@ const uploadQuery = z.object({
 
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
-  const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator: bearer };
+  // A token that nobody has is its address's call: else each made-up one would begin a count of its own.
+  const keyGenerator = (request: FastifyRequest): string => run.donorOfToken(bearer(request)) ?? networkOf(request.ip);
+  const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator };
 
   app.register(async (api) => {
     api.addContentTypeParser('application/octet-stream', (_request, body, done) => done(null, body));

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
+import { REFUSAL_SENTENCES } from '../../swarm/messages/refusals.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { bearer, perMinute, problem } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
@@ -54,8 +55,10 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
 
   const guests = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     const query = inviteQuery.safeParse(request.query);
-    const isInvited = query.success && run.network.isInvited(query.data.invite);
-    return isInvited ? undefined : problem(reply, 403, 'this run is by invitation: open the link that you were given');
+    const invite = query.success ? query.data.invite : undefined;
+    const uninvited = run.network.invitation.problem(invite, networkOf(request.ip));
+    if (uninvited === null) return undefined;
+    return problem(reply, uninvited === 'notInvited' ? 403 : 429, REFUSAL_SENTENCES[uninvited]);
   };
   const own = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     // A browser names no origin where a page reads from its own server; nobody else has the key.

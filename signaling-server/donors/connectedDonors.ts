@@ -31,6 +31,7 @@ export interface Connection {
 
 export class ConnectedDonors {
   readonly #connections = new Map<PeerId, Connection>();
+  readonly #byToken = new Map<string, Connection>();
 
   /** A new name and a new token, on each connection. */
   enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink, isOwn: boolean): Connection {
@@ -40,11 +41,13 @@ export class ConnectedDonors {
     const member = key === undefined ? null : memberId(key);
     const connection = { peer, link, token, isOwn, adapter, donor, member, limits, profile: null };
     this.#connections.set(peer, connection);
+    this.#byToken.set(token, connection);
     return connection;
   }
 
   /** Whether it was still there. */
   leave(peer: PeerId): boolean {
+    this.#byToken.delete(this.#connections.get(peer)?.token ?? '');
     return this.#connections.delete(peer);
   }
 
@@ -53,8 +56,7 @@ export class ConnectedDonors {
   }
 
   ofToken(token: string): PeerId | null {
-    for (const [peer, connection] of this.#connections) if (connection.token === token) return peer;
-    return null;
+    return this.#byToken.get(token)?.peer ?? null;
   }
 
   /** Those whose GPU is checked, in the order in which they connected. */
@@ -73,7 +75,7 @@ export class ConnectedDonors {
 
   refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
     this.#connections.get(peer)?.link.refuse(reason, detail);
-    this.#connections.delete(peer);
+    this.leave(peer);
   }
 
   /** What everyone has to know of the others' limits: senders share what a receiver takes. */

@@ -6,8 +6,8 @@ import type { PeerId } from '../../swarm/base.ts';
 import type { LinkReport } from '../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { isSameSecret } from '../http/secret.ts';
 import type { IceServer } from './iceServers.ts';
+import { Invitation } from './invitation.ts';
 import { Relay, type RelayPort } from './relay.ts';
 
 export interface NetworkOptions {
@@ -19,17 +19,13 @@ export interface NetworkOptions {
 export class Network {
   readonly relay = new Relay();
   readonly iceServers: IceServer[];
-  readonly #invite: string | null;
+  readonly invitation: Invitation;
   readonly #reports = new Map<PeerId, readonly LinkReport[]>();
   #plan: Plan | null = null;
 
   constructor({ iceServers = [], invite }: NetworkOptions) {
     this.iceServers = [...iceServers];
-    this.#invite = invite ?? null;
-  }
-
-  isInvited(invite: string | undefined): boolean {
-    return this.#invite === null || isSameSecret(invite ?? '', this.#invite);
+    this.invitation = new Invitation(invite ?? null);
   }
 
   connected(peer: PeerId, port: RelayPort): void {

@@ -87,7 +87,8 @@ export class Reception implements DonorHost {
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
     const { network, isBlocked, ownKey } = this.#options;
     const isOwn = ownKey !== undefined && hello.own !== undefined && isSameSecret(hello.own, ownKey);
-    if (!isOwn && !network.isInvited(hello.invite)) return 'notInvited';
+    const uninvited = isOwn ? null : network.invitation.problem(hello.invite, link.address);
+    if (uninvited !== null) return uninvited;
     if (isBlocked?.(link.address)) return 'blocked';
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
     if (shut !== null) return shut;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isLoopback, networkOf } from './networkOf.ts';
+import { among, isLoopback, networkOf } from './networkOf.ts';
 
 test('[SV30] an address counts as its network: IPv4 each, IPv6 the first 64 bits, a mapped one is IPv4', () => {
   for (const [address, network] of [
@@ -18,6 +18,13 @@ test('[SV30] an address counts as its network: IPv4 each, IPv6 the first 64 bits
   ] as const)
     expect(networkOf(address), address).toBe(network);
   expect(networkOf('2001:db8:1:3::1')).not.toBe(networkOf('2001:db8:1:2::1'));
+});
+
+test('[SV30] a trusted proxy is known by its address, a range, or the name of some', () => {
+  const isProxy = among(['192.0.2.7', '10.0.0.0/8', '2001:db8::/32', 'loopback']);
+  for (const address of ['192.0.2.7', '::ffff:192.0.2.7', '10.9.9.9', '2001:db8:5::1', '127.0.0.1', '::1'])
+    expect(isProxy(address), address).toBe(true);
+  for (const address of ['192.0.2.8', '11.0.0.1', '2001:db9::1', '', 'proxy']) expect(isProxy(address)).toBe(false);
 });
 
 test('[SV31] this machine is known by its loopback addresses', () => {

@@ -2,7 +2,7 @@
  * Whose address it is, as far as limits are concerned: of IPv4 each address, of IPv6 the network that a subscriber is
  * given, since whoever has one of its addresses has 2^64.
  */
-import { isIP } from 'node:net';
+import { BlockList, isIP } from 'node:net';
 
 /** `192.0.2.7`, or `2001:db8:1:2::/64`; IPv4 in IPv6's clothes is IPv4. */
 export function networkOf(address: string): string {
@@ -18,6 +18,28 @@ export function networkOf(address: string): string {
 
 /** Whether it is this very machine's own. */
 export const isLoopback = (address: string): boolean => /^127\./.test(networkOf(address)) || address === '::1';
+
+const NAMED_RANGES: Readonly<Record<string, readonly string[]>> = {
+  loopback: ['127.0.0.0/8', '::1/128'],
+  linklocal: ['169.254.0.0/16', 'fe80::/10'],
+  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+};
+
+/** Whether an address is one of these, or in one of these ranges, as `--trust-proxy` takes them. */
+export function among(ranges: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  const family = (address: string): 'ipv4' | 'ipv6' => (isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  for (const range of ranges.flatMap((part) => NAMED_RANGES[part] ?? [part])) {
+    const [first = '', bits] = range.split('/');
+    if (bits === undefined) list.addAddress(first, family(first));
+    else list.addSubnet(first, Number(bits), family(first));
+  }
+  return (address) => {
+    const network = networkOf(address);
+    const plain = isIP(network) === 4 ? network : (address.split('%')[0] ?? '');
+    return isIP(plain) !== 0 && list.check(plain, family(plain));
+  };
+}
 
 /** The eight numbers of an IPv6 address, however it is written. */
 function groupsOf(address: string): number[] {

@@ -9,6 +9,7 @@ export const REFUSAL_REASONS = [
   'tooManyMessages',
   'serverFull',
   'notInvited',
+  'wrongInvitations',
   'runFinished',
   'tooLate',
   'faulty',
@@ -36,6 +37,7 @@ const LATER_SECONDS: Readonly<Record<RefusalReason, number | null>> = {
   tooLarge: 60,
   outOfOrder: 60,
   tooManyMessages: 60,
+  wrongInvitations: 60,
   letGo: 600,
   runFinished: 600,
 };
@@ -54,6 +56,7 @@ export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   tooManyMessages: 'This page sent more messages than the server accepts.',
   serverFull: 'The server has as many donors as it can hold now.',
   notInvited: 'This run is by invitation: open the link that you were given, whole.',
+  wrongInvitations: 'Many wrong invitations came from your network address within a minute.',
   runFinished: 'The run is finished: there is nothing left to compute.',
   tooLate: 'This page did not answer in time.',
   letGo: 'Whoever runs this server has let this donor go.',

@@ -1,0 +1,83 @@
+import { connect, type Socket } from 'node:net';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { invariant } from '../../swarm/base.ts';
+import { limitBodies } from './slowRequests.ts';
+
+let app: FastifyInstance;
+let port: number;
+let begun: () => void = () => {};
+const bodies: unknown[] = [];
+beforeEach(async () => {
+  // The sockets' own time is real.
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  app = Fastify();
+  limitBodies(app);
+  app.addHook('preParsing', async () => begun());
+  app.post('/', async ({ body }) => {
+    bodies.push(body);
+    return 'taken';
+  });
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  const address = app.server.address();
+  invariant(address !== null && typeof address === 'object', 'it listens');
+  port = address.port;
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await app.close();
+  bodies.length = 0;
+});
+
+/** A request whose head is here, with so much of its body. */
+async function request(length: number | null, body: string): Promise<{ socket: Socket; closed: Promise<string> }> {
+  const socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    answer += text;
+  });
+  socket.on('error', () => {}); // the close that follows says it
+  const closed = new Promise<string>((resolve) => socket.on('close', () => resolve(answer)));
+  const arrived = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const size = length === null ? 'Transfer-Encoding: chunked' : `Content-Length: ${length}`;
+  socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nConnection: close\r\n${size}\r\n\r\n${body}`);
+  await Promise.race([arrived, closed]);
+  return { socket, closed };
+}
+
+test('[SV36] a body that does not come in ten seconds, and one for each 5,000 bytes that it says, ends its connection', async () => {
+  const [slow, endless, long] = [
+    await request(100, 'x'),
+    await request(null, '1\r\nx\r\n'),
+    await request(100_000, 'x'),
+  ];
+  vi.advanceTimersByTime(12_000);
+  expect(await Promise.all([slow.closed, endless.closed])).toEqual(['', '']);
+  expect(long.socket.destroyed).toBe(false);
+  long.socket.write('y'.repeat(99_999));
+  expect(await long.closed).toContain('200 OK');
+  expect(bodies).toHaveLength(1);
+});
+
+test('[SV36] a long body of which nothing comes for twenty seconds ends its connection', async () => {
+  const stopped = await request(1_000_000, 'x');
+  vi.advanceTimersByTime(25_000);
+  expect(await stopped.closed).toBe('');
+});
+
+test('[SV36] of one address at most 256 bodies are on their way; those that have come or gone count no more', async () => {
+  const gone = await request(100, 'x');
+  gone.socket.destroy();
+  await gone.closed;
+  const held: Awaited<ReturnType<typeof request>>[] = [];
+  while (held.length < 256) held.push(await request(100, 'x'));
+  const over = await request(100, 'x');
+  expect(await over.closed).toContain('429');
+  held[0]?.socket.write('y'.repeat(99));
+  expect(await held[0]?.closed).toContain('200 OK');
+  const next = await request(5, 'xxxxx');
+  expect(await next.closed).toContain('200 OK');
+  for (const { socket } of held) socket.destroy();
+});
