@@ -71,8 +71,13 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       const found = run.model.blocks.find(({ name }) => name === parameters.data.block);
       const { kind, from, to } = query.data;
       if (!found || from >= to || to > found.elements) return problem(reply, 404, 'the model has no such range');
-      const manifest = run.checkpoint(parameters.data.checkpoint);
-      if (manifest === null) return problem(reply, 404, `checkpoint ${parameters.data.checkpoint} is not kept`);
+      const { checkpoint } = parameters.data;
+      const part = { checkpoint, block: found.name, kind, range: [from, to] as const };
+      const peer = run.donorOfToken(bearer(request));
+      if (peer === null || !run.network.needs.mayRead(peer, part))
+        return problem(reply, 403, 'the plan does not have this donor read that');
+      const manifest = run.checkpoint(checkpoint);
+      if (manifest === null) return problem(reply, 404, `checkpoint ${checkpoint} is not kept`);
       const damage = await run.guard.problem(manifest.step);
       if (damage !== null) return problem(reply, 410, damage);
       const bytes = stateBytes(blobs, manifest, found.name, kind, [from, to]);

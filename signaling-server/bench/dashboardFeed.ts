@@ -9,13 +9,13 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Happened, StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/messages/watch.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { type StepTraffic, stepTraffic } from '../../swarm/plan/stepTraffic.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/timeline/timeline.ts';
+import { type StepTraffic, stepTraffic } from '../../swarm/ways/stepTraffic.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { watchedPlan } from '../operator/source.ts';
 

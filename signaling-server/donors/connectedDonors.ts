@@ -55,8 +55,8 @@ export class ConnectedDonors {
     return this.#connections.get(peer);
   }
 
-  ofToken(token: string): PeerId | null {
-    return this.#byToken.get(token)?.peer ?? null;
+  ofToken(token: string): Connection | null {
+    return this.#byToken.get(token) ?? null;
   }
 
   /** Those whose GPU is checked, in the order in which they connected. */
@@ -69,22 +69,13 @@ export class ConnectedDonors {
     this.#connections.get(to)?.link.send(message);
   }
 
-  broadcast(message: ServerMessage): void {
-    for (const { link } of this.#connections.values()) link.send(message);
+  all(): Iterable<Connection> {
+    return this.#connections.values();
   }
 
   refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
     this.#connections.get(peer)?.link.refuse(reason, detail);
     this.leave(peer);
-  }
-
-  /** What everyone has to know of the others' limits: senders share what a receiver takes. */
-  downloads(): ServerMessage {
-    const downloads = [...this.#connections].flatMap(([peer, { limits }]) => {
-      const bytesPerSecond = limits.downloadBytesPerSecond;
-      return bytesPerSecond === null ? [] : { peer, bytesPerSecond };
-    });
-    return { type: 'limits', downloads };
   }
 
   close(): void {

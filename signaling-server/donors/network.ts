@@ -3,12 +3,17 @@
  * them to a direct way, what is relayed where there is none, and what they measured.
  */
 import type { PeerId } from '../../swarm/base.ts';
+import { isSameNetwork } from '../../swarm/messages/addresses.ts';
+import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../swarm/messages/profile.ts';
+import { filteredSignal } from '../../swarm/messages/signal.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
-import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { peers } from '../../swarm/plan/plan.ts';
 import type { IceServer } from './iceServers.ts';
 import { Invitation } from './invitation.ts';
+import { Pairs, type RunSizes } from './pairs.ts';
 import { Relay, type RelayPort } from './relay.ts';
+import { StateNeeds } from './stateNeeds.ts';
 
 export interface NetworkOptions {
   readonly iceServers?: readonly IceServer[];
@@ -17,35 +22,52 @@ export interface NetworkOptions {
 }
 
 export class Network {
-  readonly relay = new Relay();
+  readonly pairs: Pairs;
+  readonly needs: StateNeeds;
+  readonly relay: Relay;
   readonly iceServers: IceServer[];
   readonly invitation: Invitation;
   readonly #reports = new Map<PeerId, readonly LinkReport[]>();
-  #plan: Plan | null = null;
+  readonly #addresses = new Map<PeerId, string>();
+  #members: readonly PeerId[] = [];
 
-  constructor({ iceServers = [], invite }: NetworkOptions) {
+  constructor({ iceServers = [], invite }: NetworkOptions, sizes: RunSizes) {
+    this.pairs = new Pairs(sizes);
+    this.needs = new StateNeeds(sizes.model);
+    this.relay = new Relay(this.pairs);
     this.iceServers = [...iceServers];
     this.invitation = new Invitation(invite ?? null);
   }
 
-  connected(peer: PeerId, port: RelayPort): void {
+  connected(peer: PeerId, port: RelayPort, address: string): void {
     this.relay.connected(peer, port);
+    this.#addresses.set(peer, address);
   }
 
   gone(peer: PeerId): void {
     this.relay.gone(peer);
+    this.pairs.gone(peer);
+    this.needs.gone(peer);
+    this.#addresses.delete(peer);
     this.#reports.delete(peer);
   }
 
-  /** A plan begins; members of the one before may have state to hand over. */
-  planned(plan: Plan): void {
-    this.relay.allow(new Set([...peers(plan), ...(this.#plan ? peers(this.#plan) : [])]));
-    this.#plan = plan;
+  /** What the run tells a donor, before it is sent: whom it may reach, and what it may read, follows from that. */
+  told(to: PeerId, message: ServerMessage, nowMs: number): void {
+    if (message.type === 'prepare') {
+      this.#members = peers(message.plan);
+      this.relay.forgive();
+    }
+    this.pairs.told(to, message, nowMs);
+    this.needs.told(to, message);
   }
 
-  /** Its members get ready beside the plan in force. */
-  warmingUp(plan: Plan): void {
-    this.relay.allow(new Set([...peers(plan), ...(this.#plan ? peers(this.#plan) : [])]));
+  /** What of a signal goes on to that donor; null: nothing. */
+  signal(from: PeerId, to: PeerId, data: string, nowMs: number): string | null {
+    if (!this.pairs.maySignal(from, to, nowMs)) return null;
+    const [one, other] = [this.#addresses.get(from), this.#addresses.get(to)];
+    const isNear = one !== undefined && other !== undefined && isSameNetwork(one, other);
+    return filteredSignal(data, isNear ? 'all' : 'public');
   }
 
   /** As each donor last told it. */
@@ -59,7 +81,7 @@ export class Network {
 
   /** The ways between the plan's donors, as they last reported them. */
   links(): NonNullable<Snapshot['links']> {
-    const members = this.#plan ? peers(this.#plan) : [];
+    const members = this.#members;
     return members.flatMap((from) =>
       (this.#reports.get(from) ?? []).filter(({ peer }) => members.includes(peer)).map((link) => ({ from, ...link })),
     );

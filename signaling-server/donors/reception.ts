@@ -24,7 +24,7 @@ import { Resumes } from './resumes.ts';
 
 /** More than any swarm has so far; it keeps a flood of connections from filling memory. */
 const MAX_DONORS = 1_000;
-/** Donors are told each other's limits at most so often. */
+/** Donors are told their partners' limits at most so often. */
 const DOWNLOADS_INTERVAL_MS = 250;
 /** Who leaves sooner by its button has cost everyone two changes of plan for little. */
 const SHORT_VISIT_MS = 120_000;
@@ -68,7 +68,9 @@ export class Reception implements DonorHost {
   /** Of those who are not admitted yet. */
   readonly #places = new PendingPlaces();
   /** Throttled: a donor that changes its limits all the time would flood all others with messages. */
-  readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.broadcast(this.#donors.downloads()));
+  readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.#tellDownloads());
+  /** Whose limits its partners have not been told yet. */
+  readonly #changed = new Set<PeerId>();
   #closed = false;
 
   constructor(options: ReceptionOptions, host: ReceptionHost) {
@@ -94,13 +96,11 @@ export class Reception implements DonorHost {
     if (shut !== null) return shut;
     if (this.#isFull()) return 'serverFull';
     if (isOwn) this.#places.leave(link);
-    const { peer, token, limits, donor } = this.#donors.enter(hello, link, isOwn);
-    network.connected(peer, link);
+    const { peer, token, donor } = this.#donors.enter(hello, link, isOwn);
+    network.connected(peer, link, link.address);
     const { iceServers } = network;
     const greeting = this.#host.greeting(donor);
     link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, iceServers, ...greeting });
-    link.send(this.#donors.downloads());
-    if (limits.downloadBytesPerSecond !== null) this.#downloads.request();
     return peer;
   }
 
@@ -118,16 +118,17 @@ export class Reception implements DonorHost {
         return null;
       case 'limits':
         connection.limits = message.limits;
+        this.#changed.add(peer);
         this.#downloads.request();
         return this.#host.said(connection, message);
       case 'heartbeat':
         return null;
-      case 'signal':
-        // Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault.
-        this.#donors.send(message.to, signalFrom(peer, message));
-        return null;
     }
     if (connection.profile === null) return 'outOfOrder';
+    if (message.type === 'signal') {
+      this.#signal(peer, message);
+      return null;
+    }
     if (message.type === 'resume') {
       this.#resumes.asked(peer, () => this.#later(connection, () => this.#host.said(connection, message)));
       return null;
@@ -138,7 +139,9 @@ export class Reception implements DonorHost {
   }
 
   relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null {
-    return this.#donors.of(peer) ? this.#options.network.relay.accept(peer, bytes) : null;
+    const connection = this.#donors.of(peer);
+    if (!connection) return null;
+    return this.#isAdmitted(connection) ? this.#options.network.relay.accept(peer, bytes) : 'outOfOrder';
   }
 
   gone(peer: PeerId, detail: string, isAtFault: boolean): void {
@@ -166,27 +169,25 @@ export class Reception implements DonorHost {
 
   /** Those whose GPU is checked and who need not wait, in the order in which they connected. */
   measured(): readonly Connection[] {
-    return this.#donors.measured().filter(({ peer }) => !this.#joinDelays.isWaiting(peer));
+    return this.#donors.measured().filter((connection) => this.#isAdmitted(connection));
   }
 
-  /** The donor whose HTTP calls carry this token. */
+  /** The donor whose HTTP calls carry this token: before it is admitted nobody's do. */
   ofToken(token: string): PeerId | null {
-    return this.#donors.ofToken(token);
+    const connection = this.#donors.ofToken(token);
+    return connection !== null && this.#isAdmitted(connection) ? connection.peer : null;
   }
 
-  /** Nothing happens where that donor is gone. */
+  /** Nothing happens where that donor is gone. Before a plan it hears of its new partners' caps. */
   send(to: PeerId, message: ServerMessage): void {
+    if (message.type === 'prepare') this.#donors.send(to, this.#downloadsFor(to));
     this.#donors.send(to, message);
   }
 
   /** One text for all who are admitted; who has not read the one before gets the newest when it has. */
   publish(snapshot: Snapshot): void {
     const text = Buffer.from(JSON.stringify({ type: 'snapshot', snapshot } satisfies ServerMessage));
-    for (const { link } of this.#donors.measured()) link.sendNewest(text);
-  }
-
-  broadcast(message: ServerMessage): void {
-    this.#donors.broadcast(message);
+    for (const { link } of this.measured()) link.sendNewest(text);
   }
 
   /** Ends its connection with this reason; the run is told when the connection has closed. */
@@ -206,6 +207,33 @@ export class Reception implements DonorHost {
     this.#joinDelays.close();
     this.#downloads.cancel();
     this.#donors.close();
+  }
+
+  /** Its GPU is checked, and its address need not wait: before that it reaches nobody and reads nothing. */
+  #isAdmitted({ peer, profile }: Connection): boolean {
+    return profile !== null && !this.#joinDelays.isWaiting(peer);
+  }
+
+  /** Both ends change plans at their own time: a signal of another epoch, or to someone gone, is no fault. */
+  #signal(from: PeerId, { to, epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>): void {
+    const told = this.#options.network.signal(from, to, data, monotonicMs());
+    if (told !== null) this.#donors.send(to, { type: 'signal', from, epoch, attempt, data: told });
+  }
+
+  /** What a donor has to know of others' caps: senders share what a receiver takes. */
+  #downloadsFor(peer: PeerId): ServerMessage {
+    const downloads = this.#options.network.pairs.partners(peer).flatMap((other) => {
+      const bytesPerSecond = this.#donors.of(other)?.limits.downloadBytesPerSecond ?? null;
+      return bytesPerSecond === null ? [] : { peer: other, bytesPerSecond };
+    });
+    return { type: 'limits', downloads };
+  }
+
+  #tellDownloads(): void {
+    const { pairs } = this.#options.network;
+    const concerned = new Set([...this.#changed].flatMap((peer) => pairs.partners(peer)));
+    this.#changed.clear();
+    for (const peer of concerned) this.#donors.send(peer, this.#downloadsFor(peer));
   }
 
   /** A donor's word that may have had to wait: whatever throws over it costs that donor alone. */
@@ -250,8 +278,3 @@ export class Reception implements DonorHost {
 
 /** It never waits: this server's own, or someone who tries the server out. */
 const isTrusted = ({ isOwn, link }: Connection): boolean => isOwn || link.isHere;
-
-const signalFrom = (
-  from: PeerId,
-  { epoch, attempt, data }: Extract<PeerMessage, { type: 'signal' }>,
-): ServerMessage => ({ type: 'signal', from, epoch, attempt, data });

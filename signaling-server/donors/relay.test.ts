@@ -36,10 +36,11 @@ class Port {
 }
 
 function relayed(...members: PeerId[]) {
-  const relay = new Relay();
+  const inPlan = (peer: PeerId): boolean => members.includes(peer);
+  const isPair = (from: PeerId, to: PeerId): boolean => inPlan(from) && inPlan(to);
+  const relay = new Relay({ isPair, take: (from, to) => isPair(from, to) });
   const ports = new Map([ALICE, BOB, CAROL].map((peer) => [peer, new Port()]));
   for (const [peer, port] of ports) relay.connected(peer, port);
-  relay.allow(new Set(members));
   const port = (peer: PeerId): Port => {
     const found = ports.get(peer);
     if (!found) throw new Error(`no port of ${peer}`);

@@ -9,6 +9,11 @@ import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } fro
 
 /** What a receiver's socket holds of relayed frames at once. */
 const HANDED_BYTES = 524_288;
+/** Pings and their answers that it holds at once: what is more says nothing of the way's speed. */
+const HANDED_PINGS = 64;
+
+/** A sender is refused that has so much dropped under one plan. */
+const DROPPED_BYTES_LIMIT = 67_108_864;
 
 /** A donor's socket, as the relay sees it. */
 export interface RelayPort {
@@ -27,23 +32,38 @@ interface Receiver {
   readonly port: RelayPort;
   readonly queue: Waiting[];
   handedBytes: number;
+  /** That its socket has not taken yet. */
+  pings: number;
+}
+
+/** Who may have something relayed to whom, and whether so much of it. */
+export interface RelayPairs {
+  isPair(from: PeerId, to: PeerId): boolean;
+  /** Counts the bytes where it is true. */
+  take(from: PeerId, to: PeerId, bytes: number): boolean;
 }
 
 export class Relay {
-  /** Since the server began. Dropped: to someone who is gone or not in the plan. */
+  /** Since the server began. Dropped: to someone who is gone, or more than the plan has this donor send there. */
   readonly counts = { frames: 0, bytes: 0, droppedFrames: 0 };
   readonly #receivers = new Map<PeerId, Receiver>();
   /** Bytes of a sender that are on their way, by receiver. */
   readonly #onTheWay = new Map<PeerId, Map<PeerId, number>>();
-  #members: ReadonlySet<PeerId> = new Set();
+  /** Of each sender, since the plan began. */
+  readonly #dropped = new Map<PeerId, number>();
+  readonly #pairs: RelayPairs;
 
-  /** Only between these: the donors of the plan, and those who hand over to them. */
-  allow(members: ReadonlySet<PeerId>): void {
-    this.#members = members;
+  constructor(pairs: RelayPairs) {
+    this.#pairs = pairs;
+  }
+
+  /** A plan begins: what came for the one before is forgiven. */
+  forgive(): void {
+    this.#dropped.clear();
   }
 
   connected(peer: PeerId, port: RelayPort): void {
-    this.#receivers.set(peer, { port, queue: [], handedBytes: 0 });
+    this.#receivers.set(peer, { port, queue: [], handedBytes: 0, pings: 0 });
     this.#onTheWay.set(peer, new Map());
   }
 
@@ -51,6 +71,7 @@ export class Relay {
     const receiver = this.#receivers.get(peer);
     this.#receivers.delete(peer);
     this.#onTheWay.delete(peer);
+    this.#dropped.delete(peer);
     for (const { from, frameBytes } of receiver?.queue ?? []) this.#drop(from, peer, frameBytes);
   }
 
@@ -59,22 +80,28 @@ export class Relay {
     const decoded = decodeEnvelope(message);
     if (!decoded.ok || decoded.value.kind === 'credit') return 'malformed';
     const { kind, peer: to, content } = decoded.value;
-    const receiver = this.#members.has(from) && this.#members.has(to) ? this.#receivers.get(to) : undefined;
+    const receiver = this.#pairs.isPair(from, to) ? this.#receivers.get(to) : undefined;
     if (kind !== 'frame') {
-      receiver?.port.sendBytes(encodeEnvelope(kind, from, content));
+      if (receiver) ping(receiver, encodeEnvelope(kind, from, content));
       return null;
     }
     const onTheWay = this.#onTheWay.get(from);
     const bytes = (onTheWay?.get(to) ?? 0) + content.length;
     if (bytes > RELAY_WINDOW_BYTES) return 'tooManyMessages';
     onTheWay?.set(to, bytes);
-    if (!receiver) this.#drop(from, to, content.length);
-    else {
-      const envelope = encodeEnvelope('frame', from, content);
-      receiver.queue.push({ from, frameBytes: content.length, envelope });
-      this.#pump(to, receiver);
-    }
+    if (!receiver || !this.#pairs.take(from, to, content.length)) return this.#dropNew(from, to, content.length);
+    const envelope = encodeEnvelope('frame', from, content);
+    receiver.queue.push({ from, frameBytes: content.length, envelope });
+    this.#pump(to, receiver);
     return null;
+  }
+
+  /** Some are on their way when a plan ends; who goes on sending them is let go. */
+  #dropNew(from: PeerId, to: PeerId, bytes: number): RefusalReason | null {
+    const dropped = (this.#dropped.get(from) ?? 0) + bytes;
+    this.#dropped.set(from, dropped);
+    this.#drop(from, to, bytes);
+    return dropped > DROPPED_BYTES_LIMIT ? 'tooManyMessages' : null;
   }
 
   #pump(to: PeerId, receiver: Receiver): void {
@@ -107,4 +134,13 @@ export class Relay {
     else onTheWay.delete(to);
     this.#receivers.get(from)?.port.sendBytes(encodeEnvelope('credit', to, creditContent(bytes)));
   }
+}
+
+/** Past the frames that wait. */
+function ping(receiver: Receiver, envelope: Uint8Array): void {
+  if (receiver.pings >= HANDED_PINGS) return;
+  receiver.pings += 1;
+  receiver.port.sendBytes(envelope, () => {
+    receiver.pings -= 1;
+  });
 }

@@ -4,10 +4,11 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
+import { STEP_TENSORS } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { SERVED_KINDS, type ServedKind } from '../../swarm/messages/watch.ts';
-import { STEP_TENSORS, type StepTraffic } from '../../swarm/plan/stepTraffic.ts';
+import type { StepTraffic } from '../../swarm/ways/stepTraffic.ts';
 
 /** Upper bounds of the histogram of commit times. */
 const COMMIT_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];

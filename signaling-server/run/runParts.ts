@@ -1,8 +1,9 @@
 /** What follows a run beside its decisions, and in which order each is told. */
+import { windowCount } from '../../swarm/run/data.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
 import { Uploads } from '../donors/uploads.ts';
-import { wallMs } from '../monitoring/clock.ts';
+import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { RunCounts } from '../monitoring/metrics.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
 import { RunHistory } from './history.ts';
@@ -29,7 +30,12 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const { file } = document;
   const memory = new DonorMemories(model, file);
   const counts = new RunCounts();
-  const network = new Network(options);
+  const { train, precision } = file;
+  const windows = windowCount(document.evaluation?.tokens ?? 0, train.sequenceLength);
+  const network = new Network(options, {
+    ...{ model, sequence: train.sequenceLength, wire: precision.wire, asked: precision.compute },
+    rounds: Math.ceil(windows / train.globalBatchSize),
+  });
   const history = new RunHistory(store, run, wallMs);
   const uploads = new Uploads({ store, blobs, name, train: file.train });
   const traffic = trafficOf(store, name, model, file);
@@ -52,8 +58,7 @@ const ways = (network: Network): RunObserver => ({
       network.reported(event.connection.peer, event.message.links ?? []);
   },
   effect: (effect) => {
-    if (effect.type === 'storeEpoch') network.planned(effect.plan);
-    if (effect.type === 'warmingUp') network.warmingUp(effect.plan);
+    if (effect.type === 'send') network.told(effect.to, effect.message, monotonicMs());
   },
 });
 

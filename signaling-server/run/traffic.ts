@@ -1,8 +1,8 @@
 /** Which tensors a run's steps send, by the plan of each: worked out once a plan, out of what the store keeps. */
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { type StepTraffic, stepTraffic } from '../../swarm/plan/stepTraffic.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
+import { type StepTraffic, stepTraffic } from '../../swarm/ways/stepTraffic.ts';
 import type { Store } from '../store/store.ts';
 
 /** Null: the plan is not kept any more. */

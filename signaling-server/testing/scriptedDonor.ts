@@ -50,6 +50,8 @@ export const scriptedEvaluation = (committedSteps: number): number => 2 + 2 / (1
 interface ScriptedOptions {
   /** It says hello by itself. */
   readonly greets?: boolean;
+  /** It says what it measured by itself, once it is welcomed. */
+  readonly measures?: boolean;
   readonly invite?: string | undefined;
   readonly key?: string | undefined;
   readonly profile?: Profile;
@@ -200,7 +202,8 @@ export class ScriptedDonor {
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
     if (message.value.type === 'welcome') {
       this.#welcome = message.value;
-      if (this.#greets) this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
+      const { measures = true } = this.#options;
+      if (this.#greets && measures) this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
     }
     if (this.obedient) void this.#followConditions(message.value);
     this.received.push(message.value);

@@ -20,6 +20,8 @@ const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 /** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. */
 export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'probe'] as const;
 type FrameKind = (typeof FRAME_KINDS)[number];
+/** What a training step sends. */
+export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as const;
 /** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */
 const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut'];
 
@@ -56,6 +58,12 @@ export const keyText = ({ kind, epoch, step, stage, index, range, encoding = 'f3
 /** Of all its frames' payloads. */
 export const tensorBytes = ({ range, encoding = 'f32' }: Pick<TensorKey, 'range' | 'encoding'>): number =>
   packedBytes(encoding, range[1] - range[0]);
+
+/** Of all its frames, their headers too. */
+export const framedBytes = (key: Pick<TensorKey, 'range' | 'encoding'>): number => {
+  const bytes = tensorBytes(key);
+  return bytes + Math.ceil(bytes / PAYLOAD_BYTES) * HEADER_BYTES;
+};
 
 /** Cuts a tensor (of an encoding other than f32: its words) into whole messages. They are copied once, into the messages. */
 export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[] {

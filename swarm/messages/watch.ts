@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 import { count, FAULT_REASONS, memory } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
-import { STEP_TENSORS } from '../plan/stepTraffic.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
+import { STEP_TENSORS } from './frame.ts';
 import { adapterSchema, profileSchema } from './profile.ts';
 import { snapshotSchema } from './snapshot.ts';
 

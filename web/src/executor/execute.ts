@@ -12,6 +12,7 @@ import type { Action, ComputeAction } from '../../../swarm/schedule/action.ts';
 import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
 import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
+import { streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { ComputeKind } from './aloneSeconds.ts';
 import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
@@ -278,12 +279,11 @@ export class StepRun {
   }
 
   #boundaryKey(kind: 'activation' | 'gradient', stage: number, microBatch: number): TensorKey {
-    const { model, epoch, sequence, wire: encoding } = this.#role;
-    const elements = this.#samples(microBatch) * sequence * model.width;
-    const range = [0, elements] as const;
-    if (this.#round === null) return { kind, epoch, step: this.#step, stage, index: microBatch, range, encoding };
-    const index = this.#round * 65_536 + microBatch;
-    return { kind: 'heldOut', epoch, step: this.#step, stage, index, range, encoding };
+    const { model, epoch, sequence, wire } = this.#role;
+    const named = { id: microBatch, samples: this.#samples(microBatch), round: this.#round ?? 0 };
+    const size = { sequence, wire, width: model.width };
+    const name = streamTensor(this.#round === null ? kind : 'heldOut', stage, named, size);
+    return { ...name, epoch, step: this.#step };
   }
 
   #samples(microBatch: number): number {

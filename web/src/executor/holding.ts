@@ -10,8 +10,8 @@ import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
 import { type Plan, peers } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
-import { type HeldState, heldState, move, partners } from './moving.ts';
-import { buildRole, closeRole, type Engine, loadRole, neighbours, type Role } from './role.ts';
+import { type HeldState, heldState, move } from './moving.ts';
+import { buildRole, closeRole, type Engine, loadRole, type Role } from './role.ts';
 import { gatherValues, sendValues } from './values.ts';
 
 /** What a new role is made for. */
@@ -28,8 +28,8 @@ interface Target {
 
 /** The ways in and out while a role is made. */
 interface Ways {
-  /** Resolves when links to these peers are open. */
-  connect(others: readonly PeerId[]): Promise<void>;
+  /** Resolves when there is a way to everyone with whom something is exchanged until the first step, or in it. */
+  connect(): Promise<void>;
   read(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
   send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
   receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
@@ -89,7 +89,7 @@ export class Holding {
 
   /** Everything from a checkpoint, over HTTP. */
   async #load({ engine, model, train, plan, peer, epoch }: Target, checkpoint: number, ways: Ways): Promise<void> {
-    const links = ways.connect(neighbours(model, plan, peer));
+    const links = ways.connect();
     this.settle();
     this.drop();
     const role = await buildRole(engine, model, train, plan, peer, epoch);
@@ -99,12 +99,12 @@ export class Holding {
   }
 
   /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
-  async #keep({ model, plan, peer, epoch, step }: Target, ways: Ways): Promise<void> {
+  async #keep({ plan, epoch, step }: Target, ways: Ways): Promise<void> {
     if (!this.#role || this.#step !== step)
       throw new Error(`the state here stands after ${this.#step} steps, not ${step}`);
     const role: Role = { ...this.#role, plan, epoch };
     this.#role = role;
-    await ways.connect(neighbours(model, plan, peer));
+    await ways.connect();
     const sends: Promise<void>[] = [];
     await sendValues(role, step, (to, key, reading) => {
       sends.push(reading.take((values) => ways.send(to, key, values)));
@@ -126,13 +126,7 @@ export class Holding {
       }
       this.#heldBefore = { ...(await heldState(this.#role, step)), epoch: origin };
     }
-    // Links of the plan before stay: what was sent there may still be on its way.
-    const others = [
-      neighbours(model, before, me),
-      neighbours(model, plan, me),
-      partners(model, engine.asked, before, plan, me),
-    ];
-    const links = ways.connect([...new Set(others.flat())]);
+    const links = ways.connect();
     this.drop();
     if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
     await links;

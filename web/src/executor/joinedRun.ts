@@ -6,6 +6,7 @@ import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/run/data.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
+import { type Sizes, sizesOf } from '../../../swarm/ways/partners.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Engine } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
@@ -15,6 +16,7 @@ export interface JoinedRun {
   readonly peer: PeerId;
   readonly facts: RunFacts;
   readonly model: Model;
+  readonly sizes: Sizes;
   readonly engine: Engine;
   readonly files: RunFiles;
   readonly tokens: TokenSource;
@@ -29,10 +31,11 @@ export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine,
   invariant(model.ok, 'the server sent a model that it would have refused itself');
   const source = (list: TokenList, order: Order) =>
     new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
+  const engine = openEngine(model.value, facts.train, facts.wire, facts.compute);
   return {
-    ...{ peer, facts, files },
+    ...{ peer, facts, files, engine },
     model: model.value,
-    engine: openEngine(model.value, facts.train, facts.wire, facts.compute),
+    sizes: sizesOf(model.value, facts),
     tokens: source(facts.data, facts.order),
     evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
   };

@@ -10,8 +10,8 @@ import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
+import { stateTensor } from '../../../swarm/ways/tensors.ts';
 import type { Role } from './role.ts';
-import { blockIndex } from './values.ts';
 
 interface HeldRange {
   readonly block: BlockName;
@@ -108,9 +108,7 @@ export async function move({
   send,
   receive,
 }: Move): Promise<void> {
-  const keyOf = ({ block, kind, range }: Transfer): TensorKey => {
-    return { kind: 'state', epoch, step, stage: STATE_KINDS.indexOf(kind), index: blockIndex(model, block), range };
-  };
+  const keyOf = (transfer: Transfer): TensorKey => ({ ...stateTensor(model, transfer), epoch, step });
   const work: Promise<void>[] = [];
   for (const transfer of transfers(model, before, after, asked)) {
     const { from, to } = transfer;
@@ -125,10 +123,4 @@ export async function move({
     else if (role) put(role, transfer, values);
   }
   await Promise.all(work);
-}
-
-/** Everyone that this peer gives to or takes from. */
-export function partners(model: Model, asked: Compute, before: Plan, after: Plan, me: PeerId): PeerId[] {
-  const list = transfers(model, before, after, asked).filter(({ from, to }) => from !== to);
-  return [...new Set(list.flatMap(({ from, to }) => (from === me ? to : to === me ? from : [])))];
 }

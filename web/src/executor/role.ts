@@ -6,7 +6,7 @@ import { got, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
-import { holders, owner, type Plan, peers } from '../../../swarm/plan/plan.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -101,29 +101,6 @@ export async function loadRole({ stages, uses, shards, kept }: Role, read: ReadS
     }
   }
   await Promise.all(loads);
-}
-
-/** Everyone this peer exchanges tensors with under a plan: owners of neighbouring work, primaries and holders of blocks. */
-export function neighbours(model: Model, plan: Plan, peer: PeerId): PeerId[] {
-  const found = new Set<PeerId>();
-  for (let stage = 0; stage + 1 < plan.stages.length; stage++) {
-    for (const { id } of plan.microBatches) {
-      const pair = [owner(plan, stage, id), owner(plan, stage + 1, id)];
-      if (pair.includes(peer)) for (const other of pair) found.add(other);
-    }
-  }
-  const holding = holders(model, plan);
-  for (const { block, shards } of plan.state) {
-    const computing = (holding.get(block) ?? []).map((holder) => holder.peer);
-    for (const shard of shards) {
-      const keepers = [shard.peer, ...shard.replicas];
-      const group = [...keepers, ...computing];
-      if (keepers.includes(peer)) for (const other of group) found.add(other);
-      else if (computing.includes(peer)) for (const other of keepers) found.add(other);
-    }
-  }
-  found.delete(peer);
-  return peers(plan).filter((other) => found.has(other));
 }
 
 /** Slots by micro-batch: each forward takes the lowest free one, its backward gives it back. */

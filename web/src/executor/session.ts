@@ -8,8 +8,8 @@ import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
-import type { Plan } from '../../../swarm/plan/plan.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { arrivalPartners, type Partners, planPartners } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
@@ -24,7 +24,7 @@ import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
 import { probeLink } from './probe.ts';
 import type { DonorPage } from './protocol.ts';
-import { neighbours, type Role, roleBytes } from './role.ts';
+import { type Role, roleBytes } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 import type { Surroundings } from './surroundings.ts';
 import type { TokenSource } from './tokenSource.ts';
@@ -53,6 +53,9 @@ export class Session {
   readonly #traffic: Traffic;
   /** Of the donors that have a cap on what they receive. */
   #downloads: ReadonlyMap<PeerId, number> = new Map();
+  /** Who exchanges tensors with whom now. */
+  #partners: Partners = new Map();
+  #settledEpoch = 0;
   #run: JoinedRun | null = null;
   #links: readonly LinkReport[] = [];
   readonly #holding = new Holding();
@@ -110,7 +113,7 @@ export class Session {
         return;
       case 'limits':
         this.#downloads = new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond]));
-        if (this.#holding.role) this.#shareDownloads(this.#holding.role.plan);
+        this.#shareDownloads();
         return;
       case 'probe':
         // A measurement that fails is none, and no fault of the epoch.
@@ -131,10 +134,8 @@ export class Session {
   }
 
   linkLost(peer: PeerId): void {
-    const { role } = this.#holding;
     const epoch = this.#epochs.current;
-    if (!epoch || !this.#run || !role) return;
-    if (!neighbours(this.#run.model, role.plan, this.#run.peer).includes(peer)) return;
+    if (!epoch || !this.#run || !this.#partners.get(this.#run.peer)?.has(peer)) return;
     this.#epochs.fault(epoch, 'linkLost', `the link to ${peer} closed`, peer);
   }
 
@@ -162,8 +163,21 @@ export class Session {
     this.#run = joinedRun(peer, facts, this.#parts.engine, files);
   }
 
-  #shareDownloads(plan: Plan): void {
-    if (this.#run) this.#traffic.share(downloadParts(this.#run.model, plan, this.#run.peer, this.#downloads));
+  #shareDownloads(): void {
+    if (this.#run) this.#traffic.share(downloadParts(this.#partners, this.#run.peer, this.#downloads));
+  }
+
+  /** The plan's first step or evaluation: nothing of the plan before is needed or exchanged any more. */
+  #settle(run: JoinedRun, role: Role): void {
+    if (this.#settledEpoch === role.epoch) return;
+    this.#settledEpoch = role.epoch;
+    this.#holding.settle();
+    this.#exchange(planPartners(run.sizes, role.plan));
+  }
+
+  #exchange(partners: Partners): void {
+    this.#partners = partners;
+    this.#shareDownloads();
   }
 
   /** Beside what is in progress. What fails of it fails again, and is told, when the plan begins. */
@@ -189,10 +203,10 @@ export class Session {
     invariant(run, 'a plan came before the welcome');
     const { plan, source, step } = message;
     this.#inbox.advance(epoch.number, step);
-    this.#shareDownloads(plan);
+    this.#exchange(arrivalPartners(run.sizes, message));
     this.#meter.prepare(plan, run.peer, step);
     await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
-      connect: (others) => this.#connect(others, epoch),
+      connect: () => this.#connect([...(this.#partners.get(run.peer) ?? [])], epoch),
       read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
       send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
       receive: (key, sender) => this.#inbox.receive(key, sender, epoch.abort.signal),
@@ -221,7 +235,7 @@ export class Session {
     this.#inbox.advance(epoch.number, step);
     const actions = got(stepSchedule(role.plan), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
-    this.#holding.settle();
+    this.#settle(run, role);
     expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
     const around = { ...this.#surroundings(epoch, role, step), lossScale };
     const timeline = await new StepRun(role, around, step).train(actions);
@@ -233,7 +247,7 @@ export class Session {
     const { run, role } = this.#atWork();
     const source = run.evaluation;
     invariant(source, 'the run has no held-out text');
-    this.#holding.settle();
+    this.#settle(run, role);
     this.#meter.show({ activity: 'evaluating', step });
     const around = (first: number): Surroundings => this.#surroundings(epoch, role, step, source, first);
     const losses = await evaluateHeldOut(role, run.facts.train, source, step, around);
@@ -306,6 +320,7 @@ export class Session {
 
   #leave(): void {
     this.#epochs.leave();
+    this.#exchange(new Map());
     this.#meter.drop();
     this.#commits.forget();
     this.#meter.show({ activity: 'idle' });

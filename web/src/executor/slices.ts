@@ -5,10 +5,10 @@
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
+import { blockTensor } from '../../../swarm/ways/tensors.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
-import { blockKey } from './values.ts';
 
 /** This peer's gradient sums of a stage's blocks, to the primaries elsewhere. */
 export async function sendSlices(
@@ -17,15 +17,15 @@ export async function sendSlices(
   step: number,
   send: (to: PeerId, key: TensorKey, reading: Reading) => void,
 ): Promise<void> {
-  const { plan, peer, uses, stages } = role;
+  const { model, epoch, plan, peer, uses, stages } = role;
   const stage = stages.get(index);
   invariant(stage, `this peer has no stage ${index}`);
   for (const use of got(uses, index)) {
     for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
       if (shard.peer === peer) continue;
       for (const range of slices(use, shard.range)) {
-        const key = blockKey(role, { kind: 'slice', step, stage: index, block: use.block, range });
-        send(shard.peer, key, await stage.readGradient(use.block, range));
+        const name = blockTensor(model, 'slice', index, { block: use.block, range });
+        send(shard.peer, { ...name, epoch, step }, await stage.readGradient(use.block, range));
       }
     }
   }
@@ -33,7 +33,7 @@ export async function sendSlices(
 
 /** Waits for every holder's slices of what this peer is the primary of, and adds them. */
 export async function addSlices(role: Role, step: number, receive: Receive): Promise<void> {
-  const { peer, kept, shards, stages, uses } = role;
+  const { model, epoch, peer, kept, shards, stages, uses } = role;
   for (const { block, range, holders } of kept) {
     for (const holder of holders) {
       const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
@@ -44,8 +44,8 @@ export async function addSlices(role: Role, step: number, receive: Receive): Pro
       const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
       invariant(use, `stage ${holder.stage} does not use ${block}`);
       const pieces = slices(use, range).map(async (part) => {
-        const key = blockKey(role, { kind: 'slice', step, stage: holder.stage, block, range: part });
-        return { range: part, values: await receive(key, holder.peer) };
+        const name = blockTensor(model, 'slice', holder.stage, { block, range: part });
+        return { range: part, values: await receive({ ...name, epoch, step }, holder.peer) };
       });
       shards.addReceived(block, range, await Promise.all(pieces));
     }

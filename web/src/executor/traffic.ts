@@ -5,9 +5,7 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { Model } from '../../../swarm/model/model.ts';
-import { type Plan, peers } from '../../../swarm/plan/plan.ts';
-import { neighbours } from './role.ts';
+import type { Partners } from '../../../swarm/ways/partners.ts';
 import { type Clock, Spacing } from './spacing.ts';
 
 const SLACK_SECONDS = 0.1;
@@ -64,18 +62,10 @@ export class Traffic {
 }
 
 /** What this peer may send to each one that has a cap: an equal part for every peer that it exchanges tensors with. */
-export function downloadParts(
-  model: Model,
-  plan: Plan,
-  me: PeerId,
-  caps: ReadonlyMap<PeerId, number>,
-): Map<PeerId, number> {
-  const parts = new Map<PeerId, number>();
-  for (const [peer, bytesPerSecond] of caps) {
-    if (peer === me) continue;
-    const senders = neighbours(model, plan, peer);
-    // Whoever hands state over to a peer of the next plan need not be its neighbour there.
-    parts.set(peer, bytesPerSecond / Math.max(1, senders.includes(me) ? senders.length : peers(plan).length));
-  }
-  return parts;
-}
+export const downloadParts = (partners: Partners, me: PeerId, caps: ReadonlyMap<PeerId, number>): Map<PeerId, number> =>
+  new Map(
+    [...(partners.get(me) ?? [])].flatMap((peer) => {
+      const bytesPerSecond = caps.get(peer);
+      return bytesPerSecond === undefined ? [] : [[peer, bytesPerSecond / (partners.get(peer)?.size ?? 1)] as const];
+    }),
+  );

@@ -2,32 +2,13 @@
  * How new values get from the primaries to the holders: what is cut into which parts, and who sends and awaits them.
  * Both ends derive the same parts from the plan.
  */
-import { got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
-import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import { blockTensor } from '../../../swarm/ways/tensors.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
-
-export const blockIndex = (model: Model, name: string): number =>
-  model.blocks.findIndex((block) => block.name === name);
-
-interface BlockPart {
-  readonly kind: 'slice' | 'values';
-  readonly step: number;
-  /** The holder's. */
-  readonly stage: number;
-  readonly block: BlockName;
-  readonly range: Range;
-}
-
-/** What a part of a block is called on its way between a holder and a primary. */
-export const blockKey = ({ model, epoch }: Role, { block, ...part }: BlockPart): TensorKey => ({
-  ...part,
-  epoch,
-  index: blockIndex(model, block),
-});
 
 /** The parts of a primary's values that another place needs: holders elsewhere, and its own other stages. */
 export function valueParts({ peer, kept, uses }: Role) {
@@ -48,26 +29,29 @@ export async function sendValues(
   step: number,
   send: (to: PeerId, key: TensorKey, reading: Reading) => void,
 ): Promise<void> {
-  const { peer, shards, stages } = role;
+  const { model, epoch, peer, shards, stages } = role;
   for (const { block, holder, part } of valueParts(role)) {
     const reading = await shards.readValues(block, part);
     const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
     if (own) await reading.take((values) => own.writeValues(block, part, values));
-    else send(holder.peer, blockKey(role, { kind: 'values', step, stage: holder.stage, block, range: part }), reading);
+    else {
+      const name = blockTensor(model, 'values', holder.stage, { block, range: part });
+      send(holder.peer, { ...name, epoch, step }, reading);
+    }
   }
 }
 
 /** Waits for the values of a stage's blocks that others are primaries of. */
 export async function gatherValues(role: Role, index: number, step: number, receive: Receive): Promise<void> {
-  const { plan, peer, stages, uses } = role;
+  const { model, epoch, plan, peer, stages, uses } = role;
   const stage = stages.get(index);
   if (!stage) return;
   for (const use of got(uses, index)) {
     for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
       if (shard.peer === peer) continue;
       for (const range of slices(use, shard.range)) {
-        const key = blockKey(role, { kind: 'values', step, stage: index, block: use.block, range });
-        stage.writeValues(use.block, range, await receive(key, shard.peer));
+        const name = blockTensor(model, 'values', index, { block: use.block, range });
+        stage.writeValues(use.block, range, await receive({ ...name, epoch, step }, shard.peer));
       }
     }
   }

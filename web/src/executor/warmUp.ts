@@ -1,18 +1,19 @@
 /** What this peer can do for a plan before it begins: compile, fetch tokens, open links. It makes no role and moves no state. */
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import { planPartners } from '../../../swarm/ways/partners.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import type { DonorPage } from './protocol.ts';
-import { neighbours, warmRole } from './role.ts';
+import { warmRole } from './role.ts';
 import { samplesRead } from './tokensAhead.ts';
 
 type WarmMessage = Extract<ServerMessage, { type: 'warm' }>;
 
 export async function warmUp(
   { plan, epoch, step }: WarmMessage,
-  { peer, model, engine, facts: { train }, tokens }: JoinedRun,
+  { peer, sizes, engine, facts: { train }, tokens }: JoinedRun,
   page: Pick<DonorPage, 'openAhead'>,
 ): Promise<void> {
-  const links = page.openAhead(neighbours(model, plan, peer), epoch);
+  const links = page.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
   const first = step * train.globalBatchSize;
   // Read past those that are expected, which belong to the plan in force.
   const read = Promise.all(samplesRead(plan, peer).map((sample) => tokens.read(first, [sample, sample + 1])));

@@ -4,8 +4,8 @@
  */
 
 import { at, rounded } from '../../../swarm/base.ts';
+import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
-import { STEP_TENSORS } from '../../../swarm/plan/stepTraffic.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
 import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
 

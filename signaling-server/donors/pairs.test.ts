@@ -1,0 +1,137 @@
+import { describe, expect, test } from 'vitest';
+import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { StateSource } from '../../swarm/messages/messages.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import { outlineModel } from '../../swarm/testing/randomPlan.ts';
+import { Pairs } from './pairs.ts';
+import { StateNeeds } from './stateNeeds.ts';
+
+const [A, B, C, D] = [peerId('a'), peerId('b'), peerId('c'), peerId('d')];
+/** Layers of 64 elements, an embedding of 60 and a head of 48; the stream is 4 wide. */
+const MODEL = outlineModel(3, false);
+/** 5 positions of 4 floats a sample, behind a header of 32 bytes. */
+const FRAME_BYTES = 5 * 4 * 4 + 32;
+
+/** Three stages of one peer each, which keeps what it computes with. */
+const line = (one: PeerId, two: PeerId, three: PeerId): Plan => {
+  const keeper = [one, one, two, three, three];
+  return {
+    stages: [one, two, three].map((peer, layer) => ({
+      layers: [layer, layer + 1],
+      members: [{ peer, microBatches: [0], samples: 1, recompute: [] }],
+    })),
+    microBatches: [{ id: 0, samples: [0, 1] }],
+    state: MODEL.blocks.map(({ name, elements }, index) => ({
+      block: name,
+      shards: [{ peer: keeper[index] ?? one, range: [0, elements], replicas: [] }],
+    })),
+    schedule: 'gpipe',
+  };
+};
+
+function pairs() {
+  const pairs = new Pairs({ model: MODEL, sequence: 5, wire: 'f32', asked: 'f32', rounds: 2 });
+  const told = (to: PeerId, message: Parameters<Pairs['told']>[1]) => pairs.told(to, message, 0);
+  return {
+    pairs,
+    told,
+    prepare: (epoch: number, plan: Plan, source: StateSource) => {
+      for (const to of [A, B, C, D]) told(to, { type: 'prepare', epoch, generation: 0, step: 0, source, plan });
+    },
+    start: (epoch: number, step: number, type: 'start' | 'evaluate' = 'start') => {
+      for (const to of [A, B, C, D]) told(to, { type, epoch, step });
+    },
+    /** So many frames of a stream are carried at most. */
+    frames: (from: PeerId, to: PeerId): number => {
+      for (let count = 0; ; count++) if (!pairs.take(from, to, FRAME_BYTES)) return count;
+    },
+  };
+}
+
+describe('Pairs', () => {
+  test('[WP22] partners alone reach each other, and nobody before there is a plan', () => {
+    const { pairs: of, prepare } = pairs();
+    expect(of.maySignal(A, B, 0)).toBe(false);
+    prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
+    const reached = [A, B, C, D].flatMap((from) =>
+      [A, B, C, D].filter((to) => of.isPair(from, to) && of.maySignal(from, to, 0)).map((to) => `${from}${to}`),
+    );
+    expect(reached).toEqual(['ab', 'ba', 'bc', 'cb']);
+  });
+
+  test('[WP22] those of the plan before, until the first step', () => {
+    const { pairs: of, prepare, start, told } = pairs();
+    prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
+    start(1, 0);
+    prepare(2, line(A, B, D), { from: 'peers', epoch: 1, plan: line(A, B, C) });
+    expect([of.isPair(B, C), of.isPair(C, D), of.isPair(B, D), of.isPair(A, D)]).toEqual([true, true, true, false]);
+    start(2, 1);
+    expect([of.isPair(B, C), of.isPair(C, D), of.isPair(B, D)]).toEqual([false, false, true]);
+    told(D, { type: 'standby', state: 'spare' });
+    expect(of.isPair(B, D)).toBe(false);
+  });
+
+  test('[WP43] carries what a step sends, once, and what of it was not sent yet', () => {
+    const { prepare, start, frames } = pairs();
+    prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
+    expect(frames(A, B)).toBe(0);
+    start(1, 0);
+    expect([frames(A, B), frames(A, B), frames(A, C), frames(C, A)]).toEqual([1, 0, 0, 0]);
+    start(1, 1);
+    start(1, 2);
+    start(1, 3);
+    expect([frames(A, B), frames(B, A)]).toEqual([2, 2]); // one step's may be late
+    start(1, 4, 'evaluate');
+    expect([frames(A, B), frames(B, A)]).toEqual([2, 0]); // two rounds, forward alone
+  });
+
+  test('[WP43] carries the state that changes hands', () => {
+    const { pairs: of, prepare, start } = pairs();
+    prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
+    start(1, 0);
+    prepare(2, line(A, B, D), { from: 'peers', epoch: 1, plan: line(A, B, C) });
+    // Layer 2 and the head, value and both moments of each: six tensors.
+    const bytes = 3 * 4 * (64 + 48) + 6 * 32;
+    expect([of.take(C, D, bytes), of.take(C, D, 1), of.take(D, C, 1)]).toEqual([true, false, false]);
+  });
+
+  test('[WP42] two who are asked to measure their link may signal for a while, and relay nothing', () => {
+    const { pairs: of } = pairs();
+    of.told(A, { type: 'probe', peer: D, epoch: 0 }, 1_000);
+    expect([of.maySignal(A, D, 1_000), of.maySignal(D, A, 90_999), of.maySignal(D, A, 91_000)]).toEqual([
+      ...[true, true, false],
+    ]);
+    expect(of.take(A, D, 1)).toBe(false);
+  });
+
+  test('[WP42] who signals without end is not passed on', () => {
+    const { pairs: of, prepare } = pairs();
+    prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
+    const passed = (atMs: number) => Array.from({ length: 1_000 }, () => of.maySignal(A, B, atMs)).filter(Boolean);
+    expect(passed(0)).toHaveLength(256);
+    expect(passed(10_000)).toHaveLength(80);
+    expect(of.maySignal(B, A, 10_000)).toBe(true);
+  });
+});
+
+test('[WP44] a donor reads what its plan has it hold, of that checkpoint, four times over, until the first step', () => {
+  const needs = new StateNeeds(MODEL);
+  const prepare = (epoch: number) =>
+    ({
+      type: 'prepare',
+      ...{ epoch, generation: 0, step: 4, plan: line(A, B, C) },
+      source: { from: 'checkpoint', step: 4 },
+    }) as const;
+  const read = (peer: PeerId, part: Partial<Parameters<StateNeeds['mayRead']>[1]> = {}) =>
+    needs.mayRead(peer, { checkpoint: 4, block: 'layer.1', kind: 'm', range: [0, 64], ...part });
+  expect(read(B)).toBe(false);
+  for (const to of [A, B, C, D]) needs.told(to, prepare(1));
+  expect([A, B, C, D].map((peer) => read(peer))).toEqual([false, true, false, false]);
+  expect([read(B, { checkpoint: 3 }), read(B, { block: 'head' }), read(B, { range: [0, 65] })]).not.toContain(true);
+  // Of 3 · 64 elements each once is read by now; four times all of them are 12 such parts.
+  expect(Array.from({ length: 20 }, () => read(B)).filter(Boolean)).toHaveLength(11);
+  needs.told(B, prepare(2));
+  expect(read(B)).toBe(true);
+  needs.told(B, { type: 'start', epoch: 2, step: 4 });
+  expect(read(B)).toBe(false);
+});

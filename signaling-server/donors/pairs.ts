@@ -1,0 +1,172 @@
+/**
+ * Which donors may reach each other at this moment, and how much of what they send the server still carries: what the plan
+ * in force (or a change of plan, or a measurement that was asked for) makes one send to the other, and no more. It follows
+ * what the server tells the donors; nobody's word changes it. Rules WP in SPEC.md.
+ */
+import type { PeerId } from '../../swarm/base.ts';
+import { framedBytes } from '../../swarm/messages/frame.ts';
+import type { ServerMessage } from '../../swarm/messages/messages.ts';
+import { arrivalTensors, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
+import { heldOutTensors, type Passage, stepTensors } from '../../swarm/ways/tensors.ts';
+
+type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
+
+/** Of a run: the rounds of an evaluation count too. */
+export interface RunSizes extends Sizes {
+  readonly rounds: number;
+}
+
+/** As long as a link that was asked for lives at most, and some more. */
+const PROBE_MS = 90_000;
+/** Signals of one donor to another at once, and how fast it earns new ones: an attempt at a link takes some fifty. */
+const SIGNAL_BURST = 256;
+const SIGNALS_PER_SECOND = 8;
+
+/** From one donor to another. */
+interface Way {
+  /** In a step, in an evaluation. */
+  stepBytes: number;
+  evaluationBytes: number;
+  /** What the server may still carry. */
+  bytesLeft: number;
+}
+
+export class Pairs {
+  readonly #sizes: RunSizes;
+  #ways = new Map<PeerId, Map<PeerId, Way>>();
+  /** What was told of last, so that one word to many donors counts once. */
+  #prepared: Said<'prepare'> | null = null;
+  #told = '';
+  /** Of the plan that its members get ready for beside the one in force: they open links, and send nothing yet. */
+  #ahead: { readonly number: number; readonly partners: Partners } | null = null;
+  readonly #probes = new Map<string, number>();
+  readonly #signals = new Map<string, { allowance: number; atMs: number }>();
+
+  constructor(sizes: RunSizes) {
+    this.#sizes = sizes;
+  }
+
+  /** What the server tells a donor, before it is sent. */
+  told(to: PeerId, message: ServerMessage, nowMs: number): void {
+    if (message.type === 'prepare') this.#prepare(message);
+    else if (message.type === 'warm') this.#ahead = this.#aheadOf(message);
+    else if (message.type === 'start' || message.type === 'evaluate') this.#begin(message);
+    else if (message.type === 'probe') this.#probes.set(nameOf(to, message.peer), nowMs + PROBE_MS);
+    else if (message.type === 'standby') this.gone(to);
+  }
+
+  /** It is not a part of anything any more. */
+  gone(peer: PeerId): void {
+    this.#ways.delete(peer);
+    for (const others of this.#ways.values()) others.delete(peer);
+    for (const of of [this.#probes, this.#signals])
+      for (const name of of.keys()) if (name.split(' ').includes(peer)) of.delete(name);
+  }
+
+  /** Whom a donor exchanges tensors with. */
+  partners(peer: PeerId): PeerId[] {
+    return [...(this.#ways.get(peer)?.keys() ?? [])];
+  }
+
+  isPair(from: PeerId, to: PeerId): boolean {
+    return (this.#ways.get(from)?.has(to) || this.#ahead?.partners.get(from)?.has(to)) ?? false;
+  }
+
+  maySignal(from: PeerId, to: PeerId, nowMs: number): boolean {
+    const isProbed = [nameOf(from, to), nameOf(to, from)].some((name) => (this.#probes.get(name) ?? 0) > nowMs);
+    if (!this.isPair(from, to) && !isProbed) return false;
+    const name = nameOf(from, to);
+    const { allowance, atMs } = this.#signals.get(name) ?? { allowance: SIGNAL_BURST, atMs: nowMs };
+    const earned = Math.min(SIGNAL_BURST, allowance + ((nowMs - atMs) / 1_000) * SIGNALS_PER_SECOND);
+    this.#signals.set(name, { allowance: Math.max(0, earned - 1), atMs: nowMs });
+    return earned >= 1;
+  }
+
+  /** Whether the server carries this frame: then its bytes are taken off what it still would. */
+  take(from: PeerId, to: PeerId, bytes: number): boolean {
+    const way = this.#ways.get(from)?.get(to);
+    if (!way || way.bytesLeft < bytes) return false;
+    way.bytesLeft -= bytes;
+    return true;
+  }
+
+  #prepare(message: Said<'prepare'>): void {
+    if (this.#prepared?.epoch === message.epoch) return;
+    this.#prepared = message;
+    this.#ahead = null;
+    const { plan, source } = message;
+    const before = this.#ways;
+    const own = this.#waysOf(plan);
+    const handingOver = source.from === 'peers' ? this.#waysOf(source.plan) : new Map();
+    // Until its first step the plan before still completes its own.
+    for (const [from, others] of handingOver)
+      for (const [to, { stepBytes }] of others) {
+        const way = wayOf(own, from, to);
+        way.stepBytes = Math.max(way.stepBytes, stepBytes);
+      }
+    // What is still on its way arrives.
+    for (const [from, others] of own)
+      for (const [to, way] of others) way.bytesLeft = leftover(before.get(from)?.get(to));
+    add(own, arrivalTensors(this.#sizes, plan, source), (way, bytes) => {
+      way.bytesLeft += bytes;
+    });
+    this.#ways = own;
+    for (const name of this.#signals.keys()) {
+      const [from, to] = name.split(' ') as [PeerId, PeerId];
+      if (!this.isPair(from, to)) this.#signals.delete(name);
+    }
+  }
+
+  #aheadOf({ number, plan }: Said<'warm'>) {
+    if (this.#ahead?.number === number) return this.#ahead;
+    return { number, partners: planPartners(this.#sizes, plan) };
+  }
+
+  /** At the first one the plan before is over. */
+  #begin({ type, epoch, step }: Said<'start' | 'evaluate'>): void {
+    const told = `${type} ${epoch} ${step}`;
+    if (this.#prepared?.epoch !== epoch || this.#told === told) return;
+    const isFirst = !this.#told.includes(` ${epoch} `);
+    this.#told = told;
+    const before = this.#ways;
+    if (isFirst) this.#ways = this.#waysOf(this.#prepared.plan);
+    for (const [from, others] of this.#ways)
+      for (const [to, way] of others) {
+        const { stepBytes, evaluationBytes } = way;
+        way.bytesLeft = leftover(before.get(from)?.get(to)) + (type === 'start' ? stepBytes : evaluationBytes);
+      }
+  }
+
+  #waysOf(plan: Said<'prepare'>['plan']): Map<PeerId, Map<PeerId, Way>> {
+    const { model, rounds } = this.#sizes;
+    const ways = new Map<PeerId, Map<PeerId, Way>>();
+    add(ways, stepTensors(model, plan, this.#sizes), (way, bytes) => {
+      way.stepBytes += bytes;
+    });
+    add(ways, heldOutTensors(model, plan, this.#sizes), (way, bytes) => {
+      way.evaluationBytes += rounds * bytes;
+    });
+    return ways;
+  }
+}
+
+const nameOf = (from: PeerId, to: PeerId): string => `${from} ${to}`;
+
+/** Of what was not sent yet, as much as a step's may still come. */
+const leftover = (way: Way | undefined): number => (way ? Math.min(way.bytesLeft, way.stepBytes) : 0);
+
+function wayOf(ways: Map<PeerId, Map<PeerId, Way>>, from: PeerId, to: PeerId): Way {
+  const others = ways.get(from) ?? new Map<PeerId, Way>();
+  ways.set(from, others);
+  const way = others.get(to) ?? { stepBytes: 0, evaluationBytes: 0, bytesLeft: 0 };
+  others.set(to, way);
+  return way;
+}
+
+/** A pair is one both ways, whoever sends. */
+function add(ways: Map<PeerId, Map<PeerId, Way>>, list: readonly Passage[], count: (way: Way, bytes: number) => void) {
+  for (const { from, to, tensor } of list) {
+    count(wayOf(ways, from, to), framedBytes(tensor));
+    wayOf(ways, to, from);
+  }
+}

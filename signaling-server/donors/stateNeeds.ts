@@ -1,0 +1,68 @@
+/**
+ * Which parts of a checkpoint a donor may read: those that the plan it gets ready for has it hold or keep, until its first
+ * step starts, a few times over.
+ */
+import type { PeerId, Range } from '../../swarm/base.ts';
+import type { ServerMessage } from '../../swarm/messages/messages.ts';
+import type { BlockName, Model } from '../../swarm/model/model.ts';
+import { holdings, STATE_KINDS, type StateKind } from '../../swarm/plan/handover.ts';
+import { type Plan, peers } from '../../swarm/plan/plan.ts';
+
+/** A connection that fails in the middle begins again. */
+const TIMES = 4;
+const ELEMENT_BYTES = 4;
+
+interface Need {
+  readonly checkpoint: number;
+  readonly plan: Plan;
+  bytesLeft: number;
+}
+
+export interface StatePart {
+  readonly checkpoint: number;
+  readonly block: BlockName;
+  readonly kind: StateKind;
+  readonly range: Range;
+}
+
+export class StateNeeds {
+  readonly #model: Model;
+  readonly #needs = new Map<PeerId, Need>();
+
+  constructor(model: Model) {
+    this.#model = model;
+  }
+
+  /** What the server tells a donor, before it is sent. */
+  told(to: PeerId, message: ServerMessage): void {
+    if (message.type === 'start' || message.type === 'evaluate' || message.type === 'standby') this.#needs.delete(to);
+    if (message.type !== 'prepare') return;
+    const { plan, source } = message;
+    this.#needs.delete(to);
+    if (source.from === 'checkpoint' && peers(plan).includes(to))
+      this.#needs.set(to, { checkpoint: source.step, plan, bytesLeft: TIMES * this.#bytes(plan, to) });
+  }
+
+  gone(peer: PeerId): void {
+    this.#needs.delete(peer);
+  }
+
+  /** Where it may, it has read this part once more. */
+  mayRead(peer: PeerId, { checkpoint, block, kind, range: [from, to] }: StatePart): boolean {
+    const need = this.#needs.get(peer);
+    if (need?.checkpoint !== checkpoint) return false;
+    const isHeld = holdings(this.#model, need.plan, peer, block, kind).some((held) => held[0] <= from && to <= held[1]);
+    const bytes = (to - from) * ELEMENT_BYTES;
+    if (!isHeld || need.bytesLeft < bytes) return false;
+    need.bytesLeft -= bytes;
+    return true;
+  }
+
+  #bytes(plan: Plan, peer: PeerId): number {
+    let elements = 0;
+    for (const { name } of this.#model.blocks)
+      for (const kind of STATE_KINDS)
+        for (const [from, to] of holdings(this.#model, plan, peer, name, kind)) elements += to - from;
+    return elements * ELEMENT_BYTES;
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Who may reach whom, and with how much: exactly those who send each other tensors under the plan that a `prepare` names,
+ * under the plan before it where its members hand over, and in the hand-over itself. Whatever carries signals or frames
+ * asks here; nobody else's come through. Rules WP in SPEC.md.
+ */
+import type { PeerId } from '../base.ts';
+import type { ServerMessage, StateSource } from '../messages/messages.ts';
+import type { RunFacts } from '../messages/runFacts.ts';
+import type { Model } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Compute } from '../precision.ts';
+import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
+
+/** Of a run: with a plan it says every tensor's size. */
+export interface Sizes extends StreamSize {
+  readonly model: Model;
+  /** What the run asks for. */
+  readonly asked: Compute;
+}
+
+export const sizesOf = (model: Model, { train, wire, compute = 'f32' }: RunFacts): Sizes => ({
+  ...{ model, sequence: train.sequenceLength, wire, asked: compute },
+});
+
+export type Prepare = Pick<Extract<ServerMessage, { type: 'prepare' }>, 'plan' | 'source'>;
+
+/** What is sent until everyone is ready: once. */
+export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): Passage[] {
+  switch (source.from) {
+    case 'checkpoint':
+      return [];
+    case 'kept': // the newest values once more
+      return stepTensors(sizes.model, plan, sizes).filter(({ tensor }) => tensor.kind === 'values');
+    case 'peers':
+      return handoverTensors(sizes.model, source.plan, plan, sizes.asked);
+  }
+}
+
+/** Everything that may pass from the `prepare` to the first step: of the plan, of the one before, and between them. */
+const passages = (sizes: Sizes, { plan, source }: Prepare): Passage[] => [
+  ...arrivalTensors(sizes, plan, source),
+  ...stepTensors(sizes.model, plan, sizes),
+  // Its committed step is completed first.
+  ...(source.from === 'peers' ? stepTensors(sizes.model, source.plan, sizes) : []),
+];
+
+/** Each peer's partners: whom it may open a link to and take signals, links and frames from. */
+export type Partners = ReadonlyMap<PeerId, ReadonlySet<PeerId>>;
+
+function partnersIn(list: readonly Passage[]): Map<PeerId, Set<PeerId>> {
+  const found = new Map<PeerId, Set<PeerId>>();
+  const add = (one: PeerId, other: PeerId): void => {
+    const known = found.get(one);
+    if (known) known.add(other);
+    else found.set(one, new Set([other]));
+  };
+  for (const { from, to } of list) {
+    add(from, to);
+    add(to, from);
+  }
+  return found;
+}
+
+/** Under a plan in force. */
+export const planPartners = (sizes: Sizes, plan: Plan): Partners => partnersIn(stepTensors(sizes.model, plan, sizes));
+
+/** From a `prepare` until its plan's first step starts. */
+export const arrivalPartners = (sizes: Sizes, prepare: Prepare): Partners => partnersIn(passages(sizes, prepare));
+
+/** What a peer is sent from a `prepare` on: everything that may come, by name. */
+export interface Incoming {
+  /** Once, before the first step. */
+  readonly arrival: readonly Passage[];
+  readonly step: readonly Passage[];
+  /** In each round of an evaluation. */
+  readonly heldOut: readonly Passage[];
+  /** Of each sender, the most that it can have to send before this peer has heard of the next `prepare`. */
+  readonly earlyBytes: ReadonlyMap<PeerId, number>;
+}
+
+/** Three numbers an element: its value and both moments. */
+const STATE_BYTES = 12;
+
+export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): Incoming {
+  const mine = (list: readonly Passage[]): Passage[] => list.filter(({ to }) => to === me);
+  const { model } = sizes;
+  const step = mine(stepTensors(model, plan, sizes));
+  const earlyBytes = new Map<PeerId, number>();
+  const add = (peer: PeerId, bytes: number): void => void earlyBytes.set(peer, (earlyBytes.get(peer) ?? 0) + bytes);
+  // It begins the same plan again, or hands over what it keeps.
+  for (const passage of step) add(passage.from, bytesOf(passage));
+  for (const { shards } of plan.state)
+    for (const { peer, range } of shards) add(peer, STATE_BYTES * (range[1] - range[0]));
+  return {
+    arrival: source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : [], // kept: as a step sends them
+    step,
+    heldOut: mine(heldOutTensors(model, plan, sizes)),
+    earlyBytes,
+  };
+}
+
+/** Of a link's two ends this one offers; the other one accepts, or asks for an offer. */
+export const offers = (me: PeerId, other: PeerId): boolean => me < other;

@@ -1,0 +1,117 @@
+/**
+ * Which tensors go from whom to whom: what a step sends, and what a change of plan does. Everything that a peer may be
+ * sent follows from this list, and so do the bytes that a step moves. Keys are named here alone, for both ends.
+ */
+import { at, got, type PeerId, type Range } from '../base.ts';
+import { type TensorKey, tensorBytes } from '../messages/frame.ts';
+import { slices } from '../model/layout.ts';
+import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import { STATE_KINDS, type Transfer, transfers } from '../plan/handover.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Compute } from '../precision.ts';
+import type { WireEncoding } from '../wire.ts';
+
+/** What a tensor is, in whatever epoch and step. */
+export type TensorName = Omit<TensorKey, 'epoch' | 'step'>;
+
+export interface Passage {
+  readonly from: PeerId;
+  readonly to: PeerId;
+  readonly tensor: TensorName;
+}
+
+/** Of the stream: T positions a sample, written as the run says. */
+export interface StreamSize {
+  readonly sequence: number;
+  readonly wire: WireEncoding;
+}
+
+/** Micro-batch ids of an evaluation's round begin here. */
+const ROUND = 65_536;
+
+export const streamTensor = (
+  kind: 'activation' | 'gradient' | 'heldOut',
+  stage: number,
+  microBatch: { readonly id: number; readonly samples: number; readonly round?: number },
+  { sequence, wire: encoding, width }: StreamSize & { readonly width: number },
+): TensorName => {
+  const { id, samples, round = 0 } = microBatch;
+  return { kind, stage, index: round * ROUND + id, range: [0, samples * sequence * width], encoding };
+};
+
+/** The round of an evaluation that a tensor is of, and the same tensor's name in the first round. */
+export const roundOf = ({ kind, index }: Pick<TensorName, 'kind' | 'index'>): { round: number; index: number } =>
+  kind === 'heldOut' ? { round: Math.floor(index / ROUND), index: index % ROUND } : { round: 0, index };
+
+/** `stage`: the holder's. */
+export const blockTensor = (
+  model: Model,
+  kind: 'slice' | 'values',
+  stage: number,
+  { block, range }: { readonly block: BlockName; readonly range: Range },
+): TensorName => ({ kind, stage, index: blockIndex(model, block), range });
+
+export const stateTensor = (model: Model, { block, kind, range }: Transfer): TensorName => ({
+  ...{ kind: 'state', stage: STATE_KINDS.indexOf(kind), index: blockIndex(model, block), range },
+});
+
+const blockIndex = (model: Model, name: BlockName): number => model.blocks.findIndex((block) => block.name === name);
+
+/** Everything that one training step sends. */
+export const stepTensors = (model: Model, plan: Plan, size: StreamSize): Passage[] => [
+  ...handoffs(plan).flatMap(({ before, after, stage, ...microBatch }): Passage[] => {
+    const named = { ...size, width: model.width };
+    return [
+      { from: before, to: after, tensor: streamTensor('activation', stage, microBatch, named) },
+      { from: after, to: before, tensor: streamTensor('gradient', stage - 1, microBatch, named) },
+    ];
+  }),
+  ...stateParts(model, plan).flatMap(({ holder, primary, stage, ...part }): Passage[] => [
+    { from: holder, to: primary, tensor: blockTensor(model, 'slice', stage, part) },
+    { from: primary, to: holder, tensor: blockTensor(model, 'values', stage, part) },
+  ]),
+];
+
+/** What a round of an evaluation sends, named as in the first one. */
+export const heldOutTensors = (model: Model, plan: Plan, size: StreamSize): Passage[] =>
+  handoffs(plan).map(({ before, after, stage, ...microBatch }) => ({
+    ...{ from: before, to: after },
+    tensor: streamTensor('heldOut', stage, microBatch, { ...size, width: model.width }),
+  }));
+
+/** What peers send each other where the state goes from the members of one plan to those of the next. */
+export const handoverTensors = (model: Model, before: Plan, after: Plan, asked?: Compute): Passage[] =>
+  transfers(model, before, after, asked).flatMap((transfer) =>
+    transfer.from === transfer.to ? [] : { ...transfer, tensor: stateTensor(model, transfer) },
+  );
+
+export const bytesOf = ({ tensor }: Passage): number => tensorBytes(tensor);
+
+/** Where neighbouring stages have different owners for a micro-batch. */
+function handoffs({ stages, microBatches }: Plan) {
+  const owners = stages.map(
+    ({ members }) => new Map(members.flatMap(({ peer, microBatches: ids }) => ids.map((id) => [id, peer] as const))),
+  );
+  return owners.slice(1).flatMap((next, index) =>
+    microBatches.flatMap(({ id, samples: [from, to] }) => {
+      const [before, after] = [got(at(owners, index), id), got(next, id)];
+      return before === after ? [] : { before, after, stage: index + 1, id, samples: to - from };
+    }),
+  );
+}
+
+/** What a member computes with and another peer is the primary of, in pieces that travel. */
+function stateParts(model: Model, { stages, state }: Plan) {
+  const shardsOf = new Map(state.map(({ block, shards }) => [block, shards]));
+  return stages.flatMap(({ layers, members }, stage) =>
+    blocksOfStage(model, layers).flatMap((use) =>
+      got(shardsOf, use.block).flatMap(({ peer: primary, range: shard }) =>
+        slices(use, shard).flatMap((range) =>
+          members.flatMap(({ peer: holder }) =>
+            holder === primary ? [] : { holder, primary, stage, block: use.block, range },
+          ),
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,164 @@
+/** [WP40] What peers really send and await, for random plans, is what the list of the plan's tensors says, key by key. */
+import { describe, expect, test } from 'vitest';
+import { type PeerId, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
+import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
+import { type Plan, peers } from '../../../swarm/plan/plan.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
+import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { donors, outlineModel, randomPlanFor } from '../../../swarm/testing/randomPlan.ts';
+import { arrivalPartners, arrivalTensors, planPartners, type Sizes } from '../../../swarm/ways/partners.ts';
+import { handoverTensors, heldOutTensors, type Passage, stepTensors } from '../../../swarm/ways/tensors.ts';
+import { FULL_SPEED } from './dutyCycle.ts';
+import type { Reading, Shards, Stage } from './engine.ts';
+import { StepRun } from './execute.ts';
+import { type HeldState, move } from './moving.ts';
+import { buildRole, type Engine, type Role } from './role.ts';
+import type { Surroundings } from './surroundings.ts';
+import { gatherValues, sendValues } from './values.ts';
+
+const TRAIN = { sequenceLength: 5 } as Train; // a role asks a run for no more
+const STEP = 3;
+const EPOCH = 7;
+const reading: Reading = { take: async (use) => use(new Float32Array(1)) };
+const nothing = (): void => undefined;
+
+const stage: Stage = {
+  ...{ begin: nothing, forward: nothing, recompute: nothing, backward: nothing },
+  readOutput: async () => reading,
+  readInputGradient: async () => reading,
+  readLoss: async () => reading,
+  readGradient: async () => reading,
+  writeValues: nothing,
+  readValues: async () => reading,
+  settled: async () => undefined,
+  ...{ bytes: 0, close: nothing },
+};
+const shards: Shards = {
+  ...{ bytes: 0, begin: nothing, addOwn: nothing, addReceived: nothing },
+  sumSquares: async () => [],
+  update: nothing,
+  readValues: async () => reading,
+  readState: async () => new Float32Array(1),
+  writeState: nothing,
+  close: nothing,
+};
+
+/** Lines "from > to key" of what was sent, and of what was awaited. */
+class Seen {
+  readonly sent: string[] = [];
+  readonly awaited: string[] = [];
+
+  around(me: PeerId): Surroundings {
+    return {
+      signal: new AbortController().signal,
+      now: () => 0,
+      throttle: FULL_SPEED,
+      links: [],
+      lossScale: 1,
+      send: async (to, key) => void this.sent.push(line(me, to, key)),
+      receive: async (key, from) => {
+        this.awaited.push(line(from, me, key));
+        return new Float32Array(1);
+      },
+      tokens: async () => ({ ids: new Uint32Array(1), targets: new Uint32Array(1) }),
+      report: nothing,
+      committed: async () => ({ learningRate: 1, clipScale: 1, time: STEP + 1 }),
+    };
+  }
+
+  /** Every one sent once and awaited once. */
+  isExactly(list: readonly Passage[]): void {
+    const listed = list.map(({ from, to, tensor }) => line(from, to, { ...tensor, epoch: EPOCH, step: STEP })).sort();
+    expect(this.sent.sort()).toEqual(listed);
+    expect(this.awaited.sort()).toEqual(listed);
+  }
+}
+
+const line = (from: PeerId, to: PeerId, key: TensorKey): string => `${from} > ${to} ${keyText(key)}`;
+
+function randomCase(seed: number) {
+  const random = seededRandom(seed);
+  const model = outlineModel(1 + Math.floor(random() * 5), random() < 0.5);
+  const wire = (['f32', 'f16', 'int8'] as const)[seed % 3] ?? 'f32';
+  const sizes: Sizes = { model, sequence: TRAIN.sequenceLength, wire, asked: random() < 0.5 ? 'f32' : 'f16' };
+  const plan = (count: number): Plan => randomPlanFor(random, model, 8, donors(count));
+  const engine = { ...{ wire, asked: 'f32', compute: 'f32' }, stage: async () => stage, shards: async () => shards };
+  const role = (of: Plan, peer: PeerId): Promise<Role> =>
+    buildRole(engine as unknown as Engine, model, TRAIN, of, peer, EPOCH);
+  return { model, sizes, plan: plan(4), next: plan(5), role };
+}
+
+const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
+
+describe('[WP40] the plan’s list of tensors', () => {
+  test.each(SEEDS)('is what a step and a round of an evaluation send (seed %d)', async (seed) => {
+    const { model, sizes, plan, role } = randomCase(seed);
+    const [step, round] = [new Seen(), new Seen()];
+    for (const me of peers(plan)) {
+      const own = await role(plan, me);
+      await new StepRun(own, step.around(me), STEP).train(stepSchedule(plan).get(me) ?? []);
+      await new StepRun(own, round.around(me), STEP, 0).evaluate(forwardOnly(plan).get(me) ?? [], () => true);
+    }
+    step.isExactly(stepTensors(model, plan, sizes));
+    round.isExactly(heldOutTensors(model, plan, sizes));
+  });
+
+  test.each(SEEDS)('is what a plan that is tried again, and a change of plan, send (seed %d)', async (seed) => {
+    const { model, sizes, plan, next, role } = randomCase(seed);
+    const [again, change] = [new Seen(), new Seen()];
+    for (const me of donors(5)) {
+      const { send, receive } = again.around(me);
+      const own = await role(plan, me);
+      await sendValues(own, STEP, (to, key, of) => void of.take((values) => send(to, key, values)));
+      for (let index = 0; index < plan.stages.length; index++) await gatherValues(own, index, STEP, receive);
+      const everything: Range = [0, 1_000];
+      const had: HeldState = {
+        ...{ epoch: 1, step: STEP },
+        ranges: model.blocks.flatMap(({ name: block }) =>
+          (['value', 'm', 'v'] as const).map((kind) => ({
+            block,
+            kind,
+            range: everything,
+            values: new Float32Array(1_000),
+          })),
+        ),
+      };
+      const passing = change.around(me);
+      await move({
+        ...{ model, asked: sizes.asked, me, before: plan, after: next, epoch: EPOCH, step: STEP, had },
+        role: await role(next, me),
+        send: passing.send,
+        receive: (key, from) => passing.receive(key, from),
+      });
+    }
+    again.isExactly(arrivalTensors(sizes, plan, { from: 'kept' }));
+    change.isExactly(handoverTensors(model, plan, next, sizes.asked));
+  });
+});
+
+test('[WP40] partners are who send each other something, and nobody else', () => {
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(peerId);
+  if (!a || !b || !c || !d) throw new Error('four peers');
+  const model = outlineModel(3, false);
+  const sizes: Sizes = { model, sequence: 5, wire: 'f32', asked: 'f32' };
+  // Three stages of one peer each: a line.
+  const line = (...order: PeerId[]): Plan => ({
+    stages: order.map((peer, layer) => ({
+      layers: [layer, layer + 1],
+      members: [{ peer, microBatches: [0], samples: 1, recompute: [] }],
+    })),
+    microBatches: [{ id: 0, samples: [0, 1] }],
+    state: model.blocks.map(({ name, elements }, index) => ({
+      block: name,
+      shards: [{ peer: order[[0, 0, 1, 2, 2][index] ?? 0] ?? a, range: [0, elements], replicas: [] }],
+    })),
+    schedule: 'gpipe',
+  });
+  const told = (partners: ReturnType<typeof planPartners>) =>
+    Object.fromEntries([...partners].map(([peer, others]) => [peer, [...others].sort().join('')]));
+  expect(told(planPartners(sizes, line(a, b, c)))).toEqual({ a: 'b', b: 'ac', c: 'b' });
+  // d takes c's place: c gives it the state, and completes its own step with b.
+  const change = { plan: line(a, b, d), source: { from: 'peers', epoch: 1, plan: line(a, b, c) } } as const;
+  expect(told(arrivalPartners(sizes, change))).toEqual({ a: 'b', b: 'acd', c: 'bd', d: 'bc' });
+  expect(told(planPartners(sizes, line(a, b, d)))).toEqual({ a: 'b', b: 'ad', d: 'b' });
+});
