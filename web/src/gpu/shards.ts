@@ -1,28 +1,9 @@
-/**
- * The shards of which this peer is the primary: float32 master values, Adam's m and v, and the sum of the holders'
- * gradients in the order that the plan fixes. The common case, one holder that is the primary, works in the stage's own
- * buffers and copies nothing. Where the stage computes with halves the master is a buffer of the shard's own, and the
- * update writes the stage's halves beside it.
- */
-import { addInto } from '../../../shaders/arrays/addInto.ts';
-import { inHalves } from '../../../shaders/kernel/inHalves.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
-import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
-import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
-import { ADAMW_SCALARS, adamw, adamwScalars, adamwShadow } from '../../../shaders/update/adamw.ts';
-import { sumSquares } from '../../../shaders/update/sumSquares.ts';
-import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
+import type { Launch } from '../../../shaders/kernel/launch.ts';
+import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import {
-  PARTIALS,
-  PASSES,
-  type ShardWork,
-  shardBufferKey,
-  shardBuffers,
-  shardsOf,
-} from '../../../swarm/memory/memory.ts';
-import { type Arena, arena, pieces, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
-import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
+import { PARTIALS, PASSES, shardBuffers, shardsOf } from '../../../swarm/memory/memory.ts';
+import { type Arena, pieces, segmentsIn } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -31,17 +12,8 @@ import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../execut
 import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import { Passes } from './passes.ts';
-import { GpuStage, writeRange } from './stage.ts';
-
-interface Shard {
-  readonly work: ShardWork;
-  readonly key: string;
-  /** Layout of the shard's own buffers: m, v, sum, incoming. */
-  readonly arena: Arena;
-  readonly values: { readonly buffer: GPUBuffer; readonly arena: Arena };
-  readonly sum: { readonly buffer: GPUBuffer; readonly arena: Arena };
-  readonly launches: { readonly add: Launch | null; readonly norm: Launch; readonly update: readonly Launch[] };
-}
+import { closeLaunches, createShard, onThisDevice, type Placed, type Shard } from './shard.ts';
+import { writeRange } from './stage.ts';
 
 export async function createShards(
   gpu: Gpu,
@@ -57,7 +29,7 @@ export async function createShards(
   const shards: Shard[] = [];
   try {
     for (const work of shardsOf(model, plan, peer, undefined, compute))
-      shards.push(await createShard(gpu, model, compute, buffers, work, stages));
+      shards.push(await createShard({ gpu, model, compute, buffers, stages }, work));
     const passes = shards.length === 0 ? null : await Passes.create(gpu, buffers.get(PASSES));
     const computed = [...stages.values()].map((stage) => onThisDevice(stage).proof);
     return new GpuShards(gpu, { buffers, shards, passes, optimizer, computed });
@@ -68,95 +40,7 @@ export async function createShards(
   }
 }
 
-function onThisDevice(stage: Stage | undefined): GpuStage {
-  invariant(stage instanceof GpuStage, 'a stage of another device');
-  return stage;
-}
-
-function closeLaunches({ launches: { add, norm, update } }: Shard): void {
-  for (const launch of [add, norm, ...update]) launch?.dimsBuffer.destroy();
-}
-
-async function createShard(
-  gpu: Gpu,
-  model: Model,
-  compute: Compute,
-  buffers: BufferSet,
-  work: ShardWork,
-  stages: ReadonlyMap<number, Stage>,
-): Promise<Shard> {
-  const key = shardBufferKey(work.block, work.range);
-  const own = arena(block(model, work.block), [work.range], compute);
-  const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
-  const home = work.valuesStage === null ? null : inStage(work.valuesStage);
-  const values =
-    home && work.master === 'stage'
-      ? { buffer: home.valuesBuffer(work.block), arena: home.arena(work.block) }
-      : { buffer: buffers.get(`values/${key}`), arena: own };
-  const first = work.sumInPlace && work.holders[0] ? inStage(work.holders[0].stage) : null;
-  const sum = first
-    ? { buffer: first.gradientsBuffer(work.block), arena: first.arena(work.block) }
-    : { buffer: buffers.get(`sum/${key}`), arena: own };
-  const launch = async (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims): Promise<Launch> => {
-    const choice = chooseLaunch(gpu.device, gpu.family, kernel, dims);
-    const pipeline = await gpu.pipelines.get(kernel, dims, choice.variant);
-    const request = { device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key };
-    return created(gpu.device, `shard ${key}`, () => createLaunch(request));
-  };
-  // In place the shard is a whole arena of its stage, so the sum is laid out as the shard's own buffers are.
-  const sumFloats = own.floats;
-  invariant(sum.arena.floats === sumFloats, `shard ${key} is added in place but is not the whole of its block`);
-  const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: sumFloats * 4 });
-  const shadow = home && work.master === 'own' ? home : null;
-  const update: Launch[] = [];
-  const bound = {
-    values: { buffer: values.buffer },
-    grads: { buffer: sum.buffer },
-    m: { buffer: buffers.get(`m/${key}`) },
-    v: { buffer: buffers.get(`v/${key}`) },
-    scalars: { buffer: buffers.get('scalars') },
-    ...(shadow ? { shadow: { buffer: shadow.valuesBuffer(work.block) } } : {}),
-  };
-  const placed = (layout: Arena, { from, length, tensor }: Segment): number => {
-    const [place] = segmentsIn(layout, [from, from + length]);
-    invariant(place?.length === length, `${tensor.name} has no place among the values`);
-    return place.at;
-  };
-  const tensors = own.segments.map(
-    (segment): UpdatedTensor => ({
-      ...{ at: segment.at, length: segment.length, decays: segment.tensor.shape.length >= 2 },
-      valuesAt: placed(values.arena, segment),
-      ...(shadow ? { shadowAt: placed(shadow.arena(work.block), segment) } : {}),
-    }),
-  );
-  for (const run of updateRuns(tensors))
-    update.push(await launch(shadow ? inHalves(adamwShadow) : adamw, bound, dimsOfRun(run)));
-  return {
-    work,
-    key,
-    arena: own,
-    values,
-    sum,
-    launches: {
-      add:
-        work.holders.length > 1
-          ? await launch(
-              addInto,
-              { x: slice(buffers.get(`incoming/${key}`)), acc: slice(sum.buffer) },
-              { n: sumFloats },
-            )
-          : null,
-      norm: await launch(
-        sumSquares,
-        { x: slice(sum.buffer), partials: { buffer: buffers.get(`partials/${key}`) } },
-        { n: sumFloats },
-      ),
-      update,
-    },
-  };
-}
-
-interface ShardParts {
+interface AllShards {
   readonly buffers: BufferSet;
   readonly shards: readonly Shard[];
   readonly passes: Passes | null;
@@ -179,7 +63,7 @@ export class GpuShards implements Shards {
   /** Shards whose sum holds something of this step already. */
   readonly #begun = new Set<string>();
 
-  constructor(gpu: Gpu, { buffers, shards, passes, optimizer, computed }: ShardParts) {
+  constructor(gpu: Gpu, { buffers, shards, passes, optimizer, computed }: AllShards) {
     this.#gpu = gpu;
     this.#buffers = buffers;
     this.#shards = shards;
@@ -336,7 +220,7 @@ export class GpuShards implements Shards {
   }
 
   /** Where the shard's float32 values or moments lie. */
-  #place({ key, arena: own, values }: Shard, kind: StateKind): Shard['values'] {
+  #place({ key, arena: own, values }: Shard, kind: StateKind): Placed {
     return kind === 'value' ? values : { buffer: this.#buffers.get(`${kind}/${key}`), arena: own };
   }
 

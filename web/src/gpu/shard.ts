@@ -1,0 +1,139 @@
+/**
+ * One shard of which this peer is the primary: where its values, moments and the sum of its gradients lie, and what adds,
+ * measures and updates them. Where one holder alone is the primary too they lie in the stage's own buffers.
+ */
+import { addInto } from '../../../shaders/arrays/addInto.ts';
+import { inHalves } from '../../../shaders/kernel/inHalves.ts';
+import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
+import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
+import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
+import { sumSquares } from '../../../shaders/update/sumSquares.ts';
+import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
+import { invariant } from '../../../swarm/base.ts';
+import { type ShardWork, shardBufferKey } from '../../../swarm/memory/memory.ts';
+import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
+import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
+import type { Compute } from '../../../swarm/precision.ts';
+import type { Stage } from '../executor/engine.ts';
+import { type BufferSet, created } from './buffers.ts';
+import type { Gpu } from './device.ts';
+import { GpuStage } from './stage.ts';
+
+/** A buffer, and how the shard's tensors lie in it. */
+export interface Placed {
+  readonly buffer: GPUBuffer;
+  readonly arena: Arena;
+}
+
+export interface Shard {
+  readonly work: ShardWork;
+  readonly key: string;
+  /** Layout of the shard's own buffers: m, v, sum, incoming. */
+  readonly arena: Arena;
+  readonly values: Placed;
+  readonly sum: Placed;
+  readonly launches: { readonly add: Launch | null; readonly norm: Launch; readonly update: readonly Launch[] };
+}
+
+export function onThisDevice(stage: Stage | undefined): GpuStage {
+  invariant(stage instanceof GpuStage, 'a stage of another device');
+  return stage;
+}
+
+export function closeLaunches({ launches: { add, norm, update } }: Shard): void {
+  for (const launch of [add, norm, ...update]) launch?.dimsBuffer.destroy();
+}
+
+/** What shards are made of; `buffers` are those of all of them. */
+export interface ShardParts {
+  readonly gpu: Gpu;
+  readonly model: Model;
+  readonly compute: Compute;
+  readonly buffers: BufferSet;
+  readonly stages: ReadonlyMap<number, Stage>;
+}
+
+export async function createShard(parts: ShardParts, work: ShardWork): Promise<Shard> {
+  const { gpu, model, compute, buffers, stages } = parts;
+  const key = shardBufferKey(work.block, work.range);
+  const own = arena(block(model, work.block), [work.range], compute);
+  const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
+  const home = work.valuesStage === null ? null : inStage(work.valuesStage);
+  const values =
+    home && work.master === 'stage' ? valuesOf(home, work.block) : { buffer: buffers.get(`values/${key}`), arena: own };
+  const first = work.sumInPlace && work.holders[0] ? inStage(work.holders[0].stage) : null;
+  const sum = first
+    ? { buffer: first.gradientsBuffer(work.block), arena: first.arena(work.block) }
+    : { buffer: buffers.get(`sum/${key}`), arena: own };
+  // In place the shard is a whole arena of its stage, so the sum is laid out as the shard's own buffers are.
+  const n = own.floats;
+  invariant(sum.arena.floats === n, `shard ${key} is added in place but is not the whole of its block`);
+  const launch: MakeLaunch = async (kernel, slices, dims) => {
+    const choice = chooseLaunch(gpu.device, gpu.family, kernel, dims);
+    const pipeline = await gpu.pipelines.get(kernel, dims, choice.variant);
+    const request = { device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key };
+    return created(gpu.device, `shard ${key}`, () => createLaunch(request));
+  };
+  const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: n * 4 });
+  const shadow = home && work.master === 'own' ? home : null;
+  const update = await updateLaunches(
+    { key, own, values, sum },
+    buffers,
+    shadow && valuesOf(shadow, work.block),
+    launch,
+  );
+  const add =
+    work.holders.length > 1
+      ? await launch(addInto, { x: slice(buffers.get(`incoming/${key}`)), acc: slice(sum.buffer) }, { n })
+      : null;
+  const partials = { buffer: buffers.get(`partials/${key}`) };
+  const norm = await launch(sumSquares, { x: slice(sum.buffer), partials }, { n });
+  return { work, key, arena: own, values, sum, launches: { add, norm, update } };
+}
+
+const valuesOf = (stage: GpuStage, name: BlockName): Placed => ({
+  buffer: stage.valuesBuffer(name),
+  arena: stage.arena(name),
+});
+
+type MakeLaunch = (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims) => Promise<Launch>;
+
+/** `shadow`: the halves of a stage, written beside the master. */
+async function updateLaunches(
+  {
+    key,
+    own,
+    values,
+    sum,
+  }: { readonly key: string; readonly own: Arena; readonly values: Placed; readonly sum: Placed },
+  buffers: BufferSet,
+  shadow: Placed | null,
+  launch: MakeLaunch,
+): Promise<Launch[]> {
+  const bound = {
+    values: { buffer: values.buffer },
+    grads: { buffer: sum.buffer },
+    m: { buffer: buffers.get(`m/${key}`) },
+    v: { buffer: buffers.get(`v/${key}`) },
+    scalars: { buffer: buffers.get('scalars') },
+    ...(shadow ? { shadow: { buffer: shadow.buffer } } : {}),
+  };
+  const tensors = own.segments.map(
+    (segment): UpdatedTensor => ({
+      ...{ at: segment.at, length: segment.length, decays: segment.tensor.shape.length >= 2 },
+      valuesAt: placeIn(values.arena, segment),
+      ...(shadow ? { shadowAt: placeIn(shadow.arena, segment) } : {}),
+    }),
+  );
+  const update: Launch[] = [];
+  for (const run of updateRuns(tensors))
+    update.push(await launch(shadow ? inHalves(adamwShadow) : adamw, bound, dimsOfRun(run)));
+  return update;
+}
+
+function placeIn(layout: Arena, { from, length, tensor }: Segment): number {
+  const [place] = segmentsIn(layout, [from, from + length]);
+  invariant(place?.length === length, `${tensor.name} has no place among the values`);
+  return place.at;
+}
