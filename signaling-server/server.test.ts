@@ -1,4 +1,5 @@
 import { createServer as createHttpServer } from 'node:http';
+import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createServer, type Server, type ServerOptions } from './server.ts';
 import { addRun, openDataDirectory } from './store/dataDirectory.ts';
@@ -86,5 +87,27 @@ describe('server', () => {
       expect((await donor.fetch(`/api/state/${path}`)).status).toBe(404);
     expect((await donor.fetch('/api/state/1/head?kind=v&from=0&to=1')).status).toBe(403);
     expect((await donor.fetch('/api/state/0/head?kind=w&from=0&to=1')).status).toBe(400);
+  });
+
+  it('[OP30] answers nobody who asks for it by a name that it was not started with, sockets neither', async () => {
+    const server = await serve({ expectedDonors: 9, access: { publicUrl: 'http://shoal.example.org' } });
+    const { port } = new URL(server.url);
+    const status = (path: string, host: string, upgrade = '') =>
+      new Promise<string>((resolve) => {
+        const socket = connect(Number(port), 'localhost');
+        socket.once('data', (bytes) => {
+          resolve(String(bytes).split(' ')[1] ?? '');
+          socket.destroy();
+        });
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${upgrade}\r\n`);
+      });
+    const upgrade =
+      'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2hvYWwgaXMgYSBmaXNoLg==\r\n';
+    for (const path of ['/healthz', '/api/status', '/nowhere'])
+      expect(await status(path, 'evil.example.org')).toBe('421');
+    expect(await status('/api/donor', 'evil.example.org', upgrade)).toBe('421');
+    expect(await status('/api/donor', 'shoal.example.org', upgrade)).toBe('101');
+    for (const host of ['localhost', `127.0.0.1:${port}`, 'shoal.example.org'])
+      expect(await status('/healthz', host)).toBe('200');
   });
 });

@@ -7,16 +7,17 @@ import { createServer as createHttpServer, type RequestListener } from 'node:htt
 import { createServer as createSecureServer } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import websocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE_LIMIT_MS } from '../swarm/messages/messages.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { publicStatus } from './api/publicStatus.ts';
+import { type PublicView, Visible } from './api/visible.ts';
 import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
-import { type Access, isForwarded, isSameOrigin } from './http/access.ts';
+import { type Access, isForwarded, isKnownHost, isSameOrigin, knownNames, UNKNOWN_HOST } from './http/access.ts';
 import { AddressLimit } from './http/addressLimit.ts';
 import { perMinute, problem } from './http/calls.ts';
 import { among, isLoopback, networkOf } from './http/networkOf.ts';
@@ -66,6 +67,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly search?: PlanSearch;
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
+  /** What anyone may see of a run that is by invitation. */
+  readonly publicView?: PublicView;
   readonly host?: string;
   /** 0: any free one. */
   readonly port?: number;
@@ -106,18 +109,18 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   if (recorder?.ok === false) return recorder;
   const ownKey = data.store.secret('ownDonorKey', newSessionKey);
   const run = activeRun(options, ownKey, recorder?.value);
-  const app = application(access);
-  const session = operatorSession(data.store.secret('sessionKey', newSessionKey), (token) =>
-    options.onOperatorToken?.(token),
-  );
+  const app = application(access, host);
+  const sessions = { saved: data.store.sessions(), save: (text: string) => data.store.saveSessions(text) };
+  const session = operatorSession(sessions, (token) => options.onOperatorToken?.(token));
   limitBodies(app);
   await addPages(app, options.pages);
   await app.register(websocket, { options: SOCKET_LIMITS });
   addDonorApi(app, run, data.blobs);
-  addMemberApi(app, run, data, access);
+  const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);
+  addMemberApi(app, run, data, access, visible);
   addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
-  addMonitoring(app, run, data.store);
+  addMonitoring(app, run, data.store, visible);
   limitConnections(app, run, access, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
@@ -155,7 +158,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   });
 }
 
-function application({ tls, trustProxy }: Access): FastifyInstance {
+function application(access: Access, host: string): FastifyInstance {
+  const { tls, trustProxy } = access;
   const options: FastifyServerOptions = {
     ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
     ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
@@ -168,7 +172,18 @@ function application({ tls, trustProxy }: Access): FastifyInstance {
   };
   const serverFactory = (handler: RequestListener) =>
     tls === undefined ? createHttpServer(patience, handler) : createSecureServer({ ...tls, ...patience }, handler);
-  return Fastify({ ...options, serverFactory });
+  const app = Fastify({ ...options, serverFactory });
+  const names = knownNames(host, access);
+  app.addHook('onRequest', async ({ headers, ip, socket }, reply) => {
+    // What a proxy that is trusted says its server is called is the proxy's own affair.
+    const isProxied = trustProxy !== undefined && ip !== socket.remoteAddress;
+    if (!isProxied && !isKnownHost(headers.host, names)) return problem(reply, 421, UNKNOWN_HOST);
+  });
+  // A WebSocket that was refused has no parser any more that would close it.
+  app.addHook('onResponse', async ({ headers, socket }) => {
+    if (headers.upgrade !== undefined) socket.destroySoon();
+  });
+  return app;
 }
 
 function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: string, recorder?: Recorder): ActiveRun {
@@ -213,18 +228,20 @@ function limitConnections(app: FastifyInstance, run: ActiveRun, { trustProxy = [
 }
 
 /** healthz: this process answers. readyz: it would train, if donors came. */
-function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store): void {
-  app.get('/healthz', async () => ({ ok: true, phase: run.phase }));
-  app.get('/readyz', async (_request, reply) => {
+function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store, visible: Visible): void {
+  const phaseFor = (request: FastifyRequest) =>
+    visible.refusal('status', request) === null ? { phase: run.phase } : {};
+  app.get('/healthz', async (request) => ({ ok: true, ...phaseFor(request) }));
+  app.get('/readyz', async (request, reply) => {
     const ready = run.phase !== 'failed' && run.phase !== 'stopped';
-    return reply.code(ready ? 200 : 503).send({ ok: ready, phase: run.phase });
+    return reply.code(ready ? 200 : 503).send({ ok: ready, ...phaseFor(request) });
   });
-  app.get('/metrics', async ({ headers }, reply) => {
+  app.get('/metrics', { onRequest: visible.only('status') }, async ({ headers }, reply) => {
     const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;
     return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
   });
   const status = publicStatus(run, store);
-  app.get('/api/status', STATUS_CALLS, async () => status());
+  app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async () => status());
 }
 
 function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {

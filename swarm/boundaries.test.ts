@@ -37,7 +37,7 @@ interface ImportRule {
 }
 
 const SERVER_LIBRARIES =
-  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|jose|commander|cli-progress|playwright|@huggingface\/tokenizers|@petamoriken\/float16)$/;
+  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|commander|cli-progress|playwright|@huggingface\/tokenizers|@petamoriken\/float16)$/;
 const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
 const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor)\//];
 /** Rooms of what tests and benchmarks use alone: nothing that runs for people imports from there. */
@@ -106,6 +106,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   ws: [
     'signaling-server/donors/donorSocket.ts',
     'signaling-server/operator/api.ts',
+    'signaling-server/operator/session.test.ts',
     'signaling-server/testing/scriptedDonor.ts',
     'signaling-server/donors/network.test.ts',
     'signaling-server/donors/floods.test.ts',

@@ -103,6 +103,54 @@ describe('[MB1] names', () => {
   });
 });
 
+it('[OP35] names are each one donor’s: who looks alike is told, and a name that is deleted is free', async () => {
+  await operated.serve(null);
+  const put = async (name: string, key: string) => (await call('PUT', '/api/name', { name, team: 'x' }, key)).status;
+  const [ada, other] = ['the-key-of-ada-is-this', 'the-key-of-another-one'];
+  expect(await put('Ada Lovelace', ada)).toBe(200);
+  const answer = await call('PUT', '/api/name', { name: 'ada  lovelace', team: '' }, other);
+  expect(await errorOf(answer)).toEqual([409, 'somebody has this name already, or one that looks like it']);
+  // Wide letters, a ligature's kin, Cyrillic and Greek letters, a digit for a letter.
+  for (const name of ['Ａｄａ Lovelace', 'Аda Lovelace', 'Ada Lοvelace', 'AdaL0velace', 'Ada 𝐋ovelace'])
+    expect([name, await put(name, other)]).toEqual([name, 409]);
+  expect(await put('ADA LOVELACE', ada)).toBe(200);
+  expect(await put('Ada Lovelac', other)).toBe(200);
+  expect((await call('DELETE', '/api/name', undefined, ada)).status).toBe(200);
+  expect(await put('Ada Lovelace', other)).toBe(200);
+});
+
+describe('[OP34] of a run by invitation anyone sees what its operator says', () => {
+  const paths = ['/api/status', '/api/leaderboard', '/api/run', '/metrics', '/api/sample'];
+  const statuses = async (headers: Record<string, string> = {}, query = '') => {
+    const answers = await Promise.all(paths.map((path) => fetch(`${operated.server.url}${path}${query}`, { headers })));
+    return answers.map(({ status }) => status);
+  };
+  const phase = async () =>
+    ((await (await fetch(`${operated.server.url}/healthz`)).json()) as { phase?: string }).phase;
+
+  it('nothing, where nothing is said; all of it who is invited, computes in it, or has a session', async () => {
+    await operated.serve(9, { invite: 'come in' });
+    expect(await statuses()).toEqual([403, 403, 403, 403, 403]);
+    expect(await phase()).toBeUndefined();
+    expect(await statuses({}, '?invite=come%20in')).toEqual([200, 200, 200, 200, 200]);
+    const donor = await ScriptedDonor.joined(operated.server.url, { invite: 'come in' });
+    expect(await statuses({ authorization: `Bearer ${donor.welcome.token}` })).toEqual([200, 200, 200, 200, 200]);
+    await operated.logIn();
+    expect(await statuses({ cookie: operated.cookie })).toEqual([200, 200, 200, 200, 200]);
+  });
+
+  it('its status; its status and samples', async () => {
+    await operated.serve(9, { invite: 'come in', publicView: 'status' });
+    expect(await statuses()).toEqual([200, 200, 200, 200, 403]);
+    expect(await phase()).toBe('waiting');
+  });
+
+  it('its status and samples', async () => {
+    await operated.serve(9, { invite: 'come in', publicView: 'samples' });
+    expect(await statuses()).toEqual([200, 200, 200, 200, 200]);
+  });
+});
+
 describe('[MB2] a page before it joins', () => {
   it('learns what the run is, with the invitation where there is one', async () => {
     await operated.serve(null, { invite: 'come in' });

@@ -7,7 +7,6 @@ import { z } from 'zod';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
-import { REFUSAL_SENTENCES } from '../../swarm/messages/refusals.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { bearer, perMinute, problem } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
@@ -19,6 +18,7 @@ import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
 import { PublicSamples } from './publicSample.ts';
+import type { Visible } from './visible.ts';
 
 const READS_PER_MINUTE = 120;
 /** Each may cost the processor some seconds, once a checkpoint. */
@@ -30,7 +30,6 @@ const DOWNLOADS_PER_MINUTE = 3;
 const DOWNLOADS_AT_ONCE = 4;
 
 const keySchema = z.string().regex(/^[\w-]{16,64}$/);
-const inviteQuery = z.object({ invite: z.string().max(200).optional() });
 
 /** The hash of the key that the call carries. */
 function memberOf(request: FastifyRequest): string | null {
@@ -38,7 +37,13 @@ function memberOf(request: FastifyRequest): string | null {
   return key.success ? memberId(key.data) : null;
 }
 
-export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDirectory, access: Access): void {
+export function addMemberApi(
+  app: FastifyInstance,
+  run: ActiveRun,
+  data: DataDirectory,
+  access: Access,
+  visible: Visible,
+): void {
   const { store } = data;
   const samples = new PublicSamples(run, data);
   const ranked = keptWhile(
@@ -53,13 +58,6 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
   };
 
-  const guests = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
-    const query = inviteQuery.safeParse(request.query);
-    const invite = query.success ? query.data.invite : undefined;
-    const uninvited = run.network.invitation.problem(invite, networkOf(request.ip));
-    if (uninvited === null) return undefined;
-    return problem(reply, uninvited === 'notInvited' ? 403 : 429, REFUSAL_SENTENCES[uninvited]);
-  };
   const own = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     // A browser names no origin where a page reads from its own server; nobody else has the key.
     if (request.method !== 'GET' && !isSameOrigin(request.headers, access))
@@ -67,11 +65,15 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     return memberOf(request) === null ? problem(reply, 401, 'this call needs the key of a donor') : undefined;
   };
 
-  app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: guests }, async () => about);
-  app.get('/api/sample', { ...perMinute(SAMPLES_PER_MINUTE), onRequest: guests }, async (_request, reply) => {
-    const sample = await samples.newest();
-    return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
-  });
+  app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') }, async () => about);
+  app.get(
+    '/api/sample',
+    { ...perMinute(SAMPLES_PER_MINUTE), onRequest: visible.only('samples') },
+    async (_request, reply) => {
+      const sample = await samples.newest();
+      return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
+    },
+  );
   // Whoever computes may read every part of the state anyway: this is the same, in one file.
   app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async (request, reply) => {
     const peer = run.donorOfToken(bearer(request));
@@ -83,11 +85,15 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     });
     return sendExport(reply, data, run.name, undefined);
   });
-  app.get('/api/leaderboard', perMinute(READS_PER_MINUTE), async (request) => {
-    const { globalBatchSize, sequenceLength } = run.facts.train;
-    const runTokens = run.committedSteps * globalBatchSize * sequenceLength;
-    return leaderboard(run.name, runTokens, ranked(), memberOf(request));
-  });
+  app.get(
+    '/api/leaderboard',
+    { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') },
+    async (request) => {
+      const { globalBatchSize, sequenceLength } = run.facts.train;
+      const runTokens = run.committedSteps * globalBatchSize * sequenceLength;
+      return leaderboard(run.name, runTokens, ranked(), memberOf(request));
+    },
+  );
 
   app.get('/api/name', { ...perMinute(READS_PER_MINUTE), onRequest: own }, async (request) => {
     const { name = '', team = '' } = store.member(memberOf(request) ?? '') ?? {};
@@ -103,6 +109,9 @@ export function addMemberApi(app: FastifyInstance, run: ActiveRun, data: DataDir
     if (wrong !== null) return problem(reply, 400, wrong);
     const [name, team] = [tidyName(body.data.name), tidyName(body.data.team)];
     if (name === '') return problem(reply, 400, 'a name has at least one character');
+    const holder = store.memberNamed(name);
+    if (holder !== null && holder !== id)
+      return problem(reply, 409, 'somebody has this name already, or one that looks like it');
     store.saveMember({ id, name, team }, wallMs());
     for (const { member, peer } of run.donors()) if (member === id) store.linkMember(run.name, peer, id);
     return { name, team };

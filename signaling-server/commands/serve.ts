@@ -1,8 +1,9 @@
 /** `shoal serve`: the server for donors who open the page. */
 import { join } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
+import { PUBLIC_VIEWS, type PublicView } from '../api/visible.ts';
 import { readIceServers } from '../donors/iceServers.ts';
 import type { NetworkOptions } from '../donors/network.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
@@ -36,6 +37,7 @@ interface ServeOptions {
   readonly trustProxy?: string[];
   readonly iceServers?: string;
   readonly invite?: string;
+  readonly public: PublicView;
   readonly record?: string;
 }
 
@@ -73,6 +75,11 @@ export function addServeCommand(program: Command): void {
     )
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
+    .addOption(
+      new Option('--public <view>', 'what anyone may see of a run that is by invitation: its status, and samples')
+        .choices(PUBLIC_VIEWS)
+        .default('nothing'),
+    )
     .option('--invite <token>', 'only donors whose link carries it may join', inviteToken)
     .action(serve);
 }
@@ -96,7 +103,18 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const wishes = wishesOf(options);
     const pages = PAGES_FOLDER;
     const record = options.record === undefined ? {} : { recordPath: options.record };
-    const opened = { data, host, ...record, ...wishes, ...network, access, pages, log, onOperatorToken };
+    const opened = {
+      data,
+      host,
+      publicView: options.public,
+      ...record,
+      ...wishes,
+      ...network,
+      access,
+      pages,
+      log,
+      onOperatorToken,
+    };
     let next = chosenRun();
     let server = need(await createServer({ ...opened, runName, port, onActivate: next.choose }), failed);
     announce(server, access, options);

@@ -6,7 +6,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { SignJWT } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, peerId } from '../../swarm/base.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
@@ -123,7 +122,9 @@ describe('[SV2] words', () => {
     socket.on('error', () => {});
     const closed = new Promise((resolve) => socket.on('close', resolve));
     const key = 'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2hvYWwgaXMgYSBmaXNoLg==';
-    socket.write(`GET /api/donor HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}\r\n\r\n`);
+    socket.write(
+      `GET /api/donor HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}\r\n\r\n`,
+    );
     // Final, a ping, masked by nothing, 125 bytes.
     const ping = Buffer.concat([Buffer.from([0x89, 0x80 | 125, 0, 0, 0, 0]), Buffer.alloc(125)]);
     socket.write(Buffer.concat(Array.from({ length: 5_000 }, () => ping)));
@@ -193,7 +194,7 @@ describe('[SV1] HTTP', () => {
     for (const route of routes)
       for (const climb of CLIMBS) {
         const answer = await rawRequest(
-          `GET ${route}${climb} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`,
+          `GET ${route}${climb} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`,
         );
         expect(answer, `${route}${climb}`.slice(0, 80)).toMatch(/^HTTP\/1.1 4\d\d /);
         expect(answer).not.toMatch(/root:|SQLite/);
@@ -206,10 +207,10 @@ describe('[SV1] HTTP', () => {
       'GET\r\n\r\n',
       '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
       'GET / HTTP/9.9\r\n\r\n',
-      `GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,
-      'PUT /api/state HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n',
-      'POST /api/operator/login HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n',
-      'GET /api/donor HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short\r\n\r\n',
+      `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,
+      'PUT /api/state HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n',
+      'POST /api/operator/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n',
+      'GET /api/donor HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short\r\n\r\n',
     ])
       expect(await rawRequest(head), head.slice(0, 60)).toMatch(/^(HTTP\/1.1 [45]\d\d |$)/);
     await commitsGoOn();
@@ -228,17 +229,11 @@ describe('[SV1] HTTP', () => {
     await commitsGoOn();
   });
 
-  test('cookies that this server did not sign open nothing', async () => {
-    const now = Math.floor(Date.now() / 1_000);
-    const claims = new SignJWT({ role: 'operator' }).setIssuer('shoal').setIssuedAt().setExpirationTime('7d');
-    const other = await claims.setProtectedHeader({ alg: 'HS256' }).sign(new Uint8Array(32));
+  test('cookies that this server did not give open nothing', async () => {
     const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-    const body = part({ role: 'operator', iss: 'shoal', iat: now, exp: now + 9_999 });
     for (const forged of [
-      other,
-      `${part({ alg: 'none' })}.${body}.`,
-      `${part({ alg: 'HS256' })}.${body}.`,
-      `${other.split('.').slice(0, 2).join('.')}.${'A'.repeat(43)}`,
+      `${part({ alg: 'none' })}.${part({ role: 'operator' })}.`,
+      'A'.repeat(43),
       'null',
       '..',
       'x'.repeat(8_000),
@@ -266,7 +261,7 @@ describe('[SV1] HTTP', () => {
     const endless = connect(Number(port), hostname);
     endless.on('error', () => {});
     endless.write(
-      `PUT /api/state?epoch=1&step=1&block=head&from=0&to=16 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/octet-stream\r\nContent-Length: 4000\r\n\r\nabc`,
+      `PUT /api/state?epoch=1&step=1&block=head&from=0&to=16 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/octet-stream\r\nContent-Length: 4000\r\n\r\nabc`,
     );
     await commitsGoOn();
     endless.destroy();

@@ -25,6 +25,11 @@ export class Invitation {
     this.#invite = invite;
   }
 
+  /** Everybody may come in. */
+  get isOpen(): boolean {
+    return this.#invite === null;
+  }
+
   /** Why whoever says this may not come in; null: it may. */
   problem(said: string | undefined, address: string): RefusalReason | null {
     if (this.#invite === null) return null;

@@ -3,7 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { OTHER_KEY, TEST_CERTIFICATE, TEST_KEY } from '../testing/testCertificate.ts';
-import { isSameOrigin, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from './access.ts';
+import {
+  isKnownHost,
+  isSameOrigin,
+  knownNames,
+  parsePublicUrl,
+  parseTrustProxy,
+  readTls,
+  secureContextProblem,
+} from './access.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'shoal-tls-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -59,6 +67,30 @@ test('only https and localhost give WebGPU', () => {
   for (const url of ['http://10.0.0.2:8080', 'http://127.example.org']) {
     expect(secureContextProblem(url)).toContain(url);
   }
+});
+
+test('[OP30] a server answers to the names that it was started with, and to addresses', () => {
+  const names = knownNames('Shoal.lan', { publicUrl: 'https://train.example.org:8443' });
+  const known = [
+    'shoal.lan:8080',
+    'train.example.org',
+    'localhost',
+    'a.localhost:1',
+    '127.0.0.1',
+    '[::1]:8',
+    '192.0.2.7',
+  ];
+  for (const host of [...known, 'SHOAL.LAN', 'localhost.', undefined])
+    expect([host, isKnownHost(host, names)]).toEqual([host, true]);
+  const others = [
+    'evil.example.org',
+    'evil.example.org:8080',
+    'localhost.evil.example.org',
+    'train.example.org.evil',
+    '',
+  ];
+  for (const host of [...others, '127.0.0.1.evil.example', 'a b', 'x@localhost:1:2'])
+    expect([host, isKnownHost(host, names)]).toEqual([host, false]);
 });
 
 test('a page of another site is told apart, also behind a proxy', () => {

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
+import { hostname } from 'node:os';
 import { createSecureContext } from 'node:tls';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
@@ -99,6 +100,31 @@ export function secureContextProblem(url: string): string | null {
     `Browsers give WebGPU only to https and to localhost: donors who open ${url} will have none. ` +
     'Give this server a certificate (--tls-cert, --tls-key), put a proxy that has one before it (--public-url), or let donors reach it as localhost.'
   );
+}
+
+export const UNKNOWN_HOST =
+  'this server is not known by that name: open it by one that it was started with, see --host and --public-url';
+
+/** Lower-case names by which a browser may ask for this server, beside localhost and every address. */
+export function knownNames(host: string, { publicUrl }: Access): ReadonlySet<string> {
+  const own = hostname();
+  return new Set(
+    [host, own, `${own}.local`, ...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname])].map((name) =>
+      name.toLowerCase(),
+    ),
+  );
+}
+
+/**
+ * A site that has its own name point to this server's address would be of the same origin with it (DNS rebinding). It
+ * needs a name for that: whoever asks by an address means this machine.
+ */
+export function isKnownHost(header: string | undefined, names: ReadonlySet<string>): boolean {
+  if (header === undefined) return true; // no browser
+  if (!URL.canParse(`http://${header}`)) return false;
+  const name = new URL(`http://${header}`).hostname.replace(/\.$/, '');
+  const isAddress = isIP(name.replace(/^\[|\]$/g, '')) !== 0;
+  return isAddress || name === 'localhost' || name.endsWith('.localhost') || names.has(name);
 }
 
 /** By a proxy that says so; whether it is to be believed is another matter. */

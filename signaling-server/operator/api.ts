@@ -9,10 +9,13 @@ import { OPERATOR_COMMANDS } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../http/access.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
+import { wallMs } from '../monitoring/clock.ts';
+import { audit } from '../run/history.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { addOperatorControls } from './controls.ts';
 import type { OperatorContext } from './operatorContext.ts';
 import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './source.ts';
+import { mayCall } from './who.ts';
 
 const LOGINS_PER_MINUTE = 10;
 /** Steps of a long run, spread evenly: a picture shows no more. */
@@ -22,6 +25,9 @@ const CALLS_PER_MINUTE = 240;
 export const WATCH_INTERVAL_MS = 250;
 /** A dashboard that has so much unread gets no new picture until it has read. */
 const UNREAD_BYTES_LIMIT = 1024 * 1024;
+
+/** Of a WebSocket whose session ended. */
+const LOGGED_OUT = 4401;
 
 const loginBody = z.object({ token: z.string().max(200) });
 const stepQuery = z.object({ step: countText });
@@ -37,28 +43,48 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
     const body = loginBody.safeParse(request.body);
     if (!body.success || !isSameOrigin(request.headers, access))
       return problem(reply, 400, 'expected a token, from the dashboard');
-    const cookie = await session.login(body.data.token, isSecure);
-    if (cookie === null) return problem(reply, 401, 'this is not the token that the server printed last');
+    const cookie = session.login(body.data.token, isSecure);
+    if (cookie === null)
+      return problem(reply, 401, 'this is not the token that the server printed last, nor one of a viewer');
     return reply.header('set-cookie', cookie).send({ ok: true });
   });
 
   app.register(async (api) => {
     api.addHook('onRequest', async (request, reply) => {
-      if (!(await session.isOperator(request.headers.cookie))) return problem(reply, 401, 'log in first');
+      const role = session.roleOf(request.headers.cookie);
+      if (role === null) return problem(reply, 401, 'log in first');
       const changes = request.method !== 'GET' || request.headers.upgrade !== undefined;
       if (changes && !isSameOrigin(request.headers, access))
         return problem(reply, 403, 'only the dashboard may do this');
+      if (!mayCall(role, `${request.method} ${request.routeOptions.url}`))
+        return problem(reply, 403, 'you are here as a viewer: only an operator may do this');
+    });
+
+    api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async (request, reply) =>
+      reply.header('set-cookie', session.logout(request.headers.cookie)).send({ ok: true }),
+    );
+    api.post('/api/operator/viewer', perMinute(LOGINS_PER_MINUTE), async (request) => {
+      const by = session.nameOf(request.headers.cookie);
+      audit(store, run.name, 'make a viewer’s token', by, run.committedSteps, wallMs());
+      return { token: session.viewerToken() };
     });
 
     api.post('/api/operator/command', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
       const body = commandBody.safeParse(request.body);
       if (!body.success) return problem(reply, 400, 'expected a command: start, pause, resume or stop');
-      run.command(body.data.command, await session.nameOf(request.headers.cookie));
+      run.command(body.data.command, session.nameOf(request.headers.cookie));
       return { ok: true };
     });
-    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async () => operatorSource(run, store)());
+    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }) => ({
+      ...operatorSource(run, store)(),
+      role: session.roleOf(cookie) ?? 'viewer',
+    }));
     addOperatorControls(api, context);
-    api.get('/api/watch', { websocket: true }, (socket) => watch(socket, run, operatorSource(run, store)));
+    api.get('/api/watch', { websocket: true }, (socket, { headers: { cookie } }) => {
+      const source = operatorSource(run, store);
+      const picture = () => ({ ...source(), role: session.roleOf(cookie) ?? 'viewer' });
+      watch(socket, run, picture, () => session.roleOf(cookie) !== null);
+    });
     api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
       const query = stepQuery.safeParse(request.query);
       if (!query.success) return problem(reply, 400, 'expected the number of a step');
@@ -78,8 +104,9 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
 }
 
 /** A picture at once, then one after each change, never two within `WATCH_INTERVAL_MS`; steps go out once. */
-function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource): void {
+function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource, isLoggedIn: () => boolean): void {
   const sender = throttled(WATCH_INTERVAL_MS, () => {
+    if (!isLoggedIn()) return socket.close(LOGGED_OUT, 'log in first');
     // It reads slowly: the next picture has everything that this one would have had.
     if (socket.bufferedAmount > UNREAD_BYTES_LIMIT) return sender.request();
     socket.send(JSON.stringify(source()));

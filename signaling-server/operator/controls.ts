@@ -59,7 +59,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
         return problem(reply, 400, 'the dashboard and the server do not understand each other: reload');
       const done = await act(body.data);
       const said = done.ok ? words(body.data) : `${words(body.data)}: refused, ${done.reason}`;
-      const by = await session.nameOf(request.headers.cookie);
+      const by = session.nameOf(request.headers.cookie);
       audit(store, run.name, said, by, run.committedSteps, wallMs());
       // Every other dashboard sees it too, also while the run rests.
       run.tellWatchers();
@@ -79,7 +79,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const query = exportQuery.safeParse(request.query);
     if (!query.success) return problem(reply, 400, 'expected a run and a step');
-    const by = await session.nameOf(request.headers.cookie);
+    const by = session.nameOf(request.headers.cookie);
     audit(store, run.name, `export ${query.data.run}`, by, run.committedSteps, wallMs());
     return sendExport(reply, data, query.data.run, query.data.step);
   });

@@ -1,9 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { once } from 'node:events';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import type { Server } from '../server.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
+import { operatorSession } from './session.ts';
+import { WHO } from './who.ts';
 
 const STEPS = 6;
+const DAY_MS = 86_400_000;
 
 let servers: TinyServers;
 beforeEach(() => {
@@ -30,12 +35,14 @@ describe('operator', () => {
 
   it('logs in once with each token and steers with the cookie', async () => {
     const server = await serve();
+    const data = await servers.data();
     const token = server.operatorToken();
     expect((await login(server, 'wrong')).status).toBe(401);
     const response = await login(server, token);
     expect(response.headers.get('set-cookie')).toMatch(/HttpOnly; SameSite=Strict/);
     expect((await login(server, token)).status).toBe(401);
     const cookie = cookieOf(response);
+    expect(await data.store.sessions()).not.toContain(cookie.split('=')[1]);
     expect((await command(server, cookie, 'pause')).status).toBe(200);
     expect(server.run.snapshot().phase).toBe('paused');
     const view = await fetch(`${server.url}/api/snapshot`, { headers: { cookie } });
@@ -64,5 +71,95 @@ describe('operator', () => {
     expect((await command(second, cookie, 'start')).status).toBe(200);
     await (await ScriptedDonor.joined(second.url)).hears('standby');
     expect(second.run.committedSteps).toBe(STEPS);
+  });
+
+  const call = (server: Server, cookie: string, method: string, path: string) =>
+    fetch(`${server.url}${path}`, {
+      ...{ method, headers: { cookie, origin: server.url, 'content-type': 'application/json' } },
+      ...(method === 'GET' ? {} : { body: '{}' }),
+    });
+
+  it('[OP31] a viewer logs in with a token that an operator made, once; sees what an operator sees, and changes nothing', async () => {
+    const server = await serve();
+    const operator = cookieOf(await login(server));
+    const { token } = (await (await call(server, operator, 'POST', '/api/operator/viewer')).json()) as {
+      token: string;
+    };
+    const response = await login(server, token);
+    expect(response.status).toBe(200);
+    expect((await login(server, token)).status).toBe(401);
+    const viewer = cookieOf(response);
+    for (const [path, who] of Object.entries(WHO)) {
+      const [method = '', url = ''] = path.split(' ');
+      if ((who !== 'viewer' && who !== 'operator') || url === '/api/operator/logout' || url === '/api/watch') continue;
+      const answer = { viewer: await call(server, viewer, method, url), nobody: await call(server, '', method, url) };
+      expect([path, answer.nobody.status]).toEqual([path, 401]);
+      const isRefused = answer.viewer.status === 403;
+      expect([path, isRefused]).toEqual([path, who === 'operator']);
+    }
+    expect(await (await call(server, viewer, 'GET', '/api/snapshot')).json()).toMatchObject({ role: 'viewer' });
+    expect(await (await call(server, operator, 'GET', '/api/snapshot')).json()).toMatchObject({ role: 'operator' });
+    expect(server.run.snapshot().phase).toBe('waiting');
+  });
+
+  it('[OP32] a session that is logged out is over, for its cookie and for its open dashboard', async () => {
+    const server = await serve();
+    const cookie = cookieOf(await login(server));
+    const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/api/watch`, {
+      headers: { cookie, origin: server.url },
+    });
+    await once(socket, 'message');
+    const ended = once(socket, 'close');
+    const answer = await call(server, cookie, 'POST', '/api/operator/logout');
+    expect(answer.headers.get('set-cookie')).toMatch(/^shoal_operator=; .*Max-Age=0/);
+    expect((await call(server, cookie, 'GET', '/api/snapshot')).status).toBe(401);
+    server.run.tellWatchers();
+    expect((await ended)[0]).toBe(4401);
+  });
+
+  it('[OP33] of an address ten logins a minute are looked at', async () => {
+    const server = await serve();
+    const statuses: number[] = [];
+    for (let i = 0; i < 12; i++)
+      statuses.push((await login(server, i === 11 ? server.operatorToken() : 'wrong')).status);
+    expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+  });
+});
+
+describe('[OP32] sessions', () => {
+  const cookieOf = (header: string | null): string => header?.split(';')[0] ?? '';
+  const kept: { saved: string | null; save(text: string): void } = {
+    saved: null,
+    save(text) {
+      kept.saved = text;
+    },
+  };
+  beforeEach(() => {
+    kept.saved = null;
+    vi.useFakeTimers({ toFake: ['performance', 'Date'] });
+  });
+  afterEach(() => void vi.useRealTimers());
+
+  it('last seven days of the server’s own time, over restarts too, whatever the wall clock says', () => {
+    const first = operatorSession(kept, () => {});
+    const cookie = cookieOf(first.login(first.token(), true));
+    vi.setSystemTime(Date.now() + 400 * DAY_MS);
+    expect(first.roleOf(cookie)).toBe('operator');
+    vi.advanceTimersByTime(6 * DAY_MS);
+    expect(first.roleOf(cookie)).toBe('operator');
+    const second = operatorSession(kept, () => {});
+    vi.setSystemTime(0);
+    expect(second.roleOf(cookie)).toBe('operator');
+    vi.advanceTimersByTime(DAY_MS + 1);
+    expect(second.roleOf(cookie)).toBeNull();
+    expect(first.roleOf(cookie)).toBeNull();
+  });
+
+  it('a viewer’s token that nobody used for a day opens nothing', () => {
+    const session = operatorSession(kept, () => {});
+    const [used, late] = [session.viewerToken(), session.viewerToken()];
+    expect(session.roleOf(cookieOf(session.login(used, false)))).toBe('viewer');
+    vi.advanceTimersByTime(DAY_MS);
+    expect(session.login(late, false)).toBeNull();
   });
 });

@@ -1,65 +1,124 @@
 /**
- * Who may steer the run. The server prints a token that opens one session; the browser then carries a signed cookie
- * whose key lives in the store, so that a session outlives a restart. Each token works once, then there is a new one.
+ * Who may look at the run, and who may steer it. The server prints a token that opens one operator's session, and makes
+ * others for viewers; the browser then carries a cookie of which the store has the hash, so that a session outlives a
+ * restart. A session lasts so long of the server's own time: no clock that somebody sets ends or prolongs it.
  */
-import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
+import { createHash, randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { ROLES, type Role } from '../../swarm/messages/watch.ts';
+import { isSameSecret } from '../http/secret.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 
 const SESSION_COOKIE = 'shoal_operator';
 const SESSION_DAYS = 7;
-const ISSUER = 'shoal';
+const DAY_MS = 86_400_000;
+/** A viewer's token is used within so long. */
+const VIEWER_TOKEN_MS = DAY_MS;
+const MOST_VIEWER_TOKENS = 100;
+const MOST_SESSIONS = 1_000;
+/** What is left of the sessions is written down so often, and whenever one begins or ends. */
+const SAVE_INTERVAL_MS = 600_000;
 
 export interface OperatorSession {
-  /** The token that opens the next session. */
+  /** The token that opens the operator's next session. */
   token(): string;
-  /** A cookie header for the right token, else null. */
-  login(token: string, secure: boolean): Promise<string | null>;
-  isOperator(cookieHeader: string | undefined): Promise<boolean>;
+  /** One that opens a viewer's session, once, within a day. */
+  viewerToken(): string;
+  /** A cookie header for a right token, else null. */
+  login(token: string, secure: boolean): string | null;
+  /** Ends it; the cookie header that has the browser forget it. */
+  logout(cookieHeader: string | undefined): string;
+  roleOf(cookieHeader: string | undefined): Role | null;
   /** A few letters that tell one session from another in the audit: no secret. */
-  nameOf(cookieHeader: string | undefined): Promise<string>;
+  nameOf(cookieHeader: string | undefined): string;
+}
+
+/** Where the sessions are kept between two servers. */
+export interface SessionStore {
+  readonly saved: string | null;
+  save(sessions: string): void;
+}
+
+const savedSchema = z.array(z.object({ hash: z.string(), role: z.enum(ROLES), name: z.string(), leftMs: z.number() }));
+
+interface Session {
+  readonly role: Role;
+  readonly name: string;
+  readonly endsMs: number;
 }
 
 const newToken = (): string => randomBytes(18).toString('base64url');
 export const newSessionKey = (): string => randomBytes(32).toString('base64url');
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** `onNewToken` is told every token that replaces a used one. */
-export function operatorSession(sessionKey: string, onNewToken: (token: string) => void): OperatorSession {
-  const key = Buffer.from(sessionKey, 'base64url');
+export function operatorSession(store: SessionStore, onNewToken: (token: string) => void): OperatorSession {
+  const sessions = new Map<string, Session>();
+  /** By its hash, until when each opens a session. */
+  const viewerTokens = new Map<string, number>();
   let current = newToken();
-  const payloadOf = async (cookieHeader: string | undefined): Promise<JWTPayload | null> => {
-    const signed = cookieOf(cookieHeader ?? '', SESSION_COOKIE);
-    if (signed === null) return null;
-    try {
-      const { payload } = await jwtVerify(signed, key, { issuer: ISSUER, algorithms: ['HS256'] });
-      return payload;
-    } catch {
-      return null; // expired, or signed by another server
+  let savedMs = monotonicMs();
+  const known = savedSchema.safeParse(store.saved === null ? [] : JSON.parse(store.saved));
+  for (const { hash, leftMs, ...rest } of known.success ? known.data : [])
+    sessions.set(hash, { ...rest, endsMs: savedMs + leftMs });
+
+  const save = (): void => {
+    const nowMs = monotonicMs();
+    savedMs = nowMs;
+    for (const [hash, { endsMs }] of sessions) if (endsMs <= nowMs) sessions.delete(hash);
+    const left = [...sessions].map(([hash, { endsMs, ...rest }]) => ({ hash, ...rest, leftMs: endsMs - nowMs }));
+    store.save(JSON.stringify(left));
+  };
+  const sessionOf = (cookieHeader: string | undefined): Session | null => {
+    const nowMs = monotonicMs();
+    if (nowMs - savedMs >= SAVE_INTERVAL_MS) save();
+    const session = sessions.get(hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? ''));
+    return session !== undefined && session.endsMs > nowMs ? session : null;
+  };
+  const roleOfToken = (token: string): Role | null => {
+    if (isSameSecret(token, current)) {
+      current = newToken();
+      onNewToken(current);
+      return 'operator';
     }
+    const untilMs = viewerTokens.get(hashOf(token)) ?? 0;
+    viewerTokens.delete(hashOf(token));
+    return untilMs > monotonicMs() ? 'viewer' : null;
   };
   return {
     token: () => current,
-    login: async (token, secure) => {
-      if (!isSame(token, current)) return null;
-      current = newToken();
-      onNewToken(current);
-      const signed = await new SignJWT({ role: 'operator' })
-        .setProtectedHeader({ alg: 'HS256' })
-        .setIssuer(ISSUER)
-        .setIssuedAt()
-        .setJti(randomBytes(3).toString('hex'))
-        .setExpirationTime(`${SESSION_DAYS}d`)
-        .sign(key);
-      const flags = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_DAYS * 86_400}${secure ? '; Secure' : ''}`;
-      return `${SESSION_COOKIE}=${signed}; ${flags}`;
+    viewerToken: () => {
+      const token = newToken();
+      viewerTokens.set(hashOf(token), monotonicMs() + VIEWER_TOKEN_MS);
+      dropOldest(viewerTokens, MOST_VIEWER_TOKENS);
+      return token;
     },
-    isOperator: async (cookieHeader) => (await payloadOf(cookieHeader))?.role === 'operator',
-    nameOf: async (cookieHeader) => (await payloadOf(cookieHeader))?.jti ?? 'unnamed',
+    login: (token, secure) => {
+      const role = roleOfToken(token);
+      if (role === null) return null;
+      const id = newSessionKey();
+      const endsMs = monotonicMs() + SESSION_DAYS * DAY_MS;
+      sessions.set(hashOf(id), { role, name: randomBytes(3).toString('hex'), endsMs });
+      dropOldest(sessions, MOST_SESSIONS);
+      save();
+      return cookie(id, SESSION_DAYS * 86_400, secure);
+    },
+    logout: (cookieHeader) => {
+      sessions.delete(hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? ''));
+      save();
+      return cookie('', 0, false);
+    },
+    roleOf: (cookieHeader) => sessionOf(cookieHeader)?.role ?? null,
+    nameOf: (cookieHeader) => sessionOf(cookieHeader)?.name ?? 'unnamed',
   };
 }
 
-function isSame(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)];
-  return left.length === right.length && timingSafeEqual(left, right);
+const cookie = (value: string, seconds: number, secure: boolean): string =>
+  `${SESSION_COOKIE}=${value}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
+
+function dropOldest(map: Map<string, unknown>, most: number): void {
+  const [oldest] = map.keys();
+  if (map.size > most && oldest !== undefined) map.delete(oldest);
 }
 
 function cookieOf(header: string, name: string): string | null {

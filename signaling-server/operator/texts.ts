@@ -36,7 +36,7 @@ export function addTextUpload(api: FastifyInstance, { run, data, session }: Oper
     if (!query.success || !Buffer.isBuffer(request.body))
       return problem(reply, 400, 'expected a text, named by letters, digits, "_" and "-"');
     const saved = await saveText(data, query.data.name, request.body);
-    const by = await session.nameOf(request.headers.cookie);
+    const by = session.nameOf(request.headers.cookie);
     const said = `bring text ${query.data.name} along${saved.ok ? '' : `: refused, ${saved.reason}`}`;
     audit(data.store, run.name, said, by, run.committedSteps, wallMs());
     return saved.ok ? { ok: true, value: saved.value } : problem(reply, 409, saved.reason);

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
+import { lookOf } from '../../swarm/messages/publicName.ts';
 import type { Queries } from './queries.ts';
 
 /** Above it, the oldest names that never computed are deleted. */
@@ -19,6 +20,8 @@ interface Member {
 export interface MemberStore {
   saveMember(member: Member, nowMs: number): void;
   member(id: string): Member | null;
+  /** Whoever has this name, or one that looks like it. */
+  memberNamed(name: string): string | null;
   /** The name, and every trace of which ids it belonged to. */
   deleteMember(id: string): void;
   /** What this peer carries counts for the member, where there is one of that id. */
@@ -49,6 +52,11 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
     member: (id) => {
       const row = one('SELECT name, team FROM member WHERE id = ?', id);
       return row && { id, name: String(row.name), team: String(row.team) };
+    },
+    memberNamed: (name) => {
+      const look = lookOf(name);
+      const found = many('SELECT id, name FROM member').find((row) => lookOf(String(row.name)) === look);
+      return found === undefined ? null : String(found.id);
     },
     deleteMember: (id) => run('DELETE FROM member WHERE id = ?', id),
     linkMember: (name, peer, id) =>

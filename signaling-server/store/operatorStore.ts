@@ -21,6 +21,9 @@ const SAMPLED_CHECKPOINTS = 200;
 /** Key of a run's limits among the settings. */
 const ALERT_LIMITS = 'alertLimits ';
 
+/** Key of the dashboard's sessions there. */
+const SESSIONS = 'sessions';
+
 /** What an operator did: the audit. */
 export const OPERATOR_EVENT = 'operator';
 
@@ -83,6 +86,9 @@ export interface OperatorStore {
   /** When operators want to be told, as JSON; null: nobody has said. */
   alertLimits(name: string): string | null;
   saveAlertLimits(name: string, limits: string): void;
+  /** Those of the dashboard, as JSON; null: there was none yet. */
+  sessions(): string | null;
+  saveSessions(sessions: string): void;
   block(address: string, note: string, nowMs: number): void;
   unblock(address: string): void;
   blocks(): BlockRow[];
@@ -186,6 +192,11 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
     },
     saveAlertLimits: (name, limits) =>
       run('INSERT OR REPLACE INTO setting VALUES (?, ?)', `${ALERT_LIMITS}${name}`, limits),
+    sessions: () => {
+      const row = one('SELECT value FROM setting WHERE key = ?', SESSIONS);
+      return row && String(row.value);
+    },
+    saveSessions: (sessions) => run('INSERT OR REPLACE INTO setting VALUES (?, ?)', SESSIONS, sessions),
     block: (address, note, nowMs) => run('INSERT OR REPLACE INTO block VALUES (?, ?, ?)', address, nowMs, note),
     unblock: (address) => run('DELETE FROM block WHERE address = ?', address),
     blocks: () =>

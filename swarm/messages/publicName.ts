@@ -13,6 +13,41 @@ const PILED = /\p{M}{4}/u;
 /** As it is kept and shown. */
 export const tidyName = (text: string): string => text.normalize('NFC').replace(/\s+/gu, ' ').trim();
 
+/** Letters of other scripts that look like Latin ones, each with that one. */
+const ALIKE = new Map(
+  [
+    'аa',
+    'вb',
+    'еe',
+    'ёe',
+    'кk',
+    'мm',
+    'нh',
+    'оo',
+    'рp',
+    'сc',
+    'тt',
+    'уy',
+    'хx',
+    'ѕs',
+    'іi',
+    'јj',
+    'ԁd',
+    'һh',
+    'ӏl',
+    'ԛq',
+    'ԝw',
+  ]
+    .concat(['αa', 'βb', 'εe', 'ηn', 'ιi', 'κk', 'νv', 'οo', 'ρp', 'τt', 'υu', 'χx', 'γy', '0o', '1l', '|l', 'ıi'])
+    .map(([other = '', latin = '']) => [other, latin]),
+);
+
+/** The same for two names that nobody could tell apart: letters by how they look, without case and spaces. */
+export const lookOf = (name: string): string =>
+  [...name.normalize('NFKC').toLowerCase().normalize('NFKC').replace(/\s/gu, '')]
+    .map((letter) => ALIKE.get(letter) ?? letter)
+    .join('');
+
 /** Why this is no name, in a sentence; null: it is one. Empty is one too: nobody's. */
 export function nameProblem(text: string): string | null {
   const name = tidyName(text);

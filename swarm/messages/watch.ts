@@ -134,8 +134,14 @@ export const INITIAL_ALERT_LIMITS: AlertLimits = { donors: 1, checkpointMinutes:
 export const SERVED_KINDS = ['tokens', 'state', 'checkpoint'] as const;
 export type ServedKind = (typeof SERVED_KINDS)[number];
 
+/** A viewer sees what an operator sees, and changes nothing. */
+export const ROLES = ['operator', 'viewer'] as const;
+export type Role = (typeof ROLES)[number];
+
 const watchSchema = z.object({
   snapshot: snapshotSchema,
+  /** Of this session. */
+  role: z.enum(ROLES).optional(),
   /** The newest steps, oldest first: at least those that were not sent before. */
   recent: z.array(watchedStepSchema),
   /** The newest events that were not sent before, oldest first. */

@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { type Leaderboard, leaderboardSchema, memberNameSchema } from '../../../swarm/messages/leaderboard.ts';
 import { NAME_LENGTH_LIMIT, nameProblem } from '../../../swarm/messages/publicName.ts';
-import { ask } from '../page/ask.ts';
+import { ask, withInvite } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
 
 const ASK_MS = 30_000;
@@ -13,29 +13,30 @@ type KeyOf = () => string | null;
 const keyed = (key: string | null): Record<string, string> => (key === null ? {} : { authorization: `Bearer ${key}` });
 
 interface MemberProps {
+  readonly invite: string | null;
   /** Looks only. */
   readonly knownKey: KeyOf;
   /** Makes one where there is none. */
   readonly ownKey: KeyOf;
 }
 
-export function MemberCard({ knownKey, ownKey }: MemberProps) {
+export function MemberCard(props: MemberProps) {
   const [isOpen, open] = useState(false);
   return (
     <details class="card" onToggle={({ currentTarget }) => open(currentTarget.open)}>
       <summary>Leaderboard, and a name of your own</summary>
-      {isOpen && <Members knownKey={knownKey} ownKey={ownKey} />}
+      {isOpen && <Members {...props} />}
     </details>
   );
 }
 
-function Members({ knownKey, ownKey }: MemberProps) {
+function Members({ invite, knownKey, ownKey }: MemberProps) {
   const [board, show] = useState<Leaderboard | null>(null);
   const look = useCallback(() => {
-    void ask('/api/leaderboard', leaderboardSchema, { headers: keyed(knownKey()) }).then(
+    void ask(withInvite('/api/leaderboard', invite), leaderboardSchema, { headers: keyed(knownKey()) }).then(
       (answer) => answer.ok && show(answer.value),
     );
-  }, [knownKey]);
+  }, [invite, knownKey]);
   useEffect(() => {
     look();
     const timer = setInterval(() => document.visibilityState === 'visible' && look(), ASK_MS);
@@ -49,7 +50,7 @@ function Members({ knownKey, ownKey }: MemberProps) {
   );
 }
 
-function NameForm({ knownKey, ownKey, onChange }: MemberProps & { readonly onChange: () => void }) {
+function NameForm({ knownKey, ownKey, onChange }: Omit<MemberProps, 'invite'> & { readonly onChange: () => void }) {
   const [kept, keep] = useState({ name: '', team: '' });
   const [written, write] = useState<{ readonly name: string; readonly team: string } | null>(null);
   const [answer, say] = useState('');

@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
-import { ask } from '../page/ask.ts';
+import { ask, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
 import { modelText } from './trialCard.tsx';
@@ -14,19 +14,16 @@ import { modelText } from './trialCard.tsx';
 const ASK_MS = 20_000;
 
 /** With the invitation, where the link had one. */
-const withInvite = (path: string, invite: string | null): string =>
-  invite === null ? path : `${path}?${new URLSearchParams({ invite })}`;
-
 export const askAbout = (invite: string | null): Promise<Result<About>> =>
   ask(withInvite('/api/run', invite), aboutSchema);
 
 /** As the server last told it; null: not yet. */
-export function useStatus(): PublicStatus | null {
+export function useStatus(invite: string | null): PublicStatus | null {
   const [status, show] = useState<PublicStatus | null>(null);
   useEffect(() => {
     const look = (): void => {
       if (document.visibilityState === 'hidden') return;
-      void ask('/api/status', publicStatusSchema).then((answer) => answer.ok && show(answer.value));
+      void ask(withInvite('/api/status', invite), publicStatusSchema).then((answer) => answer.ok && show(answer.value));
     };
     look();
     const timer = setInterval(look, ASK_MS);
@@ -35,7 +32,7 @@ export function useStatus(): PublicStatus | null {
       clearInterval(timer);
       document.removeEventListener('visibilitychange', look);
     };
-  }, []);
+  }, [invite]);
   return status;
 }
 

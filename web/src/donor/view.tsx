@@ -28,7 +28,7 @@ interface PageProps extends ViewProps {
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
-  const status = useStatus();
+  const status = useStatus(invite);
   useKeptFocus();
   const { minuteBytes, preferences } = state;
   const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly };
@@ -70,7 +70,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           </section>
         )}
         <CreditCard credit={state.credit} today={state.surroundings.day} forget={() => page.forgetCredit()} />
-        <MemberCard knownKey={knownKey} ownKey={donorKey} />
+        <MemberCard invite={invite} knownKey={knownKey} ownKey={donorKey} />
         <Help state={state} />
       </main>
     </>

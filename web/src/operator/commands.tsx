@@ -18,6 +18,7 @@ export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alert
   const { asked, answer, connection } = state;
   const [refused, refuse] = useState<OperatorCommand | null>(null);
   const why = (command: OperatorCommand): string | null => {
+    if (state.role === 'viewer') return 'You are here as a viewer: only an operator may do this.';
     if (connection !== 'open') return 'The server does not answer.';
     return asked === null ? whyNot(command, snapshot) : 'The server has not answered yet.';
   };

@@ -8,17 +8,19 @@ import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
 import { eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
+import { Viewers } from './viewers.tsx';
 
 /** Rows that are shown at once. */
 const PAGE = 100;
 
-export function HistorySection({ state: { events } }: SectionProps) {
+export function HistorySection({ state: { events, role } }: SectionProps) {
   const happened = useMemo(() => events.filter(({ kind }) => kind !== 'operator'), [events]);
   const done = useMemo(() => events.filter(({ kind }) => kind === 'operator'), [events]);
   return (
     <>
       <EventTable title="What happened" events={happened} hasKinds />
       <EventTable title="What operators did" events={done} />
+      {role === 'operator' && <Viewers />}
     </>
   );
 }

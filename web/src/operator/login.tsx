@@ -17,7 +17,10 @@ export function Login({ login: { busy, problem }, send }: LoginProps) {
         }}
       >
         <h1>Log in as operator</h1>
-        <p class="soft">The server printed a one-time token when it started. Using it prints the next one.</p>
+        <p class="soft">
+          The server printed a one-time token when it started. Using it prints the next one. An operator’s dashboard
+          makes tokens for viewers.
+        </p>
         <label for="token">Operator token</label>
         <div class="login-row">
           <input

@@ -7,6 +7,7 @@ import type { OperatorState } from './state.ts';
 
 interface OperatorActions {
   login(token: string): void;
+  logout(): void;
   command(command: OperatorCommand): void;
 }
 

@@ -7,6 +7,7 @@ import {
   type OperatorCommand,
   type PeerFacts,
   type PlanInForce,
+  type Role,
   type ServedKind,
   type WatchedEvent,
   type WatchedStep,
@@ -36,6 +37,7 @@ export interface OperatorState {
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
+  readonly role: Role;
   readonly login: { readonly busy: boolean; readonly problem: string | null };
 }
 
@@ -64,6 +66,7 @@ export const INITIAL_STATE: OperatorState = {
   section: 'run',
   asked: null,
   answer: null,
+  role: 'operator',
   login: { busy: false, problem: null },
 };
 
@@ -112,6 +115,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     ...known,
     connection: 'open',
     asked: state.asked,
+    role: message.role ?? state.role,
     snapshot: { ...snapshot, links: snapshot.links ?? known.snapshot?.links },
     // The same list where nothing came: what is drawn of it is not worked out again.
     curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),

@@ -4,6 +4,7 @@ import { signal } from '@preact/signals';
 import { render } from 'preact';
 import { leaderboardSchema } from '../../../swarm/messages/leaderboard.ts';
 import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
+import { withInvite } from '../page/ask.ts';
 import { read } from './api.ts';
 import { type StatusState, StatusView } from './statusView.tsx';
 
@@ -11,6 +12,7 @@ const ASK_MS = 5_000;
 /** Places change slowly. */
 const BOARD_MS = 30_000;
 
+const invite = new URLSearchParams(location.hash.slice(1)).get('invite');
 const shown = signal<StatusState>({ status: null, board: null, problem: null });
 let boardAskedAt = Number.NEGATIVE_INFINITY;
 
@@ -20,8 +22,8 @@ async function ask(): Promise<void> {
   if (wantsBoard) boardAskedAt = now;
   // Both before anything is shown: nothing is pushed down the page by what comes later.
   const [status, board] = await Promise.all([
-    read('/api/status', publicStatusSchema),
-    wantsBoard ? read('/api/leaderboard', leaderboardSchema) : null,
+    read(withInvite('/api/status', invite), publicStatusSchema),
+    wantsBoard ? read(withInvite('/api/leaderboard', invite), leaderboardSchema) : null,
   ]);
   shown.value = {
     status: status.ok ? status.value : shown.value.status,

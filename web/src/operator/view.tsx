@@ -1,4 +1,5 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
+import type { Role } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
 import { useAlerts } from './alertsCard.tsx';
@@ -20,12 +21,26 @@ export function OperatorView({ state, actions }: ViewProps) {
     <>
       <Banner page="Operator">
         <Chip {...CONNECTIONS[state.connection]} announced />
+        {state.snapshot && state.connection !== 'loggedOut' && <Session role={state.role} actions={actions} />}
       </Banner>
       {state.connection === 'loggedOut' ? (
         <Login login={state.login} send={(token) => actions.login(token)} />
       ) : (
         <Dashboard state={state} actions={actions} />
       )}
+    </>
+  );
+}
+
+const ROLE_WORDS: Readonly<Record<Role, string>> = { operator: 'Operator', viewer: 'Viewer: looks only' };
+
+function Session({ role, actions }: { readonly role: Role } & Pick<ViewProps, 'actions'>) {
+  return (
+    <>
+      <span class="small">{ROLE_WORDS[role]}</span>
+      <button type="button" class="small" onClick={() => actions.logout()}>
+        Log out
+      </button>
     </>
   );
 }

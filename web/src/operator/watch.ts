@@ -39,6 +39,11 @@ export class Watch {
     this.#live.dispatch({ type: 'commandAnswered', ok: problem === null, sentence: problem ?? ANSWERS[command] });
   }
 
+  async logout(): Promise<void> {
+    await this.#post('/api/operator/logout', {});
+    await this.#isLoggedOut();
+  }
+
   #watch(): void {
     this.#socket?.close();
     this.#socket = new RetrySocket({

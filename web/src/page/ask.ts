@@ -20,3 +20,7 @@ export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestIn
   const parsed = schema.safeParse(body);
   return parsed.success ? success(parsed.data) : refusal('The server’s answer was not understood: reload this page.');
 }
+
+/** Of a run by invitation the server answers who is invited. */
+export const withInvite = (path: string, invite: string | null): string =>
+  invite === null ? path : `${path}?${new URLSearchParams({ invite })}`;

@@ -1,0 +1,57 @@
+/**
+ * Who may call what: every call that the server answers stands here once. The dashboard's are held against it before
+ * anything else is looked at; a call that is not in it is nobody's. A viewer sees what an operator sees, and changes
+ * nothing.
+ */
+import type { Role } from '../../swarm/messages/watch.ts';
+
+/**
+ * anyone; public: of an invited run as far as its operator says (`--public`), and who is invited; invited: whose link
+ * carries the invitation; browser: who has the key that its browser made; donor: who has the token of a donor; viewer:
+ * who has a session; operator: who has an operator's.
+ */
+export type Who = 'anyone' | 'public' | 'invited' | 'browser' | 'donor' | 'viewer' | 'operator';
+
+export const WHO: Readonly<Record<string, Who>> = {
+  'GET /healthz': 'anyone',
+  'GET /readyz': 'anyone',
+  'GET /api/donor': 'invited',
+  'GET /metrics': 'public',
+  'GET /api/status': 'public',
+  'GET /api/leaderboard': 'public',
+  'GET /api/run': 'public',
+  'GET /api/sample': 'public',
+  'GET /api/name': 'browser',
+  'PUT /api/name': 'browser',
+  'DELETE /api/name': 'browser',
+  'GET /api/tokens/:hash': 'donor',
+  'GET /api/state/:checkpoint/:block': 'donor',
+  'PUT /api/state': 'donor',
+  'GET /api/checkpoint': 'donor',
+  'POST /api/operator/login': 'anyone',
+  'POST /api/operator/logout': 'viewer',
+  'GET /api/snapshot': 'viewer',
+  'GET /api/watch': 'viewer',
+  'GET /api/operator/timeline': 'viewer',
+  'GET /api/operator/steps': 'viewer',
+  'GET /api/operator/runs': 'viewer',
+  'GET /api/operator/samples': 'viewer',
+  'GET /api/operator/blocks': 'viewer',
+  'GET /api/operator/export': 'operator',
+  'POST /api/operator/plan': 'operator',
+  'POST /api/operator/command': 'operator',
+  'POST /api/operator/viewer': 'operator',
+  'POST /api/operator/texts': 'operator',
+  'POST /api/operator/runs': 'operator',
+  'POST /api/operator/activate': 'operator',
+  'POST /api/operator/back': 'operator',
+  'POST /api/operator/keep': 'operator',
+  'POST /api/operator/samples': 'operator',
+  'POST /api/operator/alerts': 'operator',
+  'POST /api/operator/let-go': 'operator',
+  'POST /api/operator/unblock': 'operator',
+};
+
+/** `call`: as in the table. */
+export const mayCall = (role: Role, call: string): boolean =>
+  WHO[call] === 'viewer' || (WHO[call] === 'operator' && role === 'operator');
