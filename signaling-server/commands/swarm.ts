@@ -64,8 +64,11 @@ export function addSwarmCommand(program: Command): void {
     .option('--schedule <name>', `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`, schedule)
     .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
-    .option('--chaos <script>', 'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,server-kill@STEP')
-    .option('--report <file>', 'faults that happened, roll-backs and memory, as JSON')
+    .option(
+      '--chaos <script>',
+      'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,mute:DONOR@STEP,server-kill@STEP',
+    )
+    .option('--report <file>', 'faults that happened, roll-backs, memory and who was thrown out, as JSON')
     .option('--record <file>', RECORD_OPTION)
     .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
     .option(
@@ -187,12 +190,12 @@ async function train(
 /** Report, export and exit code, with the store as the training left it. */
 async function conclude(data: DataDirectory, task: Task, trained: Trained): Promise<void> {
   const { options, runName, eventsBefore } = task;
-  const { outcome, chaos, memory } = trained;
+  const { outcome, chaos, memory, refused } = trained;
   const log = terminalLog();
   if (options.report !== undefined) {
     const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
     makeFolder(dirname(options.report));
-    writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory })}\n`);
+    writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory, refused })}\n`);
   }
   if (outcome === 'interrupted') throw failed(`stopped after ${trained.committedSteps} steps, before the run's end`);
   if (options.export !== undefined) {

@@ -10,11 +10,12 @@ const entries = (script: string, donors = 4) => {
 
 describe('the script', () => {
   it('is read entry by entry, joiners numbered after those who were opened', () => {
-    expect(entries('kill:2@5, join@9,gpu-lost:4@11,server-kill@12')).toEqual([
+    expect(entries('kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13')).toEqual([
       { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
       { kind: 'join', step: 9, text: 'join@9' },
       { kind: 'gpu-lost', donor: 4, step: 11, text: 'gpu-lost:4@11' },
       { kind: 'server-kill', step: 12, text: 'server-kill@12' },
+      { kind: 'mute', donor: 1, step: 13, text: 'mute:1@13' },
     ]);
   });
 
@@ -45,6 +46,7 @@ describe('faults', () => {
     const actions: ChaosActions = {
       kill: (donor) => begin(`kill ${donor}`),
       loseGpu: (donor) => begin(`gpu ${donor}`),
+      mute: (donor) => begin(`mute ${donor}`),
       killServer: () => begin('server'),
       join: (onAdmitted) => {
         admit = onAdmitted;
@@ -61,7 +63,7 @@ describe('faults', () => {
   }
 
   it('[SV4] are sent once, when their step or a later one is first announced', async () => {
-    const { chaos, done, takesEffect } = rehearse('kill:1@3,server-kill@5');
+    const { chaos, done, takesEffect } = rehearse('kill:1@3,server-kill@5,mute:2@5');
     chaos.stepAnnounced(2);
     expect(done).toEqual([]);
     chaos.stepAnnounced(4);
@@ -70,9 +72,11 @@ describe('faults', () => {
     await takesEffect('kill 1');
     chaos.stepAnnounced(5);
     await takesEffect('server');
+    await takesEffect('mute 2');
     expect(chaos.records()).toEqual([
       { entry: 'kill:1@3', firedAtStep: 3 },
       { entry: 'server-kill@5', firedAtStep: 5 },
+      { entry: 'mute:2@5', firedAtStep: 5 },
     ]);
   });
 

@@ -8,6 +8,8 @@ import type { ChaosEntry } from './chaosScript.ts';
 export interface ChaosActions {
   kill(donor: number): Promise<boolean>;
   loseGpu(donor: number): Promise<boolean>;
+  /** It works on, and reports no step any more. */
+  mute(donor: number): Promise<boolean>;
   /** Resolves when the newcomer is in the plan; `onAdmitted` is called when it is admitted, or never will be. */
   join(onAdmitted: (admitted: boolean) => void): Promise<boolean>;
   killServer(): Promise<boolean>;
@@ -89,6 +91,8 @@ export class Chaos {
         return this.#actions.kill(entry.donor);
       case 'gpu-lost':
         return this.#actions.loseGpu(entry.donor);
+      case 'mute':
+        return this.#actions.mute(entry.donor);
       case 'server-kill':
         return this.#actions.killServer();
       case 'join':

@@ -4,9 +4,10 @@
  */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
-type ChaosFault =
-  | { readonly kind: 'kill' | 'gpu-lost'; readonly donor: number }
-  | { readonly kind: 'join' | 'server-kill' };
+const DONOR_FAULTS = ['kill', 'gpu-lost', 'mute'] as const;
+type DonorFault = (typeof DONOR_FAULTS)[number];
+
+type ChaosFault = { readonly kind: DonorFault; readonly donor: number } | { readonly kind: 'join' | 'server-kill' };
 
 export type ChaosEntry = ChaosFault & {
   /** As it stands in the script. */
@@ -15,7 +16,7 @@ export type ChaosEntry = ChaosFault & {
   readonly step: number;
 };
 
-const EXPECTED = 'expected kill:DONOR@STEP, gpu-lost:DONOR@STEP, join@STEP or server-kill@STEP, with commas between';
+const EXPECTED = `expected ${DONOR_FAULTS.map((kind) => `${kind}:DONOR@STEP`).join(', ')}, join@STEP or server-kill@STEP, with commas between`;
 const FREEZE = /^freeze:\d+@\d+\+\d+(\.\d+)?s$/;
 
 /** `donors`: how many are opened at the start. */
@@ -40,8 +41,8 @@ function parseEntry(text: string): ChaosEntry | null {
   if (match === null) return null;
   const [, kind, donor] = match;
   const step = Number(match[3]);
-  if ((kind === 'kill' || kind === 'gpu-lost') && donor !== undefined)
-    return { kind, donor: Number(donor), text, step };
+  const fault = DONOR_FAULTS.find((one) => one === kind);
+  if (fault !== undefined && donor !== undefined) return { kind: fault, donor: Number(donor), text, step };
   if ((kind === 'join' || kind === 'server-kill') && donor === undefined) return { kind, text, step };
   return null;
 }

@@ -26,6 +26,8 @@ export interface HeadlessDonor {
   kill(): Promise<boolean>;
   /** Its GPU process crashes; resolves when the page says so. */
   loseGpu(): Promise<boolean>;
+  /** Whatever its page says to the server goes on, but for reports of steps. */
+  mute(): Promise<boolean>;
   /** Resolves with true when it is in a plan, with false when it never will be. */
   computes(): Promise<boolean>;
   close(): Promise<void>;
@@ -113,9 +115,21 @@ export async function openHeadlessDonor(
       session.send('Browser.crashGpuProcess').catch(() => {}); // the browser may take its time to answer
       return lost;
     },
+    mute: () => keepReports(page),
     computes: () => until('computing'),
     close,
   });
+}
+
+/** As a page would that lost them on the way: everything but this one message leaves it as ever. */
+async function keepReports(page: Page): Promise<boolean> {
+  await page.evaluate(() => {
+    const send = WebSocket.prototype.send;
+    WebSocket.prototype.send = function (this: WebSocket, data) {
+      if (typeof data !== 'string' || JSON.parse(data).type !== 'report') send.call(this, data);
+    };
+  });
+  return true;
 }
 
 /** The page marks its body with the name that the server gave it. */

@@ -7,6 +7,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
 import type { Log } from '../monitoring/log.ts';
+import type { RefusedDonor } from '../run/refusedDonors.ts';
 import { Chaos, type ChaosRecord } from './chaos.ts';
 import type { ChaosEntry } from './chaosScript.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
@@ -38,6 +39,8 @@ export interface Trained {
   readonly chaos: readonly ChaosRecord[];
   /** Of each donor that computed, by the number in which it was opened. */
   readonly memory: readonly (DonorMemory & { readonly donor: number })[];
+  /** Who was thrown out for what it did, in that order. */
+  readonly refused: readonly (Omit<RefusedDonor, 'peer'> & { readonly donor: number })[];
 }
 
 export async function trainHeadless(training: Training): Promise<Result<Trained>> {
@@ -83,6 +86,8 @@ class Swarm {
   readonly #training: Training;
   readonly #donors: HeadlessDonor[] = [];
   readonly #memory = new Map<string, DonorMemory>();
+  /** By peer: a connection is refused once. */
+  readonly #refused = new Map<string, RefusedDonor>();
   readonly #chaos: Chaos;
   #living = 0;
   /** Donors are opened one at a time. */
@@ -103,6 +108,7 @@ class Swarm {
     this.#chaos = new Chaos(chaos, {
       kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
       loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
+      mute: async (donor) => (await this.#donors[donor]?.mute()) ?? false,
       join: (onAdmitted) => this.#join(onAdmitted),
       killServer: () => {
         this.#serverKills++;
@@ -146,7 +152,11 @@ class Swarm {
       return { donor, predictedBytes: most('predictedBytes'), peakBytes: most('peakBytes') };
     });
     const { committedSteps } = server.status().snapshot;
-    return { outcome, committedSteps, chaos: this.#chaos.records(), memory };
+    const refused = [...this.#refused.values()].flatMap(({ peer, atStep, reason }) => {
+      const donor = this.#donors.findIndex(({ peers }) => peers.has(peer));
+      return donor === -1 ? [] : { donor, atStep, reason };
+    });
+    return { outcome, committedSteps, chaos: this.#chaos.records(), memory, refused };
   }
 
   async close(): Promise<void> {
@@ -158,6 +168,7 @@ class Swarm {
   #changed(): void {
     const status = this.#training.server.status();
     for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
+    for (const one of status.refused) this.#refused.set(one.peer, one);
     if (status.end !== null) this.#chaos.end();
     else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
     this.#training.onChange?.(status);

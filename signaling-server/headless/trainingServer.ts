@@ -8,6 +8,7 @@ import { type Result, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
 import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
 import type { Log } from '../monitoring/log.ts';
+import { refusedDonorSchema } from '../run/refusedDonors.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { createServer } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -21,6 +22,8 @@ export const runStatusSchema = z.object({
   /** The step that donors were told to do, or that is held back; null between two plans. */
   announcedStep: z.int().nullable(),
   /** GPU bytes of each donor that is here and was ever ready. */
+  /** The newest of whom the run threw out. */
+  refused: z.array(refusedDonorSchema),
   memory: z.array(z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number() })),
 });
 export type RunStatus = z.infer<typeof runStatusSchema>;
@@ -60,6 +63,7 @@ function statusOf(run: ActiveRun): RunStatus {
     end: phase === 'finished' || phase === 'failed' || phase === 'stopped' ? phase : null,
     lacksPlan: run.lacksPlan,
     announcedStep: run.announcedStep,
+    refused: [...run.refused.newest],
     memory: run.memory.all(),
   };
 }

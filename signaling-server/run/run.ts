@@ -37,6 +37,7 @@ export class ActiveRun implements Observed {
   readonly model: Model;
   readonly memory: RunParts['memory'];
   readonly counts: RunParts['counts'];
+  readonly refused: RunParts['refused'];
   readonly network: RunParts['network'];
   readonly history: RunParts['history'];
   readonly uploads: RunParts['uploads'];
@@ -64,6 +65,7 @@ export class ActiveRun implements Observed {
     ({
       memory: this.memory,
       counts: this.counts,
+      refused: this.refused,
       network: this.network,
       history: this.history,
       uploads: this.uploads,

@@ -8,6 +8,7 @@ import { RunCounts } from '../monitoring/metrics.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
 import { RunHistory } from './history.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
+import { RefusedDonors } from './refusedDonors.ts';
 import type { Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { runRecords } from './runRecords.ts';
@@ -16,6 +17,7 @@ import { type TrafficOf, trafficOf } from './traffic.ts';
 export interface RunParts {
   readonly memory: DonorMemories;
   readonly counts: RunCounts;
+  readonly refused: RefusedDonors;
   readonly network: Network;
   readonly history: RunHistory;
   readonly uploads: Uploads;
@@ -36,6 +38,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
     ...{ model, sequence: train.sequenceLength, wire: precision.wire, asked: precision.compute },
     rounds: Math.ceil(windows / train.globalBatchSize),
   });
+  const refused = new RefusedDonors();
   const history = new RunHistory(store, run, wallMs);
   const uploads = new Uploads({ store, blobs, name, train: file.train });
   const traffic = trafficOf(store, name, model, file);
@@ -46,10 +49,11 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
     memoryUse(memory, history),
     runRecords(options, run, uploads), // before anything is sent: what was answered is then always stored
     counting(counts, traffic),
+    refused,
     ...(metrics === null ? [] : [metricLines(metrics)]), // after the records: it reads them
     uploading(uploads), // before the request is sent: its answer may come at once
   ];
-  return { memory, counts, network, history, uploads, trafficOf: traffic, observers };
+  return { memory, counts, refused, network, history, uploads, trafficOf: traffic, observers };
 }
 
 const ways = (network: Network): RunObserver => ({

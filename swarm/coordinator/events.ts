@@ -210,7 +210,14 @@ export type Effect =
   /** The operator's wish that must survive a restart. */
   | { readonly type: 'storePaused'; readonly paused: boolean }
   /** Say `refused` and close the connection. The coordinator has forgotten this donor already. */
-  | { readonly type: 'refuse'; readonly peer: PeerId; readonly reason: RefusalReason; readonly detail: string }
+  | {
+      readonly type: 'refuse';
+      readonly peer: PeerId;
+      /** The step then being done. */
+      readonly atStep: number;
+      readonly reason: RefusalReason;
+      readonly detail: string;
+    }
   /** `snapshot(state, now)` would show something new. At most one, the last effect of an event. */
   | { readonly type: 'publish' }
   | { readonly type: 'finished' }

@@ -64,7 +64,10 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
   const { peer, adapter, memoryBytes = null, address, isOwn } = event;
   const { donors, phase, config } = transition.state;
   if (phase.name === 'finished') {
-    transition.effects.push({ type: 'refuse', peer, reason: 'runFinished', detail: `${config.name} is finished` });
+    const atStep = transition.state.committedSteps;
+    transition.effects.push({
+      ...{ type: 'refuse', peer, atStep, reason: 'runFinished', detail: `${config.name} is finished` },
+    });
     return;
   }
   change(transition, {

@@ -55,7 +55,8 @@ export function forget(transition: Transition, peer: PeerId): void {
 /** Forgets a donor whose connection is to be closed for a reason. */
 export function refuse(transition: Transition, peer: PeerId, reason: RefusalReason, detail: string): void {
   forget(transition, peer);
-  transition.effects.push({ type: 'refuse', peer, reason, detail });
+  const atStep = transition.state.committedSteps;
+  transition.effects.push({ type: 'refuse', peer, atStep, reason, detail });
 }
 
 /** A step stands committed, or the operator said so: what went wrong before is forgiven. */
