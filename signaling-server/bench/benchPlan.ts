@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { clusterProblem, searchProblem } from '../../swarm/autoplan/knownDonors.ts';
-import { predictedSeconds } from '../../swarm/autoplan/progress.ts';
+import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
 import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';

@@ -16,6 +16,7 @@ import type { MemoryCaps } from '../planner/fit.ts';
 import { type Compute, computeOf } from '../precision.ts';
 import type { ReportedSpan } from '../timeline/measured.ts';
 import { clusterAtHand, sharesOf } from './atHand.ts';
+import { doubted, isSeen, NOT_SEEN, type Seen, slowed } from './doubt.ts';
 import { type Drift, drifted, hasDrifted } from './drift.ts';
 import type { LinksTried } from './linkSample.ts';
 import { type Batch, hasTimes, type PeerProfile, returnedProfile, workSeconds } from './peerProfile.ts';
@@ -40,7 +41,7 @@ export interface PlanningConfig {
   readonly wishes: PlanWishes;
 }
 
-export interface KnownDonor extends LinksTried {
+export interface KnownDonor extends LinksTried, Seen {
   /** By which it is remembered; null: it is not. */
   readonly rememberedAs: string | null;
   readonly compute: Compute;
@@ -67,13 +68,16 @@ export interface Admitted {
   /** What its last visit left. */
   readonly remembered: PeerProfile | null;
   readonly hasHalves: boolean;
+  /** This server opened it itself. */
+  readonly isOwn: boolean;
 }
 
 export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
-  const { peer, limits, rememberedAs, remembered, hasHalves } = admitted;
+  const { peer, limits, rememberedAs, remembered, hasHalves, isOwn } = admitted;
   const measured = { ...plausible(admitted.profile), memoryBytes: memoryOf(config, admitted) };
   return {
-    ...{ peer, limits, rememberedAs },
+    ...{ peer, limits, rememberedAs, isOwn },
+    ...NOT_SEEN,
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
     ...{ spans: [], links: [], sentBytes: 0, planned: null, drift: null },
@@ -152,13 +156,16 @@ export interface SearchProblem {
   readonly inForce?: Plan;
 }
 
-/** Of those among them who measured anything. `as`: with their profiles of now, or of when the plan was made. */
+/**
+ * Of those among them who measured anything. `as`: with their profiles of now, or of when the plan was made, or of now and
+ * with doubt in who was not seen at work, as plans are made.
+ */
 export function searchProblem(
   config: PlanningConfig,
   donors: readonly KnownDonor[],
   peers: readonly PeerId[],
   caps: MemoryCaps = new Map(),
-  as: 'now' | 'planned' = 'now',
+  as: 'now' | 'planned' | 'doubted' = 'doubted',
 ): SearchProblem {
   const byPeer = new Map(donors.map((donor) => [donor.peer, donor]));
   const known = peers.flatMap((peer) => byPeer.get(peer) ?? []);
@@ -167,8 +174,15 @@ export function searchProblem(
     const memoryBytes = Math.min(profile.memoryBytes, caps.get(donor.peer) ?? Number.POSITIVE_INFINITY);
     return { peer: donor.peer, limits: donor.limits, profile: { ...profile, memoryBytes } };
   });
+  const cluster = clusterAtHand(atHand, new Map(known.map(({ peer, links }) => [peer, links])));
+  const slowdowns = new Map<string, number>(known.map(({ peer, slowdown }) => [peer, slowdown]));
+  const clocked = cluster.peers.map((peer) => {
+    const factor = slowdowns.get(peer.id) ?? 1;
+    return factor === 1 || !peer.measured ? peer : { ...peer, measured: slowed(peer.measured, factor) };
+  });
+  const seen = new Set<string>(donors.filter((donor) => isSeen(donor)).map(({ peer }) => peer));
   return {
-    cluster: clusterAtHand(atHand, new Map(known.map(({ peer, links }) => [peer, links]))),
+    cluster: { ...cluster, peers: as === 'doubted' ? doubted(clocked, seen) : clocked },
     shares: Object.fromEntries(sharesOf(atHand)),
     computes: Object.fromEntries(known.map(({ peer, compute }) => [peer, compute])),
   };

@@ -18,11 +18,13 @@ export interface Pace {
   readonly steps: readonly number[];
   /** When a plan began whose first step has not started; null: there is none. */
   readonly begunMs: number | null;
+  /** When the first step of this plan started; null: it did not. */
+  readonly startedMs: number | null;
   /** Of getting ready for a plan, the newest time. */
   readonly prepareSeconds: number;
 }
 
-export const NO_PACE: Pace = { steps: [], begunMs: null, prepareSeconds: PREPARE_SECONDS };
+export const NO_PACE: Pace = { steps: [], begunMs: null, startedMs: null, prepareSeconds: PREPARE_SECONDS };
 
 /** Null before the first step. */
 export const stepSeconds = ({ steps }: Pace): number | null => median(steps);
@@ -36,7 +38,12 @@ export function besideSeconds(pace: Pace, predictedSeconds: number): number {
 /** What the last steps took, before a change; null: there were none. */
 export const lastSeconds = ({ steps }: Pace): number | null => median(steps.slice(-STEPS_BEFORE));
 
-export const planBegan = (pace: Pace, nowMs: number): Pace => ({ ...pace, steps: [], begunMs: nowMs });
+export const planBegan = (pace: Pace, nowMs: number): Pace => ({
+  ...pace,
+  steps: [],
+  begunMs: nowMs,
+  startedMs: null,
+});
 
 /** With the first step everybody is ready. */
 export const stepStarted = (pace: Pace, nowMs: number): Pace =>
@@ -46,6 +53,7 @@ export const stepStarted = (pace: Pace, nowMs: number): Pace =>
         ...pace,
         prepareSeconds: Math.min(MOST_PREPARE_SECONDS, (nowMs - pace.begunMs) / 1_000),
         begunMs: null,
+        startedMs: nowMs,
       };
 
 export const stepTook = (pace: Pace, seconds: number): Pace => ({

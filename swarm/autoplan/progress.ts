@@ -2,14 +2,13 @@
 import type { PeerId } from '../base.ts';
 import type { Effect } from '../coordinator/events.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import { clusterCosts } from '../planner/clusterCosts.ts';
-import { forecast } from '../planner/forecast.ts';
 import { keepProfile } from './donorWords.ts';
+import { isSeen } from './doubt.ts';
 import { isOff } from './drift.ts';
-import { begunAnew, clusterProblem, plannedNow, searchProblem } from './knownDonors.ts';
+import { begunAnew, plannedNow } from './knownDonors.ts';
 import { hasRoom, isProbeDue, nextSampling, probePair, withTried } from './linkSample.ts';
-import { lastSeconds, planBegan, stepSeconds, stepStarted, stepTook } from './pace.ts';
-import type { ReplannerState } from './replannerState.ts';
+import { besideSeconds, lastSeconds, planBegan, stepSeconds, stepStarted, stepTook } from './pace.ts';
+import { predictedSeconds } from './predicting.ts';
 import {
   addCause,
   change,
@@ -20,7 +19,8 @@ import {
   type Replanning,
   suggestReplan,
 } from './replanning.ts';
-import { hasHelped, lookedInVain, restored, TRIAL_STEPS } from './standing.ts';
+import { hasHelped, lookedInVain, restored } from './standing.ts';
+import { judge, trialSeconds } from './takeBack.ts';
 
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
@@ -48,18 +48,6 @@ export function doing(replanning: Replanning, effect: Effect) {
   }
 }
 
-/** Seconds of a step, by what is known now (or was, when the plan was made); null where a member measured nothing. */
-export function predictedSeconds(
-  { config, donors }: ReplannerState,
-  plan: Plan,
-  as: 'now' | 'planned' = 'now',
-): number | null {
-  const members = peersOf(plan);
-  const problem = searchProblem(config, donors, members, new Map(), as);
-  if (problem.cluster.peers.length < members.length) return null;
-  return forecast(clusterCosts(clusterProblem(config, problem)), plan).stepSeconds;
-}
-
 /** From now on drifts are measured against what is known now. */
 export function planFrom(replanning: Replanning, plan: Plan) {
   const members = new Set(peersOf(plan));
@@ -70,18 +58,22 @@ export function planFrom(replanning: Replanning, plan: Plan) {
 }
 
 function began(replanning: Replanning, { epoch, plan, reason }: Extract<Effect, { type: 'storeEpoch' }>) {
-  const { config, pace, appraisal } = replanning.state;
+  const { config, pace, appraisal, newestPlan: before } = replanning.state;
+  const expected = before && predictedSeconds(replanning.state, before);
   changeDonors(replanning, (donor) => begunAnew(config, donor));
   planFrom(replanning, plan);
   const beforeSeconds = lastSeconds(pace);
-  endTrial(replanning, beforeSeconds);
+  // Under another epoch the same plan's trial goes on.
+  const isAgain = before !== null && isSamePlan(before, plan);
+  if (!isAgain) endTrial(replanning, beforeSeconds);
   const made = replanning.state.made.findLast((one) => isSamePlan(one.plan, plan));
-  const by = made?.by ?? [];
+  const trial = { by: made?.by ?? [], beforeSeconds, besideSeconds: besideSeconds(pace, expected ?? 0), before };
   const predicted = predictedSeconds(replanning.state, plan);
   const reasons = made?.reasons ?? [];
   change(replanning, {
     pace: planBegan(pace, replanning.nowMs),
-    trial: by.length === 0 ? null : { by, beforeSeconds },
+    newestPlan: plan,
+    trial: isAgain ? replanning.state.trial : made?.isAtLength ? trial : null,
     appraisal: { epoch, reason, predictedSeconds: predicted, reasons, verdict: appraisal?.verdict ?? null },
   });
   if (made?.isAtLength !== true) addCause(replanning, { reason: 'a plan was needed at once', by: null });
@@ -94,11 +86,36 @@ const isSamePlan = (one: Plan, other: Plan): boolean => one === other || JSON.st
 
 function committed(replanning: Replanning, record: { readonly step: number; readonly seconds: number }) {
   change(replanning, { pace: stepTook(replanning.state.pace, record.seconds) });
-  const { pace } = replanning.state;
-  if (pace.steps.length >= TRIAL_STEPS) endTrial(replanning, stepSeconds(pace));
+  considerTrial(replanning);
+  const { plan } = replanning.run;
   if (!isAuto(replanning)) return;
+  if (plan !== null) countSeen(replanning, peersOf(plan));
   if ((record.step + 1) % LOOK_EVERY_STEPS === 0) lookAtLinks(replanning);
   sampleLinks(replanning);
+}
+
+/** The plan in force has had its steps, or its time. */
+export function considerTrial(replanning: Replanning) {
+  const { state, run, nowMs } = replanning;
+  const seconds = state.trial && trialSeconds(state.trial, state.pace, nowMs);
+  if (state.trial === null || seconds === null) return;
+  endTrial(replanning, seconds);
+  if (run.plan !== null) judge(replanning, run.plan, state.trial, seconds);
+}
+
+/** They had a part in one more step. Who was doubted until now may get a larger one. */
+function countSeen(replanning: Replanning, members: readonly PeerId[]) {
+  const { donors } = replanning.state;
+  const unseen = donors.filter((donor) => !isSeen(donor));
+  const counted = unseen.filter(({ peer }) => members.includes(peer)).map(({ peer }) => peer);
+  if (counted.length === 0) return;
+  changeDonors(replanning, (donor) =>
+    counted.includes(donor.peer) ? { ...donor, stepsSeen: donor.stepsSeen + 1 } : donor,
+  );
+  const known = replanning.state.donors.filter(({ peer }) => counted.includes(peer)).filter(isSeen);
+  if (known.length === 0 || unseen.length === donors.length) return;
+  const names = known.map(({ peer }) => peer).join(', ');
+  addCause(replanning, { reason: `${names} was seen at work`, by: null });
 }
 
 /** A plan that donors' words brought about is over, or its steps are known; `seconds` each. */

@@ -1,159 +1,19 @@
 import { expect, test } from 'vitest';
-import { invariant, type PeerId, peerId, type Result } from '../base.ts';
-import type { PlanAnswer } from '../coordinator/events.ts';
+import { invariant, type PeerId, peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
-import type { PeerMessage, ReportMessage } from '../messages/messages.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
-import { type ClusterPlan, planCluster } from '../planner/clusterPlan.ts';
 import { reasonText } from '../planner/reason.ts';
-import { clusterProblem, knownDonor, modelOf, type PlanningConfig, profileNow, searchProblem } from './knownDonors.ts';
-import type { PeerProfile } from './peerProfile.ts';
-import { beginReplanning, replan, replannerDeadline } from './replanner.ts';
-import type { ReplannerEffect, ReplannerEvent } from './replannerState.ts';
+import { CONFIG, found, PlannedRun, profile, samplesOf } from '../testing/plannedRun.ts';
+import { knownDonor, modelOf, type PlanningConfig, profileNow, searchProblem } from './knownDonors.ts';
+import { beginReplanning, replannerDeadline } from './replanner.ts';
 
-const CONFIG: PlanningConfig = {
-  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
-  batch: { samples: 16, sequence: 128 },
-  wishes: { auto: true },
-};
 const { batch } = CONFIG;
 const model = modelOf(CONFIG);
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
-const SEARCH_WORK = 1_500;
-
-/** A layer takes `seconds` for a sample. */
-const profile = (seconds: number): Profile => ({
-  layers: [
-    { samples: 1, forwardSeconds: seconds, backwardSeconds: 2 * seconds },
-    { samples: 2, forwardSeconds: 2 * seconds, backwardSeconds: 4 * seconds },
-  ],
-  memoryBytes: 1e9,
-  checkedKernels: 0,
-});
-
-/** A run that takes every plan at once, searches that answer at once, donors with everything to give. */
-class Rehearsal {
-  state = beginReplanning(CONFIG);
-  readonly offer: PeerId[] = [];
-  readonly proposals: (PlanAnswer & { readonly answer: 'plan' | 'stays' })[] = [];
-  readonly records: Extract<ReplannerEffect, { type: 'recordPlan' }>[] = [];
-  readonly probes: (readonly [PeerId, PeerId])[] = [];
-  readonly searches: Extract<ReplannerEffect, { type: 'search' }>[] = [];
-  plan: Plan | null = null;
-  epoch = 0;
-  stepSeconds = 0;
-  nowMs = 0;
-  asks = 0;
-  /** Whether what is asked for is searched. */
-  doesSearch = true;
-
-  /** What donors left on their last visits. */
-  readonly saved: Map<string, PeerProfile>;
-
-  constructor(saved = new Map<string, PeerProfile>()) {
-    this.saved = saved;
-  }
-
-  tell(event: ReplannerEvent): void {
-    const view = { offer: [...this.offer], plan: this.plan, epoch: this.epoch };
-    const [state, effects] = replan(this.state, event, this.nowMs, view);
-    this.state = state;
-    for (const effect of effects) this.#perform(effect);
-  }
-
-  #perform(effect: ReplannerEffect): void {
-    if (effect.type === 'recordPlan') this.records.push(effect);
-    if (effect.type === 'keepProfile') this.saved.set(effect.rememberedAs, effect.profile);
-    if (effect.type === 'search') this.searches.push(effect);
-    if (effect.type === 'send' && effect.message.type === 'probe') this.probes.push([effect.to, effect.message.peer]);
-    if (effect.type !== 'planned') return;
-    const { answer } = effect;
-    invariant(answer.answer !== 'none', 'there is a plan');
-    this.proposals.push(answer);
-    if (answer.answer === 'plan') this.begin(answer.plan, answer.answer === 'plan' ? answer.reason : '');
-  }
-
-  /** Until nothing is searched for any more. */
-  settle(): void {
-    this.tell({ type: 'settled' });
-    while (this.doesSearch) {
-      const [next] = this.searches.splice(0, 1);
-      if (next === undefined) return;
-      this.tell({ type: 'searched', search: next.search, found: found(next) });
-      this.tell({ type: 'settled' });
-    }
-  }
-
-  said(peer: PeerId, message: PeerMessage): void {
-    this.tell({ type: 'donorSaid', peer, message });
-  }
-
-  joins(peer: PeerId, measured: Profile, limits = NO_LIMITS, rememberedAs: string | null = null): void {
-    this.offer.push(peer);
-    const remembered = this.saved.get(rememberedAs ?? '') ?? null;
-    this.tell({
-      ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered, hasHalves: false },
-    });
-    if (this.plan === null) this.want('now');
-    this.settle();
-  }
-
-  want(purpose: 'now' | 'departure' | 'arrival'): void {
-    const offer = this.offer.map((peer) => ({ peer, memoryBytes: null, isNeeded: false }));
-    this.tell({ type: 'planWanted', ask: this.asks++, purpose, offer, inForce: this.plan });
-  }
-
-  begin(plan: Plan, reason: string): void {
-    this.plan = plan;
-    this.epoch++;
-    this.tell({ type: 'doing', effect: { type: 'storeEpoch', epoch: this.epoch, generation: 0, plan, reason } });
-  }
-
-  /** One step: each member's spans take `factor(peer)` of what a sample and layer takes by `seconds(peer)`. */
-  step(index: number, seconds: (peer: PeerId) => number, links: readonly LinkReport[] = []): void {
-    const plan = this.plan;
-    if (!plan) throw new Error('no plan');
-    for (const peer of peers(plan)) {
-      let at = 0;
-      const spans: ReportMessage['spans'] = [];
-      for (const [stage, { layers, members }] of plan.stages.entries())
-        for (const id of members.find((member) => member.peer === peer)?.microBatches ?? []) {
-          const [from, to] = plan.microBatches.find((microBatch) => microBatch.id === id)?.samples ?? [0, 0];
-          const one = seconds(peer) * (to - from) * (layers[1] - layers[0]);
-          for (const [op, factor] of [
-            ['F', 1],
-            ['B', 2],
-          ] as const) {
-            spans.push({ action: `${stage}${op}${id}`, start: at, end: at + one * factor });
-            at += one * factor;
-          }
-        }
-      this.said(peer, {
-        ...{ type: 'report', epoch: this.epoch, step: index, losses: [], shards: [], bytesDirect: 0, bytesRelayed: 0 },
-        ...{ spans, links: [...links] },
-      });
-    }
-    const record = {
-      ...{ step: index, seconds: this.stepSeconds, loss: 1, gradientNorm: 1, learningRate: 1, tokens: 1, donors: 1 },
-      ...{ stages: 1, microBatches: 1, plan: this.epoch, bytesDirect: 0, bytesRelayed: 0 },
-    };
-    this.tell({ type: 'doing', effect: { type: 'storeCommit', record, ledger: [] } });
-  }
-}
-
-const found = ({ problem }: Extract<ReplannerEffect, { type: 'search' }>): Result<ClusterPlan> =>
-  planCluster(clusterProblem(CONFIG, problem), ({ work }) => work < SEARCH_WORK);
-
-const samplesOf = (plan: Plan | null, peer: PeerId): number =>
-  (plan?.stages ?? []).reduce(
-    (sum, { layers: [from, to], members }) =>
-      sum + (to - from) * (members.find((member) => member.peer === peer)?.samples ?? 0),
-    0,
-  );
 
 test('[AP1] a donor that computes a layer four times as fast gets more of the work', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.04));
   run.joins(B, profile(0.01));
   expect(problems(model, batch, run.plan as Plan)).toEqual([]);
@@ -162,7 +22,7 @@ test('[AP1] a donor that computes a layer four times as fast gets more of the wo
 });
 
 test('[AP1] a share of the GPU time makes a donor slower by as much, and changes the plan when it is changed', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.01), { ...NO_LIMITS, speed: 0.25 });
   run.joins(B, profile(0.01));
   expect(samplesOf(run.plan, B)).toBeGreaterThan(2 * samplesOf(run.plan, A));
@@ -173,7 +33,7 @@ test('[AP1] a share of the GPU time makes a donor slower by as much, and changes
 });
 
 test('[AP22] a newcomer who does not pay for the change is told that the plan stays', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.0001));
   const plan = run.plan;
   run.joins(B, profile(0.5));
@@ -184,7 +44,7 @@ test('[AP22] a newcomer who does not pay for the change is told that the plan st
 
 test('[AP22] what a step takes beside what is predicted makes a gain smaller', () => {
   for (const stepSeconds of [0, 100]) {
-    const run = new Rehearsal();
+    const run = new PlannedRun();
     run.joins(A, profile(0.01));
     run.stepSeconds = stepSeconds;
     for (let step = 0; step < 6; step++) run.step(step, () => 0.01);
@@ -194,7 +54,7 @@ test('[AP22] what a step takes beside what is predicted makes a gain smaller', (
 });
 
 test('[AP3] ten steps of spans more than a fifth off the profile are a drift; nine are none', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));
   const judged = run.proposals.length;
@@ -219,7 +79,7 @@ test('[AP3] ten steps of spans more than a fifth off the profile are a drift; ni
 });
 
 test('[AP4] [AP25] links are taken for good until they are measured; slow ones, at the tenth step, leave a donor out', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.002));
   run.joins(B, profile(0.002));
   expect(peers(run.plan as Plan)).toHaveLength(2);
@@ -234,13 +94,13 @@ test('[AP4] [AP25] links are taken for good until they are measured; slow ones, 
 });
 
 test('[AP6] a donor that is remembered starts from its last numbers, and they are kept when it goes', () => {
-  const first = new Rehearsal();
+  const first = new PlannedRun();
   first.joins(A, profile(0.01), NO_LIMITS, 'key of a');
   first.joins(B, profile(0.01));
   for (let step = 0; step < 6; step++) first.step(step, (peer) => (peer === A ? 0.05 : 0.01));
   first.tell({ type: 'donorGone', peer: A });
   expect([...first.saved.keys()]).toEqual(['key of a']);
-  const again = new Rehearsal(first.saved);
+  const again = new PlannedRun(first.saved);
   again.joins(C, profile(0.01), NO_LIMITS, 'key of a');
   again.joins(B, profile(0.01));
   expect(samplesOf(again.plan, B)).toBeGreaterThan(2 * samplesOf(again.plan, C));
@@ -249,7 +109,7 @@ test('[AP6] a donor that is remembered starts from its last numbers, and they ar
 const NOTHING: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
 
 test('[AP21] a donor that measured nothing is left out beside one that did', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, NOTHING);
   run.want('now');
@@ -258,7 +118,7 @@ test('[AP21] a donor that measured nothing is left out beside one that did', () 
 });
 
 test('[AP1] [AP21] donors of whom nobody measured anything are taken for equals', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.doesSearch = false;
   run.joins(A, NOTHING);
   run.joins(B, NOTHING);
@@ -272,12 +132,12 @@ test('[AP1] [AP21] donors of whom nobody measured anything are taken for equals'
 test('[MP4] each donor is planned with as it computes', () => {
   const config: PlanningConfig = { ...CONFIG, batch: { ...batch, compute: 'f16' } };
   const admitted = { limits: NO_LIMITS, profile: profile(0.01), rememberedAs: null, remembered: null };
-  const donors = [A, B].map((peer) => knownDonor(config, { ...admitted, peer, hasHalves: peer === A }));
+  const donors = [A, B].map((peer) => knownDonor(config, { ...admitted, peer, hasHalves: peer === A, isOwn: false }));
   expect(searchProblem(config, donors, [A, B]).computes).toEqual({ a: 'f16', b: 'f32' });
 });
 
 test('[AP5] the reasons and the prediction are recorded with every plan', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(C, profile(0.01));
   const [record] = run.records;
   expect(record).toMatchObject({ epoch: 1, predictedSeconds: expect.any(Number) });
@@ -286,7 +146,7 @@ test('[AP5] the reasons and the prediction are recorded with every plan', () => 
 });
 
 test('[AP26] a donor whose measurements swing for ever is looked at less and less', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));
   run.stepSeconds = 0.5;
@@ -304,7 +164,7 @@ test('[AP26] a donor whose measurements swing for ever is looked at less and les
 });
 
 test('[AP7] an admission that says nothing takes any time does not keep all the work', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0));
   run.joins(B, profile(0.01));
   expect(samplesOf(run.plan, A)).toBeGreaterThan(samplesOf(run.plan, B));
@@ -317,7 +177,7 @@ test('[AP7] an admission that says nothing takes any time does not keep all the 
 });
 
 test('[AP8] links that no step uses are measured now and then, and change the plan once both ends have told of them', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.joins(A, profile(0.0008));
   run.joins(B, profile(0.0008), { ...NO_LIMITS, uploadBytesPerSecond: 100_000 });
   run.joins(C, profile(0.0008));
@@ -339,7 +199,7 @@ test('[AP8] links that no step uses are measured now and then, and change the pl
 });
 
 test('[AP28] a plan that is needed is made without a search where the search does not answer; what it says later is passed over', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.doesSearch = false;
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));
@@ -364,7 +224,7 @@ test('[AP28] a plan that is needed is made without a search where the search doe
 
 test('[AP29] a newcomer is told that the plan stays where the search refuses, or never answers', () => {
   for (const refuses of [true, false]) {
-    const run = new Rehearsal();
+    const run = new PlannedRun();
     run.joins(A, profile(0.01));
     run.doesSearch = false;
     run.joins(B, profile(0.01));
@@ -380,7 +240,7 @@ test('[AP29] a newcomer is told that the plan stays where the search refuses, or
 });
 
 test('[AP28] without auto the wishes answer, and it only predicts', () => {
-  const run = new Rehearsal();
+  const run = new PlannedRun();
   run.state = beginReplanning({ ...CONFIG, wishes: { schedule: '1f1b' } });
   run.joins(A, profile(0.0001));
   run.joins(B, profile(0.5));

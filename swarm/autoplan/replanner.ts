@@ -11,30 +11,31 @@ import { clusterCosts } from '../planner/clusterCosts.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit } from '../planner/fit.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
+import { isRash } from './doubt.ts';
 import { clusterProblem, type KnownDonor, modelOf, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { NO_PACE } from './pace.ts';
-import { doing, inVain, planFrom } from './progress.ts';
+import { predictedSeconds } from './predicting.ts';
+import { considerTrial, doing, inVain, planFrom } from './progress.ts';
 import type {
   Comparison,
   Found,
-  MadePlan,
   NeededPlan,
   ReplannerEffect,
   ReplannerEvent,
   ReplannerState,
   RunView,
 } from './replannerState.ts';
-import { answer, change, isAuto, type Replanning } from './replanning.ts';
+import { answer, change, isAuto, type Replanning, remember } from './replanning.ts';
 import { NEW_STANDING } from './standing.ts';
+import { trialEndMs } from './takeBack.ts';
 import { verdictOn } from './verdict.ts';
 import { answerTo, capsOf, type MakePlan, planWished } from './wishes.ts';
 
 /** A search that is needed at once has so long, on however busy a machine; then a plan is made without one. */
 const NEEDED_MS = 10_000;
 const COMPARED_MS = 60_000;
-/** Plans that came out of a search: the one in force, the one that may take over, and those that both replace. */
-const MADE_KEPT = 4;
+const RASH = 'it stays, because most of the work would be with donors that were not seen at work yet';
 
 type PlanWanted = Extract<ReplannerEvent, { type: 'planWanted' }>;
 
@@ -44,6 +45,7 @@ export const beginReplanning = (config: PlanningConfig): ReplannerState => ({
   pace: NO_PACE,
   linksStanding: NEW_STANDING,
   trial: null,
+  newestPlan: null,
   appraisal: null,
   made: [],
   causes: [],
@@ -67,8 +69,9 @@ export function replan(
 }
 
 /** When `deadlineReached` is due, or null. */
-export function replannerDeadline({ needed, comparison }: ReplannerState): number | null {
-  const deadlines = [needed, comparison].flatMap((search) => search?.deadline ?? []);
+export function replannerDeadline({ needed, comparison, trial, pace }: ReplannerState): number | null {
+  const searches = [needed, comparison].flatMap((search) => search?.deadline ?? []);
+  const deadlines = [...searches, trialEndMs(trial, pace) ?? []].flat();
   return deadlines.length === 0 ? null : Math.min(...deadlines);
 }
 
@@ -165,18 +168,8 @@ function namesOnly(offer: readonly PeerId[], found: Found): Found {
   return stranger === undefined ? found : refusal(`the plan that was found names ${stranger}, who is not here`);
 }
 
-function remember(
-  replanning: Replanning,
-  { plan, reasons, idle }: Extract<Found, { ok: true }>['value'],
-  by: readonly PeerId[],
-  isAtLength: boolean,
-) {
-  const all = [...reasons, ...idle.map(({ peer, reason }) => ({ peer, text: `left idle: ${reason}.` }))];
-  const made: MadePlan = { plan, reasons: all, by, isAtLength };
-  change(replanning, { made: [...replanning.state.made, made].slice(-MADE_KEPT) });
-}
-
 function expire(replanning: Replanning) {
+  considerTrial(replanning);
   const { config, donors, needed, comparison } = replanning.state;
   const { nowMs } = replanning;
   if (needed !== null && nowMs >= needed.deadline) {
@@ -226,12 +219,15 @@ function compare(replanning: Replanning, { causes, offer, epoch }: Comparison, f
   const costs = clusterCosts(clusterProblem(config, searchProblem(config, donors, run.offer)));
   const reason = [...new Set(causes.map((cause) => cause.reason))].join('; ');
   const verdict = verdictOn(costs, run.plan, found.value.plan, pace, reason);
-  const { isWorth, sentence, predictedSeconds } = verdict;
-  replanning.effects.push({ type: 'log', level: 'info', text: `${sentence}.` });
+  const { isWorth, sentence } = verdict;
+  const offered = donors.filter(({ peer }) => offer.includes(peer));
+  const rash = isRash(found.value.plan, offered);
+  replanning.effects.push({ type: 'log', level: 'info', text: `${rash ? `${sentence}; ${RASH}` : sentence}.` });
   planFrom(replanning, run.plan);
-  change(replanning, { appraisal: appraisal && { ...appraisal, predictedSeconds, verdict: sentence } });
+  const predicted = predictedSeconds(replanning.state, run.plan);
+  change(replanning, { appraisal: appraisal && { ...appraisal, predictedSeconds: predicted, verdict: sentence } });
   const by = [...new Set(causes.flatMap((cause) => cause.by ?? []))];
-  if (!isWorth) {
+  if (!isWorth || rash) {
     inVain(replanning, by);
     return stays(replanning);
   }

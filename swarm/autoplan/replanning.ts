@@ -2,8 +2,12 @@
 import { type PeerId, peerId } from '../base.ts';
 import type { PlanAnswer } from '../coordinator/events.ts';
 import type { KnownDonor } from './knownDonors.ts';
-import type { Cause, ReplannerEffect, ReplannerState, RunView } from './replannerState.ts';
+import { predictedOf } from './predicting.ts';
+import type { Cause, Found, MadePlan, ReplannerEffect, ReplannerState, RunView } from './replannerState.ts';
 import { isHeard, type Standing } from './standing.ts';
+
+/** Plans that came out of a search: the one in force, the one that may take over, and those that both replace. */
+const MADE_KEPT = 4;
 
 export interface Replanning {
   state: ReplannerState;
@@ -63,6 +67,21 @@ export function suggestDeferredReplan(replanning: Replanning, by: PeerId) {
   changeStanding(replanning, by, (before) => ({ ...before, deferredReason: null }));
 }
 
+/** Plans are answered with what they are predicted to need. */
 export function answer(replanning: Replanning, ask: number | null, given: PlanAnswer) {
-  replanning.effects.push({ type: 'planned', ask, answer: given });
+  const { state, run } = replanning;
+  const told = given.answer === 'plan' ? { ...given, predicted: predictedOf(state, given.plan, run.plan) } : given;
+  replanning.effects.push({ type: 'planned', ask, answer: told });
+}
+
+/** A plan that came out of a search, or was in force before. */
+export function remember(
+  replanning: Replanning,
+  { plan, reasons, idle }: Extract<Found, { ok: true }>['value'],
+  by: readonly PeerId[],
+  isAtLength: boolean,
+) {
+  const all = [...reasons, ...idle.map(({ peer, reason }) => ({ peer, text: `left idle: ${reason}.` }))];
+  const made: MadePlan = { plan, reasons: all, by, isAtLength };
+  change(replanning, { made: [...replanning.state.made, made].slice(-MADE_KEPT) });
 }

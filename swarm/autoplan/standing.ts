@@ -4,6 +4,7 @@
  * were behind them, each time for twice as long; one that helped restores it.
  */
 import { doubledMs, type PeerId } from '../base.ts';
+import type { Plan } from '../plan/plan.ts';
 
 /** Looks in vain that cost nothing: machines do swing. */
 const FREE_LOOKS = 3;
@@ -37,12 +38,16 @@ export function lookedInVain(standing: Standing, nowMs: number): Standing {
 /** It helped: as one of whom nothing is known. */
 export const restored = ({ deferredReason }: Standing): Standing => ({ ...NEW_STANDING, deferredReason });
 
-/** A plan that some donors' words brought about, and what a step took until then. */
+/** A plan that was not forced: whose words brought it about, and what a step took until then. */
 export interface Trial {
   readonly by: readonly PeerId[];
   readonly beforeSeconds: number | null;
+  /** Of that, beyond what was predicted. */
+  readonly besideSeconds: number;
+  /** The plan until then. */
+  readonly before: Plan | null;
 }
 
 /** `seconds`: of a step since then; null: none was done. */
-export const hasHelped = ({ beforeSeconds }: Trial, seconds: number | null): boolean =>
+export const hasHelped = ({ beforeSeconds }: Pick<Trial, 'beforeSeconds'>, seconds: number | null): boolean =>
   seconds !== null && beforeSeconds !== null && seconds < beforeSeconds * (1 - LEAST_GAIN);

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { type PeerId, peerId } from '../base.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import type { Cluster } from '../planner/cluster.ts';
+import { PlannedRun, profile, samplesOf } from '../testing/plannedRun.ts';
+import { doubted, SEEN_STEPS, workShares } from './doubt.ts';
+
+const [A, B] = [peerId('a'), peerId('b')];
+
+/** Seconds of a layer's forward and backward for a sample, as each donor really is. */
+type Truth = Readonly<Record<PeerId, number>>;
+
+/** A step is as long as the longest of its members takes, whatever they say. */
+const trueSeconds = (plan: Plan, truth: Truth): number =>
+  Math.max(...peers(plan).map((peer) => 3 * samplesOf(plan, peer) * (truth[peer] ?? 0)));
+
+/** `claims`: what their spans say. */
+function work(run: PlannedRun, from: number, to: number, truth: Truth, claims: Truth): number {
+  let allSeconds = 0;
+  for (let step = from; step < to; step++) {
+    run.stepSeconds = trueSeconds(run.plan as Plan, truth);
+    allSeconds += run.stepSeconds;
+    run.step(step, (peer) => claims[peer] ?? 0);
+    run.settle();
+  }
+  return allSeconds;
+}
+const share = (run: PlannedRun, peer: PeerId): number => workShares(run.plan as Plan).get(peer) ?? 0;
+
+describe('a newcomer', () => {
+  it('[AP50] that claims to be a thousand times as fast begins with a small part, and gets more when it was seen', () => {
+    const run = new PlannedRun();
+    run.joins(A, profile(0.01));
+    const truth = { [A]: 0.01, [B]: 0.00001 };
+    work(run, 0, SEEN_STEPS, truth, truth);
+    run.joins(B, profile(0.00001));
+    expect(share(run, B)).toBeGreaterThan(0);
+    expect(share(run, B)).toBeLessThanOrEqual(0.5);
+    work(run, 30, 30 + SEEN_STEPS - 1, truth, truth);
+    expect(share(run, A)).toBeGreaterThanOrEqual(0.5);
+    work(run, 60, 62, truth, truth);
+    expect(share(run, B)).toBeGreaterThan(0.9);
+  });
+
+  it('[AP51] that is a thousand times slower than it claims is found out by the clock, and is not taken again', () => {
+    const run = new PlannedRun();
+    run.joins(A, profile(0.01));
+    const claims = { [A]: 0.01, [B]: 0.00001 };
+    const truth = { ...claims, [B]: 1 };
+    const alone = work(run, 0, 100, truth, claims) / 100;
+    run.joins(B, profile(0.00001));
+    expect(share(run, B)).toBeGreaterThan(0);
+    work(run, 100, 110, truth, claims);
+    expect(peers(run.plan as Plan)).toEqual([A]);
+    const epoch = run.epoch;
+    run.nowMs += 3_600_000;
+    expect(work(run, 110, 1_000, truth, claims)).toBeCloseTo(890 * alone, 6);
+    expect(run.epoch).toBe(epoch);
+  });
+
+  it('[AP51] that was honest for as long as it was watched is found out as soon as it has more', () => {
+    const run = new PlannedRun();
+    run.joins(A, profile(0.01));
+    const claims = { [A]: 0.01, [B]: 0.002 };
+    work(run, 0, SEEN_STEPS, claims, claims);
+    run.joins(B, profile(0.002));
+    work(run, 30, 60, claims, claims);
+    expect(share(run, B)).toBeGreaterThan(0.7);
+    work(run, 60, 70, { ...claims, [B]: 1 }, claims);
+    expect(share(run, B)).toBeLessThanOrEqual(0.5);
+  });
+
+  it('[AP50] begins as it is where it is the first, where nobody was seen yet, or where this server opened it', () => {
+    const unseen = new PlannedRun();
+    unseen.joins(A, profile(0.01));
+    unseen.joins(B, profile(0.0001));
+    expect(share(unseen, B)).toBeGreaterThan(0.9);
+    const own = new PlannedRun();
+    own.joins(A, profile(0.01));
+    const truth = { [A]: 0.01, [B]: 0.0001 };
+    work(own, 0, SEEN_STEPS, truth, truth);
+    own.joins(B, profile(0.0001), undefined, null, true);
+    expect(share(own, B)).toBeGreaterThan(0.9);
+  });
+});
+
+it('[AP50] however many strangers come at once, all together count for no more than those who were seen', () => {
+  const peer = (id: string, seconds: number): Cluster['peers'][number] => ({
+    ...{ id, memoryBytes: 1, uploadBytesPerSecond: null, downloadBytesPerSecond: null },
+    measured: { forwardSecondsPerLayer: [seconds, 2 * seconds], backwardSecondsPerLayer: [2 * seconds] },
+  });
+  const seconds = (cluster: Cluster['peers']) =>
+    cluster.map(
+      ({ measured }) => (measured?.forwardSecondsPerLayer[0] ?? 0) + (measured?.backwardSecondsPerLayer[0] ?? 0),
+    );
+  const seen = [peer('a', 0.01), peer('b', 0.02)];
+  const strangers = Array.from({ length: 10 }, (_, i) => peer(`s${i}`, 1e-6));
+  const known = new Set(['a', 'b']);
+  const [a = 0, b = 0, ...others] = seconds(doubted([...seen, ...strangers], known)).map((each) => 1 / each);
+  expect(a + b).toBeCloseTo(50, 9);
+  expect(others.reduce((sum, speed) => sum + speed, 0)).toBeCloseTo(50, 9);
+  // One alone is taken for half of the fastest; one who claims to be slower is believed.
+  expect(seconds(doubted([...seen, peer('s', 1e-6)], known)).at(-1)).toBeCloseTo(0.06, 9);
+  expect(doubted([...seen, peer('s', 1)], known).at(-1)).toEqual(peer('s', 1));
+  expect(doubted(strangers, known)).toBe(strangers);
+});
+
+it('[AP52] a plan is answered with what a step of it, and the move to it, are taken to need', () => {
+  const run = new PlannedRun();
+  run.joins(A, profile(0.01));
+  run.joins(B, profile(0.01));
+  const [alone, both] = run.proposals.flatMap((answer) => (answer.answer === 'plan' ? answer.predicted : []));
+  // 16 samples through 4 layers, forward and backward, and the head's share on top; nobody had the state before.
+  expect(alone?.stepMs).toBeGreaterThan(1_920);
+  expect(alone?.stepMs).toBeLessThan(2_500);
+  expect(alone?.movingMs).toBeNull();
+  expect(both?.stepMs).toBeLessThan(alone?.stepMs ?? 0);
+  expect(both?.movingMs).toBeGreaterThan(0);
+});

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { commitsIn, type Manner, type TimedDonor } from '../testing/timedRun.ts';
+
+const SECONDS = 900;
+const honest = (name: string): TimedDonor => ({
+  ...{ name, manner: 'honest', joinsAtMs: 0, claims: 0.01, truth: 0.01 },
+});
+const two = [honest('a'), honest('b')];
+const stranger = (manner: Manner, claims: number, truth: number): TimedDonor => ({
+  ...{ name: 's', manner, joinsAtMs: 60_000, claims, truth },
+});
+
+test.each([
+  ['that claims to be a thousand times as fast', stranger('honest', 1e-5, 1)],
+  ['that never gets warm', stranger('never warm', 1e-5, 0.01)],
+  ['that is warm and never gets ready', stranger('never ready', 1e-5, 0.01)],
+  ['that reports no step', stranger('mute', 1e-5, 0.01)],
+])(
+  '[AP51] [CO71] [CO72] beside a stranger %s honest donors commit at least half of what they do without it',
+  (_, liar) => {
+    const without = commitsIn(two, SECONDS);
+    const beside = commitsIn([...two, liar], SECONDS);
+    expect(without).toBeGreaterThan(500);
+    expect(beside).toBeGreaterThan(without / 2);
+    console.log(`${without} steps without it, ${beside} beside it`);
+  },
+);
+
+test('[AP50] an honest newcomer is worth its visit', () => {
+  const without = commitsIn(two, SECONDS);
+  expect(commitsIn([...two, stranger('honest', 0.001, 0.001)], SECONDS)).toBeGreaterThan(1.5 * without);
+});

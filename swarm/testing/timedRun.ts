@@ -1,0 +1,149 @@
+/**
+ * A run under `auto` in a time of its own, for tests: all decisions, donors that take as long as they really do, whatever
+ * they say, and searches that answer after a while. It counts what was committed.
+ */
+import { clusterProblem, modelOf } from '../autoplan/knownDonors.ts';
+import { type PeerId, peerId } from '../base.ts';
+import type { CoordinatorConfig } from '../coordinator/events.ts';
+import {
+  begin,
+  type DecisionEffect,
+  type DecisionEvent,
+  type DecisionState,
+  decide,
+  nextDecision,
+} from '../decisions/decide.ts';
+import { NO_LIMITS } from '../limits.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { planCluster } from '../planner/clusterPlan.ts';
+import { answer } from './honestDonor.ts';
+import { CONFIG, profile, samplesOf } from './plannedRun.ts';
+import { ADAPTER, rehearsalTerms } from './rehearsal.ts';
+
+/** How a stranger behaves: as it should, or what it does not do. */
+export type Manner = 'honest' | 'never warm' | 'never ready' | 'mute';
+
+export interface TimedDonor {
+  readonly name: string;
+  readonly manner: Manner;
+  readonly joinsAtMs: number;
+  /** Seconds of a layer's forward for a sample, as it says and as it is. */
+  readonly claims: number;
+  readonly truth: number;
+}
+
+const SEARCH_MS = 500;
+const SEARCH_WORK = 300;
+/** One who is refused comes again after so long, each time twice as long. */
+const AGAIN_MS = 60_000;
+
+interface Visitor extends TimedDonor {
+  readonly peer: PeerId;
+  plan: Plan | null;
+}
+
+class TimedRun {
+  readonly #queue: { readonly atMs: number; readonly act: () => void }[] = [];
+  readonly #here = new Map<PeerId, Visitor>();
+  readonly #visits = new Map<string, number>();
+  #state: DecisionState;
+  #nowMs = 0;
+  commits = 0;
+
+  constructor(config: CoordinatorConfig) {
+    const start = {
+      ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
+      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
+    };
+    this.#state = begin({ run: config, planning: CONFIG }, start);
+  }
+
+  comes(donor: TimedDonor, atMs = donor.joinsAtMs): void {
+    this.#later(atMs, () => {
+      const visit = this.#visits.get(donor.name) ?? 0;
+      this.#visits.set(donor.name, visit + 1);
+      const peer = peerId(`${donor.name}${visit}`);
+      this.#here.set(peer, { ...donor, peer, plan: null });
+      this.#happens({
+        ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile: profile(donor.claims) },
+        ...{ rememberedAs: null, remembered: null, address: donor.name, isOwn: false },
+      });
+    });
+  }
+
+  until(endMs: number): void {
+    for (;;) {
+      const deadline = nextDecision(this.#state) ?? Number.POSITIVE_INFINITY;
+      const next = this.#queue[0];
+      const atMs = Math.min(deadline, next?.atMs ?? Number.POSITIVE_INFINITY);
+      if (atMs > endMs) return;
+      this.#nowMs = Math.max(this.#nowMs, atMs);
+      if (next !== undefined && next.atMs <= deadline) {
+        this.#queue.shift();
+        next.act();
+      } else this.#happens({ type: 'deadlineReached' });
+    }
+  }
+
+  #later(atMs: number, act: () => void): void {
+    const index = this.#queue.findIndex((other) => other.atMs > atMs);
+    this.#queue.splice(index === -1 ? this.#queue.length : index, 0, { atMs, act });
+  }
+
+  #happens(event: DecisionEvent): void {
+    const [state, effects] = decide(this.#state, event, this.#nowMs);
+    this.#state = state;
+    for (const effect of effects) this.#perform(effect);
+  }
+
+  #perform(effect: DecisionEffect): void {
+    if (effect.type === 'storeCommit') this.commits++;
+    if (effect.type === 'rollBack') this.commits = effect.toStep;
+    if (effect.type === 'send') this.#hears(effect.to, effect.message);
+    if (effect.type === 'search') {
+      const { search, problem } = effect;
+      const found = planCluster(clusterProblem(CONFIG, problem), ({ work }) => work < SEARCH_WORK);
+      this.#later(this.#nowMs + SEARCH_MS, () => this.#happens({ type: 'searched', search, found }));
+    }
+    if (effect.type !== 'refuse') return;
+    const donor = this.#here.get(effect.peer);
+    this.#here.delete(effect.peer);
+    const visits = this.#visits.get(donor?.name ?? '') ?? 0;
+    if (donor) this.comes(donor, this.#nowMs + AGAIN_MS * 2 ** (visits - 1));
+  }
+
+  #hears(to: PeerId, message: ServerMessage): void {
+    const donor = this.#here.get(to);
+    if (donor === undefined) return;
+    if (message.type === 'prepare') donor.plan = message.plan;
+    const plan = message.type === 'warm' ? message.plan : donor.plan;
+    const reply = plan && answer(to, plan, message);
+    if (!plan || !reply) return;
+    const { manner } = donor;
+    if (manner === 'never warm' && (reply.type === 'warmed' || reply.type === 'ready')) return;
+    if (manner === 'never ready' && reply.type === 'ready') return;
+    if (manner === 'mute' && reply.type === 'report') return;
+    const takesMs = reply.type === 'report' ? this.#stepMs(plan) : 20;
+    this.#later(this.#nowMs + takesMs, () => {
+      if (this.#here.has(to)) this.#happens({ type: 'donorSaid', peer: to, message: reply });
+    });
+  }
+
+  /** A pipeline is as slow as its slowest. */
+  #stepMs(plan: Plan): number {
+    const seconds = peers(plan).map((peer) => 3 * samplesOf(plan, peer) * (this.#here.get(peer)?.truth ?? 0));
+    return 1_000 * Math.max(...seconds);
+  }
+}
+
+/** Steps that stand committed after so many seconds. */
+export function commitsIn(donors: readonly TimedDonor[], seconds: number): number {
+  const { config } = rehearsalTerms({
+    ...{ layers: modelOf(CONFIG).layers, batch: CONFIG.batch, steps: 1e9, capacity: 1_000 },
+  });
+  const run = new TimedRun(config);
+  for (const donor of donors) run.comes(donor);
+  run.until(1_000 * seconds);
+  return run.commits;
+}
