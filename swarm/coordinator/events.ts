@@ -203,8 +203,6 @@ export type Effect =
    * newer one has replaced: then the answer may stay away.
    */
   | ({ readonly type: 'planWanted'; readonly ask: number; readonly inForce: Plan | null } & Question)
-  /** Donors get ready for a plan that may take over: they may talk to each other from now on. */
-  | { readonly type: 'warmingUp'; readonly plan: Plan }
   /** Who may be planned for is another, by no word of theirs. */
   | { readonly type: 'offerChanged'; readonly reason: string }
   /** The operator's wish that must survive a restart. */

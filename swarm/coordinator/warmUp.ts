@@ -32,7 +32,6 @@ function warmUp(transition: Transition, { plan }: Proposal) {
     warmUps: number + 1,
     warmingUp: { number, plan, waitingFor: members, startedAt: now, deadline },
   });
-  transition.effects.push({ type: 'warmingUp', plan });
   send(transition, members, { type: 'warm', number, epoch: epoch + 1, step, plan });
 }
 

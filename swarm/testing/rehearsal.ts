@@ -314,7 +314,6 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
     case 'stopped':
       run.ended = 'stopped';
       return;
-    case 'warmingUp':
     case 'offerChanged':
     case 'planWanted':
     case 'search':

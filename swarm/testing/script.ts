@@ -190,7 +190,6 @@ function effectText(effect: RehearsedEffect): string | null {
       return `plan wanted ${effect.purpose}: ${effect.offer.map(({ peer }) => peer).join(' ')}`;
     case 'publish':
     case 'log':
-    case 'warmingUp':
     case 'offerChanged':
       return null;
     default:
