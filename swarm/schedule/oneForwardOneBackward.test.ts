@@ -10,6 +10,9 @@ import { gpipe } from './gpipe.ts';
 import { build, stepSchedule } from './lower.ts';
 import { slots } from './slots.ts';
 
+/** More of them: `npm test -- --long`. */
+const RUNS = process.env.SHOAL_LONG === '1' ? 2_000 : 500;
+
 /** One row a stage, one list of micro-batches a lane: `[[[0, 1]], [[0], [1]]]`. Peers d0, d1, … */
 function lanes(rows: readonly (readonly (readonly number[])[])[]): Plan {
   const names = donors(rows.flat().length);
@@ -124,7 +127,7 @@ describe('unequal lanes', () => {
         if (seed % 5 === 0) expect(scheduleProblems(model, plan, stepSchedule(plan))).toEqual([]);
         expectAscending(plan, build(plan));
       }),
-      { seed: 3, numRuns: 2000 },
+      { seed: 3, numRuns: 2 * RUNS },
     );
   });
 
@@ -140,7 +143,7 @@ describe('unequal lanes', () => {
         const last = plan.stages.length - 1;
         for (const { peer } of plan.stages[last]?.members ?? []) expect(own.get(peer)?.get(last)).toBe(1);
       }),
-      { seed: 3, numRuns: 1500 },
+      { seed: 3, numRuns: RUNS },
     );
   });
 

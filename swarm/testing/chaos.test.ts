@@ -5,7 +5,7 @@ import { type DecidedBy, playChaos } from './chaos.ts';
 /** `npm test -- --long`. */
 const IS_LONG = process.env.SHOAL_LONG === '1';
 /** In all: `SHOAL_CHAOS_EVENTS=1000000 npx vitest run swarm/testing/chaos.test.ts`. */
-const EVENTS = Number(process.env.SHOAL_CHAOS_EVENTS ?? (IS_LONG ? 1_000_000 : 100_000));
+const EVENTS = Number(process.env.SHOAL_CHAOS_EVENTS ?? (IS_LONG ? 1_000_000 : 50_000));
 /** About as many as one play has. */
 const EVENTS_A_PLAY = 580;
 /** With all that decides a run each play takes some tenths of a second: `SHOAL_CHAOS_RUNS=2000` for each kind of planning. */
