@@ -96,7 +96,7 @@ async function expectUnharmed(before: number, residentBytes: readonly number[]):
   for (const bytes of residentBytes) expect(bytes - first).toBeLessThan(GROWTH_BYTES);
 }
 
-const LIMIT = { timeout: IS_LONG ? 3_600_000 : 120_000 };
+const LIMIT = { timeout: IS_LONG ? 3_600_000 : 300_000 };
 
 test(`[SV10] ${WORDS.toLocaleString('en')} words that the schema allows`, LIMIT, async () => {
   const heard = countHeard();

@@ -1,4 +1,5 @@
 /** For tests of who may do what: a server by invitation whose plan has four donors, each of one stage, and visitors beside them. */
+import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { invariant, peerId } from '../../swarm/base.ts';
@@ -11,6 +12,8 @@ import { SCRIPTED_ADAPTER, ScriptedDonor } from './scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from './tinyServers.ts';
 
 export const INVITE = 'sesame';
+/** Of an operator, a while ago. */
+export const EXPIRED_SESSION = 'a-session-that-is-over';
 export const HELLO: PeerMessage = {
   ...{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite: INVITE },
 };
@@ -49,6 +52,14 @@ export class FourStages {
     const model = modelFromConfig(tinyRunFile({ steps: 1, layers: SEATS.length }).model);
     invariant(model.ok, 'the model is one');
     const plan = equalSplit(model.value, SAMPLES, SEATS);
+    const { store } = await servers.data();
+    const over = {
+      hash: createHash('sha256').update(EXPIRED_SESSION).digest('hex'),
+      role: 'operator',
+      name: 'old',
+      leftMs: 0,
+    };
+    store.saveSessions(JSON.stringify([over]));
     const access = { trustProxy: ['127.0.0.1', '::1'] };
     this.#server = await servers.serve({ pages, plan, invite: INVITE, access });
     this.#members = SEATS.map(() => this.visitor());
@@ -84,6 +95,18 @@ export class FourStages {
     await Promise.race([donor.hears('welcome'), donor.closed]);
     await donor.settled();
     return donor;
+  }
+
+  /** The cookie of a session that this token opens. */
+  async logIn(token: string): Promise<string> {
+    const { url } = this.server;
+    const headers = { 'content-type': 'application/json', origin: url };
+    const answer = await fetch(`${url}/api/operator/login`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ token }),
+    });
+    return answer.headers.get('set-cookie')?.split(';')[0] ?? '';
   }
 
   close(): Promise<void> {
