@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
+import { explosivePattern } from './explosive.ts';
 
 /** Text without a token: the tokenizer has neither bytes nor an unknown token to fall back on. */
 export const NO_TOKEN = -1;
@@ -18,6 +19,9 @@ export interface TextTokenizer {
   encode(text: string): number[];
   decode(ids: readonly number[]): string;
 }
+
+/** Twice as large as the largest that is in use. */
+const TOKENIZER_LIMIT_BYTES = 64 * 2 ** 20;
 
 export const TOKENIZER_FILE = 'tokenizer.json';
 /** What `transformers` writes and reads beside a tokenizer.json. */
@@ -34,7 +38,9 @@ const COMPANIONS = [
 /** Reasons begin with the path. */
 export async function openTokenizer(path: string): Promise<Result<TextTokenizer>> {
   try {
-    await fileBytes(path);
+    const size = await fileBytes(path);
+    if (size > TOKENIZER_LIMIT_BYTES)
+      return refusal(`${path} has ${size} bytes: a tokenizer.json of at most ${TOKENIZER_LIMIT_BYTES} was expected`);
     return parseTokenizer(await readFile(path, 'utf8'), path);
   } catch (error) {
     return refusal(`${path}: ${readFault(error)}: a Hugging Face tokenizer.json was expected`);
@@ -44,7 +50,15 @@ export async function openTokenizer(path: string): Promise<Result<TextTokenizer>
 function parseTokenizer(text: string, path: string): Result<TextTokenizer> {
   try {
     // Decoding gives back what was encoded only if spaces are left as they are.
-    const library = new Tokenizer(JSON.parse(text), { clean_up_tokenization_spaces: false });
+    const json: unknown = JSON.parse(text);
+    const explosive = explosivePattern(json);
+    if (explosive !== null)
+      return refusal(
+        `${path} has the regular expression ${explosive.slice(0, 100)}, which may take for ever: one without a repetition or a choice inside a repetition was expected`,
+      );
+    const library = new Tokenizer(json as ConstructorParameters<typeof Tokenizer>[0], {
+      clean_up_tokenization_spaces: false,
+    });
     let ids = 0;
     for (const id of library.get_vocab().values()) ids = Math.max(ids, id + 1);
     if (ids === 0) return refusal(`${path} is no Hugging Face tokenizer.json: it has no tokens`);

@@ -9,9 +9,9 @@ import { shown } from './inputFields.ts';
 export type Config = Readonly<Record<string, unknown>>;
 
 export const count = z.int().positive();
-/** A stage is numbered in 16 bits, and each has a layer at least. */
-export const layerCount = count.max(65_535);
-export const LAYER_COUNT = 'a positive integer up to 65535';
+/** Past every model that there is: each layer is a block of its own, of files and of messages. */
+export const layerCount = count.max(1_024);
+export const LAYER_COUNT = 'a positive integer up to 1024';
 /** Added to a float32, where less would be nothing. */
 export const EPSILON = 'a number above 0 that float32 can hold';
 export const epsilon = z

@@ -94,12 +94,13 @@ test.each<[path: string, value: unknown, sentence: string]>([
     { files: ['a'], everySteps: 9e15 },
     'evaluation.everySteps must be a positive integer up to 4294967295',
   ],
+  ['data.files', Array(200_000).fill('a'), 'data.files must be a list of at most 10000 paths'],
   ['model.n_embd', 9e15, 'model.n_embd is too large, 9000000000000000: embedding would have'],
-  // By hand, from the shapes of GPT-2: 65,535 · (12·8192² + 13·8192) + 274 · 8192
+  // By hand, from the shapes of GPT-2: 1,024 · (12·16384² + 13·16384) + 274 · 16384
   [
     'model',
-    { ...model, n_layer: 65_535, n_embd: 8_192 },
-    'model.n_layer is too large, 65535: the model would have 52782734286848 elements, at most 1099511627776 were expected',
+    { ...model, n_layer: 1_024, n_embd: 16_384 },
+    'model.n_layer is too large, 1024: the model would have 3298757476352 elements, at most 1099511627776 were expected',
   ],
 ])('[FI10] %s = %j is past what can be had: refused with the bound', (path, value, sentence) => {
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);

@@ -34,6 +34,9 @@ const MOST_SAMPLES = 65_536;
 /** Past every model that there is; an activation of one sample can still be allocated. */
 const MOST_TOKENS = 2 ** 20;
 
+/** Each is looked at before the first one is read. */
+const MOST_FILES = 10_000;
+
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
 /** The optimizer's numbers are float32 on the GPU: one that is 0, infinite or 1 there must not have passed as another. */
@@ -51,7 +54,8 @@ const belowOne = number('a number from 0 to below 1', (value) => value >= 0 && v
 const ratio = number('a number from 0 to 1', (value) => value >= 0 && value <= 1);
 const files = z
   .array(text('a path'), { error: expecting('a list of paths') })
-  .min(1, { error: expecting('a list of one path or more') });
+  .min(1, { error: expecting('a list of one path or more') })
+  .max(MOST_FILES, { error: expecting(`a list of at most ${MOST_FILES} paths`) });
 
 const only = <Value extends string>(value: Value) => z.literal(value, { error: expecting(`"${value}"`) });
 
