@@ -9,6 +9,7 @@ interface Report {
   readonly chaos: readonly { readonly entry: string; readonly firedAtStep: number | null }[];
   readonly rollbacks: readonly { readonly atStep: number; readonly toStep: number; readonly reason: string }[];
   readonly memory: readonly { readonly donor: number; readonly predictedBytes: number; readonly peakBytes: number }[];
+  readonly refused: readonly { readonly donor: number; readonly atStep: number; readonly reason: string }[];
 }
 
 /** gpt2-tiny, checkpoints every 3 steps: within the oracle's bounds at every step, and replayed, whatever the script. */
@@ -35,6 +36,14 @@ test('two of four donors are killed and one joins: the joiner computes', async (
   const { memory, donorsAtEnd } = await chaos(4, 'kill:1@3,join@6,kill:0@9');
   expect(memory.map(({ donor }) => donor)).toEqual([0, 1, 2, 3, 4]);
   expect(donorsAtEnd).toBe(3);
+});
+
+test.each([3, 4])('of %i donors the one that reports no step any more goes, and nobody else', async (donors) => {
+  const { refused, donorsAtEnd, rollbacks } = await chaos(donors, 'mute:1@3');
+  expect(refused.map(({ donor, reason }) => ({ donor, reason }))).toEqual([{ donor: 1, reason: 'tooLate' }]);
+  expect(refused[0]?.atStep).toBeGreaterThanOrEqual(3);
+  expect(rollbacks.length).toBeLessThanOrEqual(1);
+  expect(donorsAtEnd).toBe(donors - 1);
 });
 
 test('a lost GPU, a killed server and one who comes while it is away: all come back by themselves and compute', async () => {

@@ -206,7 +206,7 @@ function begin(
   isWarm = false,
 ) {
   const { config } = transition.state;
-  change(transition, { proposal: null, warmingUp: null });
+  change(transition, { proposal: null });
   const inForce: Omit<PlanInForce, 'epoch'> = {
     plan,
     duties: dutiesOf(plan),
@@ -225,7 +225,8 @@ function prepare(
   isWarm = false,
 ) {
   const epoch = transition.state.epoch + 1;
-  change(transition, { epoch });
+  // Whoever gets ready for another plan is asked anew: links of an older epoch may have been given up.
+  change(transition, { epoch, warmingUp: null });
   const { generation, committedSteps: step } = transition.state;
   const inForce: PlanInForce = { ...before, epoch };
   const members = membersOf(inForce);

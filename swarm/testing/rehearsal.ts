@@ -120,6 +120,8 @@ export interface Rehearsal {
   readonly ready: Set<PeerId>;
   /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
   readonly holding: Set<PeerId>;
+  /** The newest plan that donors were told to get ready for, and who of them said that they are. */
+  warm: { readonly number: number; readonly plan: Plan; readonly peers: Set<PeerId> } | null;
   /** The loss scale that stood when so many steps were committed. */
   readonly scales: Map<number, LossScale | null>;
   /** Donors that were let go, or went when no plan needed them, since the newest checkpoint: each may have taken a checkpoint on its way with it. */
@@ -168,6 +170,7 @@ function rehearsal(
     connected: new Set(),
     ready: new Set(),
     holding: new Set(),
+    warm: null,
     scales: new Map([[0, decider.coordinator.lossScale]]),
     departures: 0,
     ended: null,
@@ -216,6 +219,8 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number): read
     const members = run.store.plan === null ? [] : peers(run.store.plan);
     if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
+  if (event.type === 'donorSaid' && event.message.type === 'warmed' && event.message.number === run.warm?.number)
+    run.warm.peers.add(event.peer);
   const effects = run.decider.decide(event, now);
   const { state } = run;
   const { committedSteps, lossScale } = state;
@@ -360,6 +365,12 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
   const { store } = run;
   invariant(run.connected.has(to), `${to} hears ${message.type} although it is gone`);
   if (message.type === 'standby' && message.state === 'left') run.departures++;
+  if (message.type === 'warm') {
+    invariant(peers(message.plan).includes(to), `${to} gets ready for a plan that has a place for it`);
+    invariant(run.state.phase.name !== 'planning', 'where nothing is computed nobody gets ready beside it');
+    if (run.warm?.number !== message.number)
+      run.warm = { number: message.number, plan: message.plan, peers: new Set() };
+  }
   if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
   if (message.type !== 'prepare' && message.type !== 'start' && message.type !== 'evaluate') return;
   const members = store.plan === null ? [] : peers(store.plan);
@@ -371,6 +382,13 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
       invariant(message.step === source.step, 'nothing is committed beyond the checkpoint a plan begins from');
       run.holding.clear();
     } else {
+      const { phase } = run.state;
+      const isWarm = phase.name === 'preparing' && phase.isWarm;
+      const warm = run.warm?.peers ?? new Set();
+      invariant(
+        !isWarm || members.every((peer) => warm.has(peer)),
+        'only who is warm has the short deadline of a hand-over',
+      );
       const having = source.from === 'kept' ? members : peers(source.plan);
       invariant(
         having.every((peer) => run.holding.has(peer)),
