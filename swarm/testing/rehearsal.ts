@@ -6,7 +6,7 @@
 import { modelOf } from '../autoplan/knownDonors.ts';
 import { answerTo, type MakePlan, type PlanWishes } from '../autoplan/wishes.ts';
 import { invariant, type PeerId, refusal, success } from '../base.ts';
-import type { CommitRecord, CoordinatorConfig, StartState, StoredShard } from '../coordinator/events.ts';
+import type { CommitRecord, CoordinatorConfig, StartState } from '../coordinator/events.ts';
 import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
@@ -25,6 +25,7 @@ import {
   type RehearsedEffect,
   type RehearsedEvent,
 } from './decider.ts';
+import { coversState, usesExpected } from './placement.ts';
 
 export const ADAPTER: AdapterProfile = {
   vendor: 'v',
@@ -264,7 +265,10 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
         effect.shards.every((shard) => shard.hash === hash),
         'all shards are of one step',
       );
-      invariant(coversState(effect.shards, run), 'every element of every block is in the checkpoint, once');
+      invariant(
+        coversState(effect.shards, config.layers, run.blocks),
+        'every element of every block is in the checkpoint, once',
+      );
       invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
       store.checkpoint = effect.step;
       store.lossScale = effect.lossScale;
@@ -328,31 +332,6 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
     case 'log':
       return;
   }
-}
-
-/** As long as none of them is gone; one that pauses is let go. */
-function usesExpected({ config, donors, gathering }: CoordinatorState, plan: Plan): boolean {
-  if (gathering !== 'whole') return true;
-  const members = peers(plan);
-  return donors
-    .slice(0, config.expectedDonors ?? 0)
-    .every(({ peer, wish }) => wish !== 'compute' || members.includes(peer));
-}
-
-/** Shards that lie one behind the other, block by block. */
-function coversState(shards: readonly StoredShard[], { config, blocks }: Rehearsal): boolean {
-  const names = new Set(shards.map(({ block }) => block));
-  return (
-    names.size === config.layers + 2 &&
-    [...names].every((name) => {
-      const ranges = shards.filter(({ block }) => block === name).map(({ range }) => range);
-      const ordered = ranges.toSorted(([a], [b]) => a - b);
-      return (
-        ordered.every(([from], index) => from === (ordered[index - 1]?.[1] ?? 0)) &&
-        ordered.at(-1)?.[1] === blocks.find((block) => block.name === name)?.elements
-      );
-    })
-  );
 }
 
 const isSame = (a: LossScale | null, b: LossScale | null | undefined): boolean =>
