@@ -75,15 +75,16 @@ export function setAside(store: Store, run: string, step: number, reason: string
   store.addEvent(run, SET_ASIDE_EVENT, JSON.stringify({ reason }), wallMs(), step);
 }
 
-/** The newest checkpoint that loads, and what is wrong with those that are newer. */
+/** The newest checkpoint before `below` that loads, and what is wrong with those that are newer. */
 export async function newestLoadable(
   { store, blobs }: { readonly store: Store; readonly blobs: BlobStore },
   run: string,
+  below = Number.POSITIVE_INFINITY,
 ): Promise<{ readonly manifest: Manifest | null; readonly faults: ReadonlyMap<number, string> }> {
   const faults = new Map<number, string>();
   for (const { committedSteps } of store.checkpoints(run).toReversed()) {
-    const text = store.checkpoint(run, committedSteps);
-    if (text === null) continue; // superseded meanwhile
+    const text = committedSteps < below ? store.checkpoint(run, committedSteps) : null;
+    if (text === null) continue; // not asked for, or superseded meanwhile
     const manifest = parseManifest(text);
     const problem = await stateProblem(blobs, manifest);
     if (problem === null) return { manifest, faults };
