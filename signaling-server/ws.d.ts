@@ -19,6 +19,7 @@ declare module 'ws' {
     send(data: Uint8Array, options: { readonly binary: boolean }, done: () => void): void;
     close(code?: number, reason?: string): void;
     terminate(): void;
+    pause(): void;
     ping(): void;
     on(event: 'message', listener: (data: RawData, isBinary: boolean) => void): this;
     on(event: 'ping' | 'pong', listener: (data: Buffer) => void): this;

@@ -75,7 +75,9 @@ export function addBenchCommand(program: Command): void {
   addDashboardBench(bench);
   bench
     .command('server')
-    .description('donors that one server holds, how fast they join, messages it passes on')
+    .description(
+      'donors that one server holds, how fast they join, messages it takes, and what a crowd of strangers costs',
+    )
     .option('--json', 'one JSON document on standard output')
     .action(async ({ json }: { readonly json?: boolean }) => {
       const result = await benchServer();

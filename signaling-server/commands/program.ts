@@ -20,6 +20,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   plan: async () => (await import('./plan.ts')).addPlanCommand,
   'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
   'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
+  'crowd-process': async () => (await import('../bench/benchCrowd.ts')).addCrowdCommand,
   'server-process': async () => (await import('../headless/serverProcess.ts')).addServerProcessCommand,
 };
 

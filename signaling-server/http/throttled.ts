@@ -1,19 +1,19 @@
 /** Work that many ask for, done for all of them at once. */
 import { monotonicMs } from '../monitoring/clock.ts';
 
-/** Runs `work` soon after a request, at most once in `intervalMs`. */
-export function throttled(intervalMs: number, work: () => void): { request(): void; cancel(): void } {
+/** Runs `work` soon after a request, at most once in `intervalMs`, or for as long after it as `work` itself says. */
+export function throttled(intervalMs: number, work: () => number | void): { request(): void; cancel(): void } {
   let timer: NodeJS.Timeout | undefined;
-  let lastMs = Number.NEGATIVE_INFINITY;
+  let dueMs = Number.NEGATIVE_INFINITY;
   const request = (): void => {
     if (timer !== undefined) return;
     timer = setTimeout(
       () => {
         timer = undefined;
-        lastMs = monotonicMs();
-        work();
+        const startedMs = monotonicMs();
+        dueMs = startedMs + Math.max(intervalMs, work() ?? 0);
       },
-      Math.max(0, lastMs + intervalMs - monotonicMs()),
+      Math.max(0, dueMs - monotonicMs()),
     );
   };
   return { request, cancel: () => clearTimeout(timer) };
