@@ -3,7 +3,7 @@
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
 
-import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import { createServer as createHttpServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import websocket from '@fastify/websocket';
@@ -19,6 +19,7 @@ import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts'
 import type { NetworkOptions } from './donors/network.ts';
 import { type Access, isForwarded, isKnownHost, isSameOrigin, knownNames, UNKNOWN_HOST } from './http/access.ts';
 import { AddressLimit } from './http/addressLimit.ts';
+import { Arrivals } from './http/arrivals.ts';
 import { perMinute, problem } from './http/calls.ts';
 import { among, isLoopback, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
@@ -247,14 +248,18 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store, visib
 function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {
   const sockets = new Set<DonorSocket>();
   const limit = new AddressLimit(perAddress);
+  const arrivals = new Arrivals();
+  const isHere = (headers: IncomingHttpHeaders, ip: string): boolean =>
+    access.trustProxy === undefined && isLoopback(ip) && !isForwarded(headers);
   app.register(async (donors) => {
-    donors.addHook('onRequest', async ({ headers }, reply) => {
+    donors.addHook('onRequest', async ({ headers, ip }, reply) => {
       if (!isSameOrigin(headers, access)) return problem(reply, 403, 'only the donor page may do this');
+      if (!isHere(headers, ip) && !arrivals.may(networkOf(ip)))
+        return problem(reply, 503, 'too many come at once: try again later');
     });
     const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
     donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers }) => {
       const address = networkOf(ip);
-      const isHere = access.trustProxy === undefined && isLoopback(ip) && !isForwarded(headers);
       const leave = limit.enter(address);
       if (leave === null) {
         run.reception.countRefusal('serverFull');
@@ -262,7 +267,7 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);
-      const donor = new DonorSocket(socket, run.reception, monotonicMs(), { address, isHere });
+      const donor = new DonorSocket(socket, run.reception, monotonicMs(), { address, isHere: isHere(headers, ip) });
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
     });

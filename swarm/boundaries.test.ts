@@ -110,6 +110,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
     'signaling-server/testing/scriptedDonor.ts',
     'signaling-server/donors/network.test.ts',
     'signaling-server/donors/floods.test.ts',
+    'signaling-server/bench/benchCrowd.ts',
     'signaling-server/bench/benchServer.ts',
     'signaling-server/bench/benchDashboard.ts',
   ],

@@ -1,6 +1,6 @@
 /**
  * The part of `shoal bench server` that asks what strangers cost: two donors commit steps, alone and then beside a crowd
- * that only says hello, does not read, or floods, and comes back a second after it was let go. The crowd has a process of
+ * that only says hello, does not read, or floods, and comes back about a second after it was let go, whatever it was told. The crowd has a process of
  * its own; the donors share the server's.
  */
 import { type ChildProcess, fork } from 'node:child_process';
@@ -137,7 +137,7 @@ function stranger(url: string, number: number): Promise<void> {
     socket.on('close', () => {
       resolve();
       clearInterval(flood);
-      setTimeout(() => void stranger(url, number), COMES_BACK_MS);
+      setTimeout(() => void stranger(url, number), COMES_BACK_MS * (0.5 + Math.random()));
     });
   });
 }

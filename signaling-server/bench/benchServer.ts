@@ -4,6 +4,7 @@
  * every figure is a lower bound.
  */
 import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { PROTOCOL_VERSION } from '../../swarm/messages/messages.ts';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
@@ -13,6 +14,8 @@ import { benchCrowd, type CrowdBench, printCrowdBench } from './benchCrowd.ts';
 const DONORS = 1_000;
 /** Donors who knock at the same time. */
 const WAVE = 20;
+/** A server in the open lets in no more (http/arrivals.ts). */
+const WAVE_MS = 600;
 const MESSAGES_EACH = 50;
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' });
 
@@ -47,6 +50,7 @@ async function benchDonors(): Promise<Omit<ServerBench, 'crowd'>> {
     while (clients.length < DONORS) {
       clients.push(...(await Promise.all(Array.from({ length: WAVE }, () => knock(server.url)))));
       for (const { socket } of clients) socket.send(HEARTBEAT);
+      await sleep(WAVE_MS);
     }
     const joins = clients.map(({ joinMs }) => joinMs).sort((a, b) => a - b);
     const messagesPerSecond = await wordsPerSecond(clients);

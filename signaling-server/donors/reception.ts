@@ -26,6 +26,8 @@ import { Resumes } from './resumes.ts';
 const MAX_DONORS = 1_000;
 /** Donors are told their partners' limits at most so often. */
 const DOWNLOADS_INTERVAL_MS = 250;
+/** Of snapshots to all donors together. */
+const SNAPSHOT_BYTES_PER_MS = 10_000;
 /** Who leaves sooner by its button has cost everyone two changes of plan for little. */
 const SHORT_VISIT_MS = 120_000;
 
@@ -184,10 +186,15 @@ export class Reception implements DonorHost {
     this.#donors.send(to, message);
   }
 
-  /** One text for all who are admitted; who has not read the one before gets the newest when it has. */
-  publish(snapshot: Snapshot): void {
+  /**
+   * One text for all who are admitted; who has not read the one before gets the newest when it has. The answer is when the
+   * next one may follow: it grows with the donors and so does their number, and a server has more to do than to show.
+   */
+  publish(snapshot: Snapshot): number {
     const text = Buffer.from(JSON.stringify({ type: 'snapshot', snapshot } satisfies ServerMessage));
-    for (const { link } of this.measured()) link.sendNewest(text);
+    const donors = this.measured();
+    for (const { link } of donors) link.sendNewest(text);
+    return (text.length * donors.length) / SNAPSHOT_BYTES_PER_MS;
   }
 
   /** Ends its connection with this reason; the run is told when the connection has closed. */

@@ -2,7 +2,7 @@
 import { monotonicMs } from '../monitoring/clock.ts';
 
 /** Runs `work` soon after a request, at most once in `intervalMs`, or for as long after it as `work` itself says. */
-export function throttled(intervalMs: number, work: () => number | void): { request(): void; cancel(): void } {
+export function throttled(intervalMs: number, work: () => unknown): { request(): void; cancel(): void } {
   let timer: NodeJS.Timeout | undefined;
   let dueMs = Number.NEGATIVE_INFINITY;
   const request = (): void => {
@@ -11,7 +11,9 @@ export function throttled(intervalMs: number, work: () => number | void): { requ
       () => {
         timer = undefined;
         const startedMs = monotonicMs();
-        dueMs = startedMs + Math.max(intervalMs, work() ?? 0);
+        dueMs = startedMs + intervalMs; // also where it throws
+        const pauseMs = work();
+        if (typeof pauseMs === 'number') dueMs = Math.max(dueMs, startedMs + pauseMs);
       },
       Math.max(0, dueMs - monotonicMs()),
     );
