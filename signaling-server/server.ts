@@ -234,7 +234,7 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store, visib
     visible.refusal('status', request) === null ? { phase: run.phase } : {};
   app.get('/healthz', async (request) => ({ ok: true, ...phaseFor(request) }));
   app.get('/readyz', async (request, reply) => {
-    const ready = run.phase !== 'failed' && run.phase !== 'stopped';
+    const ready = run.phase !== 'diverged' && run.phase !== 'stopped';
     return reply.code(ready ? 200 : 503).send({ ok: ready, ...phaseFor(request) });
   });
   app.get('/metrics', { onRequest: visible.only('status') }, async ({ headers }, reply) => {

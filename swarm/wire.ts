@@ -37,3 +37,32 @@ export const packedBytes = (encoding: WireEncoding, elements: number): number =>
  * token's own gradient then saturates at 65504/256 and is exact to eleven bits down to 2e-7.
  */
 export const gradientGain = (tokens: number): number => 256 * 2 ** Math.ceil(Math.log2(Math.max(1, tokens)));
+
+/** Of a tensor's element, or of a scale: nothing in a step comes near it, and squares of it can be summed in float32. */
+export const LARGEST_SOUND = 2 ** 50;
+/** Bits of it as a float32, without sign: whatever is larger, infinite or no number has more. */
+const LARGEST_SOUND_BITS = (127 + 50) << 23;
+const HALF_INFINITY_BITS = 0x7c00;
+
+/** Whether every element is a number of a believable size. `words` begin at this word of the packed tensor. */
+export function isSound(encoding: WireEncoding, words: Uint32Array, firstWord = 0): boolean {
+  switch (encoding) {
+    case 'f32':
+      return words.every(isSoundFloat);
+    case 'f16':
+      return words.every((word) => isFiniteHalf(word) && isFiniteHalf(word >>> 16));
+    case 'int8':
+      for (
+        let at = (INT8_BLOCK_WORDS - (firstWord % INT8_BLOCK_WORDS)) % INT8_BLOCK_WORDS;
+        at < words.length;
+        at += INT8_BLOCK_WORDS
+      )
+        if (!isSoundFloat(words[at] ?? 0)) return false;
+      return true;
+    default:
+      return assertNever(encoding);
+  }
+}
+
+const isSoundFloat = (bits: number): boolean => (bits & 0x7fffffff) <= LARGEST_SOUND_BITS;
+const isFiniteHalf = (bits: number): boolean => (bits & HALF_INFINITY_BITS) !== HALF_INFINITY_BITS;

@@ -17,7 +17,6 @@ const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
   saving: 'The state is being saved.',
   paused: 'The run is paused.',
   finished: 'The run is finished.',
-  failed: 'The run stands: somebody has to look at it.',
 };
 
 /** What the run's pages ask all the time, read again only where something was written meanwhile. */

@@ -183,10 +183,10 @@ class PlanBench {
       this.#current = plan;
       const from = run.committedSteps + WARM_UP_STEPS;
       run.command('resume');
-      await run.until(({ committedSteps, phase }) => committedSteps >= from + steps || phase === 'failed');
-      if (run.phase === 'failed') throw failed(run.snapshot().sentence);
+      await run.until(({ committedSteps, phase }) => committedSteps >= from + steps || phase === 'diverged');
+      if (run.phase === 'diverged') throw failed(run.snapshot().sentence);
       run.command('pause');
-      await run.until(({ phase }) => phase === 'paused' || phase === 'failed');
+      await run.until(({ phase }) => phase === 'paused' || phase === 'diverged');
       const after = productMs() / asAdmitted;
       const timed = store.steps(run.name, from).slice(0, steps);
       const medianSeconds = median(timed.map(({ seconds }) => seconds)) ?? Number.NaN;

@@ -171,7 +171,7 @@ describe('a recording of a server', () => {
     const config = decisionConfig(rehearsalTerms({}).config, {});
     const start = {
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
+      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
     };
     for (const at of [1, 2]) {
       recorder.began(config, start, at);

@@ -66,7 +66,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option(
       '--chaos <script>',
-      'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,mute:DONOR@STEP,server-kill@STEP',
+      'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,nan:DONOR@STEP,mute:DONOR@STEP,server-kill@STEP',
     )
     .option('--report <file>', 'faults that happened, roll-backs, memory and who was thrown out, as JSON')
     .option('--record <file>', RECORD_OPTION)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import { FRAME_BYTES } from '../../swarm/messages/frame.ts';
+import { encodeTensor, FRAME_BYTES } from '../../swarm/messages/frame.ts';
 import {
   creditBytes,
   decodeEnvelope,
@@ -104,5 +104,35 @@ describe('Relay', () => {
     expect(port(BOB).got).toMatchObject([{ kind: 'ping', peer: ALICE }]);
     expect(relay.accept(ALICE, encodeEnvelope('credit', BOB, new Uint8Array(4)))).toBe('malformed');
     expect(relay.accept(ALICE, new Uint8Array(99))).toBe('malformed');
+  });
+
+  test('[CO52] looks at what a watched pair sends, and tells of each direction once', () => {
+    const { relay } = relayed(ALICE, BOB, CAROL);
+    const told: string[] = [];
+    const watch = (epoch: number): void =>
+      relay.watch([[BOB, ALICE]], epoch, (from, to) => told.push(`${epoch}: ${from} to ${to}`));
+    const send = (from: PeerId, to: PeerId, value: number, epoch = 7): void => {
+      const key = { kind: 'activation', epoch, step: 3, stage: 1, index: 0, range: [0, 20_000] } as const;
+      const values = new Float32Array(20_000).fill(1);
+      values[19_999] = value;
+      for (const message of encodeTensor(key, values))
+        expect(relay.accept(from, encodeEnvelope('frame', to, new Uint8Array(message)))).toBeNull();
+    };
+    watch(7);
+    send(ALICE, BOB, 1);
+    send(ALICE, CAROL, Number.NaN);
+    send(ALICE, BOB, Number.NaN, 6);
+    expect(told).toEqual([]);
+    send(BOB, ALICE, Number.NaN);
+    expect(told).toEqual(['7: bob to alice']);
+    const again = relayed(ALICE, BOB);
+    again.relay.watch([[ALICE, BOB]], 7, (from, to) => told.push(`again: ${from} to ${to}`));
+    for (const time of [1, 2]) {
+      const key = { kind: 'slice', epoch: 7, step: time, stage: 0, index: 0, range: [0, 4] } as const;
+      const [message] = encodeTensor(key, new Float32Array([1, 2, 3, Number.POSITIVE_INFINITY]));
+      again.relay.accept(ALICE, encodeEnvelope('frame', BOB, new Uint8Array(message ?? new ArrayBuffer(1))));
+    }
+    expect(told).toEqual(['7: bob to alice', 'again: alice to bob']);
+    expect(again.relay.accept(ALICE, again.frame(BOB, 10))).toBeNull();
   });
 });

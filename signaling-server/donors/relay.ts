@@ -4,8 +4,11 @@
  * does not read is never longer than the windows of those who send to it. Rules WP in SPEC.md.
  */
 import type { PeerId } from '../../swarm/base.ts';
+import type { Pair } from '../../swarm/coordinator/events.ts';
+import { decodeFrame } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
+import { isSound } from '../../swarm/wire.ts';
 
 /** What a receiver's socket holds of relayed frames at once. */
 const HANDED_BYTES = 524_288;
@@ -43,6 +46,14 @@ export interface RelayPairs {
   take(from: PeerId, to: PeerId, bytes: number): boolean;
 }
 
+interface Watch {
+  readonly pairs: readonly Pair[];
+  readonly epoch: number;
+  readonly unsound: (from: PeerId, to: PeerId) => void;
+  /** Directions. */
+  readonly told: Set<string>;
+}
+
 export class Relay {
   /** Since the server began. Dropped: to someone who is gone, or more than the plan has this donor send there. */
   readonly counts = { frames: 0, bytes: 0, droppedFrames: 0 };
@@ -52,6 +63,7 @@ export class Relay {
   /** Of each sender, since the plan began. */
   readonly #dropped = new Map<PeerId, number>();
   readonly #pairs: RelayPairs;
+  #watch: Watch | null = null;
 
   constructor(pairs: RelayPairs) {
     this.#pairs = pairs;
@@ -60,6 +72,23 @@ export class Relay {
   /** A plan begins: what came for the one before is forgiven. */
   forgive(): void {
     this.#dropped.clear();
+  }
+
+  /** What these send each other in this epoch is looked at; only of the first frame that is not sound each direction is told. */
+  watch(pairs: readonly Pair[], epoch: number, unsound: Watch['unsound']): void {
+    this.#watch = pairs.length === 0 ? null : { pairs, epoch, unsound, told: new Set() };
+  }
+
+  #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): void {
+    const watch = this.#watch;
+    const direction = `${from} ${to}`;
+    if (!watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to)) || watch.told.has(direction)) return;
+    const frame = decodeFrame(content.slice().buffer);
+    if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return;
+    const { payload, encoding, offset } = frame.value;
+    if (isSound(encoding, new Uint32Array(payload.buffer, payload.byteOffset, payload.length / 4), offset / 4)) return;
+    watch.told.add(direction);
+    watch.unsound(from, to);
   }
 
   connected(peer: PeerId, port: RelayPort): void {
@@ -90,6 +119,7 @@ export class Relay {
     if (bytes > RELAY_WINDOW_BYTES) return 'tooManyMessages';
     onTheWay?.set(to, bytes);
     if (!receiver || !this.#pairs.take(from, to, content.length)) return this.#dropNew(from, to, content.length);
+    this.#look(from, to, content);
     const envelope = encodeEnvelope('frame', from, content);
     receiver.queue.push({ from, frameBytes: content.length, envelope });
     this.#pump(to, receiver);

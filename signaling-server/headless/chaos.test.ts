@@ -10,12 +10,13 @@ const entries = (script: string, donors = 4) => {
 
 describe('the script', () => {
   it('is read entry by entry, joiners numbered after those who were opened', () => {
-    expect(entries('kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13')).toEqual([
+    expect(entries('kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14')).toEqual([
       { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
       { kind: 'join', step: 9, text: 'join@9' },
       { kind: 'gpu-lost', donor: 4, step: 11, text: 'gpu-lost:4@11' },
       { kind: 'server-kill', step: 12, text: 'server-kill@12' },
       { kind: 'mute', donor: 1, step: 13, text: 'mute:1@13' },
+      { kind: 'nan', donor: 0, step: 14, text: 'nan:0@14' },
     ]);
   });
 
@@ -47,6 +48,7 @@ describe('faults', () => {
       kill: (donor) => begin(`kill ${donor}`),
       loseGpu: (donor) => begin(`gpu ${donor}`),
       mute: (donor) => begin(`mute ${donor}`),
+      sendNaN: (donor, step) => begin(`nan ${donor} from ${step}`),
       killServer: () => begin('server'),
       join: (onAdmitted) => {
         admit = onAdmitted;

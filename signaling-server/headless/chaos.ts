@@ -10,6 +10,8 @@ export interface ChaosActions {
   loseGpu(donor: number): Promise<boolean>;
   /** It works on, and reports no step any more. */
   mute(donor: number): Promise<boolean>;
+  /** From this step on. */
+  sendNaN(donor: number, step: number): Promise<boolean>;
   /** Resolves when the newcomer is in the plan; `onAdmitted` is called when it is admitted, or never will be. */
   join(onAdmitted: (admitted: boolean) => void): Promise<boolean>;
   killServer(): Promise<boolean>;
@@ -93,6 +95,8 @@ export class Chaos {
         return this.#actions.loseGpu(entry.donor);
       case 'mute':
         return this.#actions.mute(entry.donor);
+      case 'nan':
+        return this.#actions.sendNaN(entry.donor, entry.step);
       case 'server-kill':
         return this.#actions.killServer();
       case 'join':

@@ -4,7 +4,7 @@
  */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
-const DONOR_FAULTS = ['kill', 'gpu-lost', 'mute'] as const;
+const DONOR_FAULTS = ['kill', 'gpu-lost', 'nan', 'mute'] as const;
 type DonorFault = (typeof DONOR_FAULTS)[number];
 
 type ChaosFault = { readonly kind: DonorFault; readonly donor: number } | { readonly kind: 'join' | 'server-kill' };

@@ -8,6 +8,7 @@ import { assertNever, type Result, refusal, success } from '../../swarm/base.ts'
 import { type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Log } from '../monitoring/log.ts';
 import { findBrowser, HEADLESS_SWITCHES, noBrowser, WEBGPU_SWITCHES } from './findBrowser.mjs';
+import { sendNaN } from './nanSender.ts';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
 const ADMISSION_LIMIT_MS = 120_000;
@@ -28,6 +29,8 @@ export interface HeadlessDonor {
   loseGpu(): Promise<boolean>;
   /** Whatever its page says to the server goes on, but for reports of steps. */
   mute(): Promise<boolean>;
+  /** From this step on what it sends is spoiled; resolves when the first tensor is. */
+  sendNaN(firstStep: number): Promise<boolean>;
   /** Resolves with true when it is in a plan, with false when it never will be. */
   computes(): Promise<boolean>;
   close(): Promise<void>;
@@ -116,6 +119,7 @@ export async function openHeadlessDonor(
       return lost;
     },
     mute: () => keepReports(page),
+    sendNaN: (firstStep) => Promise.race([sendNaN(page, firstStep), over.then(() => false)]).catch(() => false),
     computes: () => until('computing'),
     close,
   });

@@ -109,6 +109,7 @@ class Swarm {
       kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
       loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
       mute: async (donor) => (await this.#donors[donor]?.mute()) ?? false,
+      sendNaN: async (donor, step) => (await this.#donors[donor]?.sendNaN(step)) ?? false,
       join: (onAdmitted) => this.#join(onAdmitted),
       killServer: () => {
         this.#serverKills++;
@@ -139,7 +140,7 @@ class Swarm {
         .catch(reject)
         .then(() => this.#opened());
       void until(server, ({ end }) => end === 'finished').then(() => resolve(null));
-      void until(server, ({ end }) => end === 'failed').then(() => resolve(server.status().snapshot.sentence));
+      void until(server, ({ end }) => end === 'diverged').then(() => resolve(server.status().snapshot.sentence));
     });
   }
 

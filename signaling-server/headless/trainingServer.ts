@@ -16,7 +16,7 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 /** How a run stands, after each event that changed something to see. */
 export const runStatusSchema = z.object({
   snapshot: snapshotSchema,
-  end: z.enum(['finished', 'failed', 'stopped']).nullable(),
+  end: z.enum(['finished', 'diverged', 'stopped']).nullable(),
   /** It waits, because no plan can be made for the donors at hand. */
   lacksPlan: z.boolean(),
   /** The step that donors were told to do, or that is held back; null between two plans. */
@@ -60,7 +60,7 @@ function statusOf(run: ActiveRun): RunStatus {
   const { phase } = run;
   return {
     snapshot: run.snapshot(),
-    end: phase === 'finished' || phase === 'failed' || phase === 'stopped' ? phase : null,
+    end: phase === 'finished' || phase === 'diverged' || phase === 'stopped' ? phase : null,
     lacksPlan: run.lacksPlan,
     announcedStep: run.announcedStep,
     refused: [...run.refused.newest],

@@ -327,8 +327,15 @@ export class ActiveRun implements Observed {
     this.#loop.dispatch({ type: 'searched', search, found });
   }
 
+  #watch({ epoch, relayed }: Extract<DecisionEffect, { type: 'storeEpoch' }>): void {
+    this.network.relay.watch(relayed, epoch, (from, to) =>
+      this.#loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
+    );
+  }
+
   #answer(effect: DecisionEffect): void | Promise<void> {
     if (effect.type === 'search') return this.#search(effect);
+    if (effect.type === 'storeEpoch') this.#watch(effect);
     if (effect.type === 'send') this.reception.send(effect.to, effect.message);
     if (effect.type === 'refuse') this.reception.refuse(effect.peer, effect.reason, effect.detail);
     if (effect.type === 'log') this.#options.log(effect.level, effect.text);

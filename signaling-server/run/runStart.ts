@@ -3,6 +3,7 @@
 import { capacityOf, type PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { invariant } from '../../swarm/base.ts';
 import type { StartState } from '../../swarm/coordinator/events.ts';
+import { NORMS_COMPARED } from '../../swarm/coordinator/plausible.ts';
 import type { DecisionConfig } from '../../swarm/decisions/decide.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { batchOf } from '../../swarm/run/runFile.ts';
@@ -24,6 +25,8 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
   const run = {
     name,
     layers: model.layers,
+    model: document.file.model,
+    wire: precision.wire,
     batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
     steps: Math.min(terms.steps ?? train.steps, train.steps),
     train: { optimizer: train.optimizer, schedule: train.schedule },
@@ -53,5 +56,8 @@ export function startState(store: Store, name: string): StartState {
     evaluatedSteps: evaluated?.[0] ?? null,
     evaluationLoss: evaluated?.[1] ?? null,
     loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
+    norms: store
+      .steps(name, Math.max(0, newest.committedSteps - NORMS_COMPARED))
+      .map(({ step, gradientNorm }) => ({ step, gradientNorm })),
   };
 }

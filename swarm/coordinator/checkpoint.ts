@@ -99,6 +99,7 @@ export function rollBack(transition: Transition, reason: string): void {
     committedSteps: toStep,
     generation: state.generation + 1,
     lossScale: state.savedLossScale,
+    norms: state.norms.filter(({ step }) => step < toStep),
     evaluatedSteps: state.evaluatedSteps === null ? null : Math.min(state.evaluatedSteps, toStep),
     donors: state.donors.map((donor) => ({ ...donor, tokens: donor.tokens - (lost.get(donor.peer) ?? 0) })),
     unsaved: [],

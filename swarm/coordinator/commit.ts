@@ -5,27 +5,19 @@
 import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
+import { faulty, relay, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
-import { boundary, checkpointDue, planAnew, planOn, tryAgain } from './planInForce.ts';
-import { membersOf, type Training } from './state.ts';
+import { boundary, checkpointDue, planAnew, tryAgain } from './planInForce.ts';
+import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
+import { type Doubt, type Evaluating, membersOf, type Training } from './state.ts';
+import { offerOf } from './successor.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
-import {
-  change,
-  changeDonor,
-  donorOf,
-  forgive,
-  log,
-  refuse,
-  send,
-  sendAbandon,
-  type Transition,
-} from './transition.ts';
+import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
 
-/** Faults in a row after which the peer they are about has to go. */
-const FAULTS_LIMIT = 3;
 /** Deadlines that everybody missed, one after the other, after which they all have to go. */
 const STALLS_LIMIT = 3;
-const NOT_FINITE_LIMIT = 2;
+/** A step that comes out otherwise each time is done so often. */
+const DOUBTS_LIMIT = 3;
 /** Steps of which the pages show the mean speed. */
 const NEWEST_STEPS = 10;
 
@@ -39,11 +31,19 @@ export function considerCommit(transition: Transition, phase: Training) {
   switch (result.outcome) {
     case 'open':
       return;
-    case 'whole':
-      return commit(transition, phase, result);
+    case 'whole': {
+      const said = phase.reports.map(({ peer, report }) => ({ peer, losses: report.losses }));
+      const { step } = phase;
+      const suspect =
+        suspectOfLoss(transition.state, plan, said) ??
+        suspectOfNorm(transition.state.norms, { step, gradientNorm: result.gradientNorm }, phase.reports);
+      return isBelieved(transition, { of: 'step', step, ...result }, suspect)
+        ? commit(transition, phase, result)
+        : undefined;
+    }
     case 'notFinite':
       if (result.what === 'gradient norm' && halveLossScale(transition, phase.step)) return;
-      return notFinite(transition, `Step ${phase.step}`, `its ${result.what}`);
+      return notFinite(transition, phase, result.what);
     case 'unequal':
       return faulty(transition, result.primary, `no replica of ${result.shard} received what its primary did`);
     default:
@@ -53,7 +53,7 @@ export function considerCommit(transition: Transition, phase: Training) {
 
 function commit(transition: Transition, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
   const { step, inForce, startedAt } = phase;
-  const { config, donors, newestSteps, unsaved, lossScale } = transition.state;
+  const { config, donors, newestSteps, unsaved, lossScale, norms, newestCheckpointStep } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
   const { plan, epoch, ledger } = inForce;
   const tokens = config.batch.samples * config.batch.sequence;
@@ -77,6 +77,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
     newestSteps: [...newestSteps, { tokens, seconds }].slice(-NEWEST_STEPS),
+    norms: normsKept([...norms, { step, gradientNorm }], newestCheckpointStep),
     unsaved: [...unsaved, { step, ledger }],
     phase: { ...phase, inForce: after },
   });
@@ -101,44 +102,116 @@ function halveLossScale(transition: Transition, step: number): boolean {
   return true;
 }
 
-/** Never committed: done once more; then the run stands until a person has looked. `what`: `Step 12`. */
-export function notFinite(transition: Transition, what: string, detail: string) {
-  const { attempts } = transition.state;
-  const times = attempts.notFinite + 1;
-  change(transition, { attempts: { ...attempts, notFinite: times } });
-  const sentence = `${what} was not committed: ${detail} is not a finite number`;
-  log(transition, 'warn', `${sentence}.`);
-  if (times < NOT_FINITE_LIMIT) return tryAgain(transition, sentence);
-  fail(transition, `${sentence}, ${times} times in a row. Resume tries it again from the newest checkpoint.`);
+interface Outcome {
+  readonly of: Doubt['of'];
+  /** Steps committed before it. */
+  readonly step: number;
+  readonly loss: number;
+  readonly gradientNorm: number;
 }
 
-function fail(transition: Transition, sentence: string) {
-  const { phase } = transition.state;
-  if ('inForce' in phase) {
-    sendAbandon(transition, membersOf(phase.inForce), phase.inForce.epoch, sentence);
+/**
+ * Whether an outcome stands. One with a suspect does when it came out so before; else it is done once more, by others
+ * where there are any. Whose place they took, and with whom it came out otherwise, goes.
+ */
+export function isBelieved(transition: Transition, { of, step, ...came }: Outcome, suspect: PeerId | null): boolean {
+  const { doubt } = transition.state;
+  const before = doubt?.of === of && doubt.step === step ? doubt : null;
+  const isSame = before?.came !== undefined && before.came !== null && agrees(before.came, came);
+  if (suspect !== null && !isSame) {
+    const what = of === 'step' ? `Step ${step}` : `The evaluation after ${step} steps`;
+    const sentence = `${what} came out with a loss of ${came.loss} and a norm of ${came.gradientNorm}, far from what was before`;
+    doubtIt(transition, { of, step, came, suspect, times: (before?.times ?? 0) + 1 }, sentence);
+    return false;
   }
-  change(transition, { phase: { name: 'failed', sentence } });
+  if (before === null) return true;
+  change(transition, { doubt: null });
+  if (isSame || before.suspect === null || !donorOf(transition, before.suspect)) return true;
+  const detail = `what step ${step} came to with it did not come out without it`;
+  log(transition, 'warn', `${before.suspect} is refused: ${detail}.`);
+  refuse(transition, before.suspect, 'faulty', detail);
+  return true;
 }
 
-/** A member of the plan said, or showed, that this epoch cannot go on, but nobody's state is lost. `accuser`: another one said it. */
-export function faulty(transition: Transition, culprit: PeerId, detail: string, accuser: PeerId | null = null) {
-  const { attempts } = transition.state;
-  const faults = attempts.faults + 1;
-  change(transition, { attempts: { ...attempts, faults } });
-  log(transition, 'warn', `Fault ${faults} in a row, about ${culprit}: ${detail}`);
-  if (faults < FAULTS_LIMIT) return tryAgain(transition, detail);
-  refuse(transition, culprit, 'faulty', detail);
-  if (accuser !== null) changeDonor(transition, accuser, { hasBlamed: true });
-  planOn(transition, `${culprit} failed ${faults} times in a row`);
+/** Done once more without the suspect, from the newest checkpoint, so that nothing of its own is needed; alone, with it. */
+function doubtIt(transition: Transition, doubt: Doubt, sentence: string) {
+  log(transition, 'warn', `${sentence}.`);
+  if (doubt.times > DOUBTS_LIMIT) return diverge(transition, sentence);
+  const { gathering } = transition.state;
+  change(transition, { doubt, gathering: gathering === 'whole' ? 'over' : gathering });
+  if (offerOf(transition.state).length > 0) return planAnew(transition, sentence);
+  change(transition, { doubt: { ...doubt, suspect: null } });
+  tryAgain(transition, sentence, doubt.came === null);
+}
+
+/**
+ * Never committed: done once more, every member looking at what it gets and makes. Then who made it out of what was
+ * finite gives its place to others, and who is shown to lie goes; where it comes out so again the run stands until a
+ * person has looked, and nobody is blamed. `which`: the number that is not finite.
+ */
+export function notFinite(transition: Transition, phase: Training | Evaluating, which: string) {
+  const { committedSteps: step, relayed, sightings, doubt } = transition.state;
+  const of = phase.name === 'training' ? 'step' : 'evaluation';
+  const what = of === 'step' ? `Step ${step}` : `The evaluation after ${step} steps`;
+  const sentence = `${what} was not committed: its ${which} is not a finite number`;
+  if (!phase.inForce.isChecked) {
+    log(transition, 'warn', `${sentence}.`);
+    return tryAgain(transition, sentence, true);
+  }
+  const testimonies = testimoniesOf(phase);
+  // Everyone is heard first.
+  if (membersOf(phase.inForce).some((peer) => testimonies.every((one) => one.peer !== peer))) return;
+  log(transition, 'warn', `${sentence}.`);
+  const hasOthers = offerOf(transition.state).length > 1;
+  const found = hasOthers ? verdictOf(testimonies, relayed, sightings) : ({ verdict: 'nobody' } as const);
+  switch (found.verdict) {
+    case 'liar':
+      return throwOut(transition, found.peer, found.why, `${found.peer} was refused: ${found.why}`);
+    case 'open':
+      relay(transition, found.pairs);
+      return tryAgain(transition, sentence);
+    case 'nobody':
+      return diverge(transition, sentence);
+    case 'maker': {
+      const { kind, stage, index } = found.tensor;
+      const cause = `${sentence}, and ${found.peer} made it of finite ones (${kind} ${index} of stage ${stage})`;
+      const isAgain = doubt !== null && doubt.of === of && doubt.step === step && doubt.came === null;
+      // With others it came out the same, or there were none.
+      if (isAgain) return diverge(transition, sentence);
+      return doubtIt(transition, { of, step, came: null, suspect: found.peer, times: 1 }, cause);
+    }
+    default:
+      assertNever(found);
+  }
+}
+
+const testimoniesOf = (phase: Training | Evaluating): Parameters<typeof verdictOf>[0] =>
+  phase.name === 'training'
+    ? phase.reports.map(({ peer, report: { losses, shards, unsound } }) => {
+        const hasReportedIt =
+          losses.some(({ lossSum }) => lossSum === null) ||
+          shards.some(({ sumSquares }) => !Number.isFinite(Number(sumSquares)));
+        return { peer, unsound, hasReportedIt };
+      })
+    : phase.answers.map(({ peer, evaluated: { losses, unsound } }) => ({
+        ...{ peer, unsound, hasReportedIt: losses.some(({ lossSum }) => lossSum === null) },
+      }));
+
+function diverge(transition: Transition, sentence: string) {
+  const { phase } = transition.state;
+  if ('inForce' in phase) sendAbandon(transition, membersOf(phase.inForce), phase.inForce.epoch, sentence);
+  const why = `${sentence}, and nobody's part in it is wrong: the run diverges, and is paused`;
+  change(transition, {
+    doubt: null,
+    phase: { name: 'diverged', sentence: `${why}. Resume tries it again from the newest checkpoint.` },
+  });
+  log(transition, 'warn', `${why}.`);
 }
 
 /** The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not. */
 export function overdue(transition: Transition, owing: readonly PeerId[], missing: readonly PeerId[]) {
-  const { attempts, donors } = transition.state;
-  // One that has the run to itself is late by itself where others could have it.
-  const others = donors.filter(({ peer, wish }) => wish === 'compute' && !owing.includes(peer));
-  const isAlone = owing.length === 1 && others.length > 0;
-  const everybody = missing.length === owing.length && !isAlone;
+  const { attempts } = transition.state;
+  const everybody = missing.length === owing.length;
   const stalls = attempts.stalls + (everybody ? 1 : 0);
   // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
   const late = everybody ? attempts.late : [...attempts.late.filter((peer) => !owing.includes(peer)), ...missing];

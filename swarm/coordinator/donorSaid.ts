@@ -3,14 +3,16 @@
  * passed over; a word that nobody can have asked for is a broken page, which is refused.
  */
 import { assertNever, invariant, type PeerId } from '../base.ts';
+import { faulty, linkLost } from './blame.ts';
 import { takeUpload } from './checkpoint.ts';
-import { considerCommit, faulty, notFinite } from './commit.ts';
+import { considerCommit, isBelieved, notFinite } from './commit.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
 import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
+import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
 import { membersInvolved } from './successor.ts';
-import { evaluatorsOf, reportProblem, sumLosses } from './tally.ts';
+import { evaluatorsOf, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
 import { warmed } from './warmUp.ts';
 
@@ -76,7 +78,8 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
     return reject(transition, peer, `a report of step ${message.step} in epoch ${message.epoch} was not asked for`);
   }
   const duties = dutiesIn(inForce, peer);
-  const problem = duties ? reportProblem(duties, message) : null;
+  const elapsedMs = transition.now - phase.startedAt;
+  const problem = duties ? reportProblem(duties, message, { ...inForce, elapsedMs }) : null;
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
   change(transition, { phase: after });
@@ -99,24 +102,29 @@ function onEvaluated(transition: Transition, peer: PeerId, message: Said<'evalua
       `an evaluation after ${message.step} steps in epoch ${message.epoch} was not asked for`,
     );
   }
-  if (!evaluatorsOf(inForce.plan).includes(peer))
+  if (!inForce.isChecked && !evaluatorsOf(inForce.plan).includes(peer))
     return reject(transition, peer, 'only the last stage knows an evaluation');
+  const duties = dutiesIn(inForce, peer);
+  const problem = duties ? evaluationProblem(duties, message) : null;
+  if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, answers: [...phase.answers, { peer, evaluated: message }] };
   change(transition, { phase: after });
-  considerEvaluation(transition, peer, after);
+  considerEvaluation(transition, after);
 }
 
-function considerEvaluation(transition: Transition, newest: PeerId, { inForce, answers }: Evaluating) {
+function considerEvaluation(transition: Transition, phase: Evaluating) {
+  const { inForce, answers } = phase;
   if (evaluatorsOf(inForce.plan).some((peer) => !has(answers, peer))) return;
-  const { config, committedSteps } = transition.state;
-  const all = answers.map(({ evaluated }) => evaluated);
-  const ids = all.flatMap(({ losses }) => losses.map(({ microBatch }) => microBatch));
-  if (new Set(ids).size !== ids.length) return faulty(transition, newest, 'the evaluation has a micro-batch twice');
+  const { config, committedSteps: step } = transition.state;
   invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
-  const loss = sumLosses(all) / (config.evaluation.windows * config.batch.sequence);
-  if (!Number.isFinite(loss)) return notFinite(transition, `The evaluation after ${committedSteps} steps`, 'its loss');
-  change(transition, { evaluatedSteps: committedSteps, evaluationLoss: loss });
-  transition.effects.push({ type: 'storeEvaluation', committedSteps, loss });
+  const { windows } = config.evaluation;
+  const loss = sumLosses(answers.map(({ evaluated }) => evaluated)) / (windows * config.batch.sequence);
+  if (!Number.isFinite(loss)) return notFinite(transition, phase, 'loss');
+  const said = answers.map(({ peer, evaluated }) => ({ peer, losses: evaluated.losses }));
+  const suspect = suspectOfLoss(transition.state, inForce.plan, said, windows);
+  if (!isBelieved(transition, { of: 'evaluation', step, loss, gradientNorm: 0 }, suspect)) return;
+  change(transition, { evaluatedSteps: step, evaluationLoss: loss });
+  transition.effects.push({ type: 'storeEvaluation', committedSteps: step, loss });
   boundary(transition);
 }
 
@@ -143,8 +151,9 @@ function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, d
   const text = `${peer}: ${reason}${about === undefined ? '' : ` about ${about}`}. ${detail}`;
   // The step is committed already: only the uploads are needed, and they have a deadline.
   if (transition.state.phase.name === 'saving') return log(transition, 'warn', text);
-  const isAnother = reason === 'linkLost' && about !== undefined && dutiesIn(inForce, about) !== undefined;
-  if (isAnother && !donorOf(transition, peer)?.hasBlamed) faulty(transition, about, text, peer);
+  const isAnother =
+    reason === 'linkLost' && about !== undefined && about !== peer && dutiesIn(inForce, about) !== undefined;
+  if (isAnother) linkLost(transition, peer, about, text);
   else faulty(transition, peer, text);
 }
 

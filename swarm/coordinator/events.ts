@@ -12,12 +12,17 @@ import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Compute, LossScale } from '../precision.ts';
 import type { Train } from '../run/runFile.ts';
+import type { WireEncoding } from '../wire.ts';
 
 /** One run: plain data, as all that crosses here. */
 export interface CoordinatorConfig {
   readonly name: string;
   /** Of the model. */
   readonly layers: number;
+  /** Its config.json: what no loss and no traffic of a step can exceed follows from it. */
+  readonly model: Readonly<Record<string, unknown>>;
+  /** How the stream goes from peer to peer. */
+  readonly wire: WireEncoding;
   /** B samples of T positions a step. */
   readonly batch: { readonly samples: number; readonly sequence: number };
   /** The run is finished when this many steps stand committed. */
@@ -36,6 +41,13 @@ export interface CoordinatorConfig {
   readonly expectedDonors: number | null;
 }
 
+export type Pair = readonly [PeerId, PeerId];
+
+export interface StepNorm {
+  readonly step: number;
+  readonly gradientNorm: number;
+}
+
 /** What the store knows of the run when the server starts. */
 export interface StartState {
   readonly generation: number;
@@ -52,6 +64,8 @@ export interface StartState {
   readonly evaluationLoss: number | null;
   /** Loss of the last committed step. */
   readonly loss: number | null;
+  /** The newest committed ones, as `normsKept` wants them. */
+  readonly norms: readonly StepNorm[];
 }
 
 /** What is not the shell's own. */
@@ -103,6 +117,8 @@ export type CoordinatorEvent =
   | { readonly type: 'stepsHeld'; readonly held: Held }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
+  /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */
+  | { readonly type: 'unsoundRelayed'; readonly epoch: number; readonly from: PeerId; readonly to: PeerId }
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
   /** The time `nextDeadline` is here. An early tick does nothing. */
@@ -197,6 +213,8 @@ export type Effect =
       readonly generation: number;
       readonly plan: Plan;
       readonly reason: string;
+      /** Between these tensors go through the server, which looks at them. */
+      readonly relayed: readonly Pair[];
     }
   /**
    * A plan should be made; steps go on meanwhile where there are any. Each is answered once by `planned`, but for one that a

@@ -89,11 +89,11 @@ describe('a run that asks for f16', () => {
     lost.says(1, 0, 'Infinity', null);
     lost.ready(2);
     lost.says(2, 0, 'Infinity', null);
-    expect(lost.phase().name).toBe('failed');
+    expect(lost.phase().name).toBe('diverged');
     expect(lost.scale()).toBe(65_536);
     const broken = alone('f16');
     let epoch = 1;
-    for (; epoch < 30 && broken.phase().name !== 'failed'; epoch++) {
+    for (; epoch < 30 && broken.phase().name !== 'diverged'; epoch++) {
       broken.says(epoch, 0, 'Infinity', 1);
       broken.ready(epoch + 1);
     }
@@ -142,6 +142,6 @@ it('[MP2] a run in f32 has no scale, and says none', () => {
   says(1, 1, 'Infinity', 1);
   ready(2);
   says(2, 1, 'Infinity', 1);
-  expect(phase().name).toBe('failed');
+  expect(phase().name).toBe('diverged');
   expect(rehearsalTerms({}).config.compute).toBeUndefined();
 });

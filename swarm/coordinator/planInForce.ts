@@ -10,6 +10,7 @@ import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Predicted, Proposal } from './events.ts';
+import { trafficBytes } from './plausible.ts';
 import {
   type CoordinatorState,
   evaluationDue,
@@ -79,6 +80,9 @@ export function proceed(transition: Transition) {
   const proposal = found.answer === 'plan' ? found : null;
   // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
   if (before !== null) return begin(transition, proposal ?? before, { from: 'peers', inForce: before }, reason);
+  const { doubt } = transition.state;
+  // Nobody else can do it: the suspect takes part again, and a plan with it is asked for.
+  if (found.answer === 'none' && doubt?.suspect) return change(transition, { doubt: { ...doubt, suspect: null } });
   if (found.answer === 'none') return wait(transition, { of: 'plan', reason: found.reason });
   begin(transition, found, { from: 'checkpoint', step: newestCheckpointStep }, reason);
   sendSpare(transition, new Set(peers(found.plan)));
@@ -93,7 +97,7 @@ function handOver(transition: Transition, before: PlanInForce, proposal: Proposa
 /** What was begun under the epoch in progress ends; a step that is whole is completed by those who did it. */
 function end(transition: Transition, reason: string) {
   const { phase, attempts } = transition.state;
-  change(transition, { attempts: { ...attempts, faults: 0, stalls: 0 } });
+  change(transition, { attempts: { ...attempts, stalls: 0 } });
   if (!('inForce' in phase)) return;
   // Training at its boundary has no step in progress: its members finish what was committed, then hand over.
   const isBetween =
@@ -109,7 +113,7 @@ export function planAnew(transition: Transition, reason: string) {
   if (inForce !== null) {
     sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
   }
-  change(transition, { attempts: { ...transition.state.attempts, faults: 0, stalls: 0 } });
+  change(transition, { attempts: { ...transition.state.attempts, stalls: 0 } });
   rollBack(transition, phase.name === 'waiting' ? 'the server started again from its store' : reason);
   release(transition, new Set());
   const { state } = transition;
@@ -205,13 +209,15 @@ function begin(
   reason: string,
   isWarm = false,
 ) {
-  const { config } = transition.state;
-  change(transition, { proposal: null });
+  const { config, doubt } = transition.state;
+  change(transition, { proposal: null, warmingUp: null });
   const inForce: Omit<PlanInForce, 'epoch'> = {
     plan,
     duties: dutiesOf(plan),
     slowestMs: null,
     predicted,
+    isChecked: doubt !== null && doubt.came === null,
+    trafficBytes: trafficBytes(config, plan),
     ledger: stepLedger(plan, config.layers, config.batch.sequence),
   };
   prepare(transition, inForce, source, reason, isWarm);
@@ -225,8 +231,7 @@ function prepare(
   isWarm = false,
 ) {
   const epoch = transition.state.epoch + 1;
-  // Whoever gets ready for another plan is asked anew: links of an older epoch may have been given up.
-  change(transition, { epoch, warmingUp: null });
+  change(transition, { epoch, sightings: [] });
   const { generation, committedSteps: step } = transition.state;
   const inForce: PlanInForce = { ...before, epoch };
   const members = membersOf(inForce);
@@ -241,17 +246,23 @@ function prepare(
     isWarm,
   };
   change(transition, { phase });
-  transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason });
+  const told = membersInvolved(transition.state);
+  const relayed = transition.state.relayed.filter((pair) => pair.every((peer) => told.includes(peer)));
+  transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason, relayed });
   const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
   log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
-  const told =
+  const from =
     source.from === 'peers' ? { from: source.from, epoch: source.inForce.epoch, plan: source.inForce.plan } : source;
-  const message = { type: 'prepare', epoch, generation, step, source: told, plan: inForce.plan } as const;
-  send(transition, membersInvolved(transition.state), message);
+  const check = inForce.isChecked ? ({ check: true } as const) : {};
+  const message = { type: 'prepare', epoch, generation, step, source: from, plan: inForce.plan, ...check } as const;
+  for (const peer of told) {
+    const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));
+    send(transition, [peer], others.length === 0 ? message : { ...message, relayed: others });
+  }
 }
 
-/** The same plan again under a new epoch. Every member must be alive. */
-export function tryAgain(transition: Transition, reason: string) {
+/** The same plan again under a new epoch. Every member must be alive. `isChecked`: from now on, where it was not. */
+export function tryAgain(transition: Transition, reason: string, isChecked = false) {
   const { phase, newestCheckpointStep, committedSteps } = transition.state;
   const inForce = planInForce(transition.state);
   const stop = interruption(transition.state);
@@ -259,7 +270,8 @@ export function tryAgain(transition: Transition, reason: string) {
   if (inForce === null || (stop !== null && !handsOver && newestCheckpointStep === committedSteps))
     return planAnew(transition, stop?.reason ?? reason);
   sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
-  prepare(transition, inForce, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
+  const again = { ...inForce, isChecked: inForce.isChecked || isChecked };
+  prepare(transition, again, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
 }
 
 /** Everyone is ready and no step is in progress: what comes next? */

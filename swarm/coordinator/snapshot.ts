@@ -13,6 +13,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
     run: config.name,
     phase: shownPhase(phase.name),
     ...(phase.name === 'stopped' ? { isStopped: true } : {}),
+    ...(phase.name === 'diverged' ? { hasDiverged: true } : {}),
     sentence: sentence(state),
     generation: state.generation,
     epoch: state.epoch,
@@ -32,7 +33,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
 }
 
 function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] {
-  if (name === 'stopped') return 'paused';
+  if (name === 'stopped' || name === 'diverged') return 'paused';
   return name === 'holding' || name === 'planning' ? 'preparing' : name;
 }
 
@@ -70,7 +71,7 @@ function sentence(state: CoordinatorState): string {
   switch (phase.name) {
     case 'waiting':
       return waitingSentence(phase.lack);
-    case 'failed':
+    case 'diverged':
       return phase.sentence;
     case 'preparing':
       return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;

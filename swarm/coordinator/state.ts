@@ -14,11 +14,13 @@ import type {
   CoordinatorConfig,
   Earned,
   Held,
+  Pair,
   PlanAnswer,
   Predicted,
   Proposal,
   Question,
   StartState,
+  StepNorm,
 } from './events.ts';
 
 export interface Donor {
@@ -29,8 +31,6 @@ export interface Donor {
   readonly wish: 'compute' | 'pausing' | 'leaving' | 'paused';
   /** Its tokens that stand committed. */
   readonly tokens: number;
-  /** A donor was let go on its word: of two lost links it is the common end. */
-  readonly hasBlamed: boolean;
   /** An opaque name of its network. */
   readonly address: string;
   /** This server opened it itself. */
@@ -49,6 +49,8 @@ export interface Duties {
   /** Keys of the shards it is primary of, and replica of. */
   readonly primary: readonly string[];
   readonly replica: readonly string[];
+  /** Of these the shards that have a replica: only of them a digest is wanted. */
+  readonly replicated: readonly string[];
 }
 
 /** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same plan in force. */
@@ -60,6 +62,10 @@ export interface PlanInForce {
   /** The slowest step committed with this plan; null before the first. */
   readonly slowestMs: number | null;
   readonly predicted: Predicted | null;
+  /** Its members look at every tensor that they get and make, and say which was the first that is not sound. */
+  readonly isChecked: boolean;
+  /** Tensor bytes that a step sends from donor to donor. */
+  readonly trafficBytes: number;
   /** What each member earns with a step of this plan. */
   readonly ledger: readonly LedgerEntry[];
 }
@@ -90,7 +96,7 @@ export interface WarmingUp {
   readonly deadline: number;
 }
 
-interface Reported {
+export interface Reported {
   readonly peer: PeerId;
   readonly report: ReportMessage;
 }
@@ -160,7 +166,8 @@ type Phase =
   | Saving
   | { readonly name: 'paused' }
   | { readonly name: 'finished' }
-  | { readonly name: 'failed'; readonly sentence: string }
+  /** What comes out is not finite, whoever computes it: it stands until the operator goes on. */
+  | { readonly name: 'diverged'; readonly sentence: string }
   | { readonly name: 'stopped' };
 
 /** A checkpoint that was asked for and is not whole yet. */
@@ -177,14 +184,37 @@ export interface PendingCheckpoint {
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
 interface Attempts {
-  readonly faults: number;
-  readonly notFinite: number;
   /** Deadlines that everybody missed: each doubles the next one. */
   readonly stalls: number;
   /** Who missed its last deadline, while others met it. */
   readonly late: readonly PeerId[];
 }
-export const NO_ATTEMPTS: Attempts = { faults: 0, notFinite: 0, stalls: 0, late: [] };
+export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
+
+/** What a donor said went wrong at a step: with its link to another one, or (null) with its own part. */
+export interface Fault {
+  readonly peer: PeerId;
+  readonly about: PeerId | null;
+  readonly step: number;
+}
+
+/** What came out of a step, or of the evaluation after so many, is not believed: it is done once more, by others where there are any. */
+export interface Doubt {
+  readonly of: 'step' | 'evaluation';
+  readonly step: number;
+  /** Null: it was not finite. An evaluation has no norm: 0. */
+  readonly came: { readonly loss: number; readonly gradientNorm: number } | null;
+  /** Others take its place until the outcome is there again; null: there is nobody else. */
+  readonly suspect: PeerId | null;
+  /** Outcomes of it that were not believed. */
+  readonly times: number;
+}
+
+/** A frame that went through the server and was not sound. */
+export interface Sighting {
+  readonly from: PeerId;
+  readonly to: PeerId;
+}
 
 /** The newest question to whoever makes plans, and what came of it. */
 interface Ask extends Question {
@@ -226,6 +256,15 @@ export interface CoordinatorState {
   readonly attempts: Attempts;
   /** How long things took. */
   readonly seen: Seen;
+  /** Of the newest steps (`FAULTS_KEPT_STEPS`), by donors who are still here. */
+  readonly faults: readonly Fault[];
+  /** Between these tensors go through the server. */
+  readonly relayed: readonly Pair[];
+  /** In the epoch in progress, first seen first. */
+  readonly sightings: readonly Sighting[];
+  readonly doubt: Doubt | null;
+  /** Of committed steps, newest last: what the next one is compared with, also after a roll-back. */
+  readonly norms: readonly StepNorm[];
   /** Null where the run does not ask for f16. */
   readonly lossScale: LossScale | null;
   /** In the newest checkpoint: a roll-back goes back to it. */
@@ -255,6 +294,10 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     pending: [],
     attempts: NO_ATTEMPTS,
     seen: NOTHING_SEEN,
+    faults: [],
+    relayed: [],
+    sightings: [],
+    doubt: null,
     lossScale,
     savedLossScale: lossScale,
     newestSteps: [],

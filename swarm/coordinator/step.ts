@@ -48,6 +48,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       change(transition, { gathering: 'over' });
       if (transition.state.donors.length > 0) considerInterruption(transition);
       return;
+    case 'unsoundRelayed':
+      return unsoundRelayed(transition, event);
     case 'planned':
       return planned(transition, event.ask, event.answer);
     case 'deadlineReached':
@@ -74,7 +76,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
     donors: [
       ...donors,
       {
-        ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: 0, hasBlamed: false },
+        ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: 0 },
         ...{ address, isOwn, wasLate: false, asideUntilMs: null },
       },
     ],
@@ -92,6 +94,17 @@ function gone(transition: Transition, { peer, detail }: Extract<CoordinatorEvent
   lose(transition, peer, `${peer} is gone`);
 }
 
+/** Once for each direction: what is first is all that matters. */
+function unsoundRelayed(
+  transition: Transition,
+  { epoch, from, to }: Extract<CoordinatorEvent, { type: 'unsoundRelayed' }>,
+) {
+  const { sightings, relayed, epoch: current } = transition.state;
+  const isNews = !sightings.some((one) => one.from === from && one.to === to);
+  const isAwaited = relayed.some((pair) => pair.includes(from) && pair.includes(to));
+  if (epoch === current && isNews && isAwaited) change(transition, { sightings: [...sightings, { from, to }] });
+}
+
 function operatorSaid(transition: Transition, command: OperatorCommand) {
   const { name } = transition.state.phase;
   log(transition, 'info', `Told to ${command}.`);
@@ -104,9 +117,10 @@ function operatorSaid(transition: Transition, command: OperatorCommand) {
     transition.effects.push({ type: 'storePaused', paused });
   }
   // Where no plan is in force nothing has to end first.
-  const idle = name === 'waiting' || name === 'paused' || name === 'failed' || isPlanningAnew(transition.state);
+  const idle = name === 'waiting' || name === 'paused' || name === 'diverged' || isPlanningAnew(transition.state);
   if (!idle) return considerInterruption(transition);
   forgive(transition);
+  change(transition, { doubt: null });
   planAnew(transition, `the operator said ${command}`);
 }
 
@@ -168,7 +182,7 @@ function expirePhase(transition: Transition) {
     case 'planning':
     case 'paused':
     case 'finished':
-    case 'failed':
+    case 'diverged':
     case 'stopped':
       return;
     default:

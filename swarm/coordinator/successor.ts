@@ -16,9 +16,11 @@ import {
 } from './state.ts';
 
 /** Those a plan may use, in the order they joined. */
-export const offerOf = ({ donors, config }: CoordinatorState): PeerId[] =>
+export const offerOf = ({ donors, config, doubt }: CoordinatorState): PeerId[] =>
   donors
-    .flatMap(({ peer, wish, asideUntilMs }) => (wish === 'compute' && asideUntilMs === null ? peer : []))
+    .flatMap(({ peer, wish, asideUntilMs }) =>
+      wish === 'compute' && asideUntilMs === null && peer !== doubt?.suspect ? peer : [],
+    )
     .slice(0, config.capacity);
 
 function offeredIn(state: CoordinatorState): Offered[] {

@@ -1,5 +1,5 @@
 /**
- * What a step adds up to: which reports it needs, what a report must hold, and the sums over all of them. Every sum has
+ * What a step adds up to: which reports it needs, and the sums over all of them. Every sum has
  * a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
 import { at, type PeerId } from '../base.ts';
@@ -20,22 +20,10 @@ export function dutiesOf(plan: Plan): Duties[] {
     losses: last.flatMap((member) => (member.peer === peer ? member.microBatches : [])).toSorted((a, b) => a - b),
     primary: shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])),
     replica: shards.flatMap((shard) => (shard.replicas.includes(peer) ? shard.key : [])),
+    replicated: shards.flatMap(({ key, replicas, ...shard }) =>
+      replicas.length > 0 && (shard.peer === peer || replicas.includes(peer)) ? key : [],
+    ),
   }));
-}
-
-/** What is wrong with a report of a peer with these duties, or null. Its numbers are judged with the whole step. */
-export function reportProblem({ losses, primary, replica }: Duties, report: ReportMessage): string | null {
-  const ids = report.losses.map(({ microBatch }) => microBatch).toSorted((a, b) => a - b);
-  if (ids.length !== losses.length || ids.some((id, i) => id !== losses[i])) {
-    return `the report has the losses of micro-batches ${ids.join(' ') || 'none'}, not of ${losses.join(' ') || 'none'}`;
-  }
-  const keys = report.shards.map(({ block, range }) => shardKey(block, range));
-  const stray = keys.find((key) => !primary.includes(key) && !replica.includes(key));
-  if (stray !== undefined) return `the report has shard ${stray}, which this peer does not keep`;
-  const reported = new Set(keys);
-  if (reported.size !== keys.length) return 'the report has a shard twice';
-  const missing = primary.find((key) => !reported.has(key));
-  return missing === undefined ? null : `the report lacks shard ${missing}`;
 }
 
 export type Tally =
@@ -55,7 +43,7 @@ export type Tally =
 export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
   duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
-/** Every report has no `reportProblem`. `targets`: B·T. Gradients come multiplied with `lossScale`. */
+/** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
   plan: Plan,
   duties: readonly Duties[],

@@ -43,10 +43,12 @@ export function log(transition: Transition, level: 'info' | 'warn', text: string
 }
 
 export function forget(transition: Transition, peer: PeerId): void {
-  const { donors, attempts, gathering } = transition.state;
+  const { donors, attempts, gathering, faults, relayed } = transition.state;
   change(transition, {
     donors: donors.filter((donor) => donor.peer !== peer),
     attempts: { ...attempts, late: attempts.late.filter((other) => other !== peer) },
+    faults: faults.filter((fault) => fault.peer !== peer && fault.about !== peer),
+    relayed: relayed.filter((pair) => !pair.includes(peer)),
     // From now on fewer have to do.
     gathering: gathering === 'whole' ? 'over' : gathering,
   });

@@ -30,7 +30,7 @@ const planning: DecisionConfig['planning'] = {
 };
 const START = {
   ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
 };
 const joins = (peer: PeerId): DecisionEvent => ({
   ...{ type: 'donorJoined', peer, limits: NO_LIMITS, profile: SECOND, rememberedAs: null, remembered: null },

@@ -33,6 +33,15 @@ export const MESSAGE_BYTES_LIMIT = 262_144;
 export const HEARTBEAT_MS = 1_000;
 export const SILENCE_LIMIT_MS = 20_000;
 
+/** What may be looked at in an epoch that is checked. */
+export const CHECKED_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'loss', 'norm'] as const;
+/**
+ * The first tensor that this donor met in a checked epoch that is not sound (`isSound` in wire.ts): what it is, as in a
+ * frame's key. Absent `from`: it made this itself, and all that it had got until then was sound.
+ */
+const unsoundTensor = z.object({ kind: z.enum(CHECKED_KINDS), stage: count, index: count, from: peer.optional() });
+export type UnsoundTensor = z.infer<typeof unsoundTensor>;
+
 /** What a primary or replica of one shard has of the step's gradients. */
 const shardReport = z.object({
   block,
@@ -103,6 +112,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     bytesRelayed: bytes,
     spans: z.array(spanSchema).max(MOST_SPANS),
     links: z.array(linkReportSchema).max(1_024).optional(),
+    unsound: unsoundTensor.optional(),
   }),
   /** The answer to `probe`, where the link opened: of this end. */
   linkReportSchema.omit({ route: true, why: true }).extend({ type: z.literal('probed') }),
@@ -111,6 +121,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     epoch: count,
     step: count,
     losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
+    unsound: unsoundTensor.optional(),
   }),
   z.object({
     type: z.literal('uploaded'),
@@ -192,6 +203,10 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     step: count,
     source: sourceSchema,
     plan: planSchema,
+    /** Look at every tensor that comes or is made, and say which was the first that is not sound. */
+    check: z.literal(true).optional(),
+    /** With these the tensors go through the server. */
+    relayed: z.array(peer).optional(),
   }),
   z.object({
     type: z.literal('start'),

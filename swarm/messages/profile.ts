@@ -41,8 +41,8 @@ export type Profile = z.infer<typeof profileSchema>;
 const route = z.enum(['direct', 'relayed']);
 export type Route = z.infer<typeof route>;
 
-/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; or the other end said so first. */
-const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd'] as const;
+/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; the other end said so first, or the server. */
+const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd', 'server'] as const;
 export type RelayReason = (typeof RELAY_REASONS)[number];
 
 /** One way from the reporting donor, as it measured it; null: not measured yet. */

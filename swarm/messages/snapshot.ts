@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { count, peer, range } from '../fields.ts';
 import { adapterSchema, linkReportSchema } from './profile.ts';
 
-const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished', 'failed']);
+const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished']);
 export type SnapshotPhase = z.infer<typeof phase>;
 
 export const snapshotSchema = z.object({
@@ -11,6 +11,8 @@ export const snapshotSchema = z.object({
   phase,
   /** Paused by a stop: everything is saved, and donors are told that nothing is left for now. */
   isStopped: z.boolean().optional(),
+  /** Paused because what comes out is not finite, whoever computes it. */
+  hasDiverged: z.boolean().optional(),
   /** One sentence about the phase: who is waited for, why it paused. */
   sentence: z.string(),
   generation: count,

@@ -46,7 +46,7 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
         step,
         losses: [...losses],
         shards: reported,
-        bytesDirect: 7,
+        bytesDirect: peers(plan).length > 1 ? 7 : 0,
         bytesRelayed: 0,
         spans: [],
       };

@@ -103,7 +103,10 @@ export class PlannedRun {
   begin(plan: Plan, reason: string): void {
     this.plan = plan;
     this.epoch++;
-    this.tell({ type: 'doing', effect: { type: 'storeEpoch', epoch: this.epoch, generation: 0, plan, reason } });
+    this.tell({
+      type: 'doing',
+      effect: { type: 'storeEpoch', epoch: this.epoch, generation: 0, plan, reason, relayed: [] },
+    });
   }
 
   /** One step: each member's spans take `factor(peer)` of what a sample and layer takes by `seconds(peer)`. */

@@ -33,6 +33,8 @@ export interface Script {
   operator(command: OperatorCommand): void;
   /** `earned`: by this donor alone, with each step that is given up. */
   sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
+  /** A frame from one to the other went through the server, and was not sound. */
+  saw(from: string, to: string): void;
   hold(held: Held): void;
   gatheringEnded(): void;
   /** What was asked for last, or, without a number, what nobody asked for. */
@@ -105,6 +107,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       const reason = `the operator sent the run back to checkpoint ${toStep}`;
       event({ type: 'sentBack', toStep, reason, lossScale: run.scales.get(toStep) ?? null, earned });
     },
+    saw: (from, to) => event({ type: 'unsoundRelayed', epoch: run.state.epoch, from: peerId(from), to: peerId(to) }),
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
     answer: (answer, ask = null) => event({ type: 'planned', ask, answer }),

@@ -54,7 +54,7 @@ class TimedRun {
   constructor(config: CoordinatorConfig) {
     const start = {
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
+      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
     };
     this.#state = begin({ run: config, planning: CONFIG }, start);
   }

@@ -18,10 +18,7 @@ export interface Sizes extends StreamSize {
   readonly asked: Compute;
 }
 
-export const sizesOf = (
-  model: Model,
-  { train, wire, compute = 'f32' }: Pick<RunFacts, 'train' | 'wire'> & { readonly compute?: Compute | undefined },
-): Sizes => ({
+export const sizesOf = (model: Model, { train, wire, compute = 'f32' }: RunFacts): Sizes => ({
   ...{ model, sequence: train.sequenceLength, wire, asked: compute },
 });
 

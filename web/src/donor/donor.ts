@@ -148,16 +148,12 @@ export class Donor implements DonorPage {
     await this.#mesh().send(peer, message);
   }
 
-  async connect(peers: readonly PeerId[], epoch: number): Promise<void> {
-    await this.#mesh().connect(peers, epoch);
+  async connect(peers: readonly PeerId[], epoch: number, relayed: readonly PeerId[]): Promise<void> {
+    await this.#mesh().connect(peers, epoch, relayed);
   }
 
   async openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {
     await this.#conversation?.mesh?.openAhead(peers, epoch);
-  }
-
-  bar(peer: PeerId): void {
-    this.#conversation?.mesh?.bar(peer);
   }
 
   async openDirect(peer: PeerId, epoch: number): Promise<boolean> {

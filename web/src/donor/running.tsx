@@ -81,7 +81,7 @@ const isStale = ({ phase, snapshot }: DonorState): boolean =>
 function partOf(state: DonorState): Pick<DonorStatus, 'stages' | 'stageCount'> {
   const { phase, snapshot, status } = state;
   const isPlanned = phase.kind === 'joined' || phase.kind === 'computing';
-  const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
+  const isHeld = snapshot?.phase === 'paused';
   if (!isPlanned || isHeld) return { stages: [], stageCount: 0 };
   if (status && status.stageCount > 0) return status;
   const all = (snapshot?.donors ?? []).flatMap(({ stages }) => stages);

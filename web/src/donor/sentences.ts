@@ -99,7 +99,7 @@ const PENDING = {
 export function headlineOf(state: DonorState): Headline {
   const { phase, pending, status, snapshot } = state;
   if (pending !== null && phase.kind !== 'reconnecting') return PENDING[pending];
-  const isHeld = snapshot?.phase === 'paused' || snapshot?.phase === 'failed';
+  const isHeld = snapshot?.phase === 'paused';
   if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing')) {
     return headline('calm', '◐', 'On hold', snapshot.sentence || 'The run rests until its operator goes on.');
   }

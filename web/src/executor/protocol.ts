@@ -52,15 +52,13 @@ export interface DonorPage {
   sendServer(message: PeerMessage): void;
   /** To a peer; transferred. Resolves once the channel has room again; rejects when the link is gone. */
   sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void>;
-  /** Resolves when there is a way to each of these peers: a direct link, or the server where none opens in time. */
-  connect(peers: readonly PeerId[], epoch: number): Promise<void>;
+  /** `relayed`: to these the server, because it says so. Resolves when there is a way to each of these peers: a direct link, or the server where none opens in time. */
+  connect(peers: readonly PeerId[], epoch: number, relayed: readonly PeerId[]): Promise<void>;
   /**
    * For a plan that may come: opens ways to these peers beside those in use; resolves when there is one to each, or this
    * tab need not wait for it any more.
    */
   openAhead(peers: readonly PeerId[], epoch: number): Promise<void>;
-  /** This peer sends what nobody asked for: nothing of it is taken until the next plan. */
-  bar(peer: PeerId): void;
   /** Resolves when a direct link is open to a donor that no plan connects this one with; false where there is none soon. */
   openDirect(peer: PeerId, epoch: number): Promise<boolean>;
   /** Over the link that was reached; transferred. Null where it is gone. */

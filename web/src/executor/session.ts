@@ -6,10 +6,10 @@
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
-import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
-import { arrivalPartners, incoming, type Partners, planPartners } from '../../../swarm/ways/partners.ts';
+import { arrivalPartners, type Partners, planPartners } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
@@ -27,6 +27,7 @@ import type { DonorPage } from './protocol.ts';
 import { type Role, roleBytes } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 import type { Surroundings } from './surroundings.ts';
+import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
@@ -35,7 +36,7 @@ import { warmUp } from './warmUp.ts';
 interface SessionParts {
   readonly page: Pick<
     DonorPage,
-    'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'bar' | 'openDirect' | 'measure' | 'showStatus'
+    'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'openDirect' | 'measure' | 'showStatus'
   >;
   readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;
@@ -48,7 +49,7 @@ type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T
 
 export class Session {
   readonly #parts: SessionParts;
-  readonly #inbox = new Inbox((from) => this.#bar(from));
+  readonly #inbox = new Inbox();
   readonly #dutyCycle: DutyCycle;
   readonly #traffic: Traffic;
   /** Of the donors that have a cap on what they receive. */
@@ -62,6 +63,8 @@ export class Session {
   readonly #epochs: Epochs;
   readonly #commits = new Commits();
   readonly #checkpointing = new Checkpointing();
+  /** Of the epoch in progress, where the server wants it checked. */
+  #check: TensorCheck | null = null;
   readonly #meter: Meter;
 
   constructor(parts: SessionParts) {
@@ -195,27 +198,22 @@ export class Session {
     // Who hands over completes the committed step first; nothing else of an older epoch goes on.
     const completing = source.from === 'peers' ? source.epoch : null;
     if (this.#epochs.current?.number !== completing) this.#commits.forget();
-    if (!this.#run) return;
-    const { sizes, peer, facts, evaluation } = this.#run;
-    const rounds = Math.ceil((evaluation?.windows ?? 0) / facts.train.globalBatchSize);
-    const lost = this.#inbox.expect(number, message.step, incoming(sizes, message, peer), rounds);
     this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
-    const { current } = this.#epochs;
-    if (lost && current) this.#epochs.fault(current, 'badFrame', `${lost} sent more than there was room for`, lost);
   }
 
   async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
     const run = this.#run;
     invariant(run, 'a plan came before the welcome');
-    const { plan, source, step } = message;
+    const { plan, source, step, relayed = [] } = message;
+    this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
     this.#exchange(arrivalPartners(run.sizes, message));
     this.#meter.prepare(plan, run.peer, step);
     await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
-      connect: () => this.#connect([...(this.#partners.get(run.peer) ?? [])], epoch),
+      connect: () => this.#connect([...(this.#partners.get(run.peer) ?? [])], epoch, relayed),
       read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
       send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
-      receive: (key, sender) => this.#inbox.receive(key, sender, epoch.abort.signal),
+      receive: (key, sender) => this.#receive(epoch.abort.signal, key, sender),
     });
     // What was gathered here and what a step gathers have the same keys.
     this.#inbox.advance(epoch.number, step);
@@ -230,14 +228,8 @@ export class Session {
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
   }
 
-  #bar(from: PeerId): void {
-    this.#parts.page.bar(from);
-    const { current } = this.#epochs;
-    if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
-  }
-
-  #connect(others: readonly PeerId[], epoch: Epoch): Promise<void> {
-    const links = this.#parts.page.connect(others, epoch.number);
+  #connect(others: readonly PeerId[], epoch: Epoch, relayed: readonly PeerId[]): Promise<void> {
+    const links = this.#parts.page.connect(others, epoch.number, relayed);
     links.catch(() => undefined); // awaited when the stages are built
     return links;
   }
@@ -263,7 +255,8 @@ export class Session {
     this.#meter.show({ activity: 'evaluating', step });
     const around = (first: number): Surroundings => this.#surroundings(epoch, role, step, source, first);
     const losses = await evaluateHeldOut(role, run.facts.train, source, step, around);
-    if (losses.length > 0) this.#parts.page.sendServer({ type: 'evaluated', epoch: epoch.number, step, losses });
+    // Where it is checked, everyone has something to say.
+    if (losses.length > 0 || this.#check) this.#tell({ type: 'evaluated', epoch: epoch.number, step, losses }, role);
     this.#meter.show({ activity: 'waiting' });
   }
 
@@ -283,7 +276,6 @@ export class Session {
   }
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
-    const { page } = this.#parts;
     const { signal } = epoch.abort;
     const { run } = this.#atWork();
     const from = first ?? step * run.facts.train.globalBatchSize;
@@ -295,10 +287,10 @@ export class Session {
       links: this.#links,
       lossScale: 1,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
-      receive: (key, sender) => this.#meter.awaited(sender, this.#inbox.receive(key, sender, signal)),
+      receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),
       computed: (action) => this.#meter.computed(action),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
-      report: (message) => page.sendServer(message),
+      report: (message) => this.#tell(message, role),
       committed: () => {
         const answer = this.#commits.answer(epoch.number, step, signal);
         this.#meter.show({ activity: 'waiting' });
@@ -310,8 +302,19 @@ export class Session {
     };
   }
 
+  #tell(message: ReportMessage | EvaluatedMessage, { plan }: Role): void {
+    this.#parts.page.sendServer(this.#check?.told(message, plan.stages.length - 1) ?? message);
+  }
+
+  async #receive(signal: AbortSignal, key: TensorKey, sender: PeerId): Promise<Float32Array<ArrayBuffer>> {
+    const values = await this.#inbox.receive(key, sender, signal);
+    this.#check?.look(key, values, sender);
+    return values;
+  }
+
   /** Cuts the tensor at once (its values are only lent), then sends frame by frame as the link has room. */
   #sendTensor(signal: AbortSignal, to: PeerId, key: TensorKey, values: Float32Array): Promise<void> {
+    this.#check?.look(key, values);
     const messages = encodeTensor(key, values);
     return (async () => {
       for (const message of messages) {
@@ -333,7 +336,6 @@ export class Session {
   #leave(): void {
     this.#epochs.leave();
     this.#exchange(new Map());
-    this.#inbox.clear();
     this.#meter.drop();
     this.#commits.forget();
     this.#meter.show({ activity: 'idle' });

@@ -1,7 +1,7 @@
 /** The outside world, as a step of one peer sees it: everything that a step waits for, and everything it says. */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import type { PeerMessage } from '../../../swarm/messages/messages.ts';
+import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
 import type { Throttle } from './dutyCycle.ts';
@@ -23,7 +23,7 @@ export interface Surroundings {
   readonly receive: Receive;
   /** Tokens of the samples of a micro-batch. */
   tokens(microBatch: number): Promise<MicroTokens>;
-  report(message: PeerMessage): void;
+  report(message: ReportMessage): void;
   /** The GPU has done this. */
   computed?(action: ComputeAction): void;
   /** The server's answer to this step. */

@@ -14,10 +14,12 @@ const checkpoint = (atMs: number, step: number): WatchedEvent => ({
   ...{ id: 1, kind: 'checkpoint', atMs, step },
 });
 const MINUTE_MS = 60_000;
-const input = (part: Partial<AlertInput> & { phase?: SnapshotPhase; computing?: number } = {}): AlertInput => {
-  const { phase = 'training', computing = 1, ...rest } = part;
+const input = (
+  part: Partial<AlertInput> & { phase?: SnapshotPhase; hasDiverged?: boolean; computing?: number } = {},
+): AlertInput => {
+  const { phase = 'training', hasDiverged = false, computing = 1, ...rest } = part;
   return {
-    snapshot: { phase, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
+    snapshot: { phase, hasDiverged, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
     ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, stillMs: 0, savedMs: 0 },
     ...rest,
   };
@@ -38,13 +40,15 @@ describe('alerts', () => {
     expect(alertsOf(input({ curve: [], stillMs: 31_000 }))).toHaveLength(1);
   });
 
-  test('too few donors, a run that failed', () => {
+  test('too few donors, a run that diverges', () => {
     expect(alertsOf(input({ computing: 0 }))).toEqual([
       { kind: 'donors', text: 'Too few donors: 0 at work, at least 1 wanted.' },
     ]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0, stillMs: 90_000 }))).toHaveLength(1);
-    expect(alertsOf(input({ phase: 'failed' }))).toEqual([{ kind: 'failed', text: 'The run stands: NaN.' }]);
+    expect(alertsOf(input({ phase: 'paused', hasDiverged: true }))).toEqual([
+      { kind: 'diverged', text: 'The run stands: NaN.' },
+    ]);
   });
 
   test('no checkpoint, where one would save something', () => {

@@ -10,7 +10,7 @@ const STALLED_TIMES = 5;
 const USUAL_STEPS = 50;
 
 export interface AlertInput {
-  readonly snapshot: Pick<Snapshot, 'phase' | 'donors' | 'committedSteps' | 'sentence'>;
+  readonly snapshot: Pick<Snapshot, 'phase' | 'hasDiverged' | 'donors' | 'committedSteps' | 'sentence'>;
   readonly curve: readonly WatchedStep[];
   readonly events: readonly WatchedEvent[];
   readonly limits: AlertLimits;
@@ -45,13 +45,13 @@ const newestCheckpoint = (events: readonly WatchedEvent[]): WatchedEvent | undef
 
 /** At most one of each kind. */
 export interface Alert {
-  readonly kind: 'failed' | 'donors' | 'stalled' | 'checkpoint';
+  readonly kind: 'diverged' | 'donors' | 'stalled' | 'checkpoint';
   readonly text: string;
 }
 
 export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs }: AlertInput): Alert[] {
   const { phase, donors, committedSteps } = snapshot;
-  if (phase === 'failed') return [{ kind: 'failed', text: `The run stands: ${snapshot.sentence}` }];
+  if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run stands: ${snapshot.sentence}` }];
   if (phase === 'paused' || phase === 'finished') return [];
   const found: Alert[] = [];
   const alert = (kind: Alert['kind'], text: string) => found.push({ kind, text });

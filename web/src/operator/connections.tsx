@@ -16,6 +16,7 @@ const REASONS: Readonly<Record<RelayReason, string>> = {
   failed: 'every attempt at a direct way failed: a firewall or a strict router; a TURN server helps',
   noAnswer: 'no direct way opened within 15 seconds: a firewall or a strict router; a TURN server helps',
   otherEnd: 'the other end gave up first',
+  server: 'the server asked for it: their link was lost again and again, or it had to see what they send each other',
 };
 
 export function Connections({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {

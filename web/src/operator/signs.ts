@@ -16,13 +16,20 @@ export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
   saving: { tone: 'good', glyph: '●', word: 'Saving' },
   paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
   finished: { tone: 'good', glyph: '✓', word: 'Finished' },
-  failed: { tone: 'bad', glyph: '✕', word: 'Failed' },
 };
 
 const STOPPED: Sign = { tone: 'calm', glyph: '■', word: 'Stopped' };
 
-export const runSign = ({ phase, isStopped }: Pick<Snapshot, 'phase' | 'isStopped'>): Sign =>
-  isStopped ? STOPPED : PHASES[phase];
+const DIVERGED: Sign = { tone: 'bad', glyph: '✕', word: 'Diverged' };
+
+export const runSign = ({
+  phase,
+  isStopped,
+  hasDiverged,
+}: Pick<Snapshot, 'phase' | 'isStopped' | 'hasDiverged'>): Sign => {
+  if (hasDiverged) return DIVERGED;
+  return isStopped ? STOPPED : PHASES[phase];
+};
 
 export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
@@ -31,7 +38,7 @@ export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
 };
 
-const RESTING: readonly SnapshotPhase[] = ['paused', 'finished', 'failed'];
+const RESTING: readonly SnapshotPhase[] = ['paused', 'finished'];
 
 /** Without a plan everyone is about to join one; while the run rests that is called being ready. */
 export const donorSign = (state: DonorState, phase: SnapshotPhase): Sign =>

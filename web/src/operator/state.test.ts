@@ -62,7 +62,7 @@ describe('an operator’s state', () => {
     expect(told({ phase: 'paused' })).toEqual(['resume', 'stop']);
     expect(told({ phase: 'paused', isStopped: true })).toEqual(['start']);
     expect(told({ phase: 'finished' })).toEqual([]);
-    expect(told({ phase: 'failed' })).toEqual(['start']);
+    expect(told({ phase: 'paused', hasDiverged: true })).toEqual(['resume', 'stop']);
   });
 
   test('an answer stays until the next command', () => {

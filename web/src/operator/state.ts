@@ -155,12 +155,12 @@ export function whyNot(command: OperatorCommand, { phase, isStopped = false }: S
   const rests = isStopped ? 'The run is stopped already.' : REST[phase];
   switch (command) {
     case 'start':
-      if (phase === 'failed' || isStopped) return null;
+      if (isStopped) return null;
       return isPaused ? 'The run is paused: Resume goes on with it.' : (rests ?? 'The run is under way already.');
     case 'resume':
       if (isPaused) return null;
       if (isStopped) return 'The run is stopped: Start goes on where it ended.';
-      return phase === 'failed' ? 'The run has failed: Start tries again.' : (rests ?? 'The run is not paused.');
+      return rests ?? 'The run is not paused.';
     case 'pause':
       return isPaused ? 'The run is paused already.' : rests;
     case 'stop':
@@ -174,5 +174,4 @@ export function whyNot(command: OperatorCommand, { phase, isStopped = false }: S
 const REST: Readonly<Record<SnapshotPhase, string | null>> = {
   ...{ waiting: null, preparing: null, training: null, evaluating: null, saving: null, paused: null },
   finished: 'The run is finished: all its steps are done.',
-  failed: 'The run has failed, and nothing of it is under way.',
 };

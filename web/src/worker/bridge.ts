@@ -130,14 +130,11 @@ export class DonorBridge {
       sendFrame: async (peer, message) => {
         if (!this.#closed) await page.sendFrame(peer, message);
       },
-      connect: async (peers, epoch) => {
-        if (!this.#closed) await page.connect(peers, epoch);
+      connect: async (peers, epoch, relayed) => {
+        if (!this.#closed) await page.connect(peers, epoch, relayed);
       },
       openAhead: async (peers, epoch) => {
         if (!this.#closed) await page.openAhead(peers, epoch);
-      },
-      bar: (peer) => {
-        if (!this.#closed) page.bar(peer);
       },
       openDirect: async (peer, epoch) => !this.#closed && (await page.openDirect(peer, epoch)),
       measure: async (peer, messages) => (this.#closed ? null : await page.measure(peer, messages)),

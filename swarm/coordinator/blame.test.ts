@@ -1,0 +1,259 @@
+/** Who goes, and who stays, when what comes out of a step is not finite, or is far from what was. */
+import { describe, expect, it } from 'vitest';
+import { invariant, peerId } from '../base.ts';
+import type { ReportMessage, UnsoundTensor } from '../messages/messages.ts';
+import { answer } from '../testing/honestDonor.ts';
+import { type Script, script } from '../testing/script.ts';
+import { verdictOf } from './blame.ts';
+
+const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
+const got = (from: string): UnsoundTensor => ({ kind: 'activation', stage: 1, index: 0, from: peerId(from) });
+const MADE: UnsoundTensor = { kind: 'activation', stage: 1, index: 0 };
+
+/** `a: got b` each; with a star: a number that it reported is not finite. */
+const words = (said: Readonly<Record<string, UnsoundTensor | null>>, reported = '') =>
+  Object.entries(said).map(([name, unsound]) => ({
+    ...{ peer: peerId(name), unsound: unsound ?? undefined, hasReportedIt: name === reported },
+  }));
+
+describe('where what is not finite began', () => {
+  it.each<[string, ReturnType<typeof words>, [string, string][], [string, string][], object]>([
+    ['made by its own word, others pass it on', words({ a: null, b: MADE, c: got('b'), d: got('c') }), [], [], { verdict: 'maker', peer: 'b' }],
+    ['made by two out of what was sound', words({ a: MADE, b: MADE }), [], [], { verdict: 'nobody' }],
+    ['nobody says anything', words({ a: null, b: null }), [], [], { verdict: 'nobody' }],
+    ['reported, and nothing is said of it', words({ a: null, b: null }, 'b'), [], [], { verdict: 'liar', peer: 'b' }],
+    ['one word against another', words({ a: null, b: got('a'), c: got('b') }), [], [], { verdict: 'open', pairs: [['a', 'b']] }],
+    ['two words against one', words({ a: got('b'), b: null, c: got('b') }), [], [], { verdict: 'liar', peer: 'b' }],
+    ['the server saw nothing of it', words({ a: null, b: got('a') }), [['a', 'b']], [], { verdict: 'liar', peer: 'b' }],
+    ['the server saw it', words({ a: null, b: got('a') }), [['a', 'b']], [['a', 'b']], { verdict: 'liar', peer: 'a' }],
+    ['the server saw it of one who says that it made it', words({ a: MADE, b: got('a') }), [['a', 'b']], [['a', 'b']], { verdict: 'maker', peer: 'a' }],
+    ['the server saw it passed on', words({ a: got('d'), b: got('a'), d: null }), [['a', 'b']], [['a', 'b']], { verdict: 'open', pairs: [['d', 'a']] }],
+    ['the server saw it begin where it is said to be passed on', words({ a: got('d'), b: got('a'), d: null }), [['a', 'b'], ['d', 'a']], [['a', 'b']], { verdict: 'liar', peer: 'a' }],
+    ['each says that the other sent it', words({ a: got('b'), b: got('a') }), [], [], { verdict: 'open', pairs: [['b', 'a'], ['a', 'b']] }],
+    ['each says so, and the server saw who was first', words({ a: got('b'), b: got('a') }), [['a', 'b']], [['b', 'a'], ['a', 'b']], { verdict: 'liar', peer: 'b' }],
+    ['one who is not there is named', words({ a: null, b: got('x') }), [], [], { verdict: 'liar', peer: 'b' }],
+    ['it names itself', words({ a: null, b: got('b') }), [], [], { verdict: 'liar', peer: 'b' }],
+  ])('[CO51] %s', (_what, said, relayed, seen, expected) => {
+    const pairs = relayed.map(([one, other]) => [peerId(one), peerId(other)] as const);
+    const sightings = seen.map(([from, to]) => ({ from: peerId(from), to: peerId(to) }));
+    expect(verdictOf(said, pairs, sightings)).toMatchObject(expected);
+  }); // biome-ignore format: a case a line
+});
+
+/** Three donors in three stages; what `name` would say honestly, changed. */
+function three(part: Parameters<typeof script>[0] = {}) {
+  const swarm = script({ expectedDonors: 3, layers: 3, steps: 14, ...part });
+  swarm.join('a', 'b', 'c');
+  return swarm;
+}
+
+function report(swarm: Script, name: string, change: (honest: ReportMessage) => ReportMessage): void {
+  const { state, store } = swarm.run;
+  invariant(store.plan, 'a plan is in force');
+  const start = { type: 'start', epoch: state.epoch, step: state.committedSteps } as const;
+  const honest = answer(peerId(name), store.plan, start);
+  invariant(honest?.type === 'report', `${name} reports`);
+  swarm.say(name, change(honest));
+}
+
+const spoilt = (honest: ReportMessage): ReportMessage => ({
+  ...honest,
+  losses: honest.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
+  shards: honest.shards.map((shard) => ({ ...shard, sumSquares: 'NaN' })),
+});
+
+/** Everyone's word about this step, in the order of the names; nobody else's. */
+function all(swarm: Script, said: Readonly<Record<string, (honest: ReportMessage) => ReportMessage>>): string[] {
+  swarm.settle('* report');
+  swarm.trace();
+  for (const [name, change] of Object.entries(said)) report(swarm, name, change);
+  return swarm.trace();
+}
+const honest = (word: ReportMessage): ReportMessage => word;
+const from = (name: string) => (word: ReportMessage): ReportMessage => ({ ...spoilt(word), unsound: got(name) }); // biome-ignore format: one line
+const made = (word: ReportMessage): ReportMessage => ({ ...spoilt(word), unsound: MADE });
+const isChecked = (swarm: Script): boolean =>
+  'inForce' in swarm.run.state.phase && swarm.run.state.phase.inForce.isChecked;
+
+describe('a step that is not finite', () => {
+  it('[CO50] is done again with everyone looking, and committed where it then is finite', () => {
+    const swarm = three();
+    expect(all(swarm, { a: honest, b: honest, c: spoilt })[0]).toBe('a b c < abandon e1');
+    expect(isChecked(swarm)).toBe(true);
+    expect(all(swarm, { a: honest, b: honest, c: honest })[0]).toBe('commit 0');
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.length]).toEqual(['finished', 3]);
+  });
+
+  it('[CO50] is judged when every member has been heard', () => {
+    const swarm = three();
+    all(swarm, { a: honest, b: honest, c: spoilt });
+    expect(all(swarm, { a: honest, c: from('b') })).toEqual([]);
+  });
+
+  it('[CO51] [CO52] word against word goes through the server, and who is seen to send it goes, nobody else', () => {
+    const swarm = three();
+    all(swarm, { a: spoilt, b: honest, c: spoilt });
+    all(swarm, { a: from('b'), b: honest, c: honest });
+    expect(swarm.run.state.relayed).toEqual([[b, a]]);
+    swarm.settle('* report');
+    swarm.saw('b', 'a');
+    expect(all(swarm, { a: from('b'), b: honest, c: honest })[0]).toBe('refuse b faulty');
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.length, swarm.run.state.relayed]).toEqual(['finished', 2, []]);
+  });
+
+  it('[CO51] whoever says so of a finite tensor goes itself', () => {
+    const swarm = three();
+    all(swarm, { a: honest, b: honest, c: spoilt });
+    all(swarm, { a: honest, b: honest, c: from('b') });
+    expect(all(swarm, { a: honest, b: honest, c: from('b') })[0]).toBe('refuse c faulty');
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.length]).toEqual(['finished', 2]);
+  });
+
+  it('[CO53] who made it gives its place to others, and goes where it comes out finite with them', () => {
+    const swarm = three({ checkpointEverySteps: 3 });
+    while (swarm.run.state.committedSteps < 5) swarm.settleOne();
+    all(swarm, { a: honest, b: honest, c: spoilt });
+    const lines = all(swarm, { a: honest, b: made, c: from('b') });
+    expect(lines[0]).toBe('a b c < abandon e2');
+    expect(swarm.run.state.donors).toHaveLength(3);
+    swarm.settle();
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty']);
+    expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, c]]);
+  });
+
+  it('[CO53] the run is paused where others make the same, and nobody goes', () => {
+    const swarm = three();
+    all(swarm, { a: honest, b: honest, c: spoilt });
+    all(swarm, { a: honest, b: made, c: from('b') });
+    const lines = all(swarm, { a: honest, c: made });
+    expect(lines).toEqual(['a c < abandon e3']);
+    expect(swarm.run.state).toMatchObject({ phase: { name: 'diverged' }, doubt: null });
+    expect(swarm.run.state.donors).toHaveLength(3);
+    swarm.operator('resume');
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+
+  it('[CO50] an evaluation too: then every member answers it', () => {
+    const swarm = three({ evaluation: { everySteps: 100, windows: 6 } });
+    const losses = [0, 1, 2].map((microBatch) => ({ microBatch, lossSum: null }));
+    swarm.settle('* evaluated');
+    swarm.say('c', { type: 'evaluated', epoch: 1, step: 0, losses });
+    swarm.settle('* evaluated');
+    swarm.trace();
+    swarm.say('c', { type: 'evaluated', epoch: 2, step: 0, losses });
+    swarm.say('a', { type: 'evaluated', epoch: 2, step: 0, losses: [] });
+    expect(swarm.trace()).toEqual([]);
+    swarm.say('b', { type: 'evaluated', epoch: 2, step: 0, losses: [] });
+    expect(swarm.trace()[0]).toBe('refuse c faulty');
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+});
+
+describe('a norm far above the newest ones', () => {
+  const huge = (squares: number) => (word: ReportMessage): ReportMessage => ({ ...word, shards: word.shards.map((shard) => ({ ...shard, sumSquares: squares })) }); // biome-ignore format: one line
+  const upTo = (swarm: Script, steps: number): void => {
+    while (swarm.run.state.committedSteps < steps) swarm.settleOne();
+  };
+
+  it('[CO54] is nothing in the first ten steps', () => {
+    const swarm = three();
+    upTo(swarm, 9);
+    expect(all(swarm, { a: honest, b: huge(1e6), c: honest })[0]).toBe('commit 9');
+  });
+
+  it('[CO54] is done once more without whose part it is, who goes where it does not come out again', () => {
+    const swarm = three();
+    upTo(swarm, 10);
+    all(swarm, { a: honest, b: huge(1e6), c: honest });
+    expect(swarm.run.state.doubt).toMatchObject({ step: 10, suspect: 'b' });
+    swarm.settle();
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty']);
+    expect(swarm.run.ended).toBe('finished');
+    expect(Math.max(...swarm.run.store.commits.map(({ gradientNorm }) => gradientNorm))).toBeLessThan(2);
+  });
+
+  it('[CO54] is committed where others come to the same, within a thousandth', () => {
+    const swarm = three();
+    upTo(swarm, 10);
+    all(swarm, { a: honest, b: huge(1e6), c: honest });
+    const { gradientNorm } = swarm.run.state.doubt?.came ?? { gradientNorm: 0 };
+    upTo(swarm, 10);
+    swarm.settle('* report');
+    // Two donors keep the five blocks now.
+    const each = huge((gradientNorm * 1.0005) ** 2 / 5);
+    expect(all(swarm, { a: each, c: each })[0]).toBe('commit 10');
+    expect(swarm.run.state).toMatchObject({ doubt: null, donors: [{ peer: a }, { peer: b }, { peer: c }] });
+  });
+
+  it('[CO54] alone it is done once more by the same donor', () => {
+    const swarm = script({ layers: 3, steps: 14 });
+    swarm.join('a');
+    upTo(swarm, 10);
+    expect(all(swarm, { a: huge(1e6) })[0]).toBe('a < abandon e1');
+    expect(all(swarm, { a: huge(1e6) })[0]).toBe('commit 10');
+  });
+
+  it('[CO54] a loss that no model has is done once more too', () => {
+    const swarm = three();
+    const loud = (word: ReportMessage): ReportMessage => ({ ...word, losses: word.losses.map(({ microBatch }) => ({ microBatch, lossSum: 1e6 })) }); // biome-ignore format: one line
+    all(swarm, { a: honest, b: honest, c: loud });
+    expect(swarm.run.state.doubt).toMatchObject({ step: 0, suspect: 'c' });
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, b]]);
+  });
+
+  it('[CO54] the norms are there again after a restart, and a roll-back', () => {
+    const swarm = three({ checkpointEverySteps: 12, steps: 30 });
+    upTo(swarm, 20);
+    swarm.restart();
+    swarm.join('a', 'b', 'c');
+    expect(swarm.run.state.committedSteps).toBe(12);
+    expect(swarm.run.state.norms.map(({ step }) => step)).toEqual(Array.from({ length: 12 }, (_, step) => step));
+    all(swarm, { a: honest, b: huge(1e6), c: honest });
+    expect(swarm.run.state.doubt?.suspect).toBe(b);
+  });
+});
+
+describe('a report', () => {
+  it.each<[string, (word: ReportMessage) => ReportMessage]>([
+    ['a loss of 1e308', (word) => ({ ...word, losses: word.losses.map((loss) => ({ ...loss, lossSum: 1e308 })) })],
+    ['a loss below 0', (word) => ({ ...word, losses: word.losses.map((loss) => ({ ...loss, lossSum: -1 })) })],
+    ['squares that no sum in float32 reaches', (word) => ({ ...word, shards: word.shards.map((shard) => ({ ...shard, sumSquares: 1e308 })) })],
+    ['a digest that nobody asked for', (word) => ({ ...word, shards: word.shards.map((shard) => ({ ...shard, digest: '0'.repeat(64) })) })],
+    ['more bytes than the step sends', (word) => ({ ...word, bytesDirect: 1e9 })],
+    ['work that ends before it begins', (word) => ({ ...word, spans: [{ action: '2F0', start: 1, end: 0 }] })],
+    ['more work than the step has lasted', (word) => ({ ...word, spans: [{ action: '2F0', start: 0, end: 9 }] })],
+  ])('[CO55] with %s is a fault of who sent it, the third of which costs its place', (_what, change) => {
+    const swarm = three();
+    for (const line of ['a b c < abandon e1', 'a b c < abandon e2', 'refuse c faulty'])
+      expect(all(swarm, { a: honest, b: honest, c: change })[0]).toBe(line);
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  }); // biome-ignore format: a case a line
+
+  it('[CO55] may tell of as much work as there was time', () => {
+    const swarm = three();
+    swarm.settle('* report');
+    swarm.pass(9_000);
+    const spans = [{ action: '2F0', start: 100, end: 109 }];
+    expect(all(swarm, { a: honest, b: honest, c: (word) => ({ ...word, spans }) })[0]).toBe('commit 0');
+  });
+
+  it.each<[string, { microBatch: number; lossSum: number }[]]>([
+    ['none', []],
+    ['one twice', [0, 1, 1].map((microBatch) => ({ microBatch, lossSum: 1 }))],
+    ['one below 0', [0, 1, 2].map((microBatch) => ({ microBatch, lossSum: microBatch - 1 }))],
+  ])('[CO16] an evaluation with %s of its losses does not count', (_what, losses) => {
+    const swarm = three({ evaluation: { everySteps: 100, windows: 6 } });
+    swarm.settle('* evaluated');
+    swarm.say('c', { type: 'evaluated', epoch: 1, step: 0, losses });
+    expect(swarm.trace().filter((line) => line.startsWith('evaluation'))).toEqual([]);
+    swarm.settle();
+    expect(swarm.run.store.evaluations.get(0)).toBe((20 + 21 + 22) / 30);
+  });
+});

@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import { INT8_BLOCK_WORDS, isSound, LARGEST_SOUND, packedWords } from './wire.ts';
+
+const floats = (...values: number[]): Uint32Array => new Uint32Array(new Float32Array(values).buffer);
+
+describe('[WI12] a tensor is sound', () => {
+  it.each([
+    [0, true],
+    [-0, true],
+    [1e-45, true],
+    [-LARGEST_SOUND, true],
+    [LARGEST_SOUND * (1 + 2 ** -23), false],
+    [-3e38, false],
+    [Number.POSITIVE_INFINITY, false],
+    [Number.NEGATIVE_INFINITY, false],
+    [Number.NaN, false],
+  ])('f32: %s', (value, sound) => {
+    expect(isSound('f32', floats(1, 2, value, 3))).toBe(sound);
+  });
+
+  it.each([
+    [0x3c00_3c00, true],
+    [0xfbff_7bff, true],
+    [0x3c00_7c00, false],
+    [0xfc00_3c00, false],
+    [0x7e00_0000, false],
+    [0x0000_fe01, false],
+  ])('f16: two halves %s', (word, sound) => {
+    expect(isSound('f16', new Uint32Array([0, word, 0]))).toBe(sound);
+  });
+
+  it('int8: its scales alone, wherever a frame of it begins', () => {
+    const words = new Uint32Array(packedWords('int8', 200)).fill(0xffff_ffff);
+    const scales = [0, 1, 2, 3].map((block) => block * INT8_BLOCK_WORDS);
+    const [one = 0, nan = 0] = floats(1, Number.NaN);
+    for (const at of scales) words[at] = one;
+    for (const from of [0, 1, 16, 17, 20, 51, 52]) expect(isSound('int8', words.subarray(from), from)).toBe(true);
+    words[2 * INT8_BLOCK_WORDS] = nan;
+    for (const from of [0, 1, 16, 17, 33, 34]) expect(isSound('int8', words.subarray(from), from)).toBe(false);
+    for (const from of [35, 51]) expect(isSound('int8', words.subarray(from), from)).toBe(true);
+  });
+});
