@@ -18,12 +18,16 @@ export function assertNever(value: never): never {
 
 /**
  * The element at an index that lies within (negative ones do not count from the end). It reads arrays of every kind, so
- * V8 makes it some 5 ns an element; a loop over millions says `values[i] ?? outside(values, i)`, which costs nothing.
+ * V8 makes it some 5 ns an element.
  */
 export function at<T>(values: ArrayLike<T>, index: number): T {
   const value = values[index];
   return value === undefined ? outside(values, index) : value;
 }
+
+/** The same of numbers in typed arrays, which V8 makes as fast as a bare read: for loops that run by the million. */
+export const float = (values: Float64Array, index: number): number => values[index] ?? outside(values, index);
+export const int = (values: Int32Array, index: number): number => values[index] ?? outside(values, index);
 
 export function outside({ length }: ArrayLike<unknown>, index: number): never {
   throw new Error(`invariant violated: element ${index} of ${length}`);

@@ -20,7 +20,7 @@ import type { ClusterCosts } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { incomingBytes, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
-import { type Draft, layoutOf } from './layout.ts';
+import { type Draft, layoutOf, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 
 /** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
@@ -35,7 +35,7 @@ interface Drafted {
 export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const layout = layoutOf(costs, draft);
   if (layout === null || !hasFastLinks(costs, draft, layout)) return null;
-  const { missingBytes, recomputed, shares } = fitDraft(costs, draft, layout);
+  const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, orderOf(layout, draft.schedule)]);
   const batches = batchesOf(layout.sizes);
   let from = 0;
   const stages = layout.stages.map(({ places, laneOf }, stage): PlanStage => {

@@ -2,9 +2,9 @@
 import { at } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { isFast } from './gathering.ts';
-import { type Draft, type Layout, shapesOf } from './layout.ts';
-import { fitStage, keepersOf } from './stageFit.ts';
-import { type Fit, partOf, secondsOf } from './stepTime.ts';
+import { type Draft, type Layout, type Order, orderOf, shapesOf } from './layout.ts';
+import { fitStage, keepersOf, mostLayers } from './stageFit.ts';
+import { type Fit, leastSeconds, partOf, secondsOf } from './stepTime.ts';
 
 /** A draft whose layers may still have to be cut, and whose stages gather where they must. */
 export type Sketch = Omit<Draft, 'layers' | 'gathered'> & { readonly layers?: readonly number[] };
@@ -16,13 +16,14 @@ export interface Judged {
   readonly missingBytes: number;
 }
 
-export function fitDraft(costs: ClusterCosts, draft: Draft, layout: Layout): Fit {
+type Laid = readonly [Layout, Order];
+
+export function fitDraft(costs: ClusterCosts, draft: Draft, [layout, order]: Laid): Fit {
   const keepers = keepersOf(costs, draft.keepers ?? []);
   const fitted = shapesOf(draft).map((shape, stage) => {
-    const { places, largest } = at(layout.stages, stage);
-    const slots = at(layout.slots, stage);
-    const gathered = draft.gathered?.[stage] ?? 0;
-    return fitStage(costs, { shape, places, largest, slots, gathered }, draft.placement ?? 'room', keepers);
+    const own = at(layout.stages, stage);
+    const load = { shape, slots: at(order.slots, stage), gathered: draft.gathered?.[stage] ?? 0 } as const;
+    return fitStage(costs, own, load, draft.placement ?? 'room', keepers);
   });
   const lacking = fitted.map(({ missingBytes }) => missingBytes);
   return {
@@ -36,24 +37,67 @@ export function fitDraft(costs: ClusterCosts, draft: Draft, layout: Layout): Fit
 /** Under gpipe all micro-batches are in flight at once: more of them take memory and save next to nothing. */
 const MOST_IN_FLIGHT = 1_024;
 
-/** Null where the sketch makes no draft: too few layers or samples, or too many micro-batches at once. */
-export function judge(costs: ClusterCosts, sketch: Sketch, mayGather = costs.gathers): Judged | null {
+/**
+ * Null where the sketch makes no draft: too few layers or samples, or too many micro-batches at once. What certainly takes
+ * longer than `limit` is not looked at closer; null too.
+ */
+export function judge(
+  costs: ClusterCosts,
+  sketch: Sketch,
+  { mayGather = costs.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
+): Judged | null {
   const { groups, microBatches, schedule } = sketch;
   if (schedule === 'gpipe' && microBatches !== 'sized' && microBatches > MOST_IN_FLIGHT) return null;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
   let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
+  if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
-  if (layout === null) return null;
-  let fit = fitDraft(costs, draft, layout);
-  if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, layout, fit);
-  if (fit.missingBytes > 0 && mayGather) [draft, fit] = gathering(costs, draft, layout, fit);
+  if (layout === null || isHopeless(costs, draft, layout, { mayGather, limit })) return null;
+  const laid = [layout, orderOf(layout, schedule)] as const;
+  let fit = fitDraft(costs, draft, laid);
+  if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, laid, fit);
+  if (fit.missingBytes > 0 && mayGather) [draft, fit] = gathering(costs, draft, laid, fit);
   const { missingBytes } = fit;
-  const seconds = missingBytes > 0 ? Number.POSITIVE_INFINITY : secondsOf(costs, draft, layout, fit);
-  return { draft, seconds, missingBytes };
+  if (missingBytes > 0) return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes };
+  const seconds = secondsOf(costs, draft, laid, fit, limit);
+  return seconds > limit ? null : { draft, seconds, missingBytes };
+}
+
+/** Work alone, were a stage's shared out among its peers to the second. */
+function busySeconds(costs: ClusterCosts, { groups, layers, microBatches }: Draft): number {
+  if (microBatches === 'sized') return 0;
+  const size = Math.max(1, Math.floor(costs.batch.samples / microBatches));
+  let most = 0;
+  for (let stage = 0; stage < groups.length; stage++) {
+    let speed = 0;
+    for (const place of at(groups, stage)) {
+      const peer = at(costs.peers, place);
+      speed += 1 / (costs.passSeconds(peer, size) * (1 - peer.rest));
+    }
+    const shape = { first: stage === 0, last: stage === groups.length - 1, layers: at(layers, stage) };
+    most = Math.max(most, (microBatches * costs.stageLayers(shape)) / speed);
+  }
+  return most;
+}
+
+interface Looked {
+  readonly mayGather: boolean;
+  readonly limit: number;
+}
+
+/** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
+function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
+  if (limit === Number.POSITIVE_INFINITY) return false;
+  if (leastSeconds(costs, draft, layout) > limit) return true;
+  if (mayGather || (draft.keepers && draft.keepers.length > 0)) return false;
+  const { stages } = layout;
+  const most = stages.map((members, stage) => mostLayers(costs, members, stage === 0, stage === stages.length - 1));
+  return most.includes(0) || most.reduce((sum, layers) => sum + layers, 0) < costs.model.layers;
 }
 
 /** Where a stage lacks memory and its links are fast it gathers its layers, two at a time or one. */
-function gathering(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): [Draft, Fit] {
+function gathering(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): [Draft, Fit] {
+  const [layout] = laid;
   const largest = Math.max(...layout.sizes);
   let [best, least] = [draft, fit];
   for (const whole of [2, 1] as const) {
@@ -61,7 +105,7 @@ function gathering(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit):
       at(fit.lacking, stage) > 0 && isFast(costs, places, largest) ? whole : 0,
     );
     const tried = { ...draft, gathered };
-    const now = fitDraft(costs, tried, layout);
+    const now = fitDraft(costs, tried, laid);
     if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
     if (least.missingBytes === 0) break;
   }
@@ -91,7 +135,7 @@ function evenLayers(costs: ClusterCosts, { groups, microBatches }: Sketch, most:
 }
 
 /** Layers taken from stages that lack memory, one at a time, as long as the others can have them. */
-function withinMemory(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): [Draft, Fit] {
+function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): [Draft, Fit] {
   const most = draft.layers.map(() => costs.model.layers);
   let [tried, now]: [Draft, Fit] = [draft, fit];
   let [best, least]: [Draft, Fit] = [draft, fit];
@@ -101,7 +145,7 @@ function withinMemory(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fi
     const room = most.reduce((sum, layers) => sum + layers, 0);
     if (room < costs.model.layers || most.includes(0)) break;
     tried = { ...draft, layers: evenLayers(costs, draft, most) };
-    now = fitDraft(costs, tried, layout);
+    now = fitDraft(costs, tried, laid);
     if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
   }
   return [best, least];

@@ -3,28 +3,44 @@
  * carries which micro-batch, in which order everyone works, and how many are in flight; all in numbers, for drafts are
  * judged by the thousand.
  */
-import { at, evenRanges } from '../base.ts';
+import { at, evenRanges, float, int } from '../base.ts';
 import type { Gathered, ScheduleName } from '../plan/plan.ts';
 import { clockPlaces, type Lanes } from '../schedule/oneForwardOneBackward.ts';
-import type { ClusterCosts, StageShape } from './clusterCosts.ts';
+import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
 import type { Placement } from './stageFit.ts';
 
 /** A stage's members, in the order of their first micro-batches. */
 export interface StageLanes extends Lanes {
   readonly places: readonly number[];
-  /** Of each lane. */
+  /** Of each lane: samples of its largest micro-batch, how many micro-batches it carries, and samples of all. */
   readonly largest: Int32Array;
+  readonly carried: Int32Array;
+  readonly samples: Int32Array;
+  /** Of each micro-batch: the next one of its lane. */
+  readonly next: Int32Array;
 }
 
 export interface Layout {
   /** Samples of each micro-batch. */
   readonly sizes: Int32Array;
   readonly stages: readonly StageLanes[];
-  /** All forwards and backwards, none before what it needs: see `actionCode`. */
-  readonly order: Int32Array;
+}
+
+/** In which order everyone works. */
+export interface Order {
+  /** Of 1F1B; null: gpipe's. */
+  readonly clock: Clock | null;
   /** Micro-batches in flight at once, of each stage's lanes. */
   readonly slots: readonly Int32Array[];
+}
+
+/** The clock of 1F1B (oneForwardOneBackward.ts), and the micro-batches by their places on it. */
+export interface Clock {
+  readonly perPlace: number;
+  readonly ids: Int32Array;
+  /** Where those of each place begin among them, and the end. */
+  readonly from: Int32Array;
 }
 
 export interface Draft {
@@ -48,54 +64,44 @@ export const shapesOf = ({ groups, layers }: Draft): StageShape[] =>
 
 /** Null where the draft is none: too few layers or samples. */
 export function layoutOf(costs: ClusterCosts, draft: Draft, count = draft.microBatches): Layout | null {
-  const { groups, microBatches, schedule } = draft;
+  const { groups, microBatches } = draft;
   const { samples } = costs.batch;
   if (groups.length > costs.model.layers) return null;
   if (microBatches === 'sized' || count === 'sized') {
+    const places = at(groups, 0);
     const sized =
-      groups.length === 1
-        ? sizedMicroBatches(costs, at(groups, 0), at(shapesOf(draft), 0), draft.gathered?.[0] ?? 0)
-        : null;
+      groups.length === 1 ? sizedMicroBatches(costs, places, at(shapesOf(draft), 0), draft.gathered?.[0] ?? 0) : null;
     if (sized === null) return null;
-    const { sizes, ...lanes } = sized;
-    return inOrder(sizes, [{ places: at(groups, 0), lanes: at(groups, 0).length, ...lanes }], schedule);
+    const { sizes, laneOf } = sized;
+    return { sizes, stages: [withSums({ places, laneOf, lanes: places.length }, sizes)] };
   }
   if (microBatches > samples) return null;
-  // A part of the step's micro-batches, each the largest.
-  const sizes =
-    count === microBatches ? evenSizes(samples, count) : new Int32Array(count).fill(Math.ceil(samples / microBatches));
-  return inOrder(
-    sizes,
-    groups.map((group) => lanesOf(costs, group, sizes)),
-    schedule,
-  );
+  const sizes = evenSizes(costs, microBatches, count);
+  return { sizes, stages: groups.map((group) => lanesOf(costs, group, sizes)) };
 }
 
-/** Lists of places are never changed, and moves hand on those that they do not touch: a list is its own key. */
-const knownLanes = new WeakMap<ClusterCosts, WeakMap<readonly number[], Map<number, StageLanes>>>();
+/** Lists of places and of sizes are never changed, and moves hand on those that they do not touch: a list is its own key. */
+const knownLanes = new WeakMap<Int32Array, WeakMap<readonly number[], StageLanes>>();
 
 function lanesOf(costs: ClusterCosts, group: readonly number[], sizes: Int32Array): StageLanes {
-  const groups = knownLanes.get(costs) ?? new WeakMap<readonly number[], Map<number, StageLanes>>();
-  knownLanes.set(costs, groups);
-  const own = groups.get(group) ?? new Map<number, StageLanes>();
-  groups.set(group, own);
-  const key = sizes.length * (costs.batch.samples + 1) + at(sizes, 0) + at(sizes, sizes.length - 1) / 2 ** 20;
-  const lanes = own.get(key) ?? dealt(costs, group, sizes);
-  own.set(key, lanes);
+  const groups = knownLanes.get(sizes) ?? new WeakMap<readonly number[], StageLanes>();
+  knownLanes.set(sizes, groups);
+  const lanes = groups.get(group) ?? dealt(costs, group, sizes);
+  groups.set(group, lanes);
   return lanes;
 }
 
-/** As equal as can be. */
-const evenSizes = (samples: number, count: number): Int32Array =>
-  Int32Array.from(evenRanges(samples, count), ([from, to]) => to - from);
+const knownSizes = remembered<Int32Array>();
 
-const codeOf = (id: number, stage: number, stages: number, isBackward: boolean): number =>
-  2 * (id * stages + stage) + (isBackward ? 1 : 0);
-
-function inOrder(sizes: Int32Array, stages: readonly StageLanes[], schedule: ScheduleName): Layout {
-  const order = schedule === 'gpipe' ? gpipeOrder(sizes.length, stages.length) : clockOrder(sizes.length, stages);
-  return { sizes, stages, order, slots: slotsOf(stages, order) };
-}
+/** As equal as can be; of a part of the step's micro-batches each the largest. */
+const evenSizes = (costs: ClusterCosts, microBatches: number, count: number): Int32Array => {
+  const { samples } = costs.batch;
+  return knownSizes(costs, microBatches * (samples + 1) + count, () =>
+    count === microBatches
+      ? Int32Array.from(evenRanges(samples, count), ([from, to]) => to - from)
+      : new Int32Array(count).fill(Math.ceil(samples / microBatches)),
+  );
+};
 
 /** Each micro-batch to the member that would end it first. Who gets none is left out. */
 function dealt(costs: ClusterCosts, group: readonly number[], sizes: Int32Array): StageLanes {
@@ -103,82 +109,85 @@ function dealt(costs: ClusterCosts, group: readonly number[], sizes: Int32Array)
   const own = new Float64Array(group.length);
   const laneOfMember = new Int32Array(group.length).fill(-1);
   const places: number[] = [];
-  const largest: number[] = [];
   const laneOf = new Int32Array(sizes.length);
   let size = -1;
   for (let id = 0; id < sizes.length; id++) {
-    if (at(sizes, id) !== size) {
-      size = at(sizes, id);
+    if (int(sizes, id) !== size) {
+      size = int(sizes, id);
       for (const [member, place] of group.entries()) own[member] = costs.passSeconds(at(costs.peers, place), size);
     }
     let best = 0;
     let end = Number.POSITIVE_INFINITY;
     for (let member = 0; member < group.length; member++) {
-      const after = at(seconds, member) + at(own, member);
+      const after = float(seconds, member) + float(own, member);
       if (after < end) [best, end] = [member, after];
     }
     seconds[best] = end;
-    if (at(laneOfMember, best) < 0) {
+    if (int(laneOfMember, best) < 0) {
       laneOfMember[best] = places.length;
       places.push(at(group, best));
-      largest.push(0);
     }
-    const lane = at(laneOfMember, best);
-    laneOf[id] = lane;
-    largest[lane] = Math.max(at(largest, lane), size);
+    laneOf[id] = int(laneOfMember, best);
   }
-  return { places, laneOf, lanes: places.length, largest: Int32Array.from(largest) };
+  return withSums({ places, laneOf, lanes: places.length }, sizes);
 }
 
-/** All forwards, stage by stage, then all backwards from the last stage on. */
-function gpipeOrder(count: number, stages: number): Int32Array {
-  const order = new Int32Array(2 * count * stages);
-  let filled = 0;
-  for (let stage = 0; stage < stages; stage++)
-    for (let id = 0; id < count; id++) order[filled++] = codeOf(id, stage, stages, false);
-  for (let stage = stages - 1; stage >= 0; stage--)
-    for (let id = 0; id < count; id++) order[filled++] = codeOf(id, stage, stages, true);
-  return order;
+function withSums(stage: Lanes & Pick<StageLanes, 'places'>, sizes: Int32Array): StageLanes {
+  const { laneOf, lanes } = stage;
+  const [largest, carried, samples] = [new Int32Array(lanes), new Int32Array(lanes), new Int32Array(lanes)];
+  const latest = new Int32Array(lanes).fill(-1);
+  const next = new Int32Array(sizes.length).fill(-1);
+  for (let id = 0; id < sizes.length; id++) {
+    const [lane, size] = [int(laneOf, id), int(sizes, id)];
+    largest[lane] = Math.max(int(largest, lane), size);
+    carried[lane] = int(carried, lane) + 1;
+    samples[lane] = int(samples, lane) + size;
+    if (int(latest, lane) >= 0) next[int(latest, lane)] = id;
+    latest[lane] = id;
+  }
+  return { ...stage, largest, carried, samples, next };
 }
 
-/** By the clock of 1F1B (oneForwardOneBackward.ts); of one tick the backwards come first. Sorted by counting. */
-function clockOrder(count: number, stages: readonly StageLanes[]): Int32Array {
-  const { places, perPlace } = clockPlaces(count, stages);
-  const last = stages.length - 1;
-  const keys = new Int32Array(2 * count * stages.length);
-  let most = 0;
-  for (let id = 0; id < count; id++)
-    for (let stage = 0; stage <= last; stage++) {
-      const forward = 2 * at(places, id) + stage * perPlace;
-      const backward = forward + (stage === last ? 1 : (2 * (last - stage) + 1) * perPlace);
-      keys[codeOf(id, stage, stages.length, false)] = 2 * forward + 1;
-      keys[codeOf(id, stage, stages.length, true)] = 2 * backward;
-      most = Math.max(most, 2 * backward);
-    }
+export function orderOf({ sizes, stages }: Layout, schedule: ScheduleName): Order {
+  if (schedule === 'gpipe') return { clock: null, slots: stages.map(({ carried }) => carried) };
+  const { places, perPlace } = clockPlaces(sizes.length, stages);
+  const slots = stages.map((stage, index) =>
+    inFlight(stage, places, backwardAfter(index, stages.length, perPlace) - index * perPlace),
+  );
+  return { clock: { perPlace, ...byPlace(places) }, slots };
+}
+
+/** Ticks from a micro-batch's place to its backward. */
+export const backwardAfter = (stage: number, stages: number, perPlace: number): number =>
+  stage === stages - 1 ? stage * perPlace + 1 : (2 * (stages - 1 - stage) + 1 + stage) * perPlace;
+
+/** Sorted by counting. */
+function byPlace(places: Int32Array): Pick<Clock, 'ids' | 'from'> {
+  const most = places.reduce((so, place) => Math.max(so, place), 0);
   const from = new Int32Array(most + 2);
-  for (const key of keys) from[key + 1] = at(from, key + 1) + 1;
-  for (let key = 0; key <= most; key++) from[key + 1] = at(from, key + 1) + at(from, key);
-  const order = new Int32Array(keys.length);
-  for (let code = 0; code < keys.length; code++) {
-    const key = at(keys, code);
-    const place = at(from, key);
-    order[place] = code;
-    from[key] = place + 1;
+  for (const place of places) from[place + 1] = int(from, place + 1) + 1;
+  for (let place = 0; place <= most; place++) from[place + 1] = int(from, place + 1) + int(from, place);
+  const filled = from.slice();
+  const ids = new Int32Array(places.length);
+  for (let id = 0; id < places.length; id++) {
+    const place = int(places, id);
+    ids[int(filled, place)] = id;
+    filled[place] = int(filled, place) + 1;
   }
-  return order;
+  return { ids, from };
 }
 
-function slotsOf(stages: readonly StageLanes[], order: Int32Array): Int32Array[] {
-  const flying = stages.map(({ lanes }) => new Int32Array(lanes));
-  const most = stages.map(({ lanes }) => new Int32Array(lanes));
-  for (const code of order) {
-    const work = code >> 1;
-    const stage = work % stages.length;
-    const [own, peak] = [at(flying, stage), at(most, stage)];
-    const lane = at(at(stages, stage).laneOf, (work - stage) / stages.length);
-    const now = at(own, lane) + (code & 1 ? -1 : 1);
-    own[lane] = now;
-    if (now > at(peak, lane)) peak[lane] = now;
+/** Of each lane: of the micro-batches so far those whose backwards come so many ticks after their forwards, or later. */
+function inFlight({ laneOf, lanes, next }: StageLanes, places: Int32Array, ticks: number): Int32Array {
+  const [most, flying, oldest] = [new Int32Array(lanes), new Int32Array(lanes), new Int32Array(lanes).fill(-1)];
+  for (let id = 0; id < places.length; id++) {
+    const lane = int(laneOf, id);
+    if (int(oldest, lane) < 0) oldest[lane] = id;
+    let now = int(flying, lane) + 1;
+    for (; 2 * (int(places, id) - int(places, int(oldest, lane))) >= ticks; now--)
+      oldest[lane] = int(next, int(oldest, lane));
+    flying[lane] = now;
+    if (now > int(most, lane)) most[lane] = now;
   }
   return most;
 }

@@ -4,7 +4,7 @@
  * largest share as small as can be; or by what their links carry; or on one of them, the hub, so that nobody else sends
  * values out; and what its members have no room for with peers who keep state and compute nothing.
  */
-import { at } from '../base.ts';
+import { at, int } from '../base.ts';
 import { COUNTERS, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import type { Block, BlockName } from '../model/model.ts';
@@ -12,6 +12,7 @@ import { STATE_KINDS } from '../plan/handover.ts';
 import type { Gathered } from '../plan/plan.ts';
 import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
+import type { StageLanes } from './layout.ts';
 
 /** Of an element on a peer that does not compute with it: value, moments, sum, and what comes in. */
 const KEPT_BYTES = 20;
@@ -32,10 +33,8 @@ export type Shares = ReadonlyMap<number, number>;
 
 export interface StageLoad {
   readonly shape: StageShape;
-  /** Its members; of each, samples of its largest micro-batch, and how many it has in flight. */
-  readonly places: readonly number[];
-  readonly largest: ArrayLike<number>;
-  readonly slots: ArrayLike<number>;
+  /** How many micro-batches each member has in flight. */
+  readonly slots: Int32Array;
   readonly gathered: Gathered | 0;
 }
 
@@ -46,15 +45,73 @@ interface Fitted {
   readonly missingBytes: number;
 }
 
-export function fitStage(costs: ClusterCosts, load: StageLoad, placement: Placement, others: Keepers): Fitted {
-  const { shape, places, largest, slots, gathered } = load;
-  // What is gathered lies with those who gather it.
-  const keepers: Keepers = gathered ? new Map() : others;
-  const needs = stateNeeds(costs, load, keepers.size > 0);
+/** Its members; of each, samples of its largest micro-batch. */
+type Members = Pick<StageLanes, 'places' | 'largest'>;
+
+const knownFits = new WeakMap<Members, Map<string, Fitted>>();
+
+export function fitStage(
+  costs: ClusterCosts,
+  members: Members,
+  load: StageLoad,
+  placement: Placement,
+  keepers: Keepers,
+): Fitted {
+  // What is gathered lies with those who gather it. What keepers have room for depends on the stages before.
+  if (keepers.size > 0 && load.gathered === 0) return fit(costs, members, load, placement, keepers);
+  const known = knownFits.get(members) ?? new Map<string, Fitted>();
+  knownFits.set(members, known);
+  const { first, last, layers } = load.shape;
+  const key = `${layers} ${first} ${last} ${load.gathered} ${placement} ${load.slots.join()}`;
+  const found = known.get(key) ?? fit(costs, members, load, placement, new Map());
+  known.set(key, found);
+  return found;
+}
+
+const knownCapacities = new WeakMap<Members, Int32Array>();
+
+/** No more layers fit these members, whatever they compute twice and however few micro-batches are in flight. */
+export function mostLayers(costs: ClusterCosts, members: Members, first: boolean, last: boolean): number {
+  const known = knownCapacities.get(members) ?? new Int32Array(4).fill(-1);
+  knownCapacities.set(members, known);
+  const index = (first ? 1 : 0) + (last ? 2 : 0);
+  if (int(known, index) >= 0) return int(known, index);
+  let [low, high] = [0, costs.model.layers];
+  while (low < high) {
+    const layers = (low + high + 1) >> 1;
+    if (mayHold(costs, members, { first, last, layers })) low = layers;
+    else high = layers - 1;
+  }
+  known[index] = low;
+  return low;
+}
+
+function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: StageShape): boolean {
+  const needs = stateNeeds(costs, shape, places, 0, false);
+  let free = 0;
+  for (const [member, place] of places.entries()) {
+    const peer = at(costs.peers, place);
+    const bytes = (recomputed: number): number =>
+      costs.memory.stageBytes(shape, { samples: int(largest, member), slots: 1, recomputed }, peer.compute);
+    const room = peer.memoryBytes - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
+    if (room < 0) return false;
+    free += room;
+  }
+  return free >= needs.state - 1;
+}
+
+function fit(
+  costs: ClusterCosts,
+  { places, largest }: Members,
+  { shape, slots, gathered }: StageLoad,
+  placement: Placement,
+  keepers: Keepers,
+): Fitted {
+  const needs = stateNeeds(costs, shape, places, gathered, keepers.size > 0);
   const recomputed = places.map(() => 0);
   const room = (member: number): number => {
     const peer = at(costs.peers, at(places, member));
-    const work = { samples: at(largest, member), slots: at(slots, member), recomputed: at(recomputed, member) };
+    const work = { samples: int(largest, member), slots: int(slots, member), recomputed: at(recomputed, member) };
     const bytes = costs.memory.stageBytes(shape, work, peer.compute) + costs.extraBytes(peer, shape.layers, work);
     const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
     return peer.memoryBytes - bytes + spared - needs.beside;
@@ -100,8 +157,13 @@ interface StateNeeds {
 
 const knownNeeds = remembered<StateNeeds>();
 
-function stateNeeds(costs: ClusterCosts, { shape, places, gathered }: StageLoad, hasKeepers: boolean): StateNeeds {
-  const { first, last, layers } = shape;
+function stateNeeds(
+  costs: ClusterCosts,
+  { first, last, layers }: StageShape,
+  places: readonly number[],
+  gathered: Gathered | 0,
+  hasKeepers: boolean,
+): StateNeeds {
   const { model } = costs;
   const isShared = places.length > 1 || hasKeepers;
   const masters = costs.hasMasters(places);

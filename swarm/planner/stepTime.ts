@@ -2,15 +2,16 @@
  * What a draft's step takes. It is what the simulator says of the draft's plan (forecast.ts), without making either: everyone
  * works in a fixed order, so a piece begins when its peer is free and what it needs has come, and one walk along the draft's
  * order settles all of them. Long steps are walked in part: a pipeline in its steady state does the same again and again.
+ * And what it takes at least, from sums alone: most drafts of a search need not be walked.
  */
-import { at, outside } from '../base.ts';
+import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
+import { type ClusterCosts, remembered } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
-import { type Draft, type Layout, layoutOf, shapesOf } from './layout.ts';
+import { backwardAfter, type Clock, type Draft, type Layout, layoutOf, type Order, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
+import { exchangeSeconds } from './stateTime.ts';
 
-const ELEMENT_BYTES = 4;
 /** A longer walk, of so many forwards, is cut short. */
 const MOST_FORWARDS = 512;
 /** But not to fewer than so many times those that a full pipeline has in flight: it has to be full for a while. */
@@ -25,7 +26,53 @@ export interface Fit {
   readonly shares: readonly Shares[];
 }
 
-const number = (values: Float64Array | Int32Array, index: number): number => values[index] ?? outside(values, index);
+/**
+ * What micro-batches take in each lane and over each link of a draft. Lanes of all stages are numbered through, and so are
+ * the links from each lane of a stage to each of the next one. Of a lane's times there are two: for micro-batches of the
+ * first size and of the last one. Arrays are longer than they need be: those of one draft serve the next.
+ */
+interface Pace {
+  readonly firstLane: Int32Array;
+  readonly forward: Float64Array;
+  readonly backward: Float64Array;
+  /** What is computed again while the gradient is on its way. */
+  readonly ahead: Float64Array;
+  readonly rest: Float64Array;
+  readonly partners: Int32Array;
+  readonly firstLink: Int32Array;
+  readonly latency: Float64Array;
+  /** Seconds a sample, forward and backward. */
+  readonly there: Float64Array;
+  readonly home: Float64Array;
+  /** Samples that go over it. */
+  readonly through: Int32Array;
+  /** How far a walk is: until when lanes work and rest, and links carry. */
+  readonly free: Float64Array;
+  readonly rested: Float64Array;
+  readonly thereFree: Float64Array;
+  readonly homeFree: Float64Array;
+  /** When what each micro-batch's forward and backward need is here, of each stage. */
+  readonly inputAt: Float64Array;
+  readonly gradientAt: Float64Array;
+  readonly order: Int32Array;
+}
+
+const knownPaces = remembered<Pace>();
+
+/** With room for so many stages, lanes, links and forwards. */
+function paceFor(costs: ClusterCosts, ...counts: readonly number[]): Pace {
+  const doublings = Math.ceil(Math.log2(1 + Math.max(...counts)));
+  return knownPaces(costs, doublings, () => {
+    const floats = () => new Float64Array(2 * 2 ** doublings);
+    const ints = () => new Int32Array(2 * 2 ** doublings);
+    return {
+      ...{ firstLane: ints(), firstLink: ints(), partners: ints(), through: ints(), order: ints() },
+      ...{ forward: floats(), backward: floats(), ahead: floats(), rest: floats(), free: floats(), rested: floats() },
+      ...{ latency: floats(), there: floats(), home: floats(), thereFree: floats(), homeFree: floats() },
+      ...{ inputAt: floats(), gradientAt: floats() },
+    };
+  });
+}
 
 /** Micro-batches that are looked at. */
 function mostWalked({ groups }: Draft): number {
@@ -40,230 +87,248 @@ export function partOf(costs: ClusterCosts, draft: Draft): Layout | null {
   return layoutOf(costs, draft, isCut ? Math.min(count, mostWalked(draft)) : count);
 }
 
-/** Whole, or as the walks along two parts of it go on. */
-export function secondsOf(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): number {
+/** Whole, or as the walks along two parts of it go on. Infinity where it is certainly more than `limit`. */
+export function secondsOf(
+  costs: ClusterCosts,
+  draft: Draft,
+  [layout, order]: readonly [Layout, Order],
+  fit: Fit,
+  limit = Number.POSITIVE_INFINITY,
+): number {
   const { microBatches: count } = draft;
   const most = mostWalked(draft);
-  const step = (ends: readonly Float64Array[]): number => withExchange(costs, draft, layout, fit, ends);
-  if (count === 'sized' || count <= most) return step(workEnds(costs, draft, layout, fit));
-  const [short, long] = [
-    layoutOf(costs, draft, Math.ceil(most / PARTS)),
-    layout.sizes.length === most ? layout : layoutOf(costs, draft, most),
-  ];
-  if (short === null || long === null) return Number.POSITIVE_INFINITY;
-  const [early, late] = [workEnds(costs, draft, short, fit), workEnds(costs, draft, long, fit)];
-  const times = (count - most) / (most - Math.ceil(most / PARTS));
-  return step(
-    layout.stages.map(({ places }, stage) =>
-      Float64Array.from(places, (place) => {
-        const [part, whole] = [endOf(short, early, stage, place), endOf(long, late, stage, place)];
-        return whole + times * Math.max(0, whole - part);
-      }),
-    ),
-  );
-}
-
-function endOf({ stages }: Layout, ends: readonly Float64Array[], stage: number, place: number): number {
-  const lane = at(stages, stage).places.indexOf(place);
-  return lane < 0 ? 0 : number(at(ends, stage), lane);
-}
-
-/** When each lane of each stage has done its part of the step. */
-function workEnds(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit): Float64Array[] {
-  const { sizes, stages, order } = layout;
-  const lanes = shapesOf(draft).map((shape, stage) => workOf(costs, draft, layout, fit, stage, shape));
-  const links = linksOf(costs, layout);
-  for (const code of order) {
-    const work = code >> 1;
-    const stage = work % stages.length;
-    const id = (work - stage) / stages.length;
-    const isBackward = (code & 1) === 1;
-    const own = lanes[stage] ?? outside(lanes, stage);
-    const lane = number(own.laneOf, id);
-    const rest = number(own.rest, lane);
-    const free = number(own.free, lane) + (isBackward ? number(own.ahead, id) : 0);
-    const start = Math.max(free, number(isBackward ? own.gradientAt : own.inputAt, id));
-    const seconds = number(isBackward ? own.backward : own.forward, id);
-    // Its outcome leaves before its peer has rested from it.
-    const done = start + seconds * (1 - rest);
-    if (rest > 0) own.rested[lane] = Math.max(number(own.rested, lane), start - SLACK_SECONDS) + seconds;
-    own.free[lane] = Math.max(done, number(own.rested, lane));
-    const next = isBackward ? stage - 1 : stage + 1;
-    const to = lanes[next];
-    const link = links[isBackward ? next : stage]?.[isBackward ? 'backward' : 'forward'];
-    if (!to || !link) continue;
-    const pair = lane * to.lanes + number(to.laneOf, id);
-    const sent = Math.max(done, number(link.free, pair)) + number(sizes, id) * number(link.secondsPerSample, pair);
-    link.free[pair] = sent;
-    (isBackward ? to.gradientAt : to.inputAt)[id] = sent + number(link.latency, pair);
+  const pace = paceOf(costs, draft, layout, fit.recomputed);
+  if (limit < Number.POSITIVE_INFINITY) {
+    const { ends, seconds } = leastEnds(layout, pace);
+    if (exchangeSeconds(costs, draft, layout, fit.shares, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
   }
-  return lanes.map(({ free }) => free);
-}
-
-/** What each micro-batch takes in a stage, and how far the stage is on the walk. */
-function workOf(costs: ClusterCosts, draft: Draft, layout: Layout, fit: Fit, stage: number, shape: StageShape) {
-  const { sizes, stages } = layout;
-  const { places, laneOf, lanes } = at(stages, stage);
-  const gathered = draft.gathered?.[stage] ?? 0;
-  const recomputed = at(fit.recomputed, stage);
-  const column = () => new Float64Array(sizes.length);
-  const [forward, backward, ahead] = [column(), column(), column()];
-  // A lane's micro-batches are of one size, or two.
-  const latest = new Int32Array(lanes).fill(-1);
-  for (let id = 0; id < sizes.length; id++) {
-    const [lane, size] = [number(laneOf, id), number(sizes, id)];
-    const before = number(latest, lane);
-    latest[lane] = id;
-    if (before >= 0 && number(sizes, before) === size) {
-      forward[id] = number(forward, before);
-      backward[id] = number(backward, before);
-      ahead[id] = number(ahead, before);
-      continue;
+  const step = (ends: Float64Array): number => exchangeSeconds(costs, draft, layout, fit.shares, ends);
+  if (count === 'sized' || count <= most) return step(workEnds(layout, order, pace));
+  const part = Math.ceil(most / PARTS);
+  const short = layoutOf(costs, draft, part);
+  if (short === null) return Number.POSITIVE_INFINITY;
+  const early = workEnds(short, orderOf(short, draft.schedule), paceOf(costs, draft, short, fit.recomputed));
+  const late = workEnds(layout, order, paceOf(costs, draft, layout, fit.recomputed));
+  const times = (count - most) / (most - part);
+  let [first, next] = [0, 0];
+  for (const [stage, { places }] of layout.stages.entries()) {
+    const known = at(short.stages, stage).places;
+    for (const place of places) {
+      const whole = float(late, next);
+      const before = known.indexOf(place);
+      late[next++] = whole + times * Math.max(0, whole - (before < 0 ? 0 : float(early, first + before)));
     }
-    const peer = at(costs.peers, at(places, lane));
-    const longer = gathered ? timesAsLong(costs, places, size, gathered) : 1;
-    const layer = longer * costs.layerSeconds(peer, size);
-    const twice = at(recomputed, lane);
-    forward[id] = longer * costs.forwardSeconds(peer, shape, size);
-    backward[id] = longer * costs.backwardSeconds(peer, shape, size) + layer * Math.max(0, twice - 1);
-    // Of the layers that are computed again the first one is done while the gradient is on its way.
-    ahead[id] = layer * Math.min(1, twice);
+    first += known.length;
   }
-  return {
-    ...{ laneOf, lanes, forward, backward, ahead },
-    rest: Float64Array.from(places, (place) => at(costs.peers, place).rest),
-    free: new Float64Array(lanes),
-    rested: new Float64Array(lanes),
-    // When what each micro-batch's forward and backward need is here.
-    inputAt: column(),
-    gradientAt: column(),
-  };
+  return step(late);
 }
 
-/** From each lane of a stage to each of the next one, and back. */
-function linksOf(costs: ClusterCosts, { sizes, stages }: Layout) {
-  const hops = stages.slice(1).map((to, stage) => {
-    const from = at(stages, stage);
-    const meets = new Uint8Array(from.lanes * to.lanes);
-    for (let id = 0; id < sizes.length; id++) meets[number(from.laneOf, id) * to.lanes + number(to.laneOf, id)] = 1;
-    return { from, to, meets };
-  });
-  // Caps are shared by all to whom a peer hands something.
-  const partners = stages.map(({ lanes }) => new Int32Array(lanes));
-  for (const [stage, { from, to, meets }] of hops.entries())
-    for (let a = 0; a < from.lanes; a++)
-      for (let b = 0; b < to.lanes; b++) {
-        if (meets[a * to.lanes + b] === 0) continue;
-        const [one, other] = [at(partners, stage), at(partners, stage + 1)];
-        one[a] = number(one, a) + 1;
-        other[b] = number(other, b) + 1;
+/** What a draft takes at least, wherever its state lies. */
+export function leastSeconds(costs: ClusterCosts, draft: Draft, layout: Layout): number {
+  return leastEnds(layout, paceOf(costs, draft, layout)).seconds;
+}
+
+/** Every lane's work has to be done, after the shortest way in and before the shortest way out; and all of a link's. */
+function leastEnds({ sizes, stages }: Layout, pace: Pace): { readonly ends: Float64Array; readonly seconds: number } {
+  const smallest = int(sizes, sizes.length - 1);
+  const ends = new Float64Array(int(pace.firstLane, stages.length));
+  let [seconds, wayIn, wayOut, link] = [0, 0, 0, 0];
+  for (const [stage, { carried, samples }] of stages.entries()) {
+    let [forward, backward] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    let [first, last] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const [from, to] = [int(pace.firstLane, stage), int(pace.firstLane, stage + 1)];
+    for (let lane = from; lane < to; lane++) {
+      const count = int(carried, lane - from);
+      // So many are of the first size, one sample more than the others.
+      const large = Math.min(count, Math.max(0, int(samples, lane - from) - count * smallest));
+      const give = 1 - float(pace.rest, lane);
+      const [there, home] = [float(pace.forward, 2 * lane + 1), float(pace.backward, 2 * lane + 1)];
+      const own =
+        (large * (float(pace.forward, 2 * lane) + float(pace.backward, 2 * lane)) + (count - large) * (there + home)) *
+        give;
+      ends[lane] = wayIn + own;
+      seconds = Math.max(seconds, wayIn + own + wayOut);
+      forward = Math.min(forward, there * give);
+      backward = Math.min(backward, home * give);
+    }
+    if (stage === stages.length - 1) break;
+    for (; link < int(pace.firstLink, stage + 1); link++) {
+      const through = int(pace.through, link);
+      if (through === 0) continue;
+      const latency = float(pace.latency, link);
+      const [there, home] = [float(pace.there, link), float(pace.home, link)];
+      first = Math.min(first, latency + smallest * there);
+      last = Math.min(last, latency + smallest * home);
+      seconds = Math.max(
+        seconds,
+        wayIn + forward + latency + through * there + wayOut,
+        wayIn + latency + through * home + backward + wayOut,
+      );
+    }
+    wayIn += forward + first;
+    wayOut += backward + last;
+  }
+  return { ends, seconds };
+}
+
+/** `recomputed`: layers that each lane of each stage computes twice. */
+function paceOf(
+  costs: ClusterCosts,
+  draft: Draft,
+  { sizes, stages }: Layout,
+  recomputed?: readonly (readonly number[])[],
+): Pace {
+  let [lanes, links] = [0, 0];
+  for (const [stage, own] of stages.entries()) {
+    lanes += own.lanes;
+    if (stage > 0) links += own.lanes * at(stages, stage - 1).lanes;
+  }
+  const pace = paceFor(costs, stages.length, lanes, links, stages.length * sizes.length);
+  const { firstLane, firstLink, forward, backward, ahead, rest } = pace;
+  let [lane, link] = [0, 0];
+  for (const [stage, { places, largest }] of stages.entries()) {
+    firstLane[stage] = lane;
+    firstLink[stage] = link;
+    link += places.length * (stages[stage + 1]?.places.length ?? 0);
+    const shape = { first: stage === 0, last: stage === stages.length - 1, layers: at(draft.layers, stage) };
+    const gathered = draft.gathered?.[stage] ?? 0;
+    for (let index = 0; index < places.length; index++, lane++) {
+      const peer = at(costs.peers, at(places, index));
+      const twice = recomputed === undefined ? 0 : at(at(recomputed, stage), index);
+      rest[lane] = peer.rest;
+      for (let last = 0; last < 2; last++) {
+        const kind = 2 * lane + last;
+        const isSized = draft.microBatches === 'sized';
+        const size = isSized ? int(largest, index) : int(sizes, last === 0 ? 0 : sizes.length - 1);
+        if (last === 1 && (isSized || size === int(sizes, 0))) {
+          forward[kind] = float(forward, kind - 1);
+          backward[kind] = float(backward, kind - 1);
+          ahead[kind] = float(ahead, kind - 1);
+          continue;
+        }
+        const longer = gathered ? timesAsLong(costs, places, size, gathered) : 1;
+        const layer = longer * costs.layerSeconds(peer, size);
+        forward[kind] = longer * costs.forwardSeconds(peer, shape, size);
+        backward[kind] = longer * costs.backwardSeconds(peer, shape, size) + layer * Math.max(0, twice - 1);
+        // Of the layers that are computed again the first one is done while the gradient is on its way.
+        ahead[kind] = layer * Math.min(1, twice);
       }
-  return hops.map(({ from, to, meets }, stage) => {
-    const column = () => new Float64Array(meets.length);
-    const way = () => ({ free: column(), secondsPerSample: column(), latency: column() });
-    const [forward, backward] = [way(), way()];
-    for (let a = 0; a < from.lanes; a++)
-      for (let b = 0; b < to.lanes; b++) {
-        if (meets[a * to.lanes + b] === 0) continue;
-        const [one, other] = [at(costs.peers, at(from.places, a)), at(costs.peers, at(to.places, b))];
-        const { latencySeconds, bytesPerSecond } = costs.linkAt(at(from.places, a), at(to.places, b));
-        const [ours, theirs] = [number(at(partners, stage), a), number(at(partners, stage + 1), b)];
+    }
+  }
+  firstLane[stages.length] = lane;
+  firstLink[stages.length] = link;
+  readLinks(costs, { sizes, stages }, pace);
+  return pace;
+}
+
+/** What goes over each link, and how fast. Caps are shared by all to whom a peer hands something. */
+function readLinks(costs: ClusterCosts, { sizes, stages }: Layout, pace: Pace): void {
+  const { firstLane, firstLink, partners, through, latency, there, home } = pace;
+  partners.fill(0, 0, int(firstLane, stages.length));
+  through.fill(0, 0, int(firstLink, stages.length));
+  for (let hop = 0; hop + 1 < stages.length; hop++) {
+    const [{ laneOf: from }, { laneOf: to, lanes }] = [at(stages, hop), at(stages, hop + 1)];
+    const first = int(firstLink, hop);
+    for (let id = 0; id < sizes.length; id++) {
+      const link = first + int(from, id) * lanes + int(to, id);
+      const before = int(through, link);
+      through[link] = before + int(sizes, id);
+      if (before > 0) continue;
+      const [one, other] = [int(firstLane, hop) + int(from, id), int(firstLane, hop + 1) + int(to, id)];
+      partners[one] = int(partners, one) + 1;
+      partners[other] = int(partners, other) + 1;
+    }
+  }
+  for (let hop = 0; hop + 1 < stages.length; hop++) {
+    const [from, to] = [at(stages, hop).places, at(stages, hop + 1).places];
+    let link = int(firstLink, hop);
+    for (let a = 0; a < from.length; a++)
+      for (let b = 0; b < to.length; b++, link++) {
+        if (int(through, link) === 0) continue;
+        const [one, other] = [at(costs.peers, at(from, a)), at(costs.peers, at(to, b))];
+        const { latencySeconds, bytesPerSecond } = costs.linkAt(at(from, a), at(to, b));
+        const [ours, theirs] = [int(partners, int(firstLane, hop) + a), int(partners, int(firstLane, hop + 1) + b)];
         const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
-        const [there, home] = [a * to.lanes + b, b * from.lanes + a];
-        forward.latency[there] = latencySeconds;
-        backward.latency[home] = latencySeconds;
-        forward.secondsPerSample[there] =
-          costs.sampleBytes / Math.min(limit, one.upload / ours, other.download / theirs);
-        backward.secondsPerSample[home] =
-          costs.sampleBytes / Math.min(limit, other.upload / theirs, one.download / ours);
+        latency[link] = latencySeconds;
+        there[link] = costs.sampleBytes / Math.min(limit, one.upload / ours, other.download / theirs);
+        home[link] = costs.sampleBytes / Math.min(limit, other.upload / theirs, one.download / ours);
       }
-    return { forward, backward };
-  });
+  }
 }
 
-/**
- * The step has one barrier, the commit. Everyone's work and gradient slices come before it, updates and new values after it,
- * over one link after the other.
- */
-function withExchange(costs: ClusterCosts, draft: Draft, { stages }: Layout, fit: Fit, ends: readonly Float64Array[]) {
-  const traffic = new Map<number, Traffic>();
-  const of = (place: number): Traffic => {
-    const own = traffic.get(place) ?? { ...NO_TRAFFIC };
-    traffic.set(place, own);
-    return own;
-  };
-  for (const [stage, { places }] of stages.entries())
-    for (const [lane, place] of places.entries()) of(place).end = number(at(ends, stage), lane);
+/** When each lane has done its part of the step. */
+function workEnds({ sizes, stages }: Layout, { clock }: Order, pace: Pace): Float64Array {
+  const { firstLane, firstLink, forward, backward, ahead, rest, latency, there, home, order } = pace;
+  const { free, rested, thereFree, homeFree, inputAt, gradientAt } = pace;
+  const count = sizes.length;
   const last = stages.length - 1;
-  const sizes = blockSizes(costs);
-  for (const [stage, shares] of fit.shares.entries()) {
-    const whole = [...shares.values()].reduce((sum, share) => sum + share, 0) || 1;
-    const elements =
-      at(draft.layers, stage) * sizes.layer + (stage === 0 ? sizes.embedding : 0) + (stage === last ? sizes.head : 0);
-    let begun = 0;
-    for (const [keeper, share] of shares) {
-      const part = share / whole;
-      const [from, to] = [begun * sizes.embedding, (begun + part) * sizes.embedding];
-      begun += part;
-      of(keeper).kept += part * elements;
-      if (draft.gathered?.[stage]) continue;
-      for (const holder of at(stages, stage).places)
-        exchange(costs, of, holder, keeper, part * elements * ELEMENT_BYTES);
-      if (stage > 0 || last === 0 || !costs.model.tied) continue;
-      // The table comes first in the embedding.
-      const table = Math.max(0, Math.min(to, sizes.table) - from);
-      for (const holder of at(stages, last).places) exchange(costs, of, holder, keeper, table * ELEMENT_BYTES);
+  const lanes = int(firstLane, stages.length);
+  for (const column of [free, rested]) column.fill(0, 0, lanes);
+  for (const column of [thereFree, homeFree]) column.fill(0, 0, int(firstLink, stages.length));
+  for (const column of [inputAt, gradientAt]) column.fill(0, 0, count * stages.length);
+  if (clock) orderByClock(clock, count, stages.length, order);
+  else orderByStage(count, stages.length, order);
+  const first = int(sizes, 0);
+  for (let next = 0; next < 2 * count * stages.length; next++) {
+    const work = int(order, next) >> 1;
+    const isBackward = (int(order, next) & 1) === 1;
+    const stage = Math.trunc(work / count);
+    const id = work - stage * count;
+    const { laneOf, lanes } = stages[stage] ?? outside(stages, stage);
+    const own = int(laneOf, id);
+    const lane = int(firstLane, stage) + own;
+    const size = int(sizes, id);
+    const kind = 2 * lane + (size === first ? 0 : 1);
+    const start = isBackward
+      ? Math.max(float(free, lane) + float(ahead, kind), float(gradientAt, work))
+      : Math.max(float(free, lane), float(inputAt, work));
+    const seconds = isBackward ? float(backward, kind) : float(forward, kind);
+    const resting = float(rest, lane);
+    // Its outcome leaves before its peer has rested from it.
+    const done = start + seconds * (1 - resting);
+    if (resting > 0) rested[lane] = Math.max(float(rested, lane), start - SLACK_SECONDS) + seconds;
+    free[lane] = Math.max(done, float(rested, lane));
+    if (isBackward && stage > 0) {
+      const { laneOf: before } = stages[stage - 1] ?? outside(stages, stage - 1);
+      const link = int(firstLink, stage - 1) + int(before, id) * lanes + own;
+      const sent = Math.max(done, float(homeFree, link)) + size * float(home, link);
+      homeFree[link] = sent;
+      gradientAt[work - count] = sent + float(latency, link);
+    } else if (!isBackward && stage < last) {
+      const after = stages[stage + 1] ?? outside(stages, stage + 1);
+      const link = int(firstLink, stage) + own * after.lanes + int(after.laneOf, id);
+      const sent = Math.max(done, float(thereFree, link)) + size * float(there, link);
+      thereFree[link] = sent;
+      inputAt[work + count] = sent + float(latency, link);
     }
   }
-  let [before, after] = [0, 0];
-  for (const [place, own] of traffic) {
-    const update = costs.updateSeconds(at(costs.peers, place), own.kept);
-    before = Math.max(before, own.end + Math.max(own.slicesOut + own.outLatency, own.slicesIn + own.inLatency));
-    after = Math.max(after, update + Math.max(own.valuesOut + own.inLatency, own.valuesIn + own.outLatency));
-  }
-  return before + after;
+  return free.slice(0, lanes);
 }
 
-/** A peer's, in seconds; the latencies are those to keepers of what it holds, and to holders of what it keeps. */
-interface Traffic {
-  end: number;
-  kept: number;
-  slicesOut: number;
-  slicesIn: number;
-  valuesOut: number;
-  valuesIn: number;
-  outLatency: number;
-  inLatency: number;
-}
-const NO_TRAFFIC: Traffic = {
-  ...{ end: 0, kept: 0, slicesOut: 0, slicesIn: 0, valuesOut: 0, valuesIn: 0, outLatency: 0, inLatency: 0 },
-};
+/** A forward is twice the number of its stage and micro-batch, its backward one more. */
+const codeOf = (stage: number, id: number, count: number, isBackward: boolean): number =>
+  2 * (stage * count + id) + (isBackward ? 1 : 0);
 
-/** Slices of a gradient to who keeps the state, and its new values back. */
-function exchange(costs: ClusterCosts, of: (place: number) => Traffic, holder: number, keeper: number, bytes: number) {
-  if (holder === keeper || bytes === 0) return;
-  const { latencySeconds, bytesPerSecond } = costs.linkAt(holder, keeper);
-  const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
-  const [one, other] = [at(costs.peers, holder), at(costs.peers, keeper)];
-  const [ours, theirs] = [of(holder), of(keeper)];
-  ours.slicesOut += bytes / Math.min(limit, one.upload);
-  theirs.slicesIn += bytes / Math.min(limit, other.download);
-  theirs.valuesOut += bytes / Math.min(limit, other.upload);
-  ours.valuesIn += bytes / Math.min(limit, one.download);
-  ours.outLatency = Math.max(ours.outLatency, latencySeconds);
-  theirs.inLatency = Math.max(theirs.inLatency, latencySeconds);
+/** All forwards, stage by stage, then all backwards from the last stage on. */
+function orderByStage(count: number, stages: number, order: Int32Array): void {
+  let filled = 0;
+  for (let stage = 0; stage < stages; stage++)
+    for (let id = 0; id < count; id++) order[filled++] = codeOf(stage, id, count, false);
+  for (let stage = stages - 1; stage >= 0; stage--)
+    for (let id = 0; id < count; id++) order[filled++] = codeOf(stage, id, count, true);
 }
 
-const knownSizes = remembered<{ layer: number; embedding: number; head: number; table: number }>();
-
-const blockSizes = (costs: ClusterCosts) =>
-  knownSizes(costs, 0, () => {
-    const of = (name: string) => costs.model.blocks.find((block) => block.name === name);
-    const embedding = of('embedding');
-    return {
-      layer: of('layer.0')?.elements ?? 0,
-      embedding: embedding?.elements ?? 0,
-      head: of('head')?.elements ?? 0,
-      table: embedding?.tensors[0]?.elements ?? 0,
-    };
-  });
+/** Tick by tick; of one tick the backwards come first. */
+function orderByClock({ perPlace, ids, from }: Clock, count: number, stages: number, order: Int32Array): void {
+  const most = from.length - 2;
+  let filled = 0;
+  for (let tick = 0; filled < 2 * count * stages; tick++)
+    for (let kind = 1; kind >= 0; kind--)
+      for (let stage = 0; stage < stages; stage++) {
+        const twice = tick - (kind === 1 ? backwardAfter(stage, stages, perPlace) : stage * perPlace);
+        if (twice < 0 || twice > 2 * most || (twice & 1) === 1) continue;
+        const end = int(from, (twice >> 1) + 1);
+        for (let index = int(from, twice >> 1); index < end; index++)
+          order[filled++] = codeOf(stage, int(ids, index), count, kind === 1);
+      }
+}

@@ -14,7 +14,7 @@
  * So x is the least of the places that the micro-batch has in the stages: the busiest lanes are as the rule says, and a
  * peer that feeds several of them keeps all of them fed, having the more in flight. See SPEC.md, SC12.
  */
-import { at, got } from '../base.ts';
+import { at, got, int, outside } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
@@ -67,24 +67,23 @@ export function clockPlaces(
   const widest = stages.reduce((most, stage) => (stage.lanes > most.lanes ? stage : most));
   const perPlace = widest.lanes;
   // How many each lane has had, and the place of the last one.
-  const known = stages.map(({ laneOf, lanes }) => ({
-    laneOf,
-    counts: new Int32Array(lanes),
-    latest: new Int32Array(lanes).fill(-1),
-  }));
+  const counts = stages.map(({ lanes }) => new Int32Array(lanes));
+  const latest = stages.map(({ lanes }) => new Int32Array(lanes).fill(-1));
   const places = new Int32Array(count);
   for (let index = 0; index < count; index++) {
     let least = count;
     let after = 0;
-    for (const { laneOf, counts, latest } of known) {
-      const lane = at(laneOf, index);
-      const had = at(counts, lane);
+    for (let stage = 0; stage < stages.length; stage++) {
+      const lane = int((stages[stage] ?? outside(stages, stage)).laneOf, index);
+      const own = counts[stage] ?? outside(counts, stage);
+      const had = int(own, lane);
+      own[lane] = had + 1;
       least = Math.min(least, had);
-      after = Math.max(after, at(latest, lane) + 1);
-      counts[lane] = had + 1;
+      after = Math.max(after, int(latest[stage] ?? outside(latest, stage), lane) + 1);
     }
-    const place = Math.max(least * perPlace + at(widest.laneOf, index), after);
-    for (const { laneOf, latest } of known) latest[at(laneOf, index)] = place;
+    const place = Math.max(least * perPlace + int(widest.laneOf, index), after);
+    for (let stage = 0; stage < stages.length; stage++)
+      (latest[stage] ?? outside(latest, stage))[int((stages[stage] ?? outside(stages, stage)).laneOf, index)] = place;
     places[index] = place;
   }
   return { places, perPlace };

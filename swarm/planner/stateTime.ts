@@ -1,0 +1,117 @@
+/**
+ * The exchange of state in a draft's step. The step has one barrier, the commit: everyone's work and gradient slices come
+ * before it, updates and new values after it, over one link after the other.
+ */
+import { at, float } from '../base.ts';
+import { type ClusterCosts, remembered } from './clusterCosts.ts';
+import type { Draft, Layout } from './layout.ts';
+import type { Shares } from './stageFit.ts';
+
+const ELEMENT_BYTES = 4;
+
+/** Of each peer by its place, in seconds; the latencies are those to keepers of what it holds, and to holders of what it keeps. */
+interface Traffic {
+  readonly end: Float64Array;
+  readonly kept: Float64Array;
+  readonly slicesOut: Float64Array;
+  readonly slicesIn: Float64Array;
+  readonly valuesOut: Float64Array;
+  readonly valuesIn: Float64Array;
+  readonly outLatency: Float64Array;
+  readonly inLatency: Float64Array;
+}
+
+const knownTraffic = remembered<Traffic>();
+
+/** Zeros for these peers. */
+function trafficOf(costs: ClusterCosts, places: readonly number[]): Traffic {
+  const column = () => new Float64Array(costs.peers.length);
+  const traffic = knownTraffic(costs, 0, () => ({
+    ...{ end: column(), kept: column(), slicesOut: column(), slicesIn: column() },
+    ...{ valuesOut: column(), valuesIn: column(), outLatency: column(), inLatency: column() },
+  }));
+  const { end, kept, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
+  for (const place of places) {
+    end[place] = kept[place] = slicesOut[place] = slicesIn[place] = 0;
+    valuesOut[place] = valuesIn[place] = outLatency[place] = inLatency[place] = 0;
+  }
+  return traffic;
+}
+
+/** Of a whole step, whose lanes' work ends then; nobody commits earlier than `least`. */
+export function exchangeSeconds(
+  costs: ClusterCosts,
+  draft: Draft,
+  { stages }: Layout,
+  shares: readonly Shares[],
+  ends: Float64Array,
+  least = 0,
+): number {
+  const taking = stages.flatMap(({ places }, stage) => [...places, ...at(shares, stage).keys()]);
+  const traffic = trafficOf(costs, taking);
+  let lane = 0;
+  for (const { places } of stages) for (const place of places) traffic.end[place] = float(ends, lane++);
+  const last = stages.length - 1;
+  const sizes = blockSizes(costs);
+  for (const [stage, own] of shares.entries()) {
+    let whole = 0;
+    for (const share of own.values()) whole += share;
+    const elements =
+      at(draft.layers, stage) * sizes.layer + (stage === 0 ? sizes.embedding : 0) + (stage === last ? sizes.head : 0);
+    let begun = 0;
+    for (const [keeper, share] of own) {
+      const part = share / (whole || 1);
+      const [from, to] = [begun * sizes.embedding, (begun + part) * sizes.embedding];
+      begun += part;
+      traffic.kept[keeper] = float(traffic.kept, keeper) + part * elements;
+      if (draft.gathered?.[stage]) continue;
+      for (const holder of at(stages, stage).places)
+        exchange(costs, traffic, holder, keeper, part * elements * ELEMENT_BYTES);
+      if (stage > 0 || last === 0 || !costs.model.tied) continue;
+      // The table comes first in the embedding.
+      const table = Math.max(0, Math.min(to, sizes.table) - from);
+      for (const holder of at(stages, last).places) exchange(costs, traffic, holder, keeper, table * ELEMENT_BYTES);
+    }
+  }
+  const { end, kept, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
+  let [before, after] = [least, 0];
+  for (const place of taking) {
+    const update = costs.updateSeconds(at(costs.peers, place), float(kept, place));
+    const [out, into] = [float(outLatency, place), float(inLatency, place)];
+    before = Math.max(
+      before,
+      float(end, place) + Math.max(float(slicesOut, place) + out, float(slicesIn, place) + into),
+    );
+    after = Math.max(after, update + Math.max(float(valuesOut, place) + into, float(valuesIn, place) + out));
+  }
+  return before + after;
+}
+
+/** Slices of a gradient to who keeps the state, and its new values back. */
+function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper: number, bytes: number): void {
+  if (holder === keeper || bytes === 0) return;
+  const { latencySeconds, bytesPerSecond } = costs.linkAt(holder, keeper);
+  const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
+  const [one, other] = [at(costs.peers, holder), at(costs.peers, keeper)];
+  const { slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
+  slicesOut[holder] = float(slicesOut, holder) + bytes / Math.min(limit, one.upload);
+  slicesIn[keeper] = float(slicesIn, keeper) + bytes / Math.min(limit, other.download);
+  valuesOut[keeper] = float(valuesOut, keeper) + bytes / Math.min(limit, other.upload);
+  valuesIn[holder] = float(valuesIn, holder) + bytes / Math.min(limit, one.download);
+  outLatency[holder] = Math.max(float(outLatency, holder), latencySeconds);
+  inLatency[keeper] = Math.max(float(inLatency, keeper), latencySeconds);
+}
+
+const knownSizes = remembered<{ layer: number; embedding: number; head: number; table: number }>();
+
+const blockSizes = (costs: ClusterCosts) =>
+  knownSizes(costs, 0, () => {
+    const of = (name: string) => costs.model.blocks.find((block) => block.name === name);
+    const embedding = of('embedding');
+    return {
+      layer: of('layer.0')?.elements ?? 0,
+      embedding: embedding?.elements ?? 0,
+      head: of('head')?.elements ?? 0,
+      table: embedding?.tensors[0]?.elements ?? 0,
+    };
+  });
