@@ -34,17 +34,25 @@ export interface ClusterPlan {
   readonly reasons: readonly Reason[];
 }
 
-/** `goOn` is asked after every candidate; a plan is looked for until there is one. */
-export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) => boolean): Result<ClusterPlan> {
+/**
+ * `goOn` is asked after every look, and so is whoever goes on with this generator; a plan is looked for until there is one.
+ * `explain`: a refusal's sentences, each longer than the one before.
+ */
+export function* planning(
+  problem: ClusterProblem,
+  goOn: (progress: Progress) => boolean,
+  explain: (problem: ClusterProblem, search: Search) => Iterable<string> = shortage,
+): Generator<void, Result<ClusterPlan>> {
   const search = searchPlan(problem);
   let best: Candidate | null = null;
   for (const progress of search.progress) {
     ({ best } = progress);
     if (best !== null && !goOn(progress)) break;
+    yield;
   }
   if (best === null) {
     let reason = '';
-    for (reason of shortage(problem, search));
+    for (reason of explain(problem, search)) yield;
     return refusal(reason);
   }
   const [fault] = problems(problem.model, problem.batch, best.plan);
@@ -52,7 +60,16 @@ export function planCluster(problem: ClusterProblem, goOn: (progress: Progress) 
   return success(answer(search, best));
 }
 
-export function answer(search: Search, best: Candidate): ClusterPlan {
+/** The same in one go. */
+export function planCluster(...how: Parameters<typeof planning>): Result<ClusterPlan> {
+  const looks = planning(...how);
+  for (;;) {
+    const look = looks.next();
+    if (look.done) return look.value;
+  }
+}
+
+function answer(search: Search, best: Candidate): ClusterPlan {
   const { costs } = search;
   const { samples, sequence } = costs.batch;
   const { stepSeconds, peers } = best.forecast;
@@ -197,8 +214,8 @@ function slowestHop(costs: ClusterCosts, best: Candidate, peer: PlannedPeer): nu
   return least;
 }
 
-/** The plan that lacked least, in words, and what would fit: said again after each look, so that who is late has one. */
-export function* shortage(problem: ClusterProblem, search: Search): Generator<string, void> {
+/** The plan that lacked least, in words, and what would fit: said again after each look, as more is known. */
+function* shortage(problem: ClusterProblem, search: Search): Generator<string, void> {
   const lack = lackWords(search);
   yield lack;
   let parts: readonly string[] = [];

@@ -44,7 +44,7 @@ function drafted(costs: ClusterCosts, draft: Partial<Draft> & Pick<Draft, 'group
   return found.plan;
 }
 
-function planned(problem: ClusterProblem, work = 4_000): ClusterPlan {
+function planned(problem: ClusterProblem, work = 8_000): ClusterPlan {
   const found = planCluster(problem, (progress) => progress.work < work);
   invariant(found.ok, found.ok ? '' : found.reason);
   return found.value;
@@ -178,7 +178,7 @@ describe('when it is chosen', () => {
   const tight = clusterOf(alike(3, 40e6));
 
   it('[CL13] a cluster where nothing else fits has a plan that gathers its layers, and says so', () => {
-    const without = planCluster({ ...problemOf(tight), gathers: false }, ({ work }) => work < 4_000);
+    const without = planCluster({ ...problemOf(tight), gathers: false }, ({ work }) => work < 8_000);
     expect(without).toMatchObject({ ok: false });
     const found = planned(problemOf(tight));
     expect(gathering(found)).not.toEqual([]);
@@ -204,7 +204,7 @@ describe('when it is chosen', () => {
     let [seen, before] = [0, Number.POSITIVE_INFINITY];
     for (const megabytes of [50, 57, 60]) {
       const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
-      const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 4_000)];
+      const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 8_000)];
       expect(one.predicted.stepSeconds).toBeLessThanOrEqual(1.01 * before);
       before = one.predicted.stepSeconds;
       if (gathering(one).length === 0 || !other.ok) continue;

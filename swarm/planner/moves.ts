@@ -30,14 +30,17 @@ export function neighbour(around: Around, draft: Draft): Sketch | null {
   return null;
 }
 
-/** With the peers of its stages changed, and the layers to be cut anew. */
+/** With the peers of its stages changed, and the layers to be cut anew, or as they were. */
 const regrouping =
   (change: (around: Around, groups: Groups) => Groups | null) =>
   (around: Around, draft: Draft): Sketch | null => {
     const changed = change(around, draft.groups)?.filter((group) => group.length > 0);
     if (!changed || changed.length === 0 || changed.length > around.costs.model.layers) return null;
     if (changed.some((group) => group.length > MOST_LANES)) return null;
-    return regrouped(around.costs, draft, changed);
+    const sketch = regrouped(around.costs, draft, changed);
+    return changed.length === draft.groups.length && around.random() < 0.5
+      ? { ...sketch, layers: draft.layers }
+      : sketch;
   };
 
 export function regrouped(costs: ClusterCosts, draft: Draft, groups: Groups): Sketch {
@@ -89,22 +92,78 @@ const inserted = (groups: Groups, stage: number, group: readonly number[]): Grou
   ...groups.slice(stage),
 ];
 
-/** All drafts with one peer more, in a stage or as a stage of its own, one less, or another one in its place. */
+const moved = (groups: Groups, from: number, to: number): Groups =>
+  inserted(
+    groups.filter((_, stage) => stage !== from),
+    to,
+    at(groups, from),
+  );
+
+/** All drafts one change away: of a peer, of two, or of a stage; and those with the same peers. */
 export function* exchanges(costs: ClusterCosts, draft: Draft, order: readonly number[]): Generator<Sketch> {
-  const { groups } = draft;
+  yield* rearranged(costs, draft);
+  for (const groups of regroupings(draft.groups, order)) {
+    const left = groups.filter((group) => group.length > 0);
+    if (left.length === 0 || left.length > costs.model.layers) continue;
+    const sketch = regrouped(costs, draft, left);
+    yield sketch;
+    if (left.length === draft.groups.length) yield { ...sketch, layers: draft.layers };
+  }
+}
+
+/** One peer more, in a stage or as a stage of its own, one less, another one in its place; two swapped; a stage elsewhere. */
+function* regroupings(groups: Groups, order: readonly number[]): Generator<Groups> {
   const used = new Set(groups.flat());
   const others = order.filter((place) => !used.has(place));
   for (const [stage, group] of groups.entries()) {
-    const changed = group.flatMap((one) => [without(group, one), ...others.map((other) => instead(group, one, other))]);
-    for (const own of [...changed, ...others.map((other) => [...group, other])]) {
-      const left = replaced(groups, stage, own).filter((peers) => peers.length > 0);
-      if (left.length > 0) yield regrouped(costs, draft, left);
+    for (const one of group) {
+      const fewer = replaced(groups, stage, without(group, one));
+      yield fewer;
+      for (const other of others) yield replaced(groups, stage, instead(group, one, other));
+      for (const [to, theirs] of groups.entries()) {
+        if (to !== stage) yield replaced(fewer, to, [...theirs, one]);
+        if (to > stage)
+          for (const other of theirs)
+            yield replaced(replaced(groups, stage, instead(group, one, other)), to, instead(theirs, other, one));
+      }
+      if (group.length > 1) for (let to = 0; to <= groups.length; to++) yield inserted(fewer, to, [one]);
     }
+    for (const other of others) yield replaced(groups, stage, [...group, other]);
+    for (let to = 0; to < groups.length; to++) if (to !== stage) yield moved(groups, stage, to);
+    const after = groups[stage + 1];
+    if (after) yield replaced(replaced(groups, stage, []), stage + 1, [...group, ...after]);
   }
-  if (groups.length < costs.model.layers)
-    for (let stage = 0; stage <= groups.length; stage++)
-      for (const other of others) yield regrouped(costs, draft, inserted(groups, stage, [other]));
+  for (let stage = 0; stage <= groups.length; stage++)
+    for (const other of others) yield inserted(groups, stage, [other]);
 }
+
+/** The same peers: a layer moved, more or fewer micro-batches, the state elsewhere. */
+function* rearranged({ batch: { samples } }: ClusterCosts, draft: Draft): Generator<Sketch> {
+  const { layers, microBatches, groups } = draft;
+  for (const placement of PLACEMENTS) yield { ...draft, placement };
+  for (let from = 0; from < layers.length; from++)
+    for (let to = 0; to < layers.length; to++)
+      if (to !== from && at(layers, from) > 1) yield layerMoved(draft, from, to);
+  if (microBatches === 'sized') return;
+  const lanes = Math.max(...groups.map((group) => group.length));
+  for (const count of countsNear(microBatches, lanes, samples)) {
+    yield { ...draft, microBatches: count };
+    const { layers: _, ...sketch } = draft;
+    yield { ...sketch, microBatches: count };
+  }
+}
+
+const PLACEMENTS = ['room', 'links', 'hub'] as const;
+
+const layerMoved = (draft: Draft, from: number, to: number): Draft => ({
+  ...draft,
+  layers: draft.layers.map((own, stage) => own - (stage === from ? 1 : 0) + (stage === to ? 1 : 0)),
+});
+
+const countsNear = (now: number, lanes: number, samples: number): number[] =>
+  [now * 2, Math.ceil(now / 2), now + 1, now - 1, now + lanes, now - lanes, samples].filter(
+    (count) => count >= 1 && count <= samples && count !== now,
+  );
 
 const peerComes = regrouping((around, groups) => {
   const place = idle(around, groups);
@@ -148,12 +207,7 @@ const stageOpens = regrouping((around, groups) => {
 
 const stageMoves = regrouping(({ random }, groups) => {
   const [from, to] = [below(random, groups.length), below(random, groups.length)];
-  if (from === to) return null;
-  return inserted(
-    groups.filter((_, stage) => stage !== from),
-    to,
-    at(groups, from),
-  );
+  return from === to ? null : moved(groups, from, to);
 });
 
 const stagesJoin = regrouping(({ random }, groups) => {
@@ -177,7 +231,7 @@ function layerMoves({ random }: Around, draft: Draft): Sketch | null {
   const { layers } = draft;
   const [from, to] = [below(random, layers.length), below(random, layers.length)];
   if (from === to || at(layers, from) < 2) return null;
-  return { ...draft, layers: layers.map((own, stage) => own - (stage === from ? 1 : 0) + (stage === to ? 1 : 0)) };
+  return layerMoved(draft, from, to);
 }
 
 /** More, fewer, or each peer its own size. */
@@ -188,9 +242,9 @@ function batchesChange({ costs, random }: Around, draft: Draft): Sketch | null {
   if (groups.length === 1 && lanes > 1 && microBatches !== 'sized' && random() < 0.25)
     return { ...draft, microBatches: 'sized', schedule: '1f1b' };
   const now = microBatches === 'sized' ? lanes : microBatches;
-  const counts = [now * 2, Math.ceil(now / 2), now + 1, now - 1, now + lanes, now - lanes, samples];
+  const counts = countsNear(now, lanes, samples);
+  if (counts.length === 0) return null;
   const count = at(counts, below(random, counts.length));
-  if (count < 1 || count > samples || count === microBatches) return null;
   const { layers: _, ...sketch } = draft;
   return random() < 0.5 ? { ...draft, microBatches: count } : { ...sketch, microBatches: count };
 }
@@ -205,7 +259,7 @@ function stateMoves(around: Around, draft: Draft): Sketch | null {
   const { costs, random } = around;
   const { groups, keepers = [], layers: _, ...sketch } = draft;
   const kind = below(random, costs.keepers ? 6 : 3);
-  if (kind < 3) return { ...draft, placement: at(['room', 'links', 'hub'] as const, kind) };
+  if (kind < 3) return { ...draft, placement: at(PLACEMENTS, kind) };
   if (kind === 3 && keepers.length > 0) {
     const gone = below(random, keepers.length);
     return { ...sketch, groups, keepers: keepers.filter((_, index) => index !== gone) };

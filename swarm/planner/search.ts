@@ -6,7 +6,7 @@
  * begins. Anytime: every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same
  * order, whatever the machine.
  */
-import { at, type PeerId, type Random, seededRandom } from '../base.ts';
+import { type PeerId, type Random, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf, planOf, sketchOf } from './draft.ts';
@@ -14,12 +14,16 @@ import { type Forecast, forecast } from './forecast.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 import { exchanges, neighbour } from './moves.ts';
-import { starts, usefulOrder } from './starts.ts';
+import { around, regionsOf, starts, usefulOrder } from './starts.ts';
 
 /** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more. */
-const [WORK, GROWTH] = [8_000, 0.25];
-/** Peers whom the first coolings see, of so many drafts; the next ones see twice as many each. */
-const [FEW_PEERS, FIRST_COOLED] = [16, 2];
+const [WORK, GROWTH] = [20_000, 0.12];
+/** Peers whom the first coolings see; the next ones see twice as many each time. */
+const FEW_PEERS = 32;
+/** Peers of one region alone with whom it begins. */
+const REGION_PEERS = 8;
+/** Numbers of stages that are cooled first. */
+const FIELD = 4;
 /** Drafts of one cooling, and the temperature at its start: a move that makes a step longer by so much is made one time in e. */
 const TRIES = 1_000;
 const FIRST_TEMPERATURE = 0.1;
@@ -70,11 +74,15 @@ export function searchPlan(problem: ClusterProblem): Search {
   let isGathering = false;
   let gathered: Judged | null = null;
 
-  const judged = (sketch: Sketch): Judged | null => {
+  const judged = (sketch: Sketch, limit = Number.POSITIVE_INFINITY): Judged | null => {
     work++;
-    const found = judge(costs, sketch, isGathering && costs.gathers);
+    const stages = sketch.groups.length;
+    const known = byStages.get(stages)?.seconds ?? Number.POSITIVE_INFINITY;
+    const found = judge(costs, sketch, {
+      mayGather: isGathering && costs.gathers,
+      limit: Math.max(limit, known),
+    });
     if (found === null) return null;
-    const stages = found.draft.groups.length;
     if (isShorter(found, nearest)) nearest = found;
     const gathers = found.draft.gathered?.some((whole) => whole > 0) ?? false;
     if (!gathers && found.missingBytes === 0 && isShorter(found, plain)) plain = found;
@@ -91,37 +99,38 @@ export function searchPlan(problem: ClusterProblem): Search {
     if (candidate !== null && isBetter(candidate, best)) best = candidate;
   };
 
-  function* cool(start: Judged, order: readonly number[], random: Random): Generator<Progress, void> {
+  /** Gives back the shortest draft that it came by. */
+  function* cool(start: Judged, order: readonly number[], random: Random): Generator<Progress, Judged> {
     let [here, shortest] = [start, start];
     for (let tries = 0; tries < TRIES; tries++) {
       if (tries % RESTS_EVERY === 0) yield { best, work };
       const temperature = FIRST_TEMPERATURE * (1 - tries / TRIES) ** 2;
       const sketch = neighbour({ costs, order, random }, here.draft);
-      const next = sketch && judged(sketch);
-      if (next === null) continue;
-      const worse = heightOf(next) - heightOf(here);
-      if (worse > 0 && random() >= Math.exp(-worse / temperature)) continue;
+      const worse = -temperature * Math.log(random());
+      const next = sketch && judged(sketch, here.seconds * Math.exp(worse));
+      if (next === null || heightOf(next) - heightOf(here) > worse) continue;
       here = next;
       if (isShorter(here, shortest)) shortest = here;
     }
-    yield* descend(shortest, order.slice(0, MOST_EXCHANGED));
+    return yield* descend(shortest, order.slice(0, MOST_EXCHANGED));
   }
 
-  /** The best exchange of one peer, as long as there is one: among many a random move seldom finds it. */
-  function* descend(from: Judged, order: readonly number[]): Generator<Progress, void> {
+  /** The best exchange, as long as there is one: among many a random move seldom finds it. */
+  function* descend(from: Judged, order: readonly number[]): Generator<Progress, Judged> {
     let here = from;
     for (let before: Judged | null = null; before !== here && isNear(here); ) {
       before = here;
       const { draft } = here;
       if (settled.size === settled.add(JSON.stringify(draft)).size) break;
       for (const sketch of exchanges(costs, draft, order)) {
-        const next = judged(sketch);
+        const next = judged(sketch, here.seconds);
         if (next !== null && isShorter(next, here)) here = next;
         if (work % RESTS_EVERY === 0) yield { best, work };
       }
     }
     adopt(here);
     yield { best, work };
+    return here;
   }
   const settled = new Set<string>();
   const isNear = (found: Judged): boolean =>
@@ -137,12 +146,14 @@ export function searchPlan(problem: ClusterProblem): Search {
     if (inForce && draft) best = fitting(costs, inForce, draft);
     if (best !== null) yield { best, work };
     // Few peers come first: many at once are a bad beginning, unless it takes so many.
-    for (const peers of [
-      [1, FEW_PEERS],
-      [FEW_PEERS + 1, order.length],
-    ] as const) {
-      for (const sketch of starts(costs, order, peers)) {
-        const found = judged(sketch);
+    const regions = regionsOf(costs, order);
+    for (const sketches of [
+      starts(costs, order, [1, FEW_PEERS]),
+      ...(regions.length > 1 ? regions.map((region) => starts(costs, region, [1, REGION_PEERS])) : []),
+      starts(costs, order, [FEW_PEERS + 1, order.length]),
+    ]) {
+      for (const sketch of sketches) {
+        const found = judged(sketch, 0);
         // There is a plan as soon as there can be one.
         if (found !== null && best === null) adopt(found);
         if (work % RESTS_EVERY === 0) yield { best, work };
@@ -150,20 +161,21 @@ export function searchPlan(problem: ClusterProblem): Search {
       const [root] = byHeight();
       if (root) adopt(root);
       yield { best, work };
-      if (best !== null && order.length > FEW_PEERS)
-        for (const start of byHeight().slice(0, FIRST_COOLED)) yield* cool(start, order.slice(0, FEW_PEERS), random);
     }
-    // The best so far in every second round; in the others the best of another number of stages, near ones more often.
-    for (let round = 1; best !== null || work < quickWork(order.length); round++) {
-      const ranked = byHeight();
-      if (ranked.length === 0) return;
-      const rank = 31 - Math.clz32(round & -round);
-      const some = order.slice(0, FEW_PEERS * 2 ** round);
+    for (let round = 0; best !== null || work < quickWork(order.length) / 2; round++) {
       // What gathers its layers is looked for where nothing else fits, and in every second round once others were looked at.
-      isGathering = costs.gathers && (plain === null ? work > PLAIN_WORK : round > 1 && round % 2 === 1);
-      if (isGathering && gathered === null) for (const sketch of starts(costs, order, [1, FEW_PEERS])) judged(sketch);
-      const root = isGathering && plain !== null ? gathered : null;
-      yield* cool(root ?? at(ranked, rank % ranked.length), some, random);
+      isGathering = costs.gathers && (plain === null ? work > PLAIN_WORK : round % 2 === 1);
+      if (isGathering && gathered === null)
+        for (const sketch of starts(costs, order, [1, FEW_PEERS])) judged(sketch, 0);
+      // From the best draft of each number of stages; the better half of what came of them goes on, down to one.
+      let field = isGathering && plain !== null ? (gathered ? [gathered] : []) : byHeight().slice(0, FIELD);
+      if (field.length === 0 && !isGathering) return;
+      while (field.length > 0) {
+        const found: Judged[] = [];
+        for (const start of field)
+          found.push(yield* cool(start, around(costs, order, start.draft, FEW_PEERS * 2 ** round), random));
+        field = found.sort((a, b) => heightOf(a) - heightOf(b)).slice(0, field.length >> 1);
+      }
     }
   }
   return {

@@ -7,6 +7,7 @@ import { at, evenRanges } from '../base.ts';
 import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Sketch } from './judge.ts';
+import type { Draft } from './layout.ts';
 
 /** Peers by what they would cost a pipeline of a few stages: their layers, and their traffic over their own caps. */
 export function usefulOrder({ peers, slowness, model, sampleBytes }: ClusterCosts): number[] {
@@ -23,6 +24,26 @@ export function usefulOrder({ peers, slowness, model, sampleBytes }: ClusterCost
       (name(a) < name(b) ? -1 : 1)
     );
   });
+}
+
+/** Peers of each region, the most useful first. */
+export function regionsOf({ peers }: ClusterCosts, order: readonly number[]): number[][] {
+  const regions = new Map<string, number[]>();
+  for (const place of order) {
+    const { region } = at(peers, place);
+    regions.set(region, [...(regions.get(region) ?? []), place]);
+  }
+  return [...regions.values()];
+}
+
+/** So many peers: the most useful of all, and by turns those of the regions that a draft lies in. */
+export function around({ peers }: ClusterCosts, order: readonly number[], { groups }: Draft, count: number): number[] {
+  const regions = new Set(groups.flat().map((place) => at(peers, place).region));
+  const near = order.filter((place) => regions.has(at(peers, place).region));
+  const found = new Set<number>();
+  for (let index = 0; found.size < Math.min(count, order.length); index++)
+    for (const list of [near, order]) if (index < list.length) found.add(at(list, index));
+  return [...found];
 }
 
 /** Peers, and stages of an even split. */

@@ -4,20 +4,16 @@ import { planCluster } from '../planner/clusterPlan.ts';
 import { steadyCase } from './steadyClusters.ts';
 
 /** Drafts, for the few peers of these clusters. */
-const WORK = 2_500;
+const WORK = 4_000;
 
 const stepSeconds = (problem: ClusterProblem): number => {
   const found = planCluster(problem, ({ work }) => work < WORK);
   return found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
 };
 
-it.each([6, 12])(
-  '[CL20] no step is longer for a peer, memory or a faster link more: seed %i',
-  (seed) => {
-    const { problem, richer } = steadyCase(seed, 8);
-    const before = stepSeconds(problem);
-    expect(before).toBeLessThan(Number.POSITIVE_INFINITY);
-    for (const { name, problem: more } of richer) expect(stepSeconds(more) / before, name).toBeLessThanOrEqual(1.02);
-  },
-  60_000,
-);
+it.each([6, 12])('[CL20] no step is longer for a peer, memory or a faster link more: seed %i', (seed) => {
+  const { problem, richer } = steadyCase(seed, 8);
+  const before = stepSeconds(problem);
+  expect(before).toBeLessThan(Number.POSITIVE_INFINITY);
+  for (const { name, problem: more } of richer) expect(stepSeconds(more) / before, name).toBeLessThanOrEqual(1.02);
+});
