@@ -29,17 +29,15 @@ interface Answer {
   readonly found: Found;
 }
 
-const now = (): number => performance.now();
 const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** In slices, here. */
-export const searchInSlices = (problem: ClusterProblem): Promise<Result<ClusterPlan>> =>
-  planInSlices(problem, now, rest);
+export const searchInSlices = (problem: ClusterProblem): Promise<Result<ClusterPlan>> => planInSlices(problem, rest);
 
 export const searchHere: PlanSearch = async (config, problem, budget) => {
   const cluster = clusterProblem(config, problem);
   await rest();
-  const found = budget === 'atOnce' ? planAtOnce(cluster, now) : await searchInSlices(cluster);
+  const found = budget === 'atOnce' ? planAtOnce(cluster) : await searchInSlices(cluster);
   if (!found.ok) return found;
   const { plan, reasons, idle } = found.value;
   return success({ plan, reasons, idle });
