@@ -8,7 +8,6 @@ import type { Gathered, ScheduleName } from '../plan/plan.ts';
 import { clockPlaces, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
-import type { Placement } from './stageFit.ts';
 
 /** A stage's members, in the order of their first micro-batches. */
 export interface StageLanes extends Lanes {
@@ -42,6 +41,9 @@ export interface Clock {
   /** Where those of each place begin among them, and the end. */
   readonly from: Int32Array;
 }
+
+/** Where a stage's state lies with its members (stageFit.ts). */
+export type Placement = 'room' | 'links' | 'hub';
 
 export interface Draft {
   /** Peers of each stage, as places in the costs' list. */

@@ -12,7 +12,7 @@ import { STATE_KINDS } from '../plan/handover.ts';
 import type { Gathered } from '../plan/plan.ts';
 import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
-import type { StageLanes } from './layout.ts';
+import type { Placement, StageLanes } from './layout.ts';
 
 /** Of an element on a peer that does not compute with it: value, moments, sum, and what comes in. */
 const KEPT_BYTES = 20;
@@ -22,8 +22,6 @@ const KEEPER_BYTES = 65_536;
 const OUT_BYTES = 4 * STATE_KINDS.length;
 /** Arrays of a shard's elements: moments, sum, what comes in, values. */
 const MOST_ARRAYS = 5;
-
-export type Placement = 'room' | 'links' | 'hub';
 
 /** Peers who keep what others have no room for, and how many bytes each has left. */
 export type Keepers = Map<number, number>;
