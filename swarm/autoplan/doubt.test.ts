@@ -70,6 +70,18 @@ describe('a newcomer', () => {
     expect(share(run, B)).toBeLessThanOrEqual(0.5);
   });
 
+  it('[AP51] that is slow long after it was watched, whatever its spans say, loses its part', () => {
+    const run = new PlannedRun();
+    run.joins(A, profile(0.01));
+    const claims = { [A]: 0.01, [B]: 0.002 };
+    work(run, 0, SEEN_STEPS, claims, claims);
+    run.joins(B, profile(0.002));
+    work(run, 30, 90, claims, claims);
+    expect(share(run, B)).toBeGreaterThan(0.7);
+    work(run, 90, 130, { ...claims, [B]: 1 }, claims);
+    expect(share(run, B)).toBeLessThan(0.1);
+  });
+
   it('[AP50] begins as it is where it is the first, where nobody was seen yet, or where this server opened it', () => {
     const unseen = new PlannedRun();
     unseen.joins(A, profile(0.01));

@@ -20,7 +20,7 @@ import {
   suggestReplan,
 } from './replanning.ts';
 import { hasHelped, lookedInVain, restored } from './standing.ts';
-import { judge, trialSeconds } from './takeBack.ts';
+import { considerDecline, judge, trialSeconds } from './takeBack.ts';
 
 /** Every so many steps the links are looked at. */
 const LOOK_EVERY_STEPS = 10;
@@ -73,6 +73,7 @@ function began(replanning: Replanning, { epoch, plan, reason }: Extract<Effect, 
   change(replanning, {
     pace: planBegan(pace, replanning.nowMs),
     newestPlan: plan,
+    replaced: isAgain ? replanning.state.replaced : null,
     trial: isAgain ? replanning.state.trial : made?.isAtLength ? trial : null,
     appraisal: { epoch, reason, predictedSeconds: predicted, reasons, verdict: appraisal?.verdict ?? null },
   });
@@ -90,7 +91,10 @@ function committed(replanning: Replanning, record: { readonly step: number; read
   const { plan } = replanning.run;
   if (!isAuto(replanning)) return;
   if (plan !== null) countSeen(replanning, peersOf(plan));
-  if ((record.step + 1) % LOOK_EVERY_STEPS === 0) lookAtLinks(replanning);
+  if ((record.step + 1) % LOOK_EVERY_STEPS === 0) {
+    lookAtLinks(replanning);
+    if (plan !== null) considerDecline(replanning, plan);
+  }
   sampleLinks(replanning);
 }
 
@@ -100,6 +104,7 @@ export function considerTrial(replanning: Replanning) {
   const seconds = state.trial && trialSeconds(state.trial, state.pace, nowMs);
   if (state.trial === null || seconds === null) return;
   endTrial(replanning, seconds);
+  change(replanning, { replaced: state.trial });
   if (run.plan !== null) judge(replanning, run.plan, state.trial, seconds);
 }
 

@@ -45,6 +45,7 @@ export const beginReplanning = (config: PlanningConfig): ReplannerState => ({
   pace: NO_PACE,
   linksStanding: NEW_STANDING,
   trial: null,
+  replaced: null,
   newestPlan: null,
   appraisal: null,
   made: [],

@@ -107,6 +107,8 @@ export interface ReplannerState {
   /** Of what is said of links: each has two ends, and many may speak at once. */
   readonly linksStanding: Standing;
   readonly trial: Trial | null;
+  /** What the plan in force replaced, once its trial is over. */
+  readonly replaced: Trial | null;
   /** That began last; null: none did. */
   readonly newestPlan: Plan | null;
   readonly appraisal: PlanAppraisal | null;

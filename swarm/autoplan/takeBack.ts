@@ -6,13 +6,15 @@
 import { type PeerId, rounded } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { workShares } from './doubt.ts';
-import { type Pace, stepSeconds } from './pace.ts';
+import { lastSeconds, type Pace, stepSeconds } from './pace.ts';
 import { predictedSeconds } from './predicting.ts';
 import { addCause, answer, change, changeDonors, type Replanning, remember } from './replanning.ts';
 import { TRIAL_STEPS, type Trial } from './standing.ts';
 
 /** Machines do swing: steps are longer where they take so many times as long. */
 const LONGER = 1.25;
+/** The same of a plan that had its trial long ago. */
+const DECLINED = 2;
 /** Until a trial ends, however few its steps: at least so long, and as long as so many of its steps took before. */
 const LEAST_TRIAL_MS = 10_000;
 /** Times that a donor is slowed until its claims fit: a millionfold. */
@@ -38,7 +40,22 @@ export function judge(replanning: Replanning, plan: Plan, trial: Trial, seconds:
   const { before, beforeSeconds } = trial;
   if (before === null || beforeSeconds === null) return;
   believeClock(replanning, plan, before, seconds - trial.besideSeconds);
-  if (seconds <= LONGER * beforeSeconds) return;
+  if (seconds > LONGER * beforeSeconds) takeBack(replanning, before, seconds, beforeSeconds);
+}
+
+/** Long after its trial: a plan whose steps take as long as they never did. Its members' spans need not say so. */
+export function considerDecline(replanning: Replanning, plan: Plan) {
+  const { replaced, trial, pace, donors } = replanning.state;
+  const seconds = lastSeconds(pace);
+  if (trial !== null || replaced?.before == null || replaced.beforeSeconds === null || seconds === null) return;
+  if (pace.steps.length < 2 * TRIAL_STEPS || seconds <= DECLINED * replaced.beforeSeconds) return;
+  const grown = whoseGrew(replaced.before, plan);
+  if (donors.every(({ peer, isOwn }) => isOwn || !grown.has(peer))) return;
+  change(replanning, { replaced: null });
+  judge(replanning, plan, replaced, seconds);
+}
+
+function takeBack(replanning: Replanning, before: Plan, seconds: number, beforeSeconds: number) {
   const [now, then] = [seconds, beforeSeconds].map((value) => rounded(value, 3));
   const reason = `a step takes ${now} s, with the plan before it took ${then} s`;
   const isHere = peers(before).every((peer) => replanning.run.offer.includes(peer));
@@ -59,6 +76,8 @@ function believeClock(replanning: Replanning, plan: Plan, before: Plan, seconds:
     changeDonors(replanning, (donor) => (grown.has(donor.peer) ? { ...donor, slowdown: 2 * donor.slowdown } : donor));
   // Whatever takes so long, it is not their work.
   if (isShort()) change(replanning, { donors: known });
+  else if (replanning.state.donors !== known)
+    addCause(replanning, { reason: `${[...grown].join(', ')} took longer than they say`, by: null });
 }
 
 function whoseGrew(before: Plan, after: Plan): Set<PeerId> {

@@ -231,7 +231,10 @@ function prepare(
   isWarm = false,
 ) {
   const epoch = transition.state.epoch + 1;
-  change(transition, { epoch, sightings: [] });
+  const { warmingUp } = transition.state;
+  // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
+  const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;
+  change(transition, { epoch, sightings: [], warmingUp: stillWarm });
   const { generation, committedSteps: step } = transition.state;
   const inForce: PlanInForce = { ...before, epoch };
   const members = membersOf(inForce);

@@ -15,16 +15,12 @@ test.each([
   ['that never gets warm', stranger('never warm', 1e-5, 0.01)],
   ['that is warm and never gets ready', stranger('never ready', 1e-5, 0.01)],
   ['that reports no step', stranger('mute', 1e-5, 0.01)],
-])(
-  '[AP51] [CO71] [CO72] beside a stranger %s honest donors commit at least half of what they do without it',
-  (_, liar) => {
-    const without = commitsIn(two, SECONDS);
-    const beside = commitsIn([...two, liar], SECONDS);
-    expect(without).toBeGreaterThan(500);
-    expect(beside).toBeGreaterThan(without / 2);
-    console.log(`${without} steps without it, ${beside} beside it`);
-  },
-);
+])('[AP51] [CO71] [CO72] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
+  const without = commitsIn(two, SECONDS);
+  const beside = commitsIn([...two, liar], SECONDS);
+  expect(without).toBeGreaterThan(500);
+  expect(beside).toBeGreaterThan(0.8 * without);
+});
 
 test('[AP50] an honest newcomer is worth its visit', () => {
   const without = commitsIn(two, SECONDS);
