@@ -9,6 +9,7 @@ import { probeFrames } from '../../swarm/messages/frame.ts';
 import { encodeEnvelope } from '../../swarm/messages/relay.ts';
 import { pick } from '../../swarm/testing/chaosWords.ts';
 import { hostileWord } from '../../swarm/testing/hostileWords.ts';
+import { counted } from '../testing/counted.ts';
 import { FourStages } from '../testing/fourStages.ts';
 import type { ScriptedDonor } from '../testing/scriptedDonor.ts';
 
@@ -91,7 +92,7 @@ async function expectUnharmed(before: number, residentBytes: readonly number[]):
   expect(steps).toEqual(steps.map((_, at) => at));
   const { generation } = run.snapshot();
   expect(generation).toBe(0);
-  expect(await (await fetch(`${stages.server.url}/metrics`)).text()).toMatch(/^shoal_failures_total 0$/m);
+  expect(await counted(stages.server, 'shoal_failures_total')).toBe(0);
   const [first = 0] = residentBytes;
   for (const bytes of residentBytes) expect(bytes - first).toBeLessThan(GROWTH_BYTES);
 }

@@ -92,9 +92,9 @@ export class Pairs {
 
   #prepare(message: Said<'prepare'>): void {
     if (this.#prepared?.epoch === message.epoch) return;
-    this.#prepared = message;
-    this.#ahead = null;
     const { plan, source } = message;
+    this.#prepared = message;
+    if (source.from !== 'kept') this.#ahead = null;
     const before = this.#ways;
     const own = this.#waysOf(plan);
     const handingOver = source.from === 'peers' ? this.#waysOf(source.plan) : new Map();

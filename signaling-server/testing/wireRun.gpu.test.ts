@@ -12,6 +12,7 @@ import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { type Compute, FIRST_LOSS_SCALE } from '../../swarm/precision.ts';
 import { learningRate } from '../../swarm/run/learningRate.ts';
 import { forwardOnly, stepSchedule } from '../../swarm/schedule/lower.ts';
+import { incoming, sizesOf } from '../../swarm/ways/partners.ts';
 import { packedBytes, type WireEncoding } from '../../swarm/wire.ts';
 import { FULL_SPEED } from '../../web/src/executor/dutyCycle.ts';
 import type { UpdateScalars } from '../../web/src/executor/engine.ts';
@@ -37,7 +38,7 @@ class Pair {
   readonly roles: readonly Role[];
   readonly #golden: GoldenCase;
   readonly #lossScale: number;
-  readonly #inboxes = new Map<PeerId, Inbox>(PEERS.map((peer) => [peer, new Inbox()]));
+  readonly #inboxes = new Map<PeerId, Inbox>(PEERS.map((peer) => [peer, new Inbox(() => undefined)]));
 
   private constructor(roles: readonly Role[], golden: GoldenCase, lossScale: number) {
     this.roles = roles;
@@ -53,7 +54,11 @@ class Pair {
     const roles: Role[] = [];
     for (const peer of PEERS) roles.push(await buildRole(engine, model, run.train, plan, peer, EPOCH));
     for (const role of roles) await loadRole(role, readState);
-    return new Pair(roles, golden, asked === 'f16' ? FIRST_LOSS_SCALE.scale : 1);
+    const pair = new Pair(roles, golden, asked === 'f16' ? FIRST_LOSS_SCALE.scale : 1);
+    const sizes = sizesOf(model, { train: run.train, wire, compute: asked });
+    for (const [peer, inbox] of pair.#inboxes)
+      inbox.expect(EPOCH, 0, incoming(sizes, { plan, source: { from: 'checkpoint', step: 0 } }, peer), 1);
+    return pair;
   }
 
   async step(step: number): Promise<DoneStep> {

@@ -210,8 +210,11 @@ function diverge(transition: Transition, sentence: string) {
 
 /** The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not. */
 export function overdue(transition: Transition, owing: readonly PeerId[], missing: readonly PeerId[]) {
-  const { attempts } = transition.state;
-  const everybody = missing.length === owing.length;
+  const { attempts, donors } = transition.state;
+  // One that has the run to itself is late by itself where others could have it.
+  const others = donors.filter(({ peer, wish }) => wish === 'compute' && !owing.includes(peer));
+  const isAlone = owing.length === 1 && others.length > 0;
+  const everybody = missing.length === owing.length && !isAlone;
   const stalls = attempts.stalls + (everybody ? 1 : 0);
   // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
   const late = everybody ? attempts.late : [...attempts.late.filter((peer) => !owing.includes(peer)), ...missing];

@@ -94,6 +94,20 @@ describe('deadlines', () => {
     expect(swarm.run.state.phase.name).toBe('waiting');
   });
 
+  it('[CO31] one that has the run to itself is late by itself where another one is there', () => {
+    const swarm = script({ layers: 1 });
+    swarm.join('a', 'b');
+    swarm.settle('a report');
+    swarm.trace();
+    swarm.expire();
+    expect(swarm.trace()).toContain('epoch 2 a: a did not answer in time');
+    swarm.settle('a report');
+    swarm.expire();
+    expect(swarm.trace()).toContain('refuse a tooLate');
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+  });
+
   it('[CO35] refuses whose shards are not in when the run waits for them', () => {
     const swarm = script({ expectedDonors: 2, steps: 1 });
     swarm.join('a', 'b');

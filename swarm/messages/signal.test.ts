@@ -89,6 +89,25 @@ describe('[WP45] a signal', () => {
     });
   });
 
+  test('[WP49] of who hides its address tells nothing but a TURN server’s', () => {
+    const lines = [
+      candidate('10.0.0.1'),
+      candidate(NAME),
+      candidate('192.0.2.1'),
+      candidate('192.0.2.1', { type: 'srflx' }),
+    ];
+    for (const line of lines) expect(passes(line, 'turn'), line).toBe(false);
+    const relay = candidate('198.51.100.1', { type: 'relay', rest: ' raddr 192.0.2.1 rport 4711' });
+    const told = filteredSignal(
+      JSON.stringify({ type: 'offer', sdp: [...lines, relay].map((line) => `a=${line}`).join('\n') }),
+      'turn',
+    );
+    expect(decodeSignal(told ?? '')).toEqual({
+      type: 'offer',
+      sdp: `a=${candidate('198.51.100.1', { type: 'relay', rest: ' raddr 0.0.0.0 rport 0' })}`,
+    });
+  });
+
   test('is passed over where it is no signal of a data link', () => {
     for (const word of [CALL, RELAYED]) expect(filteredSignal(word, 'public')).toBe(word);
     const others = ['', '{', 'null', '[]', '{"type":"renegotiate","renegotiate":true}', '{"type":"offer"}'];

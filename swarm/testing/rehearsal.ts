@@ -6,7 +6,7 @@
 import { modelOf } from '../autoplan/knownDonors.ts';
 import { answerTo, type MakePlan, type PlanWishes } from '../autoplan/wishes.ts';
 import { invariant, type PeerId, refusal, success } from '../base.ts';
-import type { CommitRecord, CoordinatorConfig, StartState, StoredShard } from '../coordinator/events.ts';
+import type { CommitRecord, CoordinatorConfig, StartState } from '../coordinator/events.ts';
 import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
@@ -25,6 +25,7 @@ import {
   type RehearsedEffect,
   type RehearsedEvent,
 } from './decider.ts';
+import { coversState, usesExpected } from './placement.ts';
 
 export const ADAPTER: AdapterProfile = {
   vendor: 'v',
@@ -122,6 +123,8 @@ export interface Rehearsal {
   readonly ready: Set<PeerId>;
   /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
   readonly holding: Set<PeerId>;
+  /** The newest plan that donors were told to get ready for, and who of them said that they are. */
+  warm: { readonly number: number; readonly plan: Plan; readonly peers: Set<PeerId> } | null;
   /** The loss scale that stood when so many steps were committed. */
   readonly scales: Map<number, LossScale | null>;
   /** Donors that were let go, or went when no plan needed them, since the newest checkpoint: each may have taken a checkpoint on its way with it. */
@@ -170,6 +173,7 @@ function rehearsal(
     connected: new Set(),
     ready: new Set(),
     holding: new Set(),
+    warm: null,
     scales: new Map([[0, decider.coordinator.lossScale]]),
     departures: 0,
     ended: null,
@@ -219,6 +223,8 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number): read
     const members = run.store.plan === null ? [] : peers(run.store.plan);
     if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
+  if (event.type === 'donorSaid' && event.message.type === 'warmed' && event.message.number === run.warm?.number)
+    run.warm.peers.add(event.peer);
   const effects = run.decider.decide(event, now);
   const { state } = run;
   const { committedSteps, lossScale } = state;
@@ -262,7 +268,10 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
         effect.shards.every((shard) => shard.hash === hash),
         'all shards are of one step',
       );
-      invariant(coversState(effect.shards, run), 'every element of every block is in the checkpoint, once');
+      invariant(
+        coversState(effect.shards, config.layers, run.blocks),
+        'every element of every block is in the checkpoint, once',
+      );
       invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
       store.checkpoint = effect.step;
       store.lossScale = effect.lossScale;
@@ -328,31 +337,6 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
   }
 }
 
-/** As long as none of them is gone; one that pauses is let go. */
-function usesExpected({ config, donors, gathering }: CoordinatorState, plan: Plan): boolean {
-  if (gathering !== 'whole') return true;
-  const members = peers(plan);
-  return donors
-    .slice(0, config.expectedDonors ?? 0)
-    .every(({ peer, wish }) => wish !== 'compute' || members.includes(peer));
-}
-
-/** Shards that lie one behind the other, block by block. */
-function coversState(shards: readonly StoredShard[], { config, blocks }: Rehearsal): boolean {
-  const names = new Set(shards.map(({ block }) => block));
-  return (
-    names.size === config.layers + 2 &&
-    [...names].every((name) => {
-      const ranges = shards.filter(({ block }) => block === name).map(({ range }) => range);
-      const ordered = ranges.toSorted(([a], [b]) => a - b);
-      return (
-        ordered.every(([from], index) => from === (ordered[index - 1]?.[1] ?? 0)) &&
-        ordered.at(-1)?.[1] === blocks.find((block) => block.name === name)?.elements
-      );
-    })
-  );
-}
-
 const isSame = (a: LossScale | null, b: LossScale | null | undefined): boolean =>
   a?.scale === b?.scale && a?.sound === b?.sound;
 
@@ -363,6 +347,12 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
   const { store } = run;
   invariant(run.connected.has(to), `${to} hears ${message.type} although it is gone`);
   if (message.type === 'standby' && message.state === 'left') run.departures++;
+  if (message.type === 'warm') {
+    invariant(peers(message.plan).includes(to), `${to} gets ready for a plan that has a place for it`);
+    invariant(run.state.phase.name !== 'planning', 'where nothing is computed nobody gets ready beside it');
+    if (run.warm?.number !== message.number)
+      run.warm = { number: message.number, plan: message.plan, peers: new Set() };
+  }
   if (message.type === 'committed') invariant(message.step === store.commits.length - 1, 'a commit is stored first');
   if (message.type !== 'prepare' && message.type !== 'start' && message.type !== 'evaluate') return;
   const members = store.plan === null ? [] : peers(store.plan);
@@ -374,6 +364,13 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
       invariant(message.step === source.step, 'nothing is committed beyond the checkpoint a plan begins from');
       run.holding.clear();
     } else {
+      const { phase } = run.state;
+      const isWarm = phase.name === 'preparing' && phase.isWarm;
+      const warm = run.warm?.peers ?? new Set();
+      invariant(
+        !isWarm || members.every((peer) => warm.has(peer)),
+        'only who is warm has the short deadline of a hand-over',
+      );
       const having = source.from === 'kept' ? members : peers(source.plan);
       invariant(
         having.every((peer) => run.holding.has(peer)),

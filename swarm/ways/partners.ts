@@ -18,7 +18,10 @@ export interface Sizes extends StreamSize {
   readonly asked: Compute;
 }
 
-export const sizesOf = (model: Model, { train, wire, compute = 'f32' }: RunFacts): Sizes => ({
+export const sizesOf = (
+  model: Model,
+  { train, wire, compute = 'f32' }: Pick<RunFacts, 'train' | 'wire'> & { readonly compute?: Compute | undefined },
+): Sizes => ({
   ...{ model, sequence: train.sequenceLength, wire, asked: compute },
 });
 

@@ -4,8 +4,11 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { sizesOf } from '../../../swarm/ways/partners.ts';
 import { openSimplePeerLink } from '../net/link.ts';
 import { Mesh } from '../net/mesh.ts';
+import { Reach } from '../net/reach.ts';
 import { Signaling, type SignalingOptions, type SignalingState } from '../net/signaling.ts';
 import { openWebSocket } from '../net/socket.ts';
 
@@ -26,6 +29,7 @@ export class Conversation {
   readonly #options: ConversationOptions;
   readonly #signaling: Signaling;
   #mesh: Mesh | null = null;
+  #reach: Reach | null = null;
 
   constructor(options: ConversationOptions) {
     this.#options = options;
@@ -67,12 +71,17 @@ export class Conversation {
       return;
     }
     if (message.type === 'start' || message.type === 'evaluate') this.#mesh?.changeOver();
-    if (message.type === 'welcome') this.#openMesh(message.peer, message.iceServers);
+    if (message.type === 'welcome') this.#openMesh(message);
+    const partners = this.#reach?.told(message) ?? null;
+    if (partners !== null) this.#mesh?.allow(partners);
+    if (message.type === 'probe') this.#mesh?.probeAsked(message.peer);
     this.#options.onMessage(message);
   }
 
-  #openMesh(me: PeerId, iceServers: readonly Readonly<Record<string, unknown>>[]): void {
+  #openMesh({ peer: me, iceServers, run }: Extract<ServerMessage, { type: 'welcome' }>): void {
     this.#endMesh();
+    const model = modelFromConfig(run.model);
+    if (model.ok) this.#reach = new Reach(me, sizesOf(model.value, run)); // else the worker says so
     const { relayOnly, onFrame, onLost } = this.#options;
     this.#mesh = new Mesh({
       me,
@@ -90,5 +99,6 @@ export class Conversation {
   #endMesh(): void {
     this.#mesh?.close();
     this.#mesh = null;
+    this.#reach = null;
   }
 }

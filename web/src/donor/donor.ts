@@ -156,6 +156,10 @@ export class Donor implements DonorPage {
     await this.#conversation?.mesh?.openAhead(peers, epoch);
   }
 
+  bar(peer: PeerId): void {
+    this.#conversation?.mesh?.bar(peer);
+  }
+
   async openDirect(peer: PeerId, epoch: number): Promise<boolean> {
     const isReached = (await this.#conversation?.mesh?.openDirect(peer, epoch)) === true;
     const { preferences, today } = this.#live.current;

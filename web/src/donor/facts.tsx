@@ -1,4 +1,5 @@
 /** What a person should know before the click, and may read again at any time. */
+import { type LocalNetwork, localNetworkFact } from './localNetwork.ts';
 import { minuteText } from './work.ts';
 
 export interface FactsProps {
@@ -6,6 +7,7 @@ export interface FactsProps {
   readonly host: string;
   readonly minuteBytes: number | null;
   readonly relayOnly: boolean;
+  readonly localNetwork: LocalNetwork;
 }
 
 const DIRECT =
@@ -19,7 +21,8 @@ function trafficFact(minuteBytes: number | null): string {
   return 'Data flows both ways all the time: even a tiny model moves some 40 to 130 MB a minute, like a film in HD; a large one takes what your line gives. It is shown as measured, and you can cap it.';
 }
 
-function facts({ host, minuteBytes, relayOnly }: FactsProps): readonly (readonly [string, string])[] {
+function facts({ host, minuteBytes, relayOnly, localNetwork }: FactsProps): readonly (readonly [string, string])[] {
+  const asked = localNetworkFact(localNetwork, relayOnly);
   return [
     [
       'What runs',
@@ -34,6 +37,7 @@ function facts({ host, minuteBytes, relayOnly }: FactsProps): readonly (readonly
       `Power, heat, perhaps a loud fan: a laptop’s GPU draws some 15 to 60 watts at full load, a desktop’s 100 to 400; at half the GPU time it is about half of that. Prefer mains power. ${trafficFact(minuteBytes)}`,
     ],
     ['What others see', (relayOnly ? RELAYED : DIRECT) + NAMED],
+    ...(asked === null ? [] : [asked]),
     [
       'What it never does',
       'It installs nothing, reads no files, mines no coins, shows no ads, and never starts by itself: not now, not on your next visit. Only a tab that is loaded anew while it donates goes on, and says so.',

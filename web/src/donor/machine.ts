@@ -4,6 +4,7 @@
  */
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { adapterProfile } from '../gpu/device.ts';
+import { type LocalNetwork, queryPermission, seeLocalNetwork } from './localNetwork.ts';
 
 /** unknown: not asked yet. */
 export type GpuFound =
@@ -18,9 +19,15 @@ export interface Machine {
   readonly gpu: GpuFound;
   readonly browser: BrowserName | null;
   readonly isPhone: boolean;
+  readonly localNetwork: LocalNetwork;
 }
 
-export const UNKNOWN_MACHINE: Machine = { gpu: { kind: 'unknown' }, browser: null, isPhone: false };
+export const UNKNOWN_MACHINE: Machine = {
+  gpu: { kind: 'unknown' },
+  browser: null,
+  isPhone: false,
+  localNetwork: 'open',
+};
 
 /** What to do for a GPU that the browser does not give. */
 export const GPU_ADVICE: Readonly<Record<BrowserName, string>> = {
@@ -49,7 +56,8 @@ export const isPhone = (userAgent: string): boolean => /\b(Mobi\w*|Android|iPhon
 
 /** Asks the browser; opens nothing. */
 export async function seeMachine({ userAgent, gpu }: Navigator, isSecure: boolean): Promise<Machine> {
-  const seen = { browser: browserOf(userAgent), isPhone: isPhone(userAgent) };
+  const localNetwork = await seeLocalNetwork(queryPermission);
+  const seen = { browser: browserOf(userAgent), isPhone: isPhone(userAgent), localNetwork };
   if (!isSecure) return { ...seen, gpu: { kind: 'missing', why: 'insecure' } };
   if ((gpu as GPU | undefined) === undefined) return { ...seen, gpu: { kind: 'missing', why: 'noWebGpu' } };
   try {

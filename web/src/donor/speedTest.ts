@@ -26,6 +26,7 @@ export class SpeedTest {
       ...{ sendServer: () => {}, showStatus: () => {}, sendFrame: async () => {}, connect: async () => {} },
       ...{
         openAhead: async () => {},
+        bar: () => {},
         openDirect: async () => false,
         measure: async () => null,
         recall: async () => null,

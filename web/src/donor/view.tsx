@@ -30,8 +30,9 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
   const status = useStatus(invite);
   useKeptFocus();
-  const { minuteBytes, preferences } = state;
-  const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly };
+  const { minuteBytes, preferences, machine } = state;
+  const { localNetwork } = machine;
+  const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork };
   return (
     <>
       <Banner page="Donate" />

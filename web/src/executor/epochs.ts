@@ -14,7 +14,7 @@ export interface Epoch {
   before: Epoch | null;
 }
 
-type FaultReason = 'linkLost' | 'internal';
+type FaultReason = 'linkLost' | 'badFrame' | 'internal';
 type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
 
 export class Epochs {

@@ -3,10 +3,28 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { encodeTensor, FRAME_KINDS } from '../../../swarm/messages/frame.ts';
+import type { Incoming } from '../../../swarm/ways/partners.ts';
 import { Inbox } from './inbox.ts';
 
 const HONEST = peerId('honest');
 const HOSTILE = peerId('hostile');
+
+const TENSOR = { kind: 'activation', stage: 7, index: 9, range: [0, 20_000] } as const;
+/** Of the hostile one every small tensor is expected. */
+const COMING: Incoming = {
+  arrival: [],
+  step: [
+    { from: HONEST, to: peerId('me'), tensor: TENSOR },
+    ...FRAME_KINDS.flatMap((kind) =>
+      [0, 1, 2].map((index) => ({
+        ...{ from: HOSTILE, to: peerId('me') },
+        tensor: { kind, stage: index, index, range: [0, 8] as const },
+      })),
+    ),
+  ],
+  heldOut: [],
+  earlyBytes: new Map([[HOSTILE, 1_000]]),
+};
 
 const key = fc.record({
   kind: fc.constantFrom(...FRAME_KINDS),
@@ -39,10 +57,11 @@ test('[WP20] arbitrary and damaged frames are dropped and counted, and honest on
   const frames = fc.array(fc.tuple(fc.constantFrom(HONEST, HOSTILE), frame), { maxLength: 60 });
   await fc.assert(
     fc.asyncProperty(frames, async (sent) => {
-      const inbox = new Inbox();
+      const inbox = new Inbox(() => undefined);
+      inbox.expect(1, 1, COMING, 2);
       inbox.advance(1, 1);
       for (const [from, bytes] of sent) if (from === HOSTILE) inbox.accept(from, bytes.slice().buffer);
-      const name = { kind: 'activation', epoch: 1, step: 2, stage: 7, index: 9, range: [0, 20_000] } as const;
+      const name = { ...TENSOR, epoch: 1, step: 2 };
       const values = Float32Array.from({ length: 20_000 }, (_, index) => index);
       const received = inbox.receive(name, HONEST, new AbortController().signal);
       const whole = encodeTensor(name, values);

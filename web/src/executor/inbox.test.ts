@@ -1,19 +1,42 @@
 import { describe, expect, test } from 'vitest';
-import { peerId } from '../../../swarm/base.ts';
-import { encodeTensor, PAYLOAD_BYTES, probeFrames, type TensorKey } from '../../../swarm/messages/frame.ts';
+import { type PeerId, peerId } from '../../../swarm/base.ts';
+import {
+  encodeTensor,
+  FRAME_BYTES,
+  PAYLOAD_BYTES,
+  probeFrames,
+  type TensorKey,
+} from '../../../swarm/messages/frame.ts';
+import type { Incoming } from '../../../swarm/ways/partners.ts';
+import type { Passage } from '../../../swarm/ways/tensors.ts';
 import { Inbox } from './inbox.ts';
 
-const [a, b] = [peerId('a'), peerId('b')];
+const [a, b, me] = [peerId('a'), peerId('b'), peerId('me')];
 const key: TensorKey = { kind: 'slice', epoch: 1, step: 4, stage: 0, index: 2, range: [0, 3] };
+/** Of 64 MiB. */
+const HUGE = { ...key, index: 9, range: [0, 2 ** 24] } as const;
 const { signal } = new AbortController();
 
-function inbox(): { inbox: Inbox; send: (from: typeof a, values: number[], at?: TensorKey) => void } {
-  const inbox = new Inbox();
+const passage = (from: PeerId, { epoch: _, step: __, ...tensor }: TensorKey): Passage => ({ from, to: me, tensor });
+const heldOut: TensorKey = { ...key, kind: 'heldOut', index: 5 };
+const state: TensorKey = { ...key, kind: 'state' };
+
+const COMING: Incoming = {
+  arrival: [passage(a, state)],
+  step: [passage(a, key), passage(b, key), passage(a, HUGE)],
+  heldOut: [passage(a, heldOut)],
+  earlyBytes: new Map([[a, 4 * FRAME_BYTES]]),
+};
+
+function inbox() {
+  const floods: PeerId[] = [];
+  const inbox = new Inbox((from) => floods.push(from));
+  inbox.expect(1, 4, COMING, 2);
   inbox.advance(1, 4);
   const send = (from: typeof a, values: number[], at = key) => {
     for (const message of encodeTensor(at, Float32Array.from(values))) inbox.accept(from, message);
   };
-  return { inbox, send };
+  return { inbox, send, floods };
 }
 
 describe('Inbox', () => {
@@ -47,14 +70,67 @@ describe('Inbox', () => {
     expect(box.dropped).toMatchObject({ repeated: 1, old: 1, unasked: 1 });
   });
 
-  test('[WP17] who announces more than may wait takes no room from anyone else', async () => {
+  test('[WP47] what the plan has nobody send here takes no room: other sizes, senders, kinds, rounds and steps', () => {
+    const { inbox: box } = inbox();
+    const others: [PeerId, TensorKey][] = [
+      [a, { ...key, range: [0, 2 ** 26] }],
+      [a, { ...key, range: [0, 4] }],
+      [a, { ...key, encoding: 'f32', kind: 'values' }],
+      [a, { ...key, stage: 1 }],
+      [b, HUGE],
+      [peerId('stranger'), key],
+      [a, { ...key, step: 6 }],
+      [a, { ...state, step: 5 }],
+      [a, { ...heldOut, index: 2 * 65_536 + 5 }],
+      [b, { ...heldOut, step: 4 }],
+    ];
+    const first = (of: TensorKey) => encodeTensor(of, new Float32Array(Math.min(of.range[1], PAYLOAD_BYTES / 4)))[0];
+    for (const [from, other] of others) box.accept(from, first(other) ?? new ArrayBuffer(0));
+    expect(box.dropped.unasked).toBe(others.length);
+    box.advance(2, 0);
+    expect(box.droppedFrames).toBe(others.length); // nothing of them was kept
+  });
+
+  test('[WP47] state and every round of an evaluation have room', async () => {
     const { inbox: box, send } = inbox();
-    // The first frame of a tensor of 256 MiB, of an epoch that never comes.
-    const huge = { ...key, epoch: 0xffffffff, range: [0, 2 ** 26] } as const;
-    for (let index = 0; index < 3; index++) send(b, Array(PAYLOAD_BYTES / 4).fill(0), { ...huge, index });
+    for (const at of [state, heldOut, { ...heldOut, index: 65_536 + 5 }]) {
+      send(a, [1, 2, 3], at);
+      expect([...(await box.receive(at, a, signal))]).toEqual([1, 2, 3]);
+    }
+    expect(box.droppedFrames).toBe(0);
+  });
+
+  test('[WP48] what comes ahead of its plan waits, as much as its sender can have to send', async () => {
+    const { inbox: box, send, floods } = inbox();
+    const next = { ...key, epoch: 2 };
+    send(a, [1, 2, 3], next);
+    send(b, [1, 2, 3], next); // who can have nothing
     expect(box.dropped.tooMuch).toBe(1);
-    send(a, [1, 2, 3]);
-    expect([...(await box.receive(key, a, signal))]).toEqual([1, 2, 3]);
+    expect(box.expect(2, 4, COMING, 0)).toBeNull();
+    box.advance(2, 4);
+    expect([...(await box.receive(next, a, signal))]).toEqual([1, 2, 3]);
+    expect(floods).toEqual([]);
+  });
+
+  test('[WP48] who sends more ahead than there is room for is named when that plan begins', () => {
+    const { inbox: box } = inbox();
+    const [frame = new ArrayBuffer(0)] = encodeTensor({ ...HUGE, epoch: 3 }, new Float32Array(PAYLOAD_BYTES / 4));
+    for (let i = 0; i < 5; i++) box.accept(a, frame.slice(0));
+    expect(box.dropped.tooMuch).toBe(1);
+    expect(box.expect(2, 4, COMING, 0)).toBeNull();
+    for (let i = 0; i < 5; i++) box.accept(a, frame.slice(0));
+    expect(box.expect(3, 4, COMING, 0)).toBe(a);
+  });
+
+  test('[WP47] who sends and sends what nobody asked for is told of once', () => {
+    const { inbox: box, floods } = inbox();
+    const [frame = new ArrayBuffer(0)] = encodeTensor({ ...HUGE, stage: 7 }, new Float32Array(PAYLOAD_BYTES / 4));
+    // 16 MiB, and twice its step's 64 MiB.
+    const allowed = Math.floor((2 ** 24 + 2 * (2 ** 26 + 36)) / FRAME_BYTES);
+    for (let i = 0; i < allowed; i++) box.accept(a, frame);
+    expect(floods).toEqual([]);
+    for (let i = 0; i < 100; i++) box.accept(a, frame);
+    expect(floods).toEqual([a]);
   });
 
   test('what comes before its step waits', async () => {

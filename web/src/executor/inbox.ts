@@ -1,8 +1,8 @@
 /**
- * Where tensor frames wait until the executor asks for them. Frames of an older epoch or step are dropped and counted;
- * those of a newer one wait, up to a bound for each sender, so that nobody fills another one's room. A tensor is known
- * by its key and its sender: lanes of a stage send a keeper gradients of the same key, and a frame from the wrong peer,
- * a repeated one or one that fits no tensor changes nothing. Rules WP in SPEC.md.
+ * Where tensor frames wait until the executor asks for them. What may come is what the plan has others send here, each
+ * tensor by its key, its sender and its exact size: nothing else is ever given room. Frames of an older epoch or step are
+ * dropped and counted; those of the next step wait. What comes before its `prepare` does is kept as it came, up to what
+ * its sender can have to send. Rules WP in SPEC.md.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import {
@@ -13,23 +13,44 @@ import {
   type TensorKey,
   tensorBytes,
 } from '../../../swarm/messages/frame.ts';
+import type { Incoming } from '../../../swarm/ways/partners.ts';
+import { bytesOf, roundOf } from '../../../swarm/ways/tensors.ts';
 
-/** Bytes of one peer's tensors that may wait here. One that sends more than this ahead of its plan is at fault. */
-const WAITING_BYTES_LIMIT = 512 * 1024 * 1024;
+/** Of one sender, of what comes before its `prepare` does: some seconds of a fast line. */
+const EARLY_BYTES_LIMIT = 67_108_864;
+/** What is dropped of one sender in a step, beside twice what it has to send: more is no accident. */
+const WASTED_BYTES_LIMIT = 16_777_216;
 
 type DropReason = 'malformed' | 'old' | 'repeated' | 'unasked' | 'tooMuch';
 
 interface Tensor {
-  readonly from: PeerId;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly missing: Set<number>;
   readonly epoch: number;
   readonly step: number;
 }
 
+/** What an epoch has others send here. */
+interface Expected {
+  readonly firstStep: number;
+  readonly rounds: number;
+  /** Names in whatever step and round, with their senders. */
+  readonly names: ReadonlySet<string>;
+  /** Of each sender, in a step. */
+  readonly bytes: ReadonlyMap<PeerId, number>;
+  readonly earlyBytes: ReadonlyMap<PeerId, number>;
+}
+
+interface Early {
+  readonly epoch: number;
+  readonly message: ArrayBuffer;
+}
+
 type Waiter = (values: Float32Array<ArrayBuffer>) => void;
 
 const tensorKeyText = (key: TensorKey, from: PeerId): string => `${keyText(key)} from ${from}`;
+const nameText = (key: Omit<TensorKey, 'epoch' | 'step'>, from: PeerId): string =>
+  tensorKeyText({ ...key, epoch: 0, step: 0, index: roundOf(key).index }, from);
 
 /** A promise that also rejects when the work is aborted, and leaves nothing on the signal when it is done. */
 export function abortable<T>(signal: AbortSignal, begin: (resolve: (value: T) => void) => void): Promise<T> {
@@ -45,6 +66,7 @@ export function abortable<T>(signal: AbortSignal, begin: (resolve: (value: T) =>
 }
 
 export class Inbox {
+  readonly #onFlood: (from: PeerId) => void;
   readonly #tensors = new Map<string, Tensor>();
   readonly #waiters = new Map<string, Waiter>();
   readonly #taken = new Set<string>();
@@ -57,46 +79,69 @@ export class Inbox {
   };
   #epoch = 0;
   #step = 0;
-  readonly #waitingBytes = new Map<PeerId, number>();
+  /** By epoch: the one in progress, and the one that is prepared. */
+  readonly #expected = new Map<number, Expected>();
+  readonly #early = new Map<PeerId, Early[]>();
+  /** Senders whose early frames of an epoch did not all find room. */
+  readonly #lostEarly = new Map<PeerId, number>();
+  readonly #wastedBytes = new Map<PeerId, number>();
+
+  /** `onFlood`: this peer sends and sends what nobody asked for. */
+  constructor(onFlood: (from: PeerId) => void) {
+    this.#onFlood = onFlood;
+  }
 
   get droppedFrames(): number {
     return Object.values(this.dropped).reduce((sum, count) => sum + count, 0);
+  }
+
+  /** An epoch is prepared that begins with this step. Null, or who sent more of it ahead than could be kept. */
+  expect(epoch: number, firstStep: number, coming: Incoming, rounds: number): PeerId | null {
+    for (const known of this.#expected.keys()) if (known !== this.#epoch) this.#expected.delete(known);
+    const { earlyBytes } = coming;
+    const bytes = new Map<PeerId, number>();
+    const names = new Set<string>();
+    for (const passage of [...coming.arrival, ...coming.step, ...coming.heldOut]) {
+      names.add(nameText(passage.tensor, passage.from));
+      bytes.set(passage.from, (bytes.get(passage.from) ?? 0) + bytesOf(passage));
+    }
+    this.#expected.set(epoch, { firstStep, rounds, names, bytes, earlyBytes });
+    this.#wastedBytes.clear();
+    const early = [...this.#early];
+    this.#early.clear();
+    for (const [from, frames] of early) for (const { message } of frames) this.accept(from, message);
+    const [lost] = [...this.#lostEarly].flatMap(([from, of]) => (of === epoch ? from : []));
+    this.#lostEarly.clear();
+    return lost ?? null;
   }
 
   /** From now on only this epoch and step, and later ones, count; waits for older ones stay unanswered (they abort). */
   advance(epoch: number, step: number): void {
     this.#epoch = epoch;
     this.#step = step;
+    for (const known of this.#expected.keys()) if (known < epoch) this.#expected.delete(known);
     for (const [key, tensor] of this.#tensors) {
       if (!this.#isOld(tensor)) continue;
-      this.#forget(key, tensor);
+      this.#tensors.delete(key);
       this.dropped.unasked++;
     }
+    this.#wastedBytes.clear();
     this.#waiters.clear();
     this.#taken.clear();
   }
 
+  /** No plan has anything sent here any more. */
+  clear(): void {
+    this.#expected.clear();
+    this.#early.clear();
+    this.#tensors.clear();
+  }
+
   accept(from: PeerId, message: ArrayBuffer): void {
-    const decoded = decodeFrame(message);
-    if (!decoded.ok) {
-      this.dropped.malformed++;
-      return;
-    }
-    const frame = decoded.value;
-    if (frame.kind === 'probe') return;
-    if (this.#isOld(frame)) {
-      this.dropped.old++;
-      return;
-    }
-    const key = tensorKeyText(frame, from);
-    const tensor = this.#tensors.get(key) ?? this.#begin(key, frame, from);
-    if (!tensor) return;
-    if (!tensor.missing.delete(frame.offset / PAYLOAD_BYTES)) {
-      this.dropped.repeated++;
-      return;
-    }
-    tensor.bytes.set(frame.payload, frame.offset);
-    if (tensor.missing.size === 0) this.#deliver(key, tensor);
+    const reason = this.#take(from, message);
+    if (reason === null) return;
+    this.dropped[reason]++;
+    this.#waste(from, message);
   }
 
   /**
@@ -117,43 +162,83 @@ export class Inbox {
     return epoch < this.#epoch || (epoch === this.#epoch && step < this.#step);
   }
 
-  #begin(key: string, frame: Frame, from: PeerId): Tensor | null {
+  /** Why nothing of it is kept; null: it is what was to come. */
+  #take(from: PeerId, message: ArrayBuffer): DropReason | null {
+    const decoded = decodeFrame(message);
+    if (!decoded.ok) return 'malformed';
+    const frame = decoded.value;
+    if (frame.kind === 'probe') {
+      if (this.#isSender(from)) this.#waste(from, message);
+      return null;
+    }
+    if (this.#isOld(frame)) return 'old';
+    const expected = this.#expected.get(frame.epoch);
+    if (!expected) return this.#keepEarly(from, message, frame);
+    if (!this.#isExpected(expected, frame, from)) return 'unasked';
+    const key = tensorKeyText(frame, from);
+    const tensor = this.#tensors.get(key) ?? this.#begin(key, frame);
+    if (!tensor?.missing.delete(frame.offset / PAYLOAD_BYTES)) return 'repeated';
+    tensor.bytes.set(frame.payload, frame.offset);
+    if (tensor.missing.size === 0) this.#deliver(key, tensor);
+    return null;
+  }
+
+  #isSender(from: PeerId): boolean {
+    return [...this.#expected.values()].some(({ bytes }) => bytes.has(from));
+  }
+
+  /** Nobody is more than a step ahead: a step needs this peer's part of the one before. */
+  #isExpected({ names, firstStep, rounds }: Expected, frame: Frame, from: PeerId): boolean {
+    const step = frame.epoch === this.#epoch ? this.#step : firstStep;
+    if (frame.step < step || frame.step > step + 1) return false;
+    if (frame.kind === 'state' && frame.step !== firstStep) return false;
+    if (frame.kind === 'heldOut' && roundOf(frame).round >= rounds) return false;
+    return names.has(nameText(frame, from));
+  }
+
+  /** The other end has heard of an epoch that this one has not. */
+  #keepEarly(from: PeerId, message: ArrayBuffer, { epoch }: Frame): DropReason | null {
+    const newest = [...this.#expected.values()].at(-1);
+    const limit = Math.min(EARLY_BYTES_LIMIT, newest?.earlyBytes.get(from) ?? 0);
+    const early = this.#early.get(from) ?? [];
+    const bytes = early.reduce((sum, one) => sum + one.message.byteLength, message.byteLength);
+    if (bytes > limit) {
+      if (limit > 0) this.#lostEarly.set(from, epoch);
+      return 'tooMuch';
+    }
+    early.push({ epoch, message });
+    this.#early.set(from, early);
+    return null;
+  }
+
+  #begin(key: string, frame: Frame): Tensor | null {
+    if (this.#taken.has(key)) return null;
     const bytes = tensorBytes(frame);
-    if (this.#taken.has(key)) {
-      this.dropped.repeated++;
-      return null;
-    }
-    const waitingBytes = (this.#waitingBytes.get(from) ?? 0) + bytes;
-    if (waitingBytes > WAITING_BYTES_LIMIT) {
-      this.dropped.tooMuch++;
-      return null;
-    }
     const chunks = Math.ceil(bytes / PAYLOAD_BYTES);
     const tensor: Tensor = {
-      from,
       bytes: new Uint8Array(bytes),
       missing: new Set(Array.from({ length: chunks }, (_, i) => i)),
       epoch: frame.epoch,
       step: frame.step,
     };
     this.#tensors.set(key, tensor);
-    this.#waitingBytes.set(from, waitingBytes);
     return tensor;
   }
 
   #deliver(key: string, tensor: Tensor): void {
     const waiter = this.#waiters.get(key);
     if (!waiter) return;
-    this.#forget(key, tensor);
+    this.#tensors.delete(key);
     this.#waiters.delete(key);
     this.#taken.add(key);
     waiter(new Float32Array(tensor.bytes.buffer));
   }
 
-  #forget(key: string, tensor: Tensor): void {
-    this.#tensors.delete(key);
-    const left = (this.#waitingBytes.get(tensor.from) ?? 0) - tensor.bytes.length;
-    if (left > 0) this.#waitingBytes.set(tensor.from, left);
-    else this.#waitingBytes.delete(tensor.from);
+  #waste(from: PeerId, { byteLength }: ArrayBuffer): void {
+    const before = this.#wastedBytes.get(from) ?? 0;
+    const asked = [...this.#expected.values()].reduce((most, { bytes }) => Math.max(most, bytes.get(from) ?? 0), 0);
+    const limit = WASTED_BYTES_LIMIT + 2 * asked;
+    this.#wastedBytes.set(from, before + byteLength);
+    if (before <= limit && before + byteLength > limit) this.#onFlood(from);
   }
 }

@@ -59,6 +59,8 @@ export interface DonorPage {
    * tab need not wait for it any more.
    */
   openAhead(peers: readonly PeerId[], epoch: number): Promise<void>;
+  /** This peer sends what nobody asked for: nothing of it is taken until the next plan. */
+  bar(peer: PeerId): void;
   /** Resolves when a direct link is open to a donor that no plan connects this one with; false where there is none soon. */
   openDirect(peer: PeerId, epoch: number): Promise<boolean>;
   /** Over the link that was reached; transferred. Null where it is gone. */

@@ -9,7 +9,7 @@ import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
-import { arrivalPartners, type Partners, planPartners } from '../../../swarm/ways/partners.ts';
+import { arrivalPartners, incoming, type Partners, planPartners } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
@@ -36,7 +36,7 @@ import { warmUp } from './warmUp.ts';
 interface SessionParts {
   readonly page: Pick<
     DonorPage,
-    'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'openDirect' | 'measure' | 'showStatus'
+    'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'bar' | 'openDirect' | 'measure' | 'showStatus'
   >;
   readonly engine: OpenEngine;
   readonly files: (token: string) => RunFiles;
@@ -49,7 +49,7 @@ type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T
 
 export class Session {
   readonly #parts: SessionParts;
-  readonly #inbox = new Inbox();
+  readonly #inbox = new Inbox((from) => this.#bar(from));
   readonly #dutyCycle: DutyCycle;
   readonly #traffic: Traffic;
   /** Of the donors that have a cap on what they receive. */
@@ -198,7 +198,13 @@ export class Session {
     // Who hands over completes the committed step first; nothing else of an older epoch goes on.
     const completing = source.from === 'peers' ? source.epoch : null;
     if (this.#epochs.current?.number !== completing) this.#commits.forget();
+    if (!this.#run) return;
+    const { sizes, peer, facts, evaluation } = this.#run;
+    const rounds = Math.ceil((evaluation?.windows ?? 0) / facts.train.globalBatchSize);
+    const lost = this.#inbox.expect(number, message.step, incoming(sizes, message, peer), rounds);
     this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
+    const { current } = this.#epochs;
+    if (lost && current) this.#epochs.fault(current, 'badFrame', `${lost} sent more than there was room for`, lost);
   }
 
   async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
@@ -226,6 +232,12 @@ export class Session {
     epoch.abort.signal.throwIfAborted();
     this.#meter.show({ activity: 'waiting', gpuMemoryBytes: roleBytes(role) });
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
+  }
+
+  #bar(from: PeerId): void {
+    this.#parts.page.bar(from);
+    const { current } = this.#epochs;
+    if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
 
   #connect(others: readonly PeerId[], epoch: Epoch, relayed: readonly PeerId[]): Promise<void> {
@@ -336,6 +348,7 @@ export class Session {
   #leave(): void {
     this.#epochs.leave();
     this.#exchange(new Map());
+    this.#inbox.clear();
     this.#meter.drop();
     this.#commits.forget();
     this.#meter.show({ activity: 'idle' });

@@ -7,7 +7,7 @@ import { at, invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { created } from './buffers.ts';
 import { gpuOf } from './engine.ts';
-import { createStage, type GpuStage } from './stage.ts';
+import { createStage, type GpuStage, warmStage } from './stage.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 32, vocab_size: 40 },
@@ -23,9 +23,13 @@ beforeAll(async () => {
   dawn = await dawnDevice();
 });
 
-async function stageOn({ device, family }: DawnDevice, recompute: readonly number[] = []): Promise<GpuStage> {
+function planOf(recompute: readonly number[] = []) {
   const size = { layers: [0, 1] as const, samples: SAMPLES, sequence: 32, slots: 1, recompute };
-  const plan = { size, globalBatch: SAMPLES, slotOf: new Map([[0, 0]]), sizes: [SAMPLES] };
+  return { size, globalBatch: SAMPLES, slotOf: new Map([[0, 0]]), sizes: [SAMPLES] };
+}
+
+async function stageOn({ device, family }: DawnDevice, recompute: readonly number[] = []): Promise<GpuStage> {
+  const plan = planOf(recompute);
   const stage = await createStage(gpuOf({ device, family }), model, plan);
   const random = seededRandom(1);
   for (const { name, elements } of model.blocks) {
@@ -37,6 +41,23 @@ async function stageOn({ device, family }: DawnDevice, recompute: readonly numbe
   }
   return stage;
 }
+
+test('[CO70] a stage that was warmed up compiles its own check alone; nothing is allocated before', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const { device, family } = dawn.value;
+  const gpu = gpuOf({ device, family });
+  const createBuffer = device.createBuffer.bind(device);
+  device.createBuffer = () => {
+    throw new Error('a buffer was made');
+  };
+  await warmStage(gpu, model, planOf([0])).finally(() => {
+    device.createBuffer = createBuffer;
+  });
+  const compiled = gpu.pipelines.size;
+  expect(compiled).toBeGreaterThan(10);
+  (await createStage(gpu, model, planOf([0]))).close();
+  expect(gpu.pipelines.size).toBe(compiled + 1);
+});
 
 const lossOf = async (stage: GpuStage): Promise<Float32Array> =>
   (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());

@@ -14,6 +14,7 @@
 import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
 import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
+import { CANDIDATES_LIMIT, decodeSignal, filteredSignal } from '../../../swarm/messages/signal.ts';
 import { Flow } from './flow.ts';
 import { loneRate, RateMeter, RoundTrips } from './rateMeter.ts';
 
@@ -72,31 +73,10 @@ const HEARTBEAT_BUFFER_LIMIT_BYTES = 4_096;
 const MEASURED_BYTES = 16_384;
 /** A mark without an answer for so long has none. */
 const MARK_LIMIT_MS = 60_000;
-/** An offer and every candidate of a machine with many interfaces; more is not meant well. */
-const SIGNAL_LIMIT = 256;
 const PING = 0;
 const PONG = 1;
 const MARKED = 2;
 type Beat = typeof PING | typeof PONG | typeof MARKED;
-
-type PeerSignal = { type: 'offer' | 'answer'; sdp: string } | { type: 'candidate'; candidate: RTCIceCandidateInit };
-
-/** simple-peer acts on more than this (it renegotiates, adds media, throws); a data link needs no more. */
-function decodeSignal(data: string, initiator: boolean): PeerSignal | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch {
-    return null;
-  }
-  if (typeof value !== 'object' || value === null) return null;
-  const { type, sdp, candidate } = value as Record<string, unknown>;
-  if (type === (initiator ? 'answer' : 'offer') && typeof sdp === 'string') return { type, sdp } as PeerSignal;
-  if (type !== 'candidate' || typeof candidate !== 'object' || candidate === null) return null;
-  const { candidate: line, sdpMid, sdpMLineIndex } = candidate as Record<string, unknown>;
-  if (typeof line !== 'string' || typeof sdpMid !== 'string' || typeof sdpMLineIndex !== 'number') return null;
-  return { type, candidate: { candidate: line, sdpMid, sdpMLineIndex } };
-}
 
 /** What simple-peer keeps to itself; see the header. Undefined where the connection could not be made. */
 interface Underneath {
@@ -137,7 +117,10 @@ class SimplePeerLink implements Link {
         iceTransportPolicy: relayOnly ? 'relay' : 'all',
       },
     });
-    this.#connection.on('signal', (data) => events.signal(JSON.stringify(data)));
+    this.#connection.on('signal', (data) => {
+      const told = filteredSignal(JSON.stringify(data), relayOnly ? 'turn' : 'all');
+      if (told !== null) events.signal(told);
+    });
     this.#connection.on('connect', () => this.#onConnect());
     this.#connection.on('data', (data: unknown) => this.#onData(data));
     this.#connection.on('error', (error) => this.#lose(error.message));
@@ -181,9 +164,10 @@ class SimplePeerLink implements Link {
 
   signal(data: string): boolean {
     this.#signals += 1;
-    if (this.state === 'closed' || this.#signals > SIGNAL_LIMIT) return false;
-    const signal = decodeSignal(data, this.#initiator);
-    if (!signal) return false;
+    // A description and its candidates; more is not meant well.
+    if (this.state === 'closed' || this.#signals > 1 + CANDIDATES_LIMIT) return false;
+    const signal = decodeSignal(data);
+    if (!signal || signal.type === (this.#initiator ? 'offer' : 'answer')) return false;
     this.#connection.signal(signal as SimplePeer.SignalData);
     return true;
   }

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
+import { encodeEnvelope } from '../../../swarm/messages/relay.ts';
 import type { FakeLink } from '../testing/fakeLink.ts';
 import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from '../testing/fakeSwarm.ts';
+import { PARTING_MS } from './mesh.ts';
 import { ATTEMPT_LIMIT_MS, CONNECT_LIMIT_MS, RETRY_FIRST_MS, SOON_MS } from './way.ts';
 
 describe('Mesh', () => {
@@ -228,7 +230,7 @@ describe('Mesh', () => {
   });
 
   test('[WP21] drops signals of an older attempt, and counts them', async () => {
-    const { tab, server, links } = swarm(ALICE, BOB);
+    const { tab, server, links } = swarm(ALICE, BOB, CAROL);
     server.swallow = true;
     tab(ALICE)
       .mesh.connect([BOB], 1)
@@ -267,11 +269,48 @@ describe('Mesh', () => {
     expect(tab(BOB).mesh.refusals.oversizedMessages).toBe(1);
   });
 
-  test('[WP17] links that others begin are bounded', () => {
-    const { tab, links } = swarm(BOB);
+  test('[WP46] of who is no partner neither links nor frames are taken, direct or relayed', async () => {
+    const { tab, links } = swarm(BOB, CAROL);
     for (let i = 0; i < 300; i++) tab(BOB).mesh.signalled(peerId(`a${i}`), 1, 0, 'offer none');
-    expect(links).toHaveLength(256);
-    expect(tab(BOB).mesh.refusals.tooManyLinks).toBe(44);
+    expect(links).toHaveLength(0);
+    expect(tab(BOB).mesh.refusals.strangers).toBe(300);
+    await Promise.all([tab(BOB).mesh.connect([CAROL], 1), tab(CAROL).mesh.connect([BOB], 1)]);
+    tab(BOB).mesh.allow(new Set());
+    await tab(CAROL).mesh.send(BOB, new ArrayBuffer(9));
+    tab(BOB).mesh.onBytes(encodeEnvelope('frame', CAROL, new Uint8Array(9)).buffer);
+    await quiet();
+    expect(tab(BOB).frames).toEqual([]);
+    await expect(tab(BOB).mesh.connect([CAROL], 2)).rejects.toThrow('took the place');
+  });
+
+  test('[WP46] a link that no plan wants any more stays for ten seconds, and nobody calls it lost', async () => {
+    const { tab, clock, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    tab(ALICE).mesh.allow(new Set());
+    for (const nowMs of [0, PARTING_MS - 1]) {
+      clock.nowMs = nowMs;
+      tab(ALICE).mesh.pulse();
+    }
+    expect(openLinks(links)).toHaveLength(2);
+    tab(BOB).mesh.allow(new Set());
+    clock.nowMs = PARTING_MS;
+    tab(ALICE).mesh.pulse();
+    await quiet();
+    expect(openLinks(links)).toHaveLength(0);
+    expect([tab(ALICE).lost, tab(BOB).lost]).toEqual([[], []]);
+  });
+
+  test('[WP47] of who is barred nothing is taken until the next plan', async () => {
+    const { tab, links } = swarm(ALICE, BOB);
+    await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
+    tab(BOB).mesh.bar(ALICE);
+    await quiet();
+    expect(openLinks(links)).toHaveLength(0);
+    tab(BOB).mesh.signalled(ALICE, 1, 1, 'offer none');
+    tab(BOB).mesh.onBytes(encodeEnvelope('frame', ALICE, new Uint8Array(9)).buffer);
+    expect([links.length, tab(BOB).frames]).toEqual([2, []]);
+    await Promise.all([tab(BOB).mesh.connect([ALICE], 2), tab(ALICE).mesh.connect([BOB], 2)]);
+    expect(openLinks(links)).toHaveLength(2);
   });
 
   test('[WP5] a pulse pings open links; silence for 15 s loses them', async () => {

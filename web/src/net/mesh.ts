@@ -1,65 +1,40 @@
 /**
  * The ways of this tab to others: direct links, and the server's socket where a direct one does not open. One way by itself
  * is in way.ts; here is what they have in common.
- *
  * Each end chooses its own way to the other: frames arrive by either. An end that gives up waiting for the direct way
  * tells the other, so that both wait no longer than the first; later it tries again behind what is relayed, and changes
  * over at a step boundary. Nothing changes ways in the middle of a step but by losing a link, which ends the step.
  *
- * A link that no plan wants is opened to be measured (`reach`), where both ends were asked to, and closed again some time
- * later; it is direct or not at all.
- *
+ * A link that no plan wants is opened where both ends were asked to measure it; it is direct or not at all.
  * It has no timer of its own, a hidden page's are late: `pulse()` is called about once a second from outside.
  */
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import type { LinkMeasurement, LinkReport, RelayReason } from '../../../swarm/messages/profile.ts';
-import type { Link, OpenLink } from './link.ts';
+import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
+import { offers } from '../../../swarm/ways/partners.ts';
+import type { Link } from './link.ts';
+import type { MeshOptions, MeshRefusals, Waiting } from './meshOptions.ts';
 import { Probes } from './probes.ts';
 import { Relay } from './relay.ts';
-import { begun, CALL, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, RELAYED, retryLater, type Way } from './way.ts';
+import { begun, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, retryLater, type Way } from './way.ts';
 
-/** Links at once, those included that others began before the plan came here. */
-const LINKS_LIMIT = 256;
-
-interface MeshOptions {
-  readonly me: PeerId;
-  readonly iceServers: readonly Readonly<Record<string, unknown>>[];
-  readonly openLink: OpenLink;
-  /** No other donor may learn this tab's address: by a TURN server, or else everything through the server. */
-  readonly relayOnly?: boolean;
-  readonly now: () => number;
-  /** To be carried by the server. */
-  sendSignal(to: PeerId, epoch: number, attempt: number, data: string): void;
-  /** What goes through the server's socket, to be taken by `onBytes` of the other end; false where there is none. */
-  sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
-  onFrame(from: PeerId, message: ArrayBuffer): void;
-  /**
-   * A link that had been open and was still wanted is gone; what was sent through it may not have arrived. Not while a
-   * `connect` waits: that answers for its links itself.
-   */
-  onLost(peer: PeerId, reason: string): void;
-}
-
-/** What was not accepted from others, since the mesh began. */
-interface MeshRefusals {
-  oversizedMessages: number;
-  staleSignals: number;
-  badSignals: number;
-  tooManyLinks: number;
-}
-
-interface Waiting {
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
+/** So long a link stays that no plan allows any more: the other end may hear of it later. */
+export const PARTING_MS = 10_000;
+/** What may come over a link that is open to be measured alone. */
+const PROBE_MESSAGES = 8;
 
 /** Owns its links; `close()` closes them all. */
 export class Mesh {
-  readonly refusals: MeshRefusals = { oversizedMessages: 0, staleSignals: 0, badSignals: 0, tooManyLinks: 0 };
+  readonly refusals: MeshRefusals = { oversizedMessages: 0, staleSignals: 0, badSignals: 0, strangers: 0 };
   readonly #options: MeshOptions;
   readonly #relay: Relay;
   readonly #ways = new Map<PeerId, Way>();
+  /** Whom the plan makes partners of this tab, and until when links to others stay. */
+  #allowed: ReadonlySet<PeerId> = new Set();
+  #partAtMs = 0;
+  /** Who sent what nobody asked for, until the next plan. */
+  readonly #barred = new Set<PeerId>();
   #wanted: ReadonlySet<PeerId> = new Set();
   /** To these everything goes through the server, because it says so: no link is kept or opened, and none of theirs taken. */
   #told: ReadonlySet<PeerId> = new Set();
@@ -73,7 +48,27 @@ export class Mesh {
 
   constructor(options: MeshOptions) {
     this.#options = options;
-    this.#relay = new Relay({ sendBytes: options.sendBytes, now: options.now, onFrame: options.onFrame });
+    this.#relay = new Relay({ ...options, mayCome: (peer) => this.#isPartner(peer) });
+  }
+
+  /** From now on these are the plan's partners of this tab: links are opened to and taken from them alone. */
+  allow(peers: ReadonlySet<PeerId>): void {
+    this.#allowed = peers;
+    this.#partAtMs = this.#options.now() + PARTING_MS;
+    this.#wanted = new Set([...this.#wanted].filter((peer) => peers.has(peer)));
+    this.#wantedNext = new Set([...this.#wantedNext].filter((peer) => peers.has(peer)));
+    this.#settle();
+  }
+
+  /** The server asks this tab, and this peer at the same moment, to measure the link between them. */
+  probeAsked(peer: PeerId): void {
+    this.#probes.asked(peer, this.#options.now());
+  }
+
+  /** It sends what nobody asked for: no link to it and no frame of it until the next plan. */
+  bar(peer: PeerId): void {
+    this.#barred.add(peer);
+    this.#drop(peer);
   }
 
   /**
@@ -82,18 +77,17 @@ export class Mesh {
    */
   connect(peers: readonly PeerId[], epoch: number, relayed: readonly PeerId[] = []): Promise<void> {
     if (this.#closed) return Promise.reject(new Error('the mesh is closed'));
+    if (!peers.every((peer) => this.#allowed.has(peer)))
+      return Promise.reject(new Error(`another plan took the place of epoch ${epoch}`));
+    this.#barred.clear();
     this.#waiting?.reject(new Error(`epoch ${epoch} took the place of epoch ${this.#epoch}`));
     this.#epoch = epoch;
     this.#wanted = new Set(peers);
     this.#told = new Set(relayed);
     for (const peer of relayed) this.#drop(peer);
     if ([...this.#wantedNext].every((peer) => this.#wanted.has(peer))) this.#wantedNext = new Set();
-    for (const [peer, way] of this.#ways) {
-      // A newer attempt belongs to a plan that is still on its way here.
-      if (this.#isWanted(peer) || way.epoch > epoch) continue;
-      way.link.close();
-      this.#ways.delete(peer);
-    }
+    // A newer attempt belongs to a plan that is still on its way here.
+    for (const [peer, way] of this.#ways) if (!this.#isWanted(peer) && way.epoch <= epoch) this.#drop(peer);
     for (const peer of this.#probes.peers) if (this.#wanted.has(peer) || !this.#ways.has(peer)) this.#endProbe(peer);
     this.changeOver();
     return new Promise((resolve, reject) => {
@@ -117,7 +111,7 @@ export class Mesh {
    * other peers, or none, take their place.
    */
   openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {
-    if (this.#closed) return Promise.resolve();
+    if (this.#closed || !peers.every((peer) => this.#allowed.has(peer))) return Promise.resolve();
     this.#waitingNext?.();
     this.#wantedNext = new Set(peers);
     return new Promise((resolve) => {
@@ -158,6 +152,10 @@ export class Mesh {
   /** A signal from another donor, as the server delivered it. */
   signalled(from: PeerId, epoch: number, attempt: number, data: string): void {
     if (this.#closed || this.#told.has(from)) return;
+    if (!this.#isPartner(from) && !this.#probes.isExpected(from)) {
+      this.refusals.strangers += 1;
+      return;
+    }
     const way = this.#ways.get(from);
     const initiates = this.#initiates(from);
     const meaning = meaningOf({ epoch, attempt, data }, way, initiates, this.#epoch);
@@ -215,6 +213,7 @@ export class Mesh {
       if (isDue(way, nowMs) && this.#isWanted(way.peer)) this.#begin(way.peer);
     }
     for (const peer of this.#probes.over(nowMs)) this.#endProbe(peer);
+    if (nowMs >= this.#partAtMs) this.#part();
   }
 
   /** The ways to the peers of the plan. */
@@ -251,8 +250,18 @@ export class Mesh {
     way?.link.close();
   }
 
+  #isPartner(peer: PeerId): boolean {
+    return this.#allowed.has(peer) && !this.#barred.has(peer);
+  }
+
   #initiates(peer: PeerId): boolean {
-    return this.#options.me < peer;
+    return offers(this.#options.me, peer);
+  }
+
+  /** From who is no partner any more. */
+  #part(): void {
+    for (const peer of this.#ways.keys())
+      if (!this.#isPartner(peer) && !this.#probes.isExpected(peer)) this.#drop(peer);
   }
 
   /** An attempt that this end decided on: the other end is told. */
@@ -266,20 +275,10 @@ export class Mesh {
   /** An attempt that the other end decided on. */
   #beginUnasked(peer: PeerId, epoch: number, attempt: number): void {
     const way = this.#ways.get(peer);
-    if (!way && this.#ways.size >= LINKS_LIMIT && !this.#dropClosed()) {
-      this.refusals.tooManyLinks += 1;
-      return;
-    }
     const wasUsed = way?.route === 'direct' && way.link.state === 'open';
     way?.link.close();
     this.#place(peer, epoch, attempt);
     if (wasUsed) this.#lose(peer, 'the other end began anew');
-  }
-
-  /** Of a closed link only the attempt's number still matters: to make room, one that no plan wants is forgotten. */
-  #dropClosed(): boolean {
-    const closed = [...this.#ways.values()].find(({ peer, link }) => link.state === 'closed' && !this.#isWanted(peer));
-    return closed !== undefined && this.#ways.delete(closed.peer);
   }
 
   /** Whether it opened or not: the link closes unless a plan wants it by now. */
@@ -295,7 +294,7 @@ export class Mesh {
     const before = this.#ways.get(peer);
     this.#ways.set(peer, {
       ...begun(link, { peer, epoch, attempt }, before, nowMs),
-      isProbe: this.#probes.has(peer) && !this.#isWanted(peer),
+      isProbe: this.#probes.isExpected(peer) && !this.#isWanted(peer),
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
     });
   }
@@ -317,13 +316,21 @@ export class Mesh {
         opened: () => this.#onOpened(current()),
         message: (message) => {
           if (message.byteLength > FRAME_BYTES) this.refusals.oversizedMessages += 1;
-          else onFrame(peer, message);
+          else if (current()?.isProbe) this.#onProbed(peer, message);
+          else if (this.#isPartner(peer)) onFrame(peer, message);
+          else this.refusals.strangers += 1;
         },
         stranded: () => this.#onStranded(current()),
         closed: (reason) => this.#onClosed(current(), reason),
       },
     });
     return link;
+  }
+
+  /** Counted as whatever comes; more than a measurement sends ends it. */
+  #onProbed(peer: PeerId, message: ArrayBuffer): void {
+    if (this.#probes.received(peer) <= PROBE_MESSAGES) this.#options.onFrame(peer, message);
+    else this.#endProbe(peer);
   }
 
   #onOpened(way: Way | undefined): void {

@@ -82,5 +82,28 @@ test('[WP18] links that were measured and closed take nobody’s room', async ()
     tab(BOB).mesh.pulse();
   }
   expect(links).toHaveLength(300);
-  expect(tab(BOB).mesh.refusals.tooManyLinks).toBe(0);
+  expect(tab(BOB).mesh.refusals.strangers).toBe(0);
+});
+
+test('[WP18] the other end may begin before this one’s worker has heard of it; what it sends is bounded', async () => {
+  const { tab, links } = swarm(ALICE, BOB);
+  for (const peer of [ALICE, BOB]) tab(peer).mesh.allow(new Set());
+  tab(BOB).mesh.signalled(ALICE, 1, 0, 'offer none');
+  expect(tab(BOB).mesh.refusals.strangers).toBe(1);
+  for (const [peer, other] of [
+    [ALICE, BOB],
+    [BOB, ALICE],
+  ] as const)
+    tab(peer).mesh.probeAsked(other);
+  const first = tab(ALICE).mesh.openDirect(BOB, 1);
+  await quiet();
+  expect(openLinks(links)).toHaveLength(2);
+  expect(await Promise.all([first, tab(BOB).mesh.openDirect(ALICE, 1)])).toEqual([true, true]);
+  for (let i = 0; i < 20; i++)
+    await tab(ALICE)
+      .mesh.measure(BOB, [new ArrayBuffer(9)])
+      .catch(() => null);
+  await quiet();
+  expect(tab(BOB).frames).toHaveLength(8);
+  expect(openLinks(links)).toHaveLength(0);
 });

@@ -24,6 +24,8 @@ interface RelayOptions {
   sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
   readonly now: () => number;
   onFrame(from: PeerId, message: ArrayBuffer): void;
+  /** Whether anything of this donor is taken. */
+  mayCome(peer: PeerId): boolean;
 }
 
 interface Waiter {
@@ -85,6 +87,7 @@ export class Relay {
     }
     const envelope = decoded.value;
     const { kind, peer, content } = envelope;
+    if (!this.#options.mayCome(peer)) return;
     if (kind === 'frame') this.#options.onFrame(peer, content.slice().buffer);
     else if (kind === 'ping') this.#options.sendBytes(encodeEnvelope('pong', peer, content));
     else if (kind === 'pong') this.#way(peer).roundTrips.sample(this.#options.now() - timeOf(envelope));

@@ -1,18 +1,8 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
+import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
 import { FakeLink } from '../testing/fakeLink.ts';
-import {
-  begun,
-  CALL,
-  isDue,
-  meaningOf,
-  nextAttempt,
-  RELAYED,
-  RETRY_FIRST_MS,
-  retryLater,
-  SOON_MS,
-  type Way,
-} from './way.ts';
+import { begun, isDue, meaningOf, nextAttempt, RETRY_FIRST_MS, retryLater, SOON_MS, type Way } from './way.ts';
 
 const events = { signal: () => {}, opened: () => {}, message: () => {}, stranded: () => {}, closed: () => {} };
 const BOB = peerId('bob');

@@ -8,6 +8,7 @@
  */
 import { doubledMs, type PeerId } from '../../../swarm/base.ts';
 import type { RelayReason, Route } from '../../../swarm/messages/profile.ts';
+import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
 import type { Link } from './link.ts';
 
 /** A direct link has so long to open before frames go through the server. */
@@ -18,10 +19,6 @@ export const ATTEMPT_LIMIT_MS = 30_000;
 export const SOON_MS = 1_000;
 export const RETRY_FIRST_MS = 30_000;
 const RETRY_MOST_MS = 600_000;
-/** What the end that must not offer sends, in place of a signal of the link itself. */
-export const CALL = 'call';
-/** What the end sends that does not wait for the direct way any more. */
-export const RELAYED = 'relayed';
 
 export interface Way {
   readonly peer: PeerId;

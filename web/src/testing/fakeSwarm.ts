@@ -52,6 +52,7 @@ export function swarm(...peers: PeerId[]) {
       onFrame: (from, message) => frames.push({ from, bytes: message.byteLength }),
       onLost: (peer) => lost.push(peer),
     });
+    mesh.allow(new Set(peers));
     tabs.set(me, { mesh, frames, lost });
   }
   const tab = (peer: PeerId): Tab => {

@@ -136,6 +136,9 @@ export class DonorBridge {
       openAhead: async (peers, epoch) => {
         if (!this.#closed) await page.openAhead(peers, epoch);
       },
+      bar: (peer) => {
+        if (!this.#closed) page.bar(peer);
+      },
       openDirect: async (peer, epoch) => !this.#closed && (await page.openDirect(peer, epoch)),
       measure: async (peer, messages) => (this.#closed ? null : await page.measure(peer, messages)),
       showStatus: (status) => {

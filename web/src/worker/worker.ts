@@ -66,6 +66,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       sendFrame: (peer, message) => page.sendFrame(peer, transfer(message, [message])),
       connect: (peers, epoch, relayed) => page.connect([...peers], epoch, [...relayed]),
       openAhead: (peers, epoch) => page.openAhead([...peers], epoch),
+      bar: (peer) => void page.bar(peer),
       openDirect: (peer, epoch) => page.openDirect(peer, epoch),
       measure: (peer, messages) => page.measure(peer, transfer([...messages], [...messages])),
       showStatus: throttled((status) => void page.showStatus(status)),

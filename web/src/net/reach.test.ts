@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { type PeerId, peerId } from '../../../swarm/base.ts';
+import type { StateSource } from '../../../swarm/messages/messages.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
+import { Reach } from './reach.ts';
+
+const [A, B, C, D] = [peerId('a'), peerId('b'), peerId('c'), peerId('d')];
+const MODEL = outlineModel(3, false);
+
+/** Three stages of one peer each, which keeps what it computes with. */
+const line = (one: PeerId, two: PeerId, three: PeerId): Plan => ({
+  stages: [one, two, three].map((peer, layer) => ({
+    layers: [layer, layer + 1],
+    members: [{ peer, microBatches: [0], samples: 1, recompute: [] }],
+  })),
+  microBatches: [{ id: 0, samples: [0, 1] }],
+  state: MODEL.blocks.map(({ name, elements }, index) => ({
+    block: name,
+    shards: [{ peer: [one, one, two, three, three][index] ?? one, range: [0, elements], replicas: [] }],
+  })),
+  schedule: 'gpipe',
+});
+
+const prepare = (epoch: number, plan: Plan, source: StateSource) =>
+  ({ type: 'prepare', epoch, generation: 0, step: 0, source, plan }) as const;
+
+test('[WP46] partners are those of the plan that the server named last, and of one that may come', () => {
+  const reach = new Reach(B, { model: MODEL, sequence: 5, wire: 'f32', asked: 'f32' });
+  const told = (message: Parameters<Reach['told']>[0]) => {
+    const partners = reach.told(message);
+    return partners && [...partners].sort().join('');
+  };
+  const before = line(A, B, C);
+  expect(told(prepare(1, before, { from: 'checkpoint', step: 0 }))).toBe('ac');
+  expect(told({ type: 'start', epoch: 1, step: 0 })).toBe('ac');
+  expect(told({ type: 'start', epoch: 1, step: 1 })).toBeNull();
+  expect(told({ type: 'warm', number: 0, epoch: 2, step: 1, plan: line(A, B, D) })).toBe('acd');
+  // The plan in force once more: those of the next one stay.
+  expect(told(prepare(2, before, { from: 'kept' }))).toBe('acd');
+  expect(told(prepare(3, line(A, B, D), { from: 'peers', epoch: 2, plan: before }))).toBe('acd');
+  expect(told({ type: 'evaluate', epoch: 3, step: 1 })).toBe('ad');
+  expect(told(prepare(4, line(A, D, C), { from: 'checkpoint', step: 0 }))).toBe('');
+  expect(told({ type: 'standby', state: 'spare' })).toBe('');
+});

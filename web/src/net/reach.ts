@@ -1,0 +1,52 @@
+/**
+ * Whom this tab may reach at this moment, as it follows from what the server tells it: everyone with whom the plan in force,
+ * or the one that may come next, has it exchange tensors. The page works it out when the word comes, before the worker
+ * hears of it, so that a signal of the other end never comes too early.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import { arrivalPartners, planPartners, type Sizes } from '../../../swarm/ways/partners.ts';
+
+type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
+const NOBODY: ReadonlySet<PeerId> = new Set();
+
+export class Reach {
+  readonly #me: PeerId;
+  readonly #sizes: Sizes;
+  /** Whose first step has not started yet. */
+  #prepared: Prepare | null = null;
+  #now = NOBODY;
+  #next = NOBODY;
+
+  constructor(me: PeerId, sizes: Sizes) {
+    this.#me = me;
+    this.#sizes = sizes;
+  }
+
+  /** Who may be reached from this message on; null: it changes nothing. */
+  told(message: ServerMessage): ReadonlySet<PeerId> | null {
+    switch (message.type) {
+      case 'prepare':
+        this.#prepared = message;
+        this.#now = arrivalPartners(this.#sizes, message).get(this.#me) ?? NOBODY;
+        if (message.source.from !== 'kept') this.#next = NOBODY;
+        break;
+      case 'warm':
+        this.#next = planPartners(this.#sizes, message.plan).get(this.#me) ?? NOBODY;
+        break;
+      case 'start':
+      case 'evaluate':
+        if (this.#prepared?.epoch !== message.epoch) return null;
+        this.#now = planPartners(this.#sizes, this.#prepared.plan).get(this.#me) ?? NOBODY;
+        this.#prepared = null;
+        break;
+      case 'standby':
+        this.#prepared = null;
+        this.#now = NOBODY;
+        break;
+      default:
+        return null;
+    }
+    return new Set([...this.#now, ...this.#next]);
+  }
+}
