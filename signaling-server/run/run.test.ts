@@ -38,7 +38,7 @@ describe('a run', () => {
     const evaluated = lines.filter((line) => 'evaluationLoss' in line);
     expect(evaluated.map(({ step }) => step)).toEqual([2, 5]);
     for (const line of evaluated) expect(line.evaluationLoss).toBeCloseTo(scriptedEvaluation(line.step + 1), 12);
-    expect(lines[0]).toMatchObject({ tokens: 32, donors: 1, stages: 1, microBatches: 4, bytesDirect: 100 });
+    expect(lines[0]).toMatchObject({ tokens: 32, donors: 1, stages: 1, microBatches: 4, bytesDirect: 0 });
     expect(server.run.snapshot()).toMatchObject({ phase: 'finished', committedSteps: STEPS });
   });
 

@@ -234,8 +234,10 @@ export class ScriptedDonor {
     return samples.map(({ id, count }) => ({ microBatch: id, lossSum: loss * count * sequenceLength }));
   }
 
-  #isLast(plan: Plan): boolean {
-    return plan.stages.at(-1)?.members.some(({ peer }) => peer === this.welcome.peer) ?? false;
+  /** The micro-batches whose loss it computes. */
+  #last(plan: Plan) {
+    const own = plan.stages.at(-1)?.members.find(({ peer }) => peer === this.welcome.peer)?.microBatches ?? [];
+    return plan.microBatches.filter(({ id }) => own.includes(id));
   }
 
   #shards(plan: Plan) {
@@ -247,27 +249,24 @@ export class ScriptedDonor {
   #report(epoch: number, step: number): void {
     const plan = this.#planOf(epoch);
     if (plan === null) return;
-    const own = plan.stages.at(-1)?.members.find(({ peer }) => peer === this.welcome.peer)?.microBatches ?? [];
-    const samples = plan.microBatches
-      .filter(({ id }) => own.includes(id))
-      .map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
+    const samples = this.#last(plan).map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
     this.say({
       type: 'report',
       epoch,
       step,
       losses: this.#losses(scriptedLoss(step), samples),
       shards: this.#shards(plan).map((shard) => ({ ...shard, sumSquares: 0.25, digest: null })),
-      bytesDirect: 100,
+      bytesDirect: peers(plan).length > 1 ? 100 : 0,
       bytesRelayed: 0,
       spans: this.#spans(plan),
     });
   }
 
-  /** One after the other, by a clock of its own: each takes its part of the time that a step takes, or else a second. */
+  /** One after the other, by a clock of its own: each takes its part of the time that a step takes, or else of half a second. */
   #spans(plan: Plan) {
     const actions = build(plan).get(this.welcome.peer) ?? [];
-    const { stepMs } = this.#options;
-    const each = stepMs === undefined ? 1 : stepMs / 1_000 / Math.max(1, actions.length);
+    const { stepMs = 500 } = this.#options;
+    const each = stepMs / 1_000 / Math.max(1, actions.length);
     return actions.map((action, at) => ({
       action: formatAction(action),
       start: 1_000 + at * each,
@@ -277,10 +276,14 @@ export class ScriptedDonor {
 
   #evaluate(epoch: number, step: number): void {
     const plan = this.#planOf(epoch);
-    if (plan === null || !this.#isLast(plan)) return;
+    if (plan === null || this.#last(plan).length === 0) return;
     const { evaluation, train } = this.welcome.run;
     const windows = Math.floor(((evaluation?.tokens ?? 1) - 1) / train.sequenceLength);
-    const losses = this.#losses(scriptedEvaluation(step), [{ id: 0, count: windows }]);
+    const counted = this.#last(plan).map(({ id, samples: [from, to] }) => {
+      const inRound = (window: number) => from <= window % train.globalBatchSize && window % train.globalBatchSize < to;
+      return { id, count: Array.from({ length: windows }, (_, window) => window).filter(inRound).length };
+    });
+    const losses = this.#losses(scriptedEvaluation(step), counted);
     this.say({ type: 'evaluated', epoch, step, losses });
   }
 
