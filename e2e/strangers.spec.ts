@@ -1,0 +1,70 @@
+/**
+ * Strangers against the built server, each with one trick: whatever it is, the honest donors' commits go on, and none of
+ * them loses its place. Counted in commits; time only says when something hangs.
+ */
+import { expect, test } from 'vitest';
+import type { PeerMessage } from '../swarm/messages/messages.ts';
+import { STATE_KINDS } from '../swarm/plan/handover.ts';
+import { peers } from '../swarm/plan/plan.ts';
+import { Besieged, measuredProfile, strangersAddress } from './strangers.ts';
+
+/** Less than any deadline that a server would wait for one donor in vain, twice. */
+const HANG_MS = 90_000;
+const options = { timeout: HANG_MS };
+
+test(
+  '[AP50] who claims to be a thousand times as fast is not given the run, and is left when it is slow',
+  options,
+  async () => {
+    const besieged = await Besieged.training({ honest: 2, stepMs: 60 });
+    const hostile = besieged.donor({ address: strangersAddress(1), stepMs: 1_500, profile: measuredProfile(1e-7) });
+    await hostile.hears('welcome');
+    await besieged.commits(100);
+    const honest = new Set(besieged.honest.map(({ welcome }) => welcome.peer));
+    const plans = hostile.received.flatMap((message) => (message.type === 'prepare' ? message.plan : []));
+    for (const plan of plans) expect(peers(plan).some((peer) => honest.has(peer))).toBe(true);
+  },
+);
+
+test('[CO70] who never gets ready holds up nobody', options, async () => {
+  const besieged = await Besieged.training({ honest: 2, stages: 1 });
+  const never = (message: PeerMessage): PeerMessage | null =>
+    message.type === 'hello' || message.type === 'measured' || message.type === 'heartbeat' ? message : null;
+  for (const number of [1, 2, 3]) {
+    const hostile = besieged.donor({ address: strangersAddress(number), lie: never });
+    await hostile.hears('welcome');
+    await besieged.commits(50);
+  }
+});
+
+test('[SV50] uploads of NaN are in no checkpoint that a server goes on from', { timeout: 2 * HANG_MS }, async () => {
+  const besieged = await Besieged.training({ honest: 2, stages: 1, run: { checkpointEverySteps: 20 } });
+  const hostile = besieged.donor({ address: strangersAddress(1), forge: (floats) => floats.fill(Number.NaN) });
+  await hostile.hears('start');
+  await besieged.commits(100);
+  await besieged.kill();
+  await besieged.serve();
+  // Before its first step it reads what its part needs: alone it needs all.
+  const reader = besieged.donor({ address: strangersAddress(2) });
+  reader.obedient = false;
+  await expectFiniteState(reader);
+  reader.leave();
+  await besieged.join();
+});
+
+/** What this donor was told to begin with. */
+async function expectFiniteState(donor: Besieged['honest'][number]): Promise<void> {
+  const { plan, source } = await donor.hears('prepare');
+  if (source.from !== 'checkpoint') return;
+  expect(source.step).toBeGreaterThan(0);
+  const own = plan.state.flatMap(({ block, shards }) =>
+    shards.flatMap(({ peer, range }) => (peer === donor.welcome.peer ? { block, range } : [])),
+  );
+  for (const { block, range } of own)
+    for (const kind of STATE_KINDS) {
+      const path = `/api/state/${source.step}/${block}?kind=${kind}&from=${range[0]}&to=${range[1]}`;
+      const floats = new Float32Array(await (await donor.fetch(path)).arrayBuffer());
+      expect(floats.length, path).toBe(range[1] - range[0]);
+      expect(floats.every(Number.isFinite), path).toBe(true);
+    }
+}
