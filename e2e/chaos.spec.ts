@@ -53,6 +53,14 @@ test('a lost GPU, a killed server and one who comes while it is away: all come b
   expect(rollbacks.at(-1)?.reason).toMatch(/server started again/);
 });
 
+test.each([3, 4])('of %i donors the one that reports no step any more goes, and nobody else', async (donors) => {
+  const { refused, rollbacks, donorsAtEnd } = await chaos(donors, 'mute:1@3');
+  expect(refused.map(({ donor, reason }) => ({ donor, reason }))).toEqual([{ donor: 1, reason: 'tooLate' }]);
+  expect(refused[0]?.atStep).toBeGreaterThanOrEqual(3);
+  expect(rollbacks.length).toBeLessThanOrEqual(1);
+  expect(donorsAtEnd).toBe(donors - 1);
+});
+
 test('of three donors one sends what is no number: it goes, nobody else, and the others train on', async () => {
   const { refused, rollbacks, donorsAtEnd } = await chaos(3, 'nan:1@5');
   expect(refused).toEqual([{ donor: 1, atStep: 5, reason: 'faulty' }]);
