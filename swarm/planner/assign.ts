@@ -3,7 +3,7 @@
  * left (stageFit.ts). Peers are taken in an order of their own, not the caller's, so that permuting them permutes the
  * answer.
  */
-import { type Result, refusal, success } from '../base.ts';
+import { at, type Result, refusal, success } from '../base.ts';
 import { roomsOf, type Sizing, sizeGroup } from './groupSizing.ts';
 import { type PeerCosts, peerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
 import type { SizingProblem } from './sizingProblem.ts';
@@ -65,8 +65,8 @@ function assignmentOf(
   const { cuts, objectiveMs } = sizing;
   const shares = levelShares(roomsOf(costs, sizing), stateGiB);
   const sized = costs.map((peer, index): PeerSizing => {
-    const { size, count } = cuts[index] ?? { size: 0, count: 0 };
-    const share = shares[index] ?? 0;
+    const { size, count } = at(cuts, index);
+    const share = at(shares, index);
     const { id, maxMicroBatch, maxMicroBatchEvenState } = peer;
     return {
       ...{ id, microBatch: size, count, samples: size * count },

@@ -4,7 +4,7 @@
  * rules CL.
  */
 import { z } from 'zod';
-import { type PeerId, peerId, type Result, refusal, success } from '../base.ts';
+import { got, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
 import {
   expecting,
   fields,
@@ -144,13 +144,13 @@ export function linkTable({ peers, links }: Cluster): (a: number, b: number) => 
   const fallback = linkOf(base);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const numberOf = new Map([...new Set(peers.flatMap(({ region }) => region ?? []))].map((name, at) => [name, at]));
-  const regionOf = Int32Array.from(peers, ({ region }) => (region === undefined ? -1 : (numberOf.get(region) ?? -1)));
+  const regionOf = Int32Array.from(peers, ({ region }) => (region === undefined ? -1 : got(numberOf, region)));
   const [peerCount, regionCount] = [peers.length, numberOf.size];
   // Looked up for millions of pairs: one number names a pair, either way round.
   const byKey = (rules: Cluster['links']['pairs'], numbers: ReadonlyMap<string, number>, count: number) =>
     new Map(
       rules.flatMap((rule) => {
-        const [a, b] = [numbers.get(rule.between[0]) ?? 0, numbers.get(rule.between[1]) ?? 0];
+        const [a, b] = [got(numbers, rule.between[0]), got(numbers, rule.between[1])];
         const link = linkOf({ ...base, ...defined(rule) });
         return [[a * count + b, link] as const, [b * count + a, link] as const];
       }),

@@ -2,7 +2,7 @@
  * The whole answer of `shoal plan`: the best plan found while the caller lets the search go on, what it is predicted to
  * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
  */
-import { type PeerId, type Result, refusal, rounded, success } from '../base.ts';
+import { got, type PeerId, type Result, refusal, rounded, success } from '../base.ts';
 import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
@@ -81,10 +81,10 @@ function answer(search: Search, best: Candidate): ClusterPlan {
       tokensPerSecond: (samples * sequence) / stepSeconds,
       peers: used.map(({ id, memoryBytes }) => ({
         peer: id,
-        busySeconds: peers.get(id)?.busySeconds ?? 0,
-        memoryBytes: best.memory.get(id) ?? 0,
+        busySeconds: got(peers, id).busySeconds,
+        memoryBytes: got(best.memory, id),
         memoryLimitBytes: memoryBytes,
-        sentBytes: peers.get(id)?.sentBytes ?? 0,
+        sentBytes: got(peers, id).sentBytes,
       })),
     },
     idle: idleReasons(search, best),
@@ -149,9 +149,9 @@ function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, 
     return [`stage ${stage}, ${gathered ? 'gathered ' : ''}${layersText(layers)}, ${share}${again}`];
   });
   const speed = `${seconds(costs.slowness(peer))} a sample and layer`;
-  const busy = forecast.peers.get(peer.id)?.busySeconds ?? 0;
+  const busy = got(forecast.peers, peer.id).busySeconds;
   const percent = Math.round((100 * busy) / (forecast.stepSeconds || 1));
-  const used = Math.round((100 * (memory.get(peer.id) ?? 0)) / (peer.memoryBytes || 1));
+  const used = Math.round((100 * got(memory, peer.id)) / (peer.memoryBytes || 1));
   return `${parts.join('; ') || keptWords(plan, peer)}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
 }
 

@@ -5,7 +5,7 @@
  *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for).
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */
-import { overlap, type PeerId } from '../base.ts';
+import { float, got, int, overlap, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { blocksOfStage } from '../model/model.ts';
 import { gatheringHome, type Plan } from '../plan/plan.ts';
@@ -68,11 +68,11 @@ function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulatio
     const { ends, forecast } = current;
     const rested = new Map(
       graph.peers.map((peer, at) => {
-        const seconds = (ends.restedSeconds[at] ?? 0) - forecast.stepSeconds;
+        const seconds = float(ends.restedSeconds, at) - forecast.stepSeconds;
         return [peer, Math.min(0, Math.max(-SLACK_SECONDS, seconds))];
       }),
     );
-    const after = { ...times, rest: { ...rest, restedSeconds: (peer: PeerId) => rested.get(peer) ?? 0 } };
+    const after = { ...times, rest: { ...rest, restedSeconds: (peer: PeerId) => got(rested, peer) } };
     current = { graph, times: after, ...step(after) };
   }
   return current;
@@ -110,9 +110,9 @@ function withExchange(
     const peer = costs.peers[place];
     if (!peer) continue;
     let [busy, end] = [0, 0];
-    for (let work = graph.listFrom[at] ?? 0; work < (graph.listFrom[at + 1] ?? 0); work++) {
-      busy += seconds[work] ?? 0;
-      end = Math.max(end, endSeconds[work] ?? 0);
+    for (let work = int(graph.listFrom, at); work < int(graph.listFrom, at + 1); work++) {
+      busy += float(seconds, work);
+      end = Math.max(end, float(endSeconds, work));
     }
     const reduce = flowSeconds(costs, place, slices);
     const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
@@ -151,7 +151,7 @@ function pipelineFlow(costs: ClusterCosts, plan: Plan): Flow {
 
 function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Costs {
   const sizes = sizesOf(plan);
-  const size = (id: number): number => sizes.get(id) ?? 0;
+  const size = (id: number): number => got(sizes, id);
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
   const again = plan.stages.map(({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute])));
   const againBy = (stage: number, peer: PeerId): readonly number[] => again[stage]?.get(peer) ?? [];

@@ -8,7 +8,7 @@
  * (batchPlacement.ts) has room for the state, and more time never hurts: so T is found by bisection, and each sizing found
  * brings T down to the time that it really takes.
  */
-import { evenRanges, invariant, type Result, refusal, success } from '../base.ts';
+import { at, evenRanges, float, invariant, type Result, refusal, success } from '../base.ts';
 import { type Rooms, roomiestPlacement } from './batchPlacement.ts';
 import { BYTE_GIB, type GroupCosts, microBatchesWithin, type PeerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
 
@@ -53,7 +53,7 @@ export function sizeGroup(group: Group, peers: readonly PeerCosts[]): Result<Siz
 
 /** What each peer has left for state. */
 export const roomsOf = (peers: readonly PeerCosts[], { cuts }: Sizing): number[] =>
-  peers.map((peer, index) => Math.max(0, roomGiB(peer, cuts[index]?.size ?? 0)));
+  peers.map((peer, index) => Math.max(0, roomGiB(peer, at(cuts, index).size)));
 
 /** The sizing that leaves most room in all, however long it takes; null where some peer can take no sample. */
 function roomiestSizing(group: Group, peers: readonly PeerCosts[]): Sizing | null {
@@ -157,7 +157,7 @@ function offerWithin(group: Group, peer: PeerCosts, timeMs: number, most: number
     const size = index + 1;
     const room = Math.max(0, roomGiB(peer, size));
     for (let samples = size; samples <= size * count; samples += size) {
-      if (room <= (rooms[samples] ?? 0)) continue;
+      if (room <= float(rooms, samples)) continue;
       rooms[samples] = room;
       sizes[samples] = size;
     }
@@ -171,7 +171,7 @@ function offerWithin(group: Group, peer: PeerCosts, timeMs: number, most: number
  */
 function quickest(group: Group, peers: readonly PeerCosts[], sizing: Sizing): Sizing {
   const choices = peers.map((peer, index) => {
-    const { size, count } = sizing.cuts[index] ?? { size: 0, count: 0 };
+    const { size, count } = at(sizing.cuts, index);
     return cutsOf(group, peer, size * count).filter(({ timeMs }) => timeMs <= sizing.objectiveMs);
   });
   const chosen = choices.map((cuts) => cuts.reduce((best, cut) => (cut.timeMs < best.timeMs ? cut : best)));
@@ -184,7 +184,7 @@ function quickest(group: Group, peers: readonly PeerCosts[], sizing: Sizing): Si
         if (cut.room > now.room && worth > (exchange?.worth ?? 0)) exchange = { peer, cut, worth };
       }
     if (exchange === null) return sizing; // lacking by rounding only
-    lacking -= exchange.cut.room - (chosen[exchange.peer]?.room ?? 0);
+    lacking -= exchange.cut.room - at(chosen, exchange.peer).room;
     chosen[exchange.peer] = exchange.cut;
   }
   return sizingOf(group, peers, chosen);
@@ -209,7 +209,7 @@ function cutsOf(group: Group, peer: PeerCosts, samples: number): TimedCut[] {
 const sizingOf = (group: Group, peers: readonly PeerCosts[], cuts: readonly Cut[]): Sizing => ({
   cuts: cuts.map(({ size, count }) => ({ size, count })),
   objectiveMs: Math.max(
-    ...peers.map((peer, index) => peerTimeMs(group, peer, cuts[index]?.size ?? 0, cuts[index]?.count ?? 0)),
+    ...peers.map((peer, index) => peerTimeMs(group, peer, at(cuts, index).size, at(cuts, index).count)),
   ),
 });
 

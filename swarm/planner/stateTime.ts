@@ -3,6 +3,7 @@
  * before it, updates and new values after it, over one link after the other.
  */
 import { at, float } from '../base.ts';
+import { block, layerBlock } from '../model/model.ts';
 import { type ClusterCosts, remembered } from './clusterCosts.ts';
 import type { Draft, Layout } from './layout.ts';
 import type { Shares } from './stageFit.ts';
@@ -106,12 +107,11 @@ const knownSizes = remembered<{ layer: number; embedding: number; head: number; 
 
 const blockSizes = (costs: ClusterCosts) =>
   knownSizes(costs, 0, () => {
-    const of = (name: string) => costs.model.blocks.find((block) => block.name === name);
-    const embedding = of('embedding');
+    const embedding = block(costs.model, 'embedding');
     return {
-      layer: of('layer.0')?.elements ?? 0,
-      embedding: embedding?.elements ?? 0,
-      head: of('head')?.elements ?? 0,
-      table: embedding?.tensors[0]?.elements ?? 0,
+      layer: block(costs.model, layerBlock(0)).elements,
+      embedding: embedding.elements,
+      head: block(costs.model, 'head').elements,
+      table: at(embedding.tensors, 0).elements,
     };
   });
