@@ -222,7 +222,7 @@ describe('a plan for a cluster', () => {
         },
       });
       const problem = { model: six.value, batch: { samples: 12, sequence: 48 }, cluster, keepers: true };
-      const found = planCluster(problem, ({ work }) => work < 8_000);
+      const found = planCluster(problem, ({ work }) => work < 4_000);
       invariant(found.ok, 'a plan');
       return found.value.predicted.stepSeconds;
     };
