@@ -207,6 +207,16 @@ describe('a norm far above the newest ones', () => {
     expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, b]]);
   });
 
+  it('[CO54] a loss of next to nothing is so past the first ten steps, whoever says it of a step', () => {
+    const swarm = three({ steps: 14 });
+    const quiet = (word: ReportMessage): ReportMessage => ({ ...word, losses: word.losses.map(({ microBatch }) => ({ microBatch, lossSum: 0 })) }); // biome-ignore format: one line
+    upTo(swarm, 10);
+    all(swarm, { a: honest, b: honest, c: quiet });
+    expect(swarm.run.state.doubt).toMatchObject({ step: 10, suspect: 'c' });
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, b]]);
+  });
+
   it('[CO54] the norms are there again after a restart, and a roll-back', () => {
     const swarm = three({ checkpointEverySteps: 12, steps: 30 });
     upTo(swarm, 20);

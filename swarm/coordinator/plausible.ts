@@ -15,6 +15,8 @@ import { type Duties, type Reported, shardKey } from './state.ts';
 /** A mean loss is at most so many times ln V, that of a model which knows nothing; in a run's first steps it may be anywhere below the second. */
 const MOST_LOSS = 4;
 const MOST_FIRST_LOSS = 64;
+/** Past these steps it is at least such a part of the last committed one: parts of a text that was learned differ, but not by so much. */
+const LEAST_LOSS = 1 / 64;
 const FIRST_STEPS = 10;
 /** A sum of cross-entropies that are all 0 may come out below 0 by rounding: nats a target. */
 const LOSS_ROUNDING = 1e-3;
@@ -124,9 +126,12 @@ function mostLoss({ config, committedSteps, loss }: SoFar): number {
   return committedSteps < FIRST_STEPS ? MOST_FIRST_LOSS * blind : MOST_LOSS * Math.max(blind, loss ?? 0);
 }
 
-/** Targets of each micro-batch at most: of a step, or (`windows`) of an evaluation, which goes by rounds of a step's samples. */
-function targetsOf({ batch }: CoordinatorConfig, plan: Plan, windows: number): Map<number, number> {
-  const rounds = Math.ceil(windows / batch.samples);
+/** Nats a target, at least. */
+const leastLoss = ({ committedSteps, loss }: SoFar): number =>
+  committedSteps < FIRST_STEPS ? 0 : LEAST_LOSS * (loss ?? 0);
+
+/** Targets of each micro-batch in so many rounds of a step's samples, as evaluations go: their last one may be a part. */
+function targetsOf({ batch }: CoordinatorConfig, plan: Plan, rounds: number): Map<number, number> {
   return new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, rounds * (to - from) * batch.sequence]));
 }
 
@@ -135,18 +140,23 @@ interface Said {
   readonly losses: ReportMessage['losses'];
 }
 
-/** Who says of a micro-batch that its loss is larger than any should be; null: nobody. */
+/** Who says of a micro-batch that its loss is larger or smaller than any should be; null: nobody. */
 export function suspectOfLoss(
   soFar: SoFar,
   plan: Plan,
   said: readonly Said[],
   windows = soFar.config.batch.samples,
 ): PeerId | null {
-  const most = mostLoss(soFar);
-  const targets = targetsOf(soFar.config, plan, windows);
-  const isLarge = ({ microBatch, lossSum }: ReportMessage['losses'][number]): boolean =>
-    (lossSum ?? 0) > most * (targets.get(microBatch) ?? 0) + LOSS_ROUNDING;
-  return said.find(({ losses }) => losses.some(isLarge))?.peer ?? null;
+  const [most, least] = [mostLoss(soFar), leastLoss(soFar)];
+  const rounds = windows / soFar.config.batch.samples;
+  const atMost = targetsOf(soFar.config, plan, Math.ceil(rounds));
+  const atLeast = targetsOf(soFar.config, plan, Math.floor(rounds));
+  const isFarOff = ({ microBatch, lossSum }: ReportMessage['losses'][number]): boolean => {
+    const sum = lossSum ?? 0;
+    const isLarge = sum > most * (atMost.get(microBatch) ?? 0) + LOSS_ROUNDING;
+    return isLarge || sum < least * (atLeast.get(microBatch) ?? 0) - LOSS_ROUNDING;
+  };
+  return said.find(({ losses }) => losses.some(isFarOff))?.peer ?? null;
 }
 
 /** Who adds most to a norm that is far above the newest committed ones; null: it is not. */
