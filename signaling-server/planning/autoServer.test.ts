@@ -27,9 +27,10 @@ async function serve(): Promise<{ readonly server: Server; readonly data: DataDi
 
 test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {
   const { server, data } = await serve();
-  const first = new ScriptedDonor(server.url, { profile: profile(0.05) });
+  // 8 samples through 4 layers, forward and backward: their spans say what their profiles do.
+  const first = new ScriptedDonor(server.url, { profile: profile(0.005), stepMs: 480 });
   await first.hears('start');
-  const second = new ScriptedDonor(server.url, { profile: profile(0.02) });
+  const second = new ScriptedDonor(server.url, { profile: profile(0.002), stepMs: 190 });
   const { plan, epoch, source } = await second.hears('prepare');
   expect(source.from).toBe('peers');
   expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer))).toContain(second.welcome.peer);
