@@ -111,8 +111,17 @@ test('[SV34] of snapshots that come before one is read it gets the newest alone,
   expect(socket.sent).toHaveLength(2);
 });
 
-test('[SV1] pings count as messages', () => {
-  for (let number = 0; number < 1_100; number++) socket.emit('ping', Buffer.alloc(0));
+test('[SV1] [SV39] pings count as messages: 200 at once, and 1,000 of whom a plan was sent to', () => {
+  measured();
+  const ping = (times: number): void => {
+    for (let number = 0; number < times; number++) socket.emit('ping', Buffer.alloc(0));
+  };
+  ping(150);
+  expect(socket.isOpen).toBe(true);
+  donor.send({ type: 'prepare', epoch: 1, generation: 0, step: 0, source: { from: 'kept' }, plan: {} } as never);
+  ping(950);
+  expect(socket.isOpen).toBe(true);
+  ping(100);
   expect(socket.isOpen).toBe(false);
   expect(String(socket.sent.at(-1))).toContain('tooManyMessages');
 });

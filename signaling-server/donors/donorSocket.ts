@@ -22,8 +22,13 @@ const HELLO_LIMIT_MS = 10_000;
 /** Time from its `hello` to its measurements, so that nobody holds a place without computing. */
 const ADMISSION_LIMIT_MS = 180_000;
 /** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
-const MESSAGE_BURST = 1_000;
-const MESSAGES_PER_SECOND = 500;
+interface MessageBudget {
+  readonly burst: number;
+  readonly perSecond: number;
+}
+/** Of one that no plan was ever sent to: it opens a link to be measured now and then, and that is all. */
+const SPARE_MESSAGES: MessageBudget = { burst: 200, perSecond: 50 };
+const MEMBER_MESSAGES: MessageBudget = { burst: 1_000, perSecond: 500 };
 /** A relayed frame counts as this part of a message, which bounds their number; the relay's windows bound their bytes. */
 const FRAME_COST = 0.05;
 /**
@@ -82,11 +87,6 @@ export interface DonorHost {
 
 type Problem = readonly [reason: RefusalReason, detail: string];
 
-const TOO_MANY: Problem = [
-  'tooManyMessages',
-  `more than ${MESSAGES_PER_SECOND} a second beside the reports of its steps`,
-];
-
 /** Where a connection comes from. */
 interface Origin {
   readonly address: string;
@@ -103,7 +103,8 @@ export class DonorSocket implements DonorLink {
   #admissionTimer: NodeJS.Timeout;
   #peer: PeerId | null = null;
   #open = true;
-  #allowance = MESSAGE_BURST;
+  #budget = SPARE_MESSAGES;
+  #allowance = SPARE_MESSAGES.burst;
   #lastHeardMs: number;
   /** Text that the system has not taken yet, and when it last took anything. */
   #unreadBytes = 0;
@@ -146,9 +147,16 @@ export class DonorSocket implements DonorLink {
     const text = Buffer.from(JSON.stringify(message));
     this.#sendText(text);
     // Its report is asked for: a donor is never refused for being fast.
-    if (message.type === 'start') this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + 1);
-    if (message.type === 'prepare')
-      this.#unreadLimit = Math.max(this.#unreadLimit, MEMBER_UNREAD_BYTES + 2 * text.length);
+    if (message.type === 'start') this.#allowance = Math.min(this.#budget.burst, this.#allowance + 1);
+    if (message.type === 'warm' || message.type === 'prepare') this.#becomeMember(text.length);
+  }
+
+  /** A plan of so many bytes was sent to it. */
+  #becomeMember(planBytes: number): void {
+    this.#unreadLimit = Math.max(this.#unreadLimit, MEMBER_UNREAD_BYTES + 2 * planBytes);
+    if (this.#budget === MEMBER_MESSAGES) return;
+    this.#budget = MEMBER_MESSAGES;
+    this.#allowance = MEMBER_MESSAGES.burst;
   }
 
   sendNewest(text: Buffer): void {
@@ -194,7 +202,7 @@ export class DonorSocket implements DonorLink {
   }
 
   #pinged(): void {
-    if (this.#open && !this.#mayMessage(1)) this.refuse(...TOO_MANY);
+    if (this.#open && !this.#mayMessage(1)) this.refuse(...this.#tooMany());
   }
 
   refuse(reason: RefusalReason, detail: string): void {
@@ -236,7 +244,7 @@ export class DonorSocket implements DonorLink {
   }
 
   #handle(data: RawData, isBinary: boolean): Problem | null {
-    if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) return TOO_MANY;
+    if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) return this.#tooMany();
     const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer);
     if (bytes.length > MESSAGE_BYTES_LIMIT) return ['tooLarge', `${bytes.length} bytes`];
     if (isBinary) return this.#relayed(new Uint8Array(bytes));
@@ -278,10 +286,15 @@ export class DonorSocket implements DonorLink {
   /** A bucket of messages that fills with time. */
   #mayMessage(cost: number): boolean {
     const nowMs = monotonicMs();
-    const earned = ((nowMs - this.#lastHeardMs) / 1_000) * MESSAGES_PER_SECOND;
-    this.#allowance = Math.min(MESSAGE_BURST, this.#allowance + earned) - cost;
+    const { burst, perSecond } = this.#budget;
+    const earned = ((nowMs - this.#lastHeardMs) / 1_000) * perSecond;
+    this.#allowance = Math.min(burst, this.#allowance + earned) - cost;
     this.#lastHeardMs = nowMs;
     return this.#allowance >= 0;
+  }
+
+  #tooMany(): Problem {
+    return ['tooManyMessages', `more than ${this.#budget.perSecond} a second beside the reports of its steps`];
   }
 }
 
