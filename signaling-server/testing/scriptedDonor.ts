@@ -262,16 +262,18 @@ export class ScriptedDonor {
     });
   }
 
-  /** One after the other, by a clock of its own: each takes its part of the time that a step takes, or else of half a second. */
+  /**
+   * By a clock of its own, one after the other in the time that a step takes; where it takes none all at once, a second
+   * each, which is as long as a report may be mistaken.
+   */
   #spans(plan: Plan) {
     const actions = build(plan).get(this.welcome.peer) ?? [];
-    const { stepMs = 500 } = this.#options;
-    const each = stepMs / 1_000 / Math.max(1, actions.length);
-    return actions.map((action, at) => ({
-      action: formatAction(action),
-      start: 1_000 + at * each,
-      end: 1_000 + (at + 1) * each,
-    }));
+    const { stepMs } = this.#options;
+    const each = stepMs === undefined ? 1 : stepMs / 1_000 / Math.max(1, actions.length);
+    return actions.map((action, at) => {
+      const start = 1_000 + (stepMs === undefined ? 0 : at * each);
+      return { action: formatAction(action), start, end: start + each };
+    });
   }
 
   #evaluate(epoch: number, step: number): void {
