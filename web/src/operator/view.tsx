@@ -32,12 +32,10 @@ export function OperatorView({ state, actions }: ViewProps) {
   );
 }
 
-const ROLE_WORDS: Readonly<Record<Role, string>> = { operator: 'Operator', viewer: 'Viewer: looks only' };
-
 function Session({ role, actions }: { readonly role: Role } & Pick<ViewProps, 'actions'>) {
   return (
     <>
-      <span class="small">{ROLE_WORDS[role]}</span>
+      {role === 'viewer' && <span class="small">Viewer: looks only</span>}
       <button type="button" class="small" onClick={() => actions.logout()}>
         Log out
       </button>
