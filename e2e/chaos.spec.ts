@@ -38,14 +38,6 @@ test('two of four donors are killed and one joins: the joiner computes', async (
   expect(donorsAtEnd).toBe(3);
 });
 
-test.each([3, 4])('of %i donors the one that reports no step any more goes, and nobody else', async (donors) => {
-  const { refused, donorsAtEnd, rollbacks } = await chaos(donors, 'mute:1@3');
-  expect(refused.map(({ donor, reason }) => ({ donor, reason }))).toEqual([{ donor: 1, reason: 'tooLate' }]);
-  expect(refused[0]?.atStep).toBeGreaterThanOrEqual(3);
-  expect(rollbacks.length).toBeLessThanOrEqual(1);
-  expect(donorsAtEnd).toBe(donors - 1);
-});
-
 test('a lost GPU, a killed server and one who comes while it is away: all come back by themselves and compute', async () => {
   const { memory, donorsAtEnd, rollbacks } = await chaos(2, 'gpu-lost:0@4,join@8,server-kill@9');
   expect(memory.map(({ donor }) => donor)).toEqual([0, 1, 2]);

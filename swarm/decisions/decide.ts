@@ -86,6 +86,8 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
   }
   let state = before;
   const effects: DecisionEffect[] = [];
+  // What one is told because of the other waits until all effects of the other stand: they are performed in this order.
+  const waiting: (() => void)[] = [];
   const toReplanner = (told: ReplannerEvent): void => {
     const { coordinator } = state;
     const { epoch } = coordinator;
@@ -93,7 +95,7 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
     const [next, caused] = replan(state.replanner, told, now, view);
     state = { ...state, replanner: next };
     for (const effect of caused)
-      if (effect.type === 'planned') toCoordinator(effect);
+      if (effect.type === 'planned') waiting.push(() => toCoordinator(effect));
       else effects.push(effect);
   };
   const toCoordinator = (told: CoordinatorEvent): void => {
@@ -102,17 +104,23 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
     // Of a start that goes to a thousand donors one is enough.
     const start = caused.find(isStart);
     for (const effect of caused) {
-      if (effect.type === 'planWanted') toReplanner(effect);
+      if (effect.type === 'planWanted') waiting.push(() => toReplanner(effect));
       else effects.push(effect);
-      if (effect === start || isProgress(effect)) toReplanner({ type: 'doing', effect });
+      if (effect === start || isProgress(effect)) waiting.push(() => toReplanner({ type: 'doing', effect }));
     }
+  };
+  const settle = (): void => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) next();
   };
   // What is known of a donor is known before its word changes anything.
   const known = forReplanner(event);
   if (known !== null) toReplanner(known);
+  settle();
   const told = forCoordinator(event);
   if (told !== null) toCoordinator(told);
+  settle();
   toReplanner({ type: 'settled' });
+  settle();
   return [state, publishedOnce(effects)];
 }
 

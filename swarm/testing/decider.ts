@@ -61,11 +61,14 @@ export class CoordinatorAlone implements Decider {
     if (told === null) return [];
     const [state, effects] = step(this.coordinator, told, now);
     this.coordinator = state;
-    const all = effects.flatMap((effect) => {
+    const all: RehearsedEffect[] = [];
+    const answers: RehearsedEvent[] = [];
+    for (const effect of effects) {
       const answer = effect.type === 'planWanted' ? this.#planner(effect) : null;
-      if (effect.type !== 'planWanted' || answer === null) return [effect];
-      return this.decide({ type: 'planned', ask: effect.ask, answer }, now);
-    });
+      if (effect.type !== 'planWanted' || answer === null) all.push(effect);
+      else answers.push({ type: 'planned', ask: effect.ask, answer });
+    }
+    for (const answered of answers) all.push(...this.decide(answered, now));
     const last = all.findLastIndex(({ type }) => type === 'publish');
     return all.filter(({ type }, index) => type !== 'publish' || index === last);
   }
