@@ -71,6 +71,15 @@ test('a run file that is no JSON, and one that is not there', async () => {
   await expectRefusal(other, [other]);
 });
 
+test('[OP36] a run file that is larger than any, and one without an end', async () => {
+  const runFile = copyOfRun();
+  writeFileSync(runFile, Buffer.alloc(16 * 2 ** 20 + 1, ' '));
+  const sentence = 'has more than 16777216 bytes: a run file of at most as many was expected';
+  await expectRefusal(runFile, [`${runFile} ${sentence}`]);
+  captured.clear();
+  await expectRefusal('/dev/zero', [sentence]);
+});
+
 test('fewer tokens than one window', async () => {
   const runFile = copyOfRun();
   writeFileSync(beside(runFile, 'corpus.txt'), 'x'.repeat(32));

@@ -6,7 +6,7 @@ import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
-import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
+import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
 import { openWeights } from '../weights/weights.ts';
 import { badInput, need } from './failure.ts';
 import { wholeNumber } from './options.ts';
@@ -42,10 +42,20 @@ function temperature(text: string): number {
 }
 
 async function sample(options: SampleOptions): Promise<void> {
-  const { prompt } = options;
   const model = await readModel(join(options.weights, 'config.json'));
   const tokenizer = await readTokenizer(join(options.weights, TOKENIZER_FILE), model);
-  const ids = tokenizer.encode(prompt);
+  try {
+    await sampleWith(tokenizer, model, options);
+  } catch (error) {
+    throw error instanceof TokenizerFault ? badInput(error.message) : error;
+  } finally {
+    tokenizer.close();
+  }
+}
+
+async function sampleWith(tokenizer: TextTokenizer, model: Model, options: SampleOptions): Promise<void> {
+  const { prompt } = options;
+  const ids = await tokenizer.encode(prompt);
   if (ids.length === 0) throw badInput('--prompt must be one token or more');
   if (ids.includes(NO_TOKEN)) throw badInput('--prompt has text that the tokenizer has no token for');
   const outside = ids.find((id) => id >= model.vocabulary);
@@ -62,8 +72,9 @@ async function sample(options: SampleOptions): Promise<void> {
 async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextTokenizer> {
   if (!existsSync(path)) return BYTES;
   const tokenizer = need(await openTokenizer(path), badInput);
-  if (tokenizer.ids > vocabulary) throw badInput(`${path} has ${tokenizer.ids} ids, but vocab_size is ${vocabulary}`);
-  return tokenizer;
+  if (tokenizer.ids <= vocabulary) return tokenizer;
+  tokenizer.close();
+  throw badInput(`${path} has ${tokenizer.ids} ids, but vocab_size is ${vocabulary}`);
 }
 
 async function readModel(path: string): Promise<Model> {

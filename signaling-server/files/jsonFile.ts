@@ -1,16 +1,21 @@
 /** Reads a JSON file that a person named: its content, or one sentence. */
-import { readFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { readFault } from './namedFile.ts';
 
+/** Ten thousand long paths; one list inside another up to here is read in two seconds. */
+const JSON_LIMIT_BYTES = 16 * 2 ** 20;
+
 /** `expected` says what the file is to be: "a run file". */
 export async function readJsonFile(path: string, expected: string): Promise<Result<unknown>> {
-  let text: string;
+  let text: string | null;
   try {
-    text = await readFile(path, 'utf8');
+    text = await textOf(path);
   } catch (error) {
     return refusal(`${path}: ${readFault(error)}: ${expected} was expected`);
   }
+  if (text === null)
+    return refusal(`${path} has more than ${JSON_LIMIT_BYTES} bytes: ${expected} of at most as many was expected`);
   try {
     const json: unknown = JSON.parse(text);
     return success(json);
@@ -19,4 +24,12 @@ export async function readJsonFile(path: string, expected: string): Promise<Resu
     const fault = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');
     return refusal(`${path} is not JSON: ${fault}: ${expected} was expected`);
   }
+}
+
+/** Null: it has more than it may. No more of it is read, since a device has no end. */
+async function textOf(path: string): Promise<string | null> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of createReadStream(path, { end: JSON_LIMIT_BYTES })) chunks.push(chunk);
+  const bytes = Buffer.concat(chunks);
+  return bytes.length > JSON_LIMIT_BYTES ? null : bytes.toString('utf8');
 }

@@ -14,6 +14,8 @@ function find(): string {
 
 const root = find();
 
+/** For what is read as it stands there, not as it was built. */
+export const SOURCES_FOLDER = join(root, 'signaling-server');
 /** The built command. */
 export const COMMAND_FILE = join(root, 'dist', 'server', 'cli.js');
 export const PAGES_FOLDER = join(root, 'dist', 'web');

@@ -17,7 +17,7 @@ import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { parseDocument } from '../store/runDocument.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
-import { NO_TOKEN, openTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
+import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
 
 const COMMAND = 'sample-process';
 /** Past it the model is too large for a CPU. */
@@ -93,21 +93,36 @@ async function apart(task: Task): Promise<Result<string[]>> {
   }
 }
 
-async function sampled({ blobs: folder, document, manifest, prompts, tokens }: Task): Promise<Result<string[]>> {
-  const blobs = blobReader(folder);
-  const { file, tokenizer: files } = parseDocument(document);
-  const stored = files.find(({ name }) => name === TOKENIZER_FILE);
-  const tokenizer = stored === undefined ? success(BYTES) : await openTokenizer(blobs.path(stored.hash));
+async function sampled(task: Task): Promise<Result<string[]>> {
+  const stored = parseDocument(task.document).tokenizer.find(({ name }) => name === TOKENIZER_FILE);
+  const path = stored && blobReader(task.blobs).path(stored.hash);
+  const tokenizer = path === undefined ? success(BYTES) : await openTokenizer(path);
   if (!tokenizer.ok) return tokenizer;
+  try {
+    return await sampledWith(tokenizer.value, task);
+  } catch (error) {
+    if (error instanceof TokenizerFault) return refusal(error.message);
+    throw error;
+  } finally {
+    tokenizer.value.close();
+  }
+}
+
+async function sampledWith(
+  tokenizer: TextTokenizer,
+  { blobs: folder, document, manifest, prompts, tokens }: Task,
+): Promise<Result<string[]>> {
+  const blobs = blobReader(folder);
+  const { file } = parseDocument(document);
   const model = modelOf(file);
   const read = checkpointWeights(blobs, parseManifest(manifest));
   const texts: string[] = [];
   for (const prompt of prompts) {
-    const ids = tokenizer.value.encode(prompt);
+    const ids = await tokenizer.encode(prompt);
     if (ids.length === 0 || ids.includes(NO_TOKEN) || ids.some((id) => id >= model.vocabulary))
       return refusal(`the tokenizer has no tokens for the prompt "${prompt}"`);
     const request = { prompt, tokens, temperature: TEMPERATURE, seed: SEED };
-    texts.push(await sampleText(model, read, request, tokenizer.value));
+    texts.push(await sampleText(model, read, request, tokenizer));
   }
   return success(texts);
 }

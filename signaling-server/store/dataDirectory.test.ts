@@ -63,7 +63,8 @@ test('[DA1] [DA6] a run with a tokenizer keeps its ids, its order and its tokeni
   const { data: list } = document();
   expect(list.bytesPerToken).toBe(2);
   const [shard] = await Promise.all(list.shards.map((hash) => data.blobs.read(hash)));
-  expect([...decodeShard(shard?.buffer ?? new ArrayBuffer(), 2)]).toEqual(tokenizer.value.encode(TEXT));
+  expect([...decodeShard(shard?.buffer ?? new ArrayBuffer(), 2)]).toEqual(await tokenizer.value.encode(TEXT));
+  tokenizer.value.close();
   expect(factsOf(document())).toMatchObject({ order: { type: 'shuffled', seed: 5 } });
 });
 
@@ -88,7 +89,8 @@ test('[FI7] it is exported with its tokenizer, also after the files are gone, an
   const { readBlock, close } = opened.value.weights;
   const text = await sampleText(opened.value.model, readBlock, request, tokenizer.value);
   await close();
-  expect(tokenizer.value.encode(`All 人${text}`).length).toBeGreaterThan(3);
+  expect((await tokenizer.value.encode(`All 人${text}`)).length).toBeGreaterThan(3);
+  tokenizer.value.close();
 });
 
 test('[FI8] a run that is given again is known by the bytes of its files', async () => {
@@ -120,6 +122,14 @@ test('[DA10] a tokenizer that does not fit is refused in one sentence', async ()
   );
   writeFileSync(join(folder, 'gone.json'), '{}');
   expect(await reason(writeRun(other))).toContain('data.tokenizer DIR/gone.json is no Hugging Face tokenizer.json');
+  // Ids in quotation marks: only a text shows it.
+  writeFileSync(
+    join(folder, 'gone.json'),
+    readFileSync(golden('tokenizer.json'), 'utf8').replaceAll(/":(\d+)/g, '":"$1"'),
+  );
+  expect(await reason(writeRun(other))).toBe(
+    'DIR/run.json: data.tokenizer DIR/gone.json is no Hugging Face tokenizer.json that can be used: its tokens are no whole numbers',
+  );
   writeFileSync(join(folder, 'text.txt'), Buffer.concat([Buffer.from(TEXT), Buffer.of(0xff), Buffer.from(TEXT)]));
   expect(await reason(writeRun({ name: 'third' }))).toMatch(
     /^DIR\/run\.json: data\.files\[0\] text\.txt is not UTF-8 text near its byte \d+, which a tokenizer\.json needs$/,

@@ -16,8 +16,9 @@ interface SampleRequest {
 /** One byte a token. */
 export const BYTES: TextTokenizer = {
   ids: 256,
-  encode: (text) => [...Buffer.from(text, 'utf8')],
-  decode: (ids) => Buffer.from(ids.filter((id) => id < 256)).toString('utf8'),
+  encode: async (text) => [...Buffer.from(text, 'utf8')],
+  decode: async (ids) => Buffer.from(ids.filter((id) => id < 256)).toString('utf8'),
+  close: () => {},
 };
 
 /** What follows the prompt, without it. */
@@ -31,10 +32,10 @@ export async function sampleText(
   for (const { name, elements } of model.blocks) blocks.set(name, await read(name, 0, elements));
   const tensors = referenceTensors(model, (name) => got(blocks, name));
   const random: Random = seededRandom(seed);
-  const given = tokenizer.encode(prompt);
+  const given = await tokenizer.encode(prompt);
   const added = generate(model, tensors, given, { count: tokens, temperature, random });
   // A character or a space may belong to tokens on both sides, so it is the whole that is decoded.
-  const whole = tokenizer.decode([...given, ...added]);
-  const begin = tokenizer.decode(given);
+  const whole = await tokenizer.decode([...given, ...added]);
+  const begin = await tokenizer.decode(given);
   return whole.startsWith(begin) ? whole.slice(begin.length) : tokenizer.decode(added);
 }

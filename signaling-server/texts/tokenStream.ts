@@ -21,9 +21,9 @@ const SIZES: TokenStreamSizes = { piece: 65_536, context: 1_024, longest: 4_194_
 
 interface TokenStream {
   /** The ids that are certain by now. */
-  add(text: string): number[];
+  add(text: string): Promise<number[]>;
   /** The rest. */
-  end(): number[];
+  end(): Promise<number[]>;
 }
 
 /** Places between two characters, the best kind first. */
@@ -38,16 +38,18 @@ const NEAR_CHARACTERS = 2_048;
 
 export class UncuttableTextError extends Error {}
 
-export function tokenStream(encode: (text: string) => number[], sizes = SIZES): TokenStream {
+type Encode = (text: string) => Promise<number[]>;
+
+export function tokenStream(encode: Encode, sizes = SIZES): TokenStream {
   let text = '';
   let wanted = sizes.piece + sizes.context;
   return {
-    add(more) {
+    async add(more) {
       text += more;
       const ids: number[] = [];
       while (text.length >= wanted) {
         const piece = text.slice(0, wanted);
-        const cut = firstCut(encode, piece, sizes.context);
+        const cut = await firstCut(encode, piece, sizes.context);
         if (cut) {
           for (const id of cut.ids) ids.push(id);
           text = text.slice(cut.next);
@@ -70,11 +72,11 @@ interface Cut {
   readonly next: number;
 }
 
-function firstCut(encode: (text: string) => number[], text: string, context: number): Cut | null {
-  const whole = encode(text);
+async function firstCut(encode: Encode, text: string, context: number): Promise<Cut | null> {
+  const whole = await encode(text);
   for (const place of places(text, text.length - context))
     for (const next of text[place] === ' ' ? [place, place + 1] : [place]) {
-      const rest = encode(text.slice(next));
+      const rest = await encode(text.slice(next));
       const before = whole.length - rest.length;
       if (before > 0 && rest.every((id, index) => id === whole[before + index]))
         return { ids: whole.slice(0, before), next };

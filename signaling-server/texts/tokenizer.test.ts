@@ -5,14 +5,18 @@ import { fileURLToPath } from 'node:url';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Random, seededRandom } from '../../swarm/base.ts';
-import { NO_TOKEN, openTokenizer, tokenizerFiles } from './tokenizer.ts';
+import { NO_TOKEN, openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';
 import { type TokenStreamSizes, tokenStream, UncuttableTextError } from './tokenStream.ts';
 
 let folder = '';
+const open: TextTokenizer[] = [];
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-tokenizer-'));
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => {
+  for (const tokenizer of open.splice(0)) tokenizer.close();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const GOLDEN = fileURLToPath(new URL('../../e2e/golden/tokenizer/tokenizer.json', import.meta.url));
 const MIXED = readFileSync(new URL('../../e2e/golden/tokenizer/mixed.txt', import.meta.url), 'utf8');
@@ -58,20 +62,20 @@ function mixedText(bytes: number, seed: number): string {
 }
 
 /** The stream's ids, the text handed over in chunks of random lengths. */
-function streamed(
-  encode: (text: string) => number[],
+async function streamed(
+  encode: (text: string) => Promise<number[]>,
   text: string,
   random: Random,
   sizes?: TokenStreamSizes,
-): number[] {
+): Promise<number[]> {
   const stream = tokenStream(encode, sizes);
   const ids: number[] = [];
   for (let at = 0; at < text.length; ) {
     const next = at + 1 + Math.floor(random() * 40_000);
-    for (const id of stream.add(text.slice(at, next))) ids.push(id);
+    for (const id of await stream.add(text.slice(at, next))) ids.push(id);
     at = next;
   }
-  return [...ids, ...stream.end()];
+  return [...ids, ...(await stream.end())];
 }
 
 async function opened(json: unknown) {
@@ -79,6 +83,7 @@ async function opened(json: unknown) {
   writeFileSync(path, JSON.stringify(json));
   const tokenizer = await openTokenizer(path);
   if (!tokenizer.ok) throw new Error(tokenizer.reason);
+  open.push(tokenizer.value);
   return tokenizer.value;
 }
 
@@ -91,10 +96,10 @@ describe('[DA6] ids of a text in pieces are those of the whole text', () => {
     const { encode, decode, ids: count } = await opened(golden);
     const expected = whole(golden, text);
     expect(count).toBe(2_457);
-    const ids = streamed(encode, text, seededRandom(2));
+    const ids = await streamed(encode, text, seededRandom(2));
     expect(ids.length).toBe(expected.length);
     expect(ids.findIndex((id, index) => id !== expected[index])).toBe(-1);
-    expect(decode(expected)).toBe(text);
+    expect(await decode(expected)).toBe(text);
   }, 120_000);
 
   const LLAMA_3 =
@@ -177,7 +182,7 @@ describe('[DA6] ids of a text in pieces are those of the whole text', () => {
   ])('%s', async (_, json, size) => {
     const text = mixedText(size, 3);
     const { encode } = await opened(json);
-    const ids = streamed(encode, text, seededRandom(4), SMALL);
+    const ids = await streamed(encode, text, seededRandom(4), SMALL);
     const expected = whole(json, text);
     expect(ids.findIndex((id, index) => id !== expected[index])).toBe(-1);
     expect(ids.length).toBe(expected.length);
@@ -195,16 +200,16 @@ describe('[DA6] ids of a text in pieces are those of the whole text', () => {
       '人人生而自由'.repeat(700),
       '👩‍🔬'.repeat(700),
     ])
-      expect(streamed(encode, text, seededRandom(5), SMALL)).toEqual(whole(golden, text));
+      expect(await streamed(encode, text, seededRandom(5), SMALL)).toEqual(whole(golden, text));
   });
 
-  test('a text that no tokenizer can be cut in is refused, not kept in memory', () => {
+  test('a text that no tokenizer can be cut in is refused, not kept in memory', async () => {
     const lengths: number[] = [];
-    const stream = tokenStream((text) => {
+    const stream = tokenStream(async (text) => {
       lengths.push(text.length);
       return [text.length]; // every text another token
     }, SMALL);
-    expect(() => stream.add('a'.repeat(200_000))).toThrow(UncuttableTextError);
+    await expect(stream.add('a'.repeat(200_000))).rejects.toThrow(UncuttableTextError);
     expect(Math.max(...lengths)).toBeLessThanOrEqual(SMALL.longest);
   });
 });
@@ -213,6 +218,7 @@ describe('openTokenizer', () => {
   const reason = async (text: string): Promise<string> => {
     writeFileSync(join(folder, 'tokenizer.json'), text);
     const tokenizer = await openTokenizer(join(folder, 'tokenizer.json'));
+    if (tokenizer.ok) tokenizer.value.close();
     return tokenizer.ok ? 'accepted' : tokenizer.reason.replaceAll(folder, 'DIR');
   };
 
@@ -241,12 +247,28 @@ describe('openTokenizer', () => {
       special_tokens: {},
     };
     const adding = await opened({ ...golden, post_processor: template });
-    expect(adding.encode('the')).toEqual((await opened(golden)).encode('the'));
-    expect(adding.encode('<|endoftext|>')).toEqual([2_456]);
-    expect(adding.decode([])).toBe('');
+    expect(await adding.encode('the')).toEqual(await (await opened(golden)).encode('the'));
+    expect(await adding.encode('<|endoftext|>')).toEqual([2_456]);
+    expect(await adding.decode([])).toBe('');
     const { '!': _, ...vocab } = golden.model.vocab;
     const lacking = await opened({ ...golden, model: { ...golden.model, vocab, unk_token: '<unknown>' } });
-    expect(lacking.encode('a!').at(-1)).toBe(NO_TOKEN);
+    expect((await lacking.encode('a!')).at(-1)).toBe(NO_TOKEN);
+  });
+
+  test('[DA14] a regular expression that never ends is given up in one sentence, and nothing waits for it', async () => {
+    const path = join(folder, 'tokenizer.json');
+    const split = { type: 'Split', pattern: { Regex: '(a+)+$' }, behavior: 'Isolated', invert: false };
+    writeFileSync(path, JSON.stringify({ ...golden, pre_tokenizer: split }));
+    const tokenizer = await openTokenizer(path, 1_000);
+    if (!tokenizer.ok) throw new Error(tokenizer.reason);
+    open.push(tokenizer.value);
+    expect(await tokenizer.value.encode('baab')).toHaveLength(3);
+    const encoding = tokenizer.value.encode(`${'a'.repeat(100)}b`);
+    const other = new Promise((resolve) => setImmediate(resolve, 'goes on'));
+    expect(await Promise.race([encoding, other])).toBe('goes on');
+    await expect(encoding).rejects.toThrow(
+      /tokenizer\.json is no .* that can be used: after 1\.0 s a text was not encoded, 50000 characters a second were expected$/,
+    );
   });
 
   test('its files are itself, by its one name, and what stands beside it', async () => {

@@ -17,7 +17,7 @@ import {
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
-import { openTokenizer, type TextTokenizer, tokenizerFiles } from './tokenizer.ts';
+import { openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 
 /** Read at once. */
@@ -59,20 +59,33 @@ export async function prepareTokens(
   const opened = path === null ? null : await openTokenizer(path);
   if (opened?.ok === false) return refusal(`${runPath}: data.tokenizer ${opened.reason}`);
   const tokenizer = opened?.value ?? null;
+  try {
+    const lists = await tokenLists({ run, runPath, blobs, tokenizer, progress });
+    if (!lists.ok) return lists;
+    return success({ ...lists.value, tokenizer: path === null ? [] : await storedTokenizer(path, blobs) });
+  } finally {
+    tokenizer?.close();
+  }
+}
+
+async function tokenLists(job: TokenJob): Promise<Result<Pick<RunTokens, 'data' | 'evaluation'>>> {
+  const { run, runPath, tokenizer } = job;
   const { vocabulary } = modelOf(run);
   if (tokenizer && tokenizer.ids > vocabulary)
     return refusal(
-      `${runPath}: data.tokenizer ${path} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
+      `${runPath}: data.tokenizer ${tokenizerPath(run, runPath)} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
     );
-  const job: TokenJob = { run, runPath, blobs, tokenizer, progress };
   const data = await tokenList(job, 'data.files', run.data.files);
   if (!data.ok) return data;
   const evaluation = run.evaluation && (await tokenList(job, 'evaluation.files', run.evaluation.files));
-  if (evaluation?.ok === false) return evaluation;
+  return evaluation?.ok === false ? evaluation : success({ data: data.value, evaluation: evaluation?.value ?? null });
+}
+
+async function storedTokenizer(path: string, blobs: BlobStore): Promise<StoredFile[]> {
   const files: StoredFile[] = [];
-  for (const file of path === null ? [] : await tokenizerFiles(path))
+  for (const file of await tokenizerFiles(path))
     files.push({ name: file.name, hash: await blobs.put(await readFile(file.path)) });
-  return success({ data: data.value, evaluation: evaluation?.value ?? null, tokenizer: files });
+  return files;
 }
 
 /** Null where a token is a byte. */
@@ -90,6 +103,7 @@ async function tokenList(job: TokenJob, field: string, files: readonly string[])
       const fault = await addFile(job, path, writer, vocabulary);
       if (fault !== null) return refusal(`${runPath}: ${field}[${index}] ${name} ${fault}`);
     } catch (error) {
+      if (error instanceof TokenizerFault) return refusal(`${runPath}: data.tokenizer ${error.message}`);
       return refusal(`${runPath}: ${field}[${index}] ${path}: ${readFault(error)}`);
     }
   }
@@ -116,13 +130,13 @@ async function addFile(
   let read = 0;
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
     const bytes: Uint8Array = chunk;
-    const ids = reader.add(bytes);
+    const ids = await reader.add(bytes);
     if (!ids.ok) return ids.reason;
     await writer.add(ids.value);
     read += bytes.length;
     progress('tokenising', path, Math.min(1, read / size));
   }
-  const rest = reader.end();
+  const rest = await reader.end();
   if (!rest.ok) return rest.reason;
   await writer.add(rest.value);
   return null;
@@ -130,14 +144,14 @@ async function addFile(
 
 type Ids = Uint8Array | number[];
 interface Reader {
-  add(bytes: Uint8Array): Result<Ids>;
-  end(): Result<Ids>;
+  add(bytes: Uint8Array): Promise<Result<Ids>>;
+  end(): Promise<Result<Ids>>;
 }
 
 function byteReader(vocabulary: number): Reader {
   let read = 0;
   return {
-    add(bytes) {
+    async add(bytes) {
       const outside = vocabulary < 256 ? bytes.findIndex((byte) => byte >= vocabulary) : -1;
       if (outside >= 0)
         return refusal(
@@ -146,7 +160,7 @@ function byteReader(vocabulary: number): Reader {
       read += bytes.length;
       return success(bytes);
     },
-    end: () => success([]),
+    end: async () => success([]),
   };
 }
 
@@ -154,7 +168,7 @@ function textReader(tokenizer: TextTokenizer): Reader {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const stream = tokenStream(tokenizer.encode);
   let read = 0;
-  const take = (bytes?: Uint8Array): Result<Ids> => {
+  const take = async (bytes?: Uint8Array): Promise<Result<Ids>> => {
     let text: string;
     try {
       text = decoder.decode(bytes, { stream: bytes !== undefined });
@@ -163,7 +177,7 @@ function textReader(tokenizer: TextTokenizer): Reader {
     }
     read += bytes?.length ?? 0;
     try {
-      const ids = [...stream.add(text), ...(bytes ? [] : stream.end())];
+      const ids = [...(await stream.add(text)), ...(bytes ? [] : await stream.end())];
       return ids.every((id) => id >= 0)
         ? success(ids)
         : refusal(`has text before its byte ${read} that the tokenizer has no token for`);

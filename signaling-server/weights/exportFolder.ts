@@ -3,14 +3,14 @@
  * is there whole or not at all; tensors are streamed from a reader, never held together.
  */
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, open, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
-import { readFault } from '../files/namedFile.ts';
 import { folderPlaceFault } from '../files/outputPlace.ts';
 import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
@@ -104,13 +104,9 @@ export async function openExport(
   directory: string,
 ): Promise<Result<{ readonly model: Model; readonly weights: Weights }>> {
   const path = join(directory, 'config.json');
-  let json: unknown;
-  try {
-    json = JSON.parse(await readFile(path, 'utf8'));
-  } catch (error) {
-    return refusal(`${path}: ${readFault(error)}: a Hugging Face config.json was expected`);
-  }
-  const model = modelFromConfig(json);
+  const json = await readJsonFile(path, 'a Hugging Face config.json');
+  if (!json.ok) return json;
+  const model = modelFromConfig(json.value);
   if (!model.ok) return refusal(`${path}: ${model.reason}`);
   const weights = await openWeights(directory, model.value);
   return weights.ok ? success({ model: model.value, weights: weights.value }) : weights;

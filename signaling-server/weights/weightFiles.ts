@@ -11,7 +11,7 @@ import { fileBytes, readFault } from '../files/namedFile.ts';
 const WHOLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
 /** As much as the header of one safetensors file may have. */
-const INDEX_LIMIT_BYTES = 100_000_000;
+const INDEX_LIMIT_BYTES = 16 * 2 ** 20;
 
 export interface WeightFiles {
   /** What the sentences about the whole begin with. */
@@ -44,7 +44,8 @@ const INDEX_SCHEMA = z.object({ weight_map: z.record(z.string(), z.string()) });
 
 async function filesOfIndex(path: string): Promise<Result<WeightFiles>> {
   const size = await fileBytes(path);
-  if (size > INDEX_LIMIT_BYTES) return refusal(`${path} is no index of weights: it has ${size} bytes`);
+  if (size > INDEX_LIMIT_BYTES)
+    return refusal(`${path} is no index of weights: it has ${size} bytes, at most ${INDEX_LIMIT_BYTES} were expected`);
   const json = parseJson(await readFile(path, 'utf8'));
   const parsed = INDEX_SCHEMA.safeParse(json);
   if (!parsed.success)

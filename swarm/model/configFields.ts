@@ -9,9 +9,9 @@ import { shown } from './inputFields.ts';
 export type Config = Readonly<Record<string, unknown>>;
 
 export const count = z.int().positive();
-/** Past every model that there is: each layer is a block of its own, of files and of messages. */
-export const layerCount = count.max(1_024);
-export const LAYER_COUNT = 'a positive integer up to 1024';
+/** Twice as many as the deepest model in use: plans are searched for layer by layer. */
+export const layerCount = count.max(256);
+export const LAYER_COUNT = 'a positive integer up to 256';
 /** Added to a float32, where less would be nothing. */
 export const EPSILON = 'a number above 0 that float32 can hold';
 export const epsilon = z

@@ -100,9 +100,9 @@ test.each<[Record<string, unknown>, string]>([
   [{ model_type: undefined }, 'model_type is missing: it must be "gpt2" or "llama"'],
   [{ n_embd: 9 }, 'n_embd must be a multiple of n_head (2), not 9'],
   [{ n_embd: '8' }, 'n_embd must be a positive integer, not "8"'],
-  [{ n_layer: 0 }, 'n_layer must be a positive integer up to 1024, not 0'],
-  [{ n_layer: 1e9 }, 'n_layer must be a positive integer up to 1024, not 1000000000'],
-  [{ n_layer: 2 ** 53 - 1 }, 'n_layer must be a positive integer up to 1024, not 9007199254740991'],
+  [{ n_layer: 0 }, 'n_layer must be a positive integer up to 256, not 0'],
+  [{ n_layer: 1e9 }, 'n_layer must be a positive integer up to 256, not 1000000000'],
+  [{ n_layer: 2 ** 53 - 1 }, 'n_layer must be a positive integer up to 256, not 9007199254740991'],
   [
     { vocab_size: 1e15 },
     'vocab_size is too large, 1000000000000000: embedding would have 8000000000000128 elements, at most 4294967295 were expected',

@@ -106,7 +106,7 @@ test.each<[Record<string, unknown>, string]>([
   [{ rope_theta: 0 }, 'rope_theta must be a number above 0, not 0'],
   [{ rms_norm_eps: -1 }, 'rms_norm_eps must be a number above 0 that float32 can hold, not -1'],
   [{ rms_norm_eps: 1e39 }, 'rms_norm_eps must be a number above 0 that float32 can hold, not 1e+39'],
-  [{ num_hidden_layers: 1e9 }, 'num_hidden_layers must be a positive integer up to 1024, not 1000000000'],
+  [{ num_hidden_layers: 1e9 }, 'num_hidden_layers must be a positive integer up to 256, not 1000000000'],
   [{ num_key_value_heads: 4 }, 'num_key_value_heads must divide num_attention_heads (6), not be 4'],
   [{ num_key_value_heads: 0 }, 'num_key_value_heads must be a positive integer or null, not 0'],
   [{ head_dim: 15 }, 'head_dim must be even, not 15'],

@@ -96,11 +96,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ],
   ['data.files', Array(200_000).fill('a'), 'data.files must be a list of at most 10000 paths'],
   ['model.n_embd', 9e15, 'model.n_embd is too large, 9000000000000000: embedding would have'],
-  // By hand, from the shapes of GPT-2: 1,024 · (12·16384² + 13·16384) + 274 · 16384
+  // By hand, from the shapes of GPT-2: 256 · (12·18918² + 13·18918) + (10000 + 16 + 2) · 18918
   [
     'model',
-    { ...model, n_layer: 1_024, n_embd: 16_384 },
-    'model.n_layer is too large, 1024: the model would have 3298757476352 elements, at most 1099511627776 were expected',
+    { ...model, n_layer: 256, n_embd: 18_918, vocab_size: 10_000 },
+    'model.n_layer is too large, 256: the model would have 1099692783756 elements, at most 1099511627776 were expected',
   ],
 ])('[FI10] %s = %j is past what can be had: refused with the bound', (path, value, sentence) => {
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
