@@ -79,6 +79,13 @@ describe('[SV6] a donor uploads what it was asked for', () => {
   });
 });
 
+it('[SV6] what the run has gone back over since is wanted no more, and blames nobody', async () => {
+  const { server, donor, put, honest } = await askedDonor(2 * EVERY);
+  server.run.sendBack(0);
+  for (let time = 0; time < 3; time++) expect(await put(honest())).toBe('410 the run has gone back since');
+  expect(donor.received.filter(({ type }) => type === 'refused')).toEqual([]);
+});
+
 describe('[SV50] what cannot be a state is not kept, and the second time its donor goes', () => {
   const cases: readonly (readonly [string, number, number, RegExp])[] = [
     ['a value that is no number', 3, Number.NaN, /^422 element 3 of its values is NaN: a finite number was expected$/],

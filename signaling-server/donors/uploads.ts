@@ -63,6 +63,8 @@ export class Uploads {
   readonly #requests = new Map<BlobHash, string>();
   /** Checkpoints that were asked for, the newest last, as many as may still become whole. */
   #newest: string[] = [];
+  /** Those of them that the run went back over. */
+  #over: readonly string[] = [];
 
   constructor(of: UploadsOf) {
     this.#of = of;
@@ -102,17 +104,20 @@ export class Uploads {
     came: (bytes: number) => void,
   ): Promise<BlobHash> {
     const asked = this.#asked.get(peer)?.get(requestKey(upload))?.get(shardKey(upload.block, upload.range));
+    const { store, blobs, name, train } = this.#of;
+    if (this.#over.includes(requestKey(upload))) throw new UploadError(410, 'the run has gone back since');
     if (asked === undefined || asked.times >= TIMES || asked.wrong >= WRONG_LIMIT)
       throw new UploadError(403, 'no such upload was asked for');
-    const { store, blobs, name } = this.#of;
     const newest = store.newestCheckpoint(name);
     if (newest === null || newest.committedSteps >= upload.step)
       throw new UploadError(410, 'a newer checkpoint is stored already');
     const base = parseManifest(newest.manifest);
     const letGo = blobs.hold(manifestHashes(base));
+    // Now: while it comes the run may go back, and know nothing of these steps any more.
+    const gradient = largestGradient(store, name, base, upload.step, train.gradientClipNorm);
     asked.times += 1;
     try {
-      const hash = await blobs.putStream(this.#looked(asked, upload, base, body, came));
+      const hash = await blobs.putStream(this.#looked(asked, upload, { base, gradient }, body, came));
       asked.hashes.add(hash);
       this.#requests.set(hash, requestKey(upload));
       return hash;
@@ -134,11 +139,11 @@ export class Uploads {
   async *#looked(
     { block, range }: Asked,
     { step }: Request,
-    base: Manifest,
+    { base, gradient }: { readonly base: Manifest; readonly gradient: number },
     body: AsyncIterable<Uint8Array>,
     came: (bytes: number) => void,
   ): AsyncGenerator<Uint8Array> {
-    const { store, blobs, name, train } = this.#of;
+    const { blobs, train } = this.#of;
     const check = new UploadCheck(range, async (part) => {
       const bytes = await readState(blobs, base, block, 'value', part);
       if (!bytes.ok) throw new Error(bytes.reason);
@@ -148,7 +153,6 @@ export class Uploads {
       came(chunk.length);
       yield chunk;
     }
-    const gradient = largestGradient(store, name, base, step, train.gradientClipNorm);
     const wrong = implausible(check.sums, progress(train, base.step, step), gradient);
     if (wrong !== null) throw new UploadError(422, wrong);
   }
@@ -167,5 +171,12 @@ export class Uploads {
 
   gone(peer: PeerId): void {
     this.#asked.delete(peer);
+  }
+
+  /** What was asked for before is wanted no more: its steps never happened. */
+  rolledBack(): void {
+    this.#asked.clear();
+    this.#over = this.#newest;
+    this.#newest = [];
   }
 }

@@ -97,6 +97,7 @@ const uploading = (uploads: Uploads): RunObserver => ({
     if (event.type === 'gone') uploads.gone(event.peer);
   },
   effect: (effect) => {
+    if (effect.type === 'rollBack') return uploads.rolledBack();
     if (effect.type !== 'send' || effect.message.type !== 'committed' || !effect.message.checkpoint) return;
     return uploads.asked(effect.to, effect.message);
   },
