@@ -7,6 +7,7 @@ import type { PeerId } from '../base.ts';
 import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
+import { holdings, STATE_KINDS } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
@@ -100,6 +101,18 @@ export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): I
     heldOut: mine(heldOutTensors(model, plan, sizes)),
     earlyBytes,
   };
+}
+
+/**
+ * Of who gets ready for a plan: what each partner may hand over to it before it has heard of the `prepare`. Who that will
+ * be is not known yet, so that each may send all that the plan has it hold.
+ */
+export function warmBytes(sizes: Sizes, plan: Plan, me: PeerId): ReadonlyMap<PeerId, number> {
+  const { model } = sizes;
+  const held = model.blocks.flatMap(({ name }) => STATE_KINDS.flatMap((kind) => holdings(model, plan, me, name, kind)));
+  const bytes = 4 * held.reduce((sum, [from, to]) => sum + to - from, 0);
+  const partners = planPartners(sizes, plan).get(me) ?? new Set<PeerId>();
+  return new Map([...partners].map((peer) => [peer, bytes]));
 }
 
 /** Of a link's two ends this one offers; the other one accepts, or asks for an offer. */

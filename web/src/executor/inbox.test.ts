@@ -51,6 +51,17 @@ describe('Inbox', () => {
     expect(box.droppedFrames).toBe(0);
   });
 
+  test('[WP48] who gets ready for a first plan keeps what its partners hand over before it hears of the plan itself', async () => {
+    const box = new Inbox(() => {});
+    box.warm(new Map([[a, 12]]));
+    for (const from of [a, b])
+      for (const message of encodeTensor(state, Float32Array.of(1, 2, 3))) box.accept(from, message);
+    expect(box.dropped.tooMuch).toBe(1);
+    expect(box.expect(1, 4, COMING, 2)).toBeNull();
+    box.advance(1, 4);
+    expect([...(await box.receive(state, a, signal))]).toEqual([1, 2, 3]);
+  });
+
   test('[WP18] a probe is nobody’s tensor: nothing is kept of it, and nothing is amiss', () => {
     const { inbox: box } = inbox();
     for (const frame of [...probeFrames(0), ...probeFrames(9)]) box.accept(a, frame);

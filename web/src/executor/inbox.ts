@@ -8,6 +8,7 @@ import { invariant, type PeerId } from '../../../swarm/base.ts';
 import {
   decodeFrame,
   type Frame,
+  HEADER_BYTES,
   keyText,
   PAYLOAD_BYTES,
   type TensorKey,
@@ -82,6 +83,8 @@ export class Inbox {
   /** By epoch: the one in progress, and the one that is prepared. */
   readonly #expected = new Map<number, Expected>();
   readonly #early = new Map<PeerId, Early[]>();
+  /** Of the plan that this peer gets ready for: what each sender may send before its `prepare` is here. */
+  #warmBytes: ReadonlyMap<PeerId, number> = new Map();
   /** Senders whose early frames of an epoch did not all find room. */
   readonly #lostEarly = new Map<PeerId, number>();
   readonly #wastedBytes = new Map<PeerId, number>();
@@ -95,6 +98,11 @@ export class Inbox {
     return Object.values(this.dropped).reduce((sum, count) => sum + count, 0);
   }
 
+  /** Links of a plan that may come next are open: its hand-over may begin before this peer hears of it. */
+  warm(bytes: ReadonlyMap<PeerId, number>): void {
+    this.#warmBytes = bytes;
+  }
+
   /** An epoch is prepared that begins with this step. Null, or who sent more of it ahead than could be kept. */
   expect(epoch: number, firstStep: number, coming: Incoming, rounds: number): PeerId | null {
     for (const known of this.#expected.keys()) if (known !== this.#epoch) this.#expected.delete(known);
@@ -106,6 +114,7 @@ export class Inbox {
       bytes.set(passage.from, (bytes.get(passage.from) ?? 0) + bytesOf(passage));
     }
     this.#expected.set(epoch, { firstStep, rounds, names, bytes, earlyBytes });
+    this.#warmBytes = new Map();
     this.#wastedBytes.clear();
     const early = [...this.#early];
     this.#early.clear();
@@ -134,6 +143,7 @@ export class Inbox {
   clear(): void {
     this.#expected.clear();
     this.#early.clear();
+    this.#warmBytes = new Map();
     this.#tensors.clear();
   }
 
@@ -199,9 +209,11 @@ export class Inbox {
   /** The other end has heard of an epoch that this one has not. */
   #keepEarly(from: PeerId, message: ArrayBuffer, { epoch }: Frame): DropReason | null {
     const newest = [...this.#expected.values()].at(-1);
-    const limit = Math.min(EARLY_BYTES_LIMIT, newest?.earlyBytes.get(from) ?? 0);
+    const expected = Math.max(newest?.earlyBytes.get(from) ?? 0, this.#warmBytes.get(from) ?? 0);
+    const limit = Math.min(EARLY_BYTES_LIMIT, expected);
     const early = this.#early.get(from) ?? [];
-    const bytes = early.reduce((sum, one) => sum + one.message.byteLength, message.byteLength);
+    const sum = early.reduce((so, one) => so + one.message.byteLength, message.byteLength);
+    const bytes = sum - HEADER_BYTES * (early.length + 1);
     if (bytes > limit) {
       if (limit > 0) this.#lostEarly.set(from, epoch);
       return 'tooMuch';

@@ -9,7 +9,7 @@ import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
-import { arrivalPartners, incoming, type Partners, planPartners } from '../../../swarm/ways/partners.ts';
+import { arrivalPartners, incoming, type Partners, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
@@ -187,6 +187,7 @@ export class Session {
   #warm(message: Message<'warm'>): void {
     const { page } = this.#parts;
     if (!this.#run) return;
+    this.#inbox.warm(warmBytes(this.#run.sizes, message.plan, this.#run.peer));
     warmUp(message, this.#run, page).then(
       () => page.sendServer({ type: 'warmed', number: message.number }),
       () => undefined,
