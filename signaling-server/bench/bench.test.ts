@@ -74,7 +74,7 @@ it.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('%s am
 
 it.each([
   [['step', '--width', '5'], '--width must be a multiple of --heads (4), not 5'],
-  [['step', '--layers', '65536'], '--layers must be a positive integer up to 1024, not 65536'],
+  [['step', '--layers', '65536'], '--layers must be a positive integer up to 256, not 65536'],
   [['step', '--learning-rate', '1e39'], '--learning-rate must be a number above 0 that float32 can hold, not "1e39"'],
   [['kernels', '--step', 'toString'], '--step: "toString" is unknown: expected xs, s, m'],
   [['gpu', '--size', 'toString'], '--size: "toString" is unknown: expected xs, s, m, distilgpt2, gpt2-small'],
