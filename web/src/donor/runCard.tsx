@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
-import { ask, withInvite } from '../page/ask.ts';
+import { ask, invitedLink, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
 import { modelText } from './trialCard.tsx';
@@ -58,7 +58,7 @@ export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
               about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
-        {!isRunning && status?.sentence} <StatusLink staysHere={isRunning} />
+        {!isRunning && status?.sentence} <StatusLink invite={invite} staysHere={isRunning} />
       </p>
       {!isRunning && (
         <StepProgress
@@ -76,13 +76,14 @@ export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
 }
 
 /** A tab that donates is not left by a link. */
-function StatusLink({ staysHere }: { staysHere: boolean }) {
+function StatusLink({ invite, staysHere }: { invite: string | null; staysHere: boolean }) {
+  const href = invitedLink('/status', invite);
   return staysHere ? (
-    <a href="/status" target="_blank" rel="noopener">
+    <a href={href} target="_blank" rel="noopener">
       Everything about it (in a new tab)
     </a>
   ) : (
-    <a href="/status">Everything about it</a>
+    <a href={href}>Everything about it</a>
   );
 }
 

@@ -13,7 +13,7 @@ const ASK_MS = 5_000;
 const BOARD_MS = 30_000;
 
 const invite = new URLSearchParams(location.hash.slice(1)).get('invite');
-const shown = signal<StatusState>({ status: null, board: null, problem: null });
+const shown = signal<StatusState>({ status: null, board: null, problem: null, invite });
 let boardAskedAt = Number.NEGATIVE_INFINITY;
 
 async function ask(): Promise<void> {
@@ -29,6 +29,7 @@ async function ask(): Promise<void> {
     status: status.ok ? status.value : shown.value.status,
     board: board?.ok ? board.value : shown.value.board,
     problem: status.ok ? null : status.reason,
+    invite,
   };
 }
 

@@ -3,6 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { at } from '../../../swarm/base.ts';
 import type { Leaderboard } from '../../../swarm/messages/leaderboard.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { invitedLink, UNREACHABLE } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
 import { countText, lossText, rateText } from '../page/format.ts';
 import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
@@ -15,16 +16,17 @@ export interface StatusState {
   readonly status: PublicStatus | null;
   readonly board: Leaderboard | null;
   readonly problem: string | null;
+  readonly invite: string | null;
 }
 
-export function StatusView({ status, board, problem }: StatusState) {
+export function StatusView({ status, board, problem, invite }: StatusState) {
   return (
     <>
       <Banner page="Status">
         {status && problem === null ? (
           <Chip {...PHASES[status.phase]} announced />
         ) : (
-          <Chip tone="wait" glyph="◔" word={problem === null ? 'Connecting' : 'Reconnecting'} announced />
+          <Chip {...noStatus(problem)} announced />
         )}
       </Banner>
       <main class={problem === null ? 'narrow' : 'narrow stale'}>
@@ -34,16 +36,23 @@ export function StatusView({ status, board, problem }: StatusState) {
             <p class="sentence">{problem ?? 'Asking the server how the run is.'}</p>
           </section>
         ) : (
-          <Run status={status} board={board} problem={problem} />
+          <Run status={status} board={board} problem={problem} invite={invite} />
         )}
       </main>
     </>
   );
 }
 
+function noStatus(problem: string | null) {
+  if (problem === null) return { tone: 'wait', glyph: '◔', word: 'Connecting' };
+  return problem === UNREACHABLE
+    ? { tone: 'wait', glyph: '◔', word: 'Reconnecting' }
+    : { tone: 'bad', glyph: '✕', word: 'No status' };
+}
+
 const NO_MARKS: readonly never[] = [];
 
-function Run({ status, board, problem }: StatusState & { readonly status: PublicStatus }) {
+function Run({ status, board, problem, invite }: StatusState & { readonly status: PublicStatus }) {
   const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
@@ -79,8 +88,9 @@ function Run({ status, board, problem }: StatusState & { readonly status: Public
       <section class="card">
         <h2>Take part</h2>
         <p>
-          This run trains on GPUs that people lend in their browsers. <a href="/">Open the donor page</a> to see what it
-          would do on yours; nothing starts by itself.
+          This run trains on GPUs that people lend in their browsers.{' '}
+          <a href={invitedLink('/', invite)}>Open the donor page</a> to see what it would do on yours; nothing starts by
+          itself.
         </p>
       </section>
     </>

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 
-const UNREACHABLE = 'The server does not answer.';
+export const UNREACHABLE = 'The server does not answer.';
 const refusalSchema = z.object({ error: z.string() });
 
 export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<Result<T>> {
@@ -15,7 +15,9 @@ export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestIn
   const body: unknown = await response.json().catch(() => null);
   if (!response.ok) {
     const said = refusalSchema.safeParse(body);
-    return refusal(said.success ? `Refused: ${said.data.error}.` : `Refused by the server (${response.status}).`);
+    return refusal(
+      said.success ? `Refused: ${said.data.error.replace(/\.$/, '')}.` : `Refused by the server (${response.status}).`,
+    );
   }
   const parsed = schema.safeParse(body);
   return parsed.success ? success(parsed.data) : refusal('The server’s answer was not understood: reload this page.');
@@ -24,3 +26,7 @@ export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestIn
 /** Of a run by invitation the server answers who is invited. */
 export const withInvite = (path: string, invite: string | null): string =>
   invite === null ? path : `${path}?${new URLSearchParams({ invite })}`;
+
+/** A page's address for who is invited: what follows the # is sent to nobody. */
+export const invitedLink = (page: string, invite: string | null): string =>
+  invite === null ? page : `${page}#invite=${encodeURIComponent(invite)}`;
