@@ -1,9 +1,17 @@
 /** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { createContext } from 'preact';
+import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
+import type { Role } from '../../../swarm/messages/watch.ts';
+
+/** Who looks at the dashboard. */
+export const RoleContext = createContext<Role>('operator');
+export const OPERATORS_ONLY = 'You are here as a viewer: only an operator may do this.';
 
 export interface Act {
   readonly busy: boolean;
+  /** Its buttons cannot be pressed: it is busy, or a viewer looks. */
+  readonly isOff: boolean;
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
   run(work: () => Promise<Result<unknown>>, done: string): Promise<boolean>;
 }
@@ -11,9 +19,11 @@ export interface Act {
 export function useAct(): Act {
   const [busy, setBusy] = useState(false);
   const [answer, say] = useState<Act['answer']>(null);
+  const isViewer = useContext(RoleContext) === 'viewer';
   return {
     busy,
-    answer,
+    isOff: busy || isViewer,
+    answer: isViewer ? { ok: true, sentence: OPERATORS_ONLY } : answer,
     run: async (work, done) => {
       setBusy(true);
       say(null);

@@ -93,7 +93,7 @@ function LimitsForm({ kept, act }: { kept: AlertLimits; act: Act }) {
         ))}
       </div>
       <div class="buttons">
-        <button type="submit" class="small" disabled={act.busy || !isWhole || limits === kept}>
+        <button type="submit" class="small" disabled={act.isOff || !isWhole || limits === kept}>
           Keep these limits
         </button>
       </div>

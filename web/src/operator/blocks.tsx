@@ -34,7 +34,7 @@ export function Blocks({ version }: { version: number }) {
               Since <time dateTime={new Date(atMs).toISOString()}>{new Date(atMs).toLocaleString()}</time>
               {note !== '' && `: ${note}`}
             </span>
-            <button type="button" class="small" disabled={act.busy} onClick={() => void open(address)}>
+            <button type="button" class="small" disabled={act.isOff} onClick={() => void open(address)}>
               Let in again
             </button>
           </li>

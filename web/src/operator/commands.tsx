@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { OperatorCommand } from '../../../swarm/messages/watch.ts';
 import { Press } from '../page/parts.tsx';
-import { Answer } from './act.tsx';
+import { Answer, OPERATORS_ONLY } from './act.tsx';
 import type { SectionProps } from './props.ts';
 import { whyNot } from './state.ts';
 
@@ -18,7 +18,7 @@ export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alert
   const { asked, answer, connection } = state;
   const [refused, refuse] = useState<OperatorCommand | null>(null);
   const why = (command: OperatorCommand): string | null => {
-    if (state.role === 'viewer') return 'You are here as a viewer: only an operator may do this.';
+    if (state.role === 'viewer') return OPERATORS_ONLY;
     if (connection !== 'open') return 'The server does not answer.';
     return asked === null ? whyNot(command, snapshot) : 'The server has not answered yet.';
   };

@@ -89,7 +89,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
             onInput={(event) => set({ name: event.currentTarget.value })}
           />
         </label>
-        <TextFields draft={draft} runs={runs} texts={texts} busy={act.busy} set={set} bring={bring} />
+        <TextFields draft={draft} runs={runs} texts={texts} isOff={act.isOff} set={set} bring={bring} />
         <label>
           <span>Model</span>
           <select value={draft.model} onChange={(event) => set(modelOf(event.currentTarget.value, draft))}>
@@ -156,10 +156,10 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
         </label>
       </details>
       <div class="buttons">
-        <button type="button" disabled={act.busy || !isWhole} onClick={() => void check()}>
+        <button type="button" disabled={act.isOff || !isWhole} onClick={() => void check()}>
           Can it be carried?
         </button>
-        <button type="submit" class="primary" disabled={act.busy || !isWhole}>
+        <button type="submit" class="primary" disabled={act.isOff || !isWhole}>
           Create
         </button>
         <button type="button" onClick={onClose}>
@@ -174,13 +174,13 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
 
 interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
   readonly draft: RunDraft;
-  readonly busy: boolean;
+  readonly isOff: boolean;
   readonly set: (part: Partial<RunDraft>) => void;
   readonly bring: (file: File) => Promise<void>;
 }
 
 /** What is trained on: the text of a run, or one that is brought along. */
-function TextFields({ draft, runs, texts, busy, set, bring }: TextProps) {
+function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
   const choices: readonly (TextChoice & { readonly label: string })[] = [
     ...runs.map(({ name }) => ({ kind: 'run' as const, name, label: `that of ${name}` })),
     ...texts.map(({ name, bytes }) => ({ kind: 'text' as const, name, label: `${name}, ${bytesText(bytes)}` })),
@@ -211,7 +211,7 @@ function TextFields({ draft, runs, texts, busy, set, bring }: TextProps) {
         <input
           type="file"
           accept="text/*,.txt,.md,.csv,.json"
-          disabled={busy}
+          disabled={isOff}
           onChange={({ currentTarget }) => {
             const [file] = currentTarget.files ?? [];
             if (file) void bring(file);

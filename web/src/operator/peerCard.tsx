@@ -57,7 +57,7 @@ export function PeerCard({ row, links, close }: CardProps) {
         <button
           type="button"
           class="small"
-          disabled={act.busy}
+          disabled={act.isOff}
           onClick={() => letGo('atBoundary', 'It goes at the next step boundary, and hands its part over.')}
         >
           Let go after this step
@@ -65,13 +65,13 @@ export function PeerCard({ row, links, close }: CardProps) {
         <Confirm
           label="Let go now"
           question="What it holds is lost: the run goes back to the newest checkpoint."
-          disabled={act.busy}
+          disabled={act.isOff}
           onSure={() => letGo('atOnce', 'It was let go.')}
         />
         <Confirm
           label="Block its address"
           question="Everyone behind the same network address is let go now, and cannot come back."
-          disabled={act.busy}
+          disabled={act.isOff}
           onSure={() => letGo('block', 'Its address is blocked.')}
         />
       </div>

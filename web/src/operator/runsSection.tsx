@@ -1,10 +1,10 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
-import { useState } from 'preact/hooks';
+import { useContext, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
-import { Answer, Confirm, useAct } from './act.tsx';
+import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
 import { query, tell } from './api.ts';
 import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
@@ -35,7 +35,11 @@ export function RunsSection({ state, snapshot }: SectionProps) {
       <section class="card" aria-labelledby="runs">
         <div class="live-head">
           <h2 id="runs">Runs of this server</h2>
-          <button type="button" disabled={!first} onClick={() => first && clone(activeOf(list) ?? first, null)}>
+          <button
+            type="button"
+            disabled={act.isOff || !first}
+            onClick={() => first && clone(activeOf(list) ?? first, null)}
+          >
             New run
           </button>
         </div>
@@ -46,7 +50,7 @@ export function RunsSection({ state, snapshot }: SectionProps) {
               key={run.name}
               run={run.isActive ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss } : run}
               canActivate={list.canActivate}
-              busy={act.busy}
+              isOff={act.isOff}
               tellServer={tellServer}
               clone={clone}
             />
@@ -72,7 +76,7 @@ const activeOf = ({ runs }: RunList): ListedRun | undefined => runs.find(({ isAc
 interface RowProps {
   readonly run: ListedRun;
   readonly canActivate: boolean;
-  readonly busy: boolean;
+  readonly isOff: boolean;
   readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
   readonly clone: (run: ListedRun, checkpoint: number | null) => void;
 }
@@ -84,8 +88,9 @@ function signOf({ isActive, committedSteps, steps }: ListedRun) {
     : { tone: 'calm', glyph: '○', word: 'At rest' };
 }
 
-function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
+function RunRow({ run, canActivate, isOff, tellServer, clone }: RowProps) {
   const { name, model, checkpoints } = run;
+  const role = useContext(RoleContext);
   return (
     <li class="row">
       <div class="live-head">
@@ -105,11 +110,11 @@ function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
             label="Make active"
             about={name}
             question="The active run stops at its next step boundary, and donors change over."
-            disabled={busy}
+            disabled={isOff}
             onSure={() => void tellServer('/api/operator/activate', { run: name }, `The server changes to ${name}.`)}
           />
         )}
-        <button type="button" class="small" onClick={() => clone(run, null)}>
+        <button type="button" class="small" disabled={isOff} onClick={() => clone(run, null)}>
           Draft another with its text<span class="hidden"> of {name}</span>
         </button>
       </div>
@@ -129,7 +134,7 @@ function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
                   <input
                     type="checkbox"
                     checked={kept}
-                    disabled={busy}
+                    disabled={isOff}
                     onChange={() =>
                       void tellServer(
                         '/api/operator/keep',
@@ -151,26 +156,28 @@ function RunRow({ run, canActivate, busy, tellServer, clone }: RowProps) {
                     label="Go back"
                     about={`to checkpoint ${step} of ${name}`}
                     question={`Steps after ${step} are done again, their tokens are taken back.`}
-                    disabled={busy}
+                    disabled={isOff}
                     onSure={() =>
                       void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
                     }
                   />
                 )}
-                <button type="button" class="small" onClick={() => clone(run, step)}>
+                <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step)}>
                   Clone
                   <span class="hidden">
                     {' '}
                     checkpoint {step} of {name}
                   </span>
                 </button>
-                <a href={query('/api/operator/export', { run: name, step })} download>
-                  Export
-                  <span class="hidden">
-                    {' '}
-                    checkpoint {step} of {name}
-                  </span>
-                </a>
+                {role === 'operator' && (
+                  <a href={query('/api/operator/export', { run: name, step })} download>
+                    Export
+                    <span class="hidden">
+                      {' '}
+                      checkpoint {step} of {name}
+                    </span>
+                  </a>
+                )}
               </span>
             </li>
           ))}

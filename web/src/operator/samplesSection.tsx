@@ -113,12 +113,12 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
         <textarea rows={3} spellcheck={false} value={text} onInput={(event) => edit(event.currentTarget.value)} />
       </label>
       <div class="buttons">
-        <button type="submit" class="primary" disabled={act.busy || step === undefined || prompts.length === 0}>
+        <button type="submit" class="primary" disabled={act.isOff || step === undefined || prompts.length === 0}>
           {act.busy ? 'Writing' : 'Write samples'}
         </button>
         <button
           type="button"
-          disabled={act.busy || checkpoints.length < 2 || prompts.length === 0}
+          disabled={act.isOff || checkpoints.length < 2 || prompts.length === 0}
           onClick={() => void write(checkpoints)}
         >
           Write for every checkpoint

@@ -2,6 +2,7 @@
 import type { Role } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
+import { RoleContext } from './act.tsx';
 import { useAlerts } from './alertsCard.tsx';
 import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
@@ -65,7 +66,7 @@ function Dashboard({ state, actions }: ViewProps) {
     <main class={connection === 'open' ? 'wide' : 'wide stale'}>
       <Head {...props} />
       <Parts section={section} alerts={alerts.length} />
-      {part(section, props)}
+      <RoleContext.Provider value={state.role}>{part(section, props)}</RoleContext.Provider>
     </main>
   );
 }

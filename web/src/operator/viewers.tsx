@@ -18,7 +18,7 @@ export function Viewers() {
   return (
     <section class="card" aria-labelledby="viewers">
       <h2 id="viewers">Viewers</h2>
-      <button type="button" class="small" disabled={act.busy} onClick={() => void make()}>
+      <button type="button" class="small" disabled={act.isOff} onClick={() => void make()}>
         Make a link for a viewer
       </button>
       {link !== null && (

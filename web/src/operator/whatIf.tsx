@@ -106,7 +106,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
         ))}
       </div>
       <div class="buttons">
-        <button type="submit" class="primary" disabled={act.busy}>
+        <button type="submit" class="primary" disabled={act.isOff}>
           Predict
         </button>
       </div>
