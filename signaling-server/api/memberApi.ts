@@ -99,7 +99,9 @@ export function addMemberApi(
     const { name = '', team = '' } = store.member(memberOf(request) ?? '') ?? {};
     return { name, team };
   });
-  app.put('/api/name', { ...perMinute(CHANGES_PER_MINUTE), onRequest: own }, async (request, reply) => {
+  // Of a run by invitation nobody else takes a name, or finds out which are taken.
+  const mayBeNamed = { ...perMinute(CHANGES_PER_MINUTE), onRequest: [own, visible.invited()] };
+  app.put('/api/name', mayBeNamed, async (request, reply) => {
     const id = memberOf(request) ?? '';
     const body = memberNameSchema.safeParse(request.body);
     if (!body.success) return problem(reply, 400, 'expected a name and a team');

@@ -28,8 +28,13 @@ export class Visible {
 
   /** Why who calls may not read this; null: it may. */
   refusal(what: PublicView, request: FastifyRequest): RefusalReason | null {
+    return PUBLIC_VIEWS.indexOf(this.#view) >= PUBLIC_VIEWS.indexOf(what) ? null : this.#outsider(request);
+  }
+
+  /** Why who calls is nobody whom the run knows; null: the run is open, or it is invited, computes or has a session. */
+  #outsider(request: FastifyRequest): RefusalReason | null {
     const { invitation } = this.#run.network;
-    if (PUBLIC_VIEWS.indexOf(this.#view) >= PUBLIC_VIEWS.indexOf(what) || invitation.isOpen) return null;
+    if (invitation.isOpen) return null;
     if (this.#hasSession(request.headers.cookie) || this.#run.donorOfToken(bearer(request)) !== null) return null;
     const query = inviteQuery.safeParse(request.query);
     return invitation.problem(query.success ? query.data.invite : undefined, networkOf(request.ip));
@@ -37,10 +42,19 @@ export class Visible {
 
   /** As a hook of a call. */
   only(what: PublicView) {
-    return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
-      const reason = this.refusal(what, request);
-      if (reason === null) return undefined;
-      return problem(reply, reason === 'notInvited' ? 403 : 429, REFUSAL_SENTENCES[reason]);
-    };
+    return answering((request) => this.refusal(what, request));
+  }
+
+  /** As a hook of a call that changes something: whatever is public, not by a stranger. */
+  invited() {
+    return answering((request) => this.#outsider(request));
   }
 }
+
+const answering =
+  (problemOf: (request: FastifyRequest) => RefusalReason | null) =>
+  async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    const reason = problemOf(request);
+    if (reason === null) return undefined;
+    return problem(reply, reason === 'notInvited' ? 403 : 429, REFUSAL_SENTENCES[reason]);
+  };

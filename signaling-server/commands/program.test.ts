@@ -78,6 +78,7 @@ describe('bad arguments', () => {
     [['serve', '--public-url', 'shoal'], /--public-url "shoal" is no address: expected https/],
     [['serve', '--trust-proxy', 'proxy'], /--trust-proxy: "proxy" is no address/],
     [['serve', '--invite', ''], /--invite must have 1 to 200 characters, not 0/],
+    [['serve', '--public', 'status'], /--public is of a run by invitation: it needs --invite/],
     [['explode'], /unknown command 'explode'/],
   ] as const)('%j', (words, sentence) => refuses(words, sentence));
 

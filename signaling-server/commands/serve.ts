@@ -37,7 +37,7 @@ interface ServeOptions {
   readonly trustProxy?: string[];
   readonly iceServers?: string;
   readonly invite?: string;
-  readonly public: PublicView;
+  readonly public?: PublicView;
   readonly record?: string;
 }
 
@@ -76,9 +76,10 @@ export function addServeCommand(program: Command): void {
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
     .addOption(
-      new Option('--public <view>', 'what anyone may see of a run that is by invitation: its status, and samples')
-        .choices(PUBLIC_VIEWS)
-        .default('nothing'),
+      new Option(
+        '--public <view>',
+        'what anyone may see of a run that is by invitation: its status, and samples',
+      ).choices(PUBLIC_VIEWS),
     )
     .option('--invite <token>', 'only donors whose link carries it may join', inviteToken)
     .action(serve);
@@ -88,6 +89,8 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   const { donors: headless, stages } = options;
   checkAuto(options);
   checkRecord(options.record);
+  if (options.public !== undefined && options.invite === undefined)
+    throw badInput('--public is of a run by invitation: it needs --invite, without which everyone may see the run');
   if (headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
   const access = accessOf(options);
@@ -106,7 +109,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     const opened = {
       data,
       host,
-      publicView: options.public,
+      ...(options.public === undefined ? {} : { publicView: options.public }),
       ...record,
       ...wishes,
       ...network,

@@ -62,9 +62,10 @@ const TABLE: readonly Row[] = [
   ...['/metrics', '/api/status', '/api/leaderboard', '/api/run', '/api/sample'].map((path) => ({
     ...{ route: `GET ${path}`, may: INSIDERS },
   })),
-  ...['GET', 'PUT', 'DELETE'].map((method) => ({
+  ...['GET', 'DELETE'].map((method) => ({
     ...{ route: `${method} /api/name`, may: KEY_HOLDERS },
   })),
+  { route: 'PUT /api/name', may: ADMITTED },
   { route: 'GET /api/donor', may: EVERYONE.filter((who) => who !== 'foreignPage') },
   { route: 'GET /api/tokens/:hash', path: `/api/tokens/${HASH}`, may: ADMITTED },
   { route: STATE, path: `/api/state/0/layer.0${SOME_STATE}`, may: [] },

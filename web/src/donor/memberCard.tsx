@@ -44,13 +44,13 @@ function Members({ invite, knownKey, ownKey }: MemberProps) {
   }, [look]);
   return (
     <>
-      <NameForm knownKey={knownKey} ownKey={ownKey} onChange={look} />
+      <NameForm invite={invite} knownKey={knownKey} ownKey={ownKey} onChange={look} />
       {board && <Board board={board} />}
     </>
   );
 }
 
-function NameForm({ knownKey, ownKey, onChange }: Omit<MemberProps, 'invite'> & { readonly onChange: () => void }) {
+function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readonly onChange: () => void }) {
   const [kept, keep] = useState({ name: '', team: '' });
   const [written, write] = useState<{ readonly name: string; readonly team: string } | null>(null);
   const [answer, say] = useState('');
@@ -67,7 +67,8 @@ function NameForm({ knownKey, ownKey, onChange }: Omit<MemberProps, 'invite'> & 
     if (wrong !== null) return say(`Not saved: ${wrong}.`);
     const body = method === 'PUT' ? { body: JSON.stringify({ name, team }) } : {};
     const type: Record<string, string> = method === 'PUT' ? { 'content-type': 'application/json' } : {};
-    const saved = await ask('/api/name', memberNameSchema, { method, headers: { ...keyed(key), ...type }, ...body });
+    const headers = { ...keyed(key), ...type };
+    const saved = await ask(withInvite('/api/name', invite), memberNameSchema, { method, headers, ...body });
     say(saved.ok ? done : saved.reason);
     if (!saved.ok) return;
     keep(saved.value);
