@@ -95,6 +95,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
     'evaluation.everySteps must be a positive integer up to 4294967295',
   ],
   ['data.files', Array(200_000).fill('a'), 'data.files must be a list of at most 10000 paths'],
+  [
+    'model',
+    { ...model, ...Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`f${at}`, at])) },
+    'model must have 1000 fields at most',
+  ],
   ['model.n_embd', 9e15, 'model.n_embd is too large, 9000000000000000: embedding would have'],
   // By hand, from the shapes of GPT-2: 256 · (12·18918² + 13·18918) + (10000 + 16 + 2) · 18918
   [

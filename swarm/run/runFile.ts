@@ -37,6 +37,9 @@ const MOST_TOKENS = 2 ** 20;
 /** Each is looked at before the first one is read. */
 const MOST_FILES = 10_000;
 
+/** Of a config.json, which is kept and sent with the run: real ones have some tens. */
+const MOST_FIELDS = 1_000;
+
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
 /** The optimizer's numbers are float32 on the GPU: one that is 0, infinite or 1 there must not have passed as another. */
@@ -117,7 +120,11 @@ const RUN_FILE = fields({
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
     error: expecting('at most 100 letters, digits, ".", "_" and "-", the first no "." or "-"'),
   }),
-  model: z.record(z.string(), z.unknown(), { error: expecting('a Hugging Face config.json') }),
+  model: z
+    .record(z.string(), z.unknown(), { error: expecting('a Hugging Face config.json') })
+    .refine((config) => Object.keys(config).length <= MOST_FIELDS, {
+      error: `must have ${MOST_FIELDS} fields at most`,
+    }),
   data: fields({
     files,
     tokenizer,
