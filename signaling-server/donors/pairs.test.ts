@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { StateSource } from '../../swarm/messages/messages.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { outlineModel } from '../../swarm/testing/randomPlan.ts';
+import { lineOfThree, outlineModel } from '../../swarm/testing/randomPlan.ts';
 import { Pairs } from './pairs.ts';
 import { StateNeeds } from './stateNeeds.ts';
 
@@ -12,22 +12,7 @@ const MODEL = outlineModel(3, false);
 /** 5 positions of 4 floats a sample, behind a header of 32 bytes. */
 const FRAME_BYTES = 5 * 4 * 4 + 32;
 
-/** Three stages of one peer each, which keeps what it computes with. */
-const line = (one: PeerId, two: PeerId, three: PeerId): Plan => {
-  const keeper = [one, one, two, three, three];
-  return {
-    stages: [one, two, three].map((peer, layer) => ({
-      layers: [layer, layer + 1],
-      members: [{ peer, microBatches: [0], samples: 1, recompute: [] }],
-    })),
-    microBatches: [{ id: 0, samples: [0, 1] }],
-    state: MODEL.blocks.map(({ name, elements }, index) => ({
-      block: name,
-      shards: [{ peer: keeper[index] ?? one, range: [0, elements], replicas: [] }],
-    })),
-    schedule: 'gpipe',
-  };
-};
+const line = (one: PeerId, two: PeerId, three: PeerId): Plan => lineOfThree(MODEL, one, two, three);
 
 function pairs() {
   const pairs = new Pairs({ model: MODEL, sequence: 5, wire: 'f32', asked: 'f32', rounds: 2 });

@@ -6,8 +6,7 @@
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
-import { modelFromConfig } from '../model/families.ts';
-import type { Model } from '../model/model.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
 import { aloneBytes } from '../planner/aloneBytes.ts';
 import type { Cluster } from '../planner/cluster.ts';
@@ -98,7 +97,7 @@ function memoryOf(config: PlanningConfig, { profile: { memoryBytes }, limits }: 
 export function profileNow(config: PlanningConfig, { profile, spans, limits }: KnownDonor): PeerProfile {
   const typical = typicalWork(spans, limits.speed < 1);
   if (typical.length === 0 || !hasTimes(profile)) return profile;
-  return corrected(modelOf(config), config.batch, profile, typical);
+  return corrected(acceptedModel(config), config.batch, profile, typical);
 }
 
 /** Other work, other neighbours or another share: its spans begin anew. */
@@ -192,7 +191,7 @@ export const clusterProblem = (
   config: Pick<PlanningConfig, 'model' | 'batch'>,
   { cluster, shares, computes, inForce }: SearchProblem,
 ): ClusterProblem => ({
-  model: modelOf(config),
+  model: acceptedModel(config),
   batch: config.batch,
   cluster,
   shares: new Map(Object.entries(shares)),
@@ -201,7 +200,6 @@ export const clusterProblem = (
 });
 
 /** What follows from values that never change is worked out once for each of them. */
-const models = new WeakMap<PlanningConfig['model'], Model>();
 const expectations = new WeakMap<PeerProfile, ReturnType<typeof workSeconds>>();
 
 const wholeBytes = new WeakMap<PlanningConfig, number>();
@@ -209,22 +207,13 @@ const wholeBytes = new WeakMap<PlanningConfig, number>();
 /** Of all that a run has, on one donor. */
 function wholeBytesOf(config: PlanningConfig): number {
   const { samples, sequence } = config.batch;
-  const bytes = wholeBytes.get(config) ?? aloneBytes(modelOf(config), samples, sequence);
+  const bytes = wholeBytes.get(config) ?? aloneBytes(acceptedModel(config), samples, sequence);
   wholeBytes.set(config, bytes);
   return bytes;
 }
 
-export function modelOf({ model: config }: Pick<PlanningConfig, 'model'>): Model {
-  const known = models.get(config);
-  if (known) return known;
-  const model = modelFromConfig(config);
-  if (!model.ok) throw new Error(`the run was accepted with this model: ${model.reason}`);
-  models.set(config, model.value);
-  return model.value;
-}
-
 function expectedSeconds(config: PlanningConfig, profile: PeerProfile): ReturnType<typeof workSeconds> {
-  const known = expectations.get(profile) ?? workSeconds(modelOf(config), config.batch, profile);
+  const known = expectations.get(profile) ?? workSeconds(acceptedModel(config), config.batch, profile);
   expectations.set(profile, known);
   return known;
 }

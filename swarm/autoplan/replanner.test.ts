@@ -2,14 +2,15 @@ import { expect, test } from 'vitest';
 import { invariant, type PeerId, peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { reasonText } from '../planner/reason.ts';
 import { CONFIG, found, PlannedRun, profile, samplesOf } from '../testing/plannedRun.ts';
-import { knownDonor, modelOf, type PlanningConfig, profileNow, searchProblem } from './knownDonors.ts';
+import { knownDonor, type PlanningConfig, profileNow, searchProblem } from './knownDonors.ts';
 import { beginReplanning, replannerDeadline } from './replanner.ts';
 
 const { batch } = CONFIG;
-const model = modelOf(CONFIG);
+const model = acceptedModel(CONFIG);
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
 
 test('[AP1] a donor that computes a layer four times as fast gets more of the work', () => {

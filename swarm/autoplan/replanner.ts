@@ -4,15 +4,17 @@
  * the training, and what is worth the change is proposed. Searches are done by others, and may answer late or never: every
  * question is answered all the same. Without `auto` the command line's wishes decide, and this only predicts. Rules AP.
  */
+
 import { assertNever, type PeerId, refusal } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit } from '../planner/fit.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
 import { isRash } from './doubt.ts';
-import { clusterProblem, type KnownDonor, modelOf, type PlanningConfig, searchProblem } from './knownDonors.ts';
+import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { NO_PACE } from './pace.ts';
 import { predictedSeconds } from './predicting.ts';
@@ -103,7 +105,11 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
   const { config, donors, searches } = replanning.state;
   change(replanning, { needed: null, arrival: null });
   if (!isAuto(replanning))
-    return answer(replanning, wanted.ask, answerTo(wanted, planWished(modelOf(config), config.batch, config.wishes)));
+    return answer(
+      replanning,
+      wanted.ask,
+      answerTo(wanted, planWished(acceptedModel(config), config.batch, config.wishes)),
+    );
   if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
   const offer = wanted.offer.map(({ peer }) => peer);
   const problem = searchProblem(config, donors, offer, capsOf(wanted));
@@ -126,7 +132,7 @@ function search(
 
 /** The equal split, as far as donors give the memory. */
 function withoutSearch(config: PlanningConfig, question: Question): PlanAnswer {
-  const model = modelOf(config);
+  const model = acceptedModel(config);
   const makePlan: MakePlan = (peers, caps) =>
     fittingSplit({ model, batch: config.batch, peers: peers.slice(0, donorCapacity(model)), caps, options: {} });
   return answerTo({ ...question, inForce: null }, makePlan);

@@ -5,8 +5,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
-import { modelFromConfig } from '../model/families.ts';
-import type { Model } from '../model/model.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
 import { stepTraffic } from '../ways/stepTraffic.ts';
 import type { CoordinatorConfig, StepNorm } from './events.ts';
@@ -35,20 +34,9 @@ const MOST_TRAFFIC = 2;
 const CLOCK_DRIFT = 0.1;
 const CLOCK_SECONDS = 1;
 
-const models = new WeakMap<CoordinatorConfig, Model>();
-
-function modelOf(config: CoordinatorConfig): Model {
-  const known = models.get(config);
-  if (known) return known;
-  const model = modelFromConfig(config.model);
-  if (!model.ok) throw new Error(`the run was accepted with this model: ${model.reason}`);
-  models.set(config, model.value);
-  return model.value;
-}
-
 /** Tensor bytes that a step of this plan sends from donor to donor. */
 export function trafficBytes(config: CoordinatorConfig, plan: Plan): number {
-  const { activation, gradient, slice, values } = stepTraffic(modelOf(config), plan, {
+  const { activation, gradient, slice, values } = stepTraffic(acceptedModel(config), plan, {
     sequence: config.batch.sequence,
     wire: config.wire,
   });
@@ -122,7 +110,7 @@ interface SoFar {
 
 /** Nats a target, at most. A run that is this bad already may be as bad again. */
 function mostLoss({ config, committedSteps, loss }: SoFar): number {
-  const blind = Math.log(Math.max(2, modelOf(config).vocabulary));
+  const blind = Math.log(Math.max(2, acceptedModel(config).vocabulary));
   return committedSteps < FIRST_STEPS ? MOST_FIRST_LOSS * blind : MOST_LOSS * Math.max(blind, loss ?? 0);
 }
 

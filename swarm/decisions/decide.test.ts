@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { modelOf } from '../autoplan/knownDonors.ts';
 import { invariant, type PeerId, peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { Profile } from '../messages/profile.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { rehearsalTerms } from '../testing/rehearsal.ts';
 import {
@@ -63,7 +63,7 @@ test('[AP28] with auto a search is asked for; its outcome is an event, and the d
   expect(search).toMatchObject({ search: 0, budget: 'atOnce' });
   expect(state().coordinator.phase.name).toBe('planning');
   expect(nextDecision(state())).toBe(10_005);
-  const plan = equalSplit(modelOf(planning), config.batch.samples, [A]);
+  const plan = equalSplit(acceptedModel(planning), config.batch.samples, [A]);
   const found = { ok: true, value: { plan, reasons: [], idle: [] } } as const;
   expect(types(told({ type: 'searched', search: 7, found }))).toEqual([]);
   expect(types(told({ type: 'searched', search: 0, found }, 6))).toContain('storeEpoch');

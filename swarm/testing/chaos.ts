@@ -4,7 +4,6 @@
  * the second nobody does any more, and the run must come to its end.
  */
 
-import { modelOf } from '../autoplan/knownDonors.ts';
 import { answerTo } from '../autoplan/wishes.ts';
 import { below, invariant, type PeerId, peerId, type Random, refusal, seededRandom } from '../base.ts';
 import { type DonorMessage, HELD, type PlanAnswer } from '../coordinator/events.ts';
@@ -12,6 +11,7 @@ import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisiveMessage } from '../decisions/decide.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Recording } from '../recording/recording.ts';
@@ -123,7 +123,7 @@ export function playChaos(
     events: 0,
     firstAct: true,
     crowd,
-    model: modelOf(decisions.planning),
+    model: acceptedModel(decisions.planning),
     terms,
     isPlannerSlow,
   };

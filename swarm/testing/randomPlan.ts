@@ -121,3 +121,20 @@ function shuffled(random: Random, count: number): number[] {
   }
   return list;
 }
+
+/** Three stages of one peer each, which keeps what it computes with; of a model of three layers. */
+export const lineOfThree = (model: Model, one: PeerId, two: PeerId, three: PeerId): Plan => {
+  const keeper = [one, one, two, three, three];
+  return {
+    stages: [one, two, three].map((peer, layer) => ({
+      layers: [layer, layer + 1],
+      members: [{ peer, microBatches: [0], samples: 1, recompute: [] }],
+    })),
+    microBatches: [{ id: 0, samples: [0, 1] }],
+    state: model.blocks.map(({ name, elements }, index) => ({
+      block: name,
+      shards: [{ peer: keeper[index] ?? one, range: [0, elements], replicas: [] }],
+    })),
+    schedule: 'gpipe',
+  };
+};

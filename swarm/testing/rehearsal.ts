@@ -3,7 +3,7 @@
  * answer. The store and the donors are the judges. Every effect is held against what they know, so that each test,
  * scripted or random, checks all invariants of the step protocol after every event.
  */
-import { modelOf } from '../autoplan/knownDonors.ts';
+
 import { answerTo, type MakePlan, type PlanWishes } from '../autoplan/wishes.ts';
 import { invariant, type PeerId, refusal, success } from '../base.ts';
 import type { CommitRecord, CoordinatorConfig, StartState } from '../coordinator/events.ts';
@@ -12,6 +12,7 @@ import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Block, BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
@@ -142,7 +143,7 @@ export function rehearse(
 
 /** All that decides a run. */
 export function rehearseDecisions(config: DecisionConfig, recording: Recording | null): Rehearsal {
-  const { blocks } = modelOf(config.planning);
+  const { blocks } = acceptedModel(config.planning);
   return rehearsal(config.run, blocks, (start) => new AllDecisions(config, start, recording));
 }
 

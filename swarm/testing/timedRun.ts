@@ -2,7 +2,8 @@
  * A run under `auto` in a time of its own, for tests: all decisions, donors that take as long as they really do, whatever
  * they say, and searches that answer after a while. It counts what was committed.
  */
-import { clusterProblem, modelOf } from '../autoplan/knownDonors.ts';
+
+import { clusterProblem } from '../autoplan/knownDonors.ts';
 import { type PeerId, peerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import {
@@ -15,6 +16,7 @@ import {
 } from '../decisions/decide.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
 import { answer } from './honestDonor.ts';
@@ -140,7 +142,7 @@ class TimedRun {
 /** Steps that stand committed after so many seconds. */
 export function commitsIn(donors: readonly TimedDonor[], seconds: number): number {
   const { config } = rehearsalTerms({
-    ...{ layers: modelOf(CONFIG).layers, batch: CONFIG.batch, steps: 1e9, capacity: 1_000 },
+    ...{ layers: acceptedModel(CONFIG).layers, batch: CONFIG.batch, steps: 1e9, capacity: 1_000 },
   });
   const run = new TimedRun(config);
   for (const donor of donors) run.comes(donor);

@@ -2,25 +2,13 @@ import { expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import type { StateSource } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
-import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
+import { lineOfThree, outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import { Reach } from './reach.ts';
 
 const [A, B, C, D] = [peerId('a'), peerId('b'), peerId('c'), peerId('d')];
 const MODEL = outlineModel(3, false);
 
-/** Three stages of one peer each, which keeps what it computes with. */
-const line = (one: PeerId, two: PeerId, three: PeerId): Plan => ({
-  stages: [one, two, three].map((peer, layer) => ({
-    layers: [layer, layer + 1],
-    members: [{ peer, microBatches: [0], samples: 1, recompute: [] }],
-  })),
-  microBatches: [{ id: 0, samples: [0, 1] }],
-  state: MODEL.blocks.map(({ name, elements }, index) => ({
-    block: name,
-    shards: [{ peer: [one, one, two, three, three][index] ?? one, range: [0, elements], replicas: [] }],
-  })),
-  schedule: 'gpipe',
-});
+const line = (one: PeerId, two: PeerId, three: PeerId): Plan => lineOfThree(MODEL, one, two, three);
 
 const prepare = (epoch: number, plan: Plan, source: StateSource) =>
   ({ type: 'prepare', epoch, generation: 0, step: 0, source, plan }) as const;
