@@ -29,7 +29,7 @@ function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan
         const counted = new Uint8Array(elements);
         for (const transfer of list) {
           if (transfer.to !== to || transfer.block !== block || transfer.kind !== kind) continue;
-          // Of moments a peer has what it is primary of.
+          // Of moments a peer has what it is keeper of.
           const has = holdings(model, before, transfer.from, block, asked === 'f16' ? 'm' : kind);
           expect(has.some((range) => overlap(range, transfer.range)?.join() === transfer.range.join())).toBe(true);
           for (let i = transfer.range[0]; i < transfer.range[1]; i++)

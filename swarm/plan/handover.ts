@@ -7,7 +7,7 @@ import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import type { Compute } from '../precision.ts';
-import { type Plan, peers } from './plan.ts';
+import { keepersOf, type Plan, peers } from './plan.ts';
 
 /** What is kept of each element: its value, and Adam's two moments. */
 export const STATE_KINDS = ['value', 'm', 'v'] as const;
@@ -26,7 +26,7 @@ export interface Transfer {
 export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockName, kind: StateKind): Range[] {
   const kept = plan.state
     .filter((state) => state.block === block)
-    .flatMap(({ shards }) => shards.filter((shard) => shard.peer === peer).map(({ range }) => range));
+    .flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)).map(({ range }) => range));
   if (kind !== 'value') return union(kept);
   const used = plan.stages
     .filter(({ members }) => members.some((member) => member.peer === peer))
@@ -38,14 +38,14 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
 
 /**
  * Everything that has to be in place before the new plan's first step, each element once a receiver and kind. Where the
- * run `asked` for f16 a peer's own values count only where it was their primary: what it computed with may be halves.
+ * run `asked` for f16 a peer's own values count only where it was their keeper: what it computed with may be halves.
  */
 export function transfers(model: Model, before: Plan, after: Plan, asked: Compute = 'f32'): Transfer[] {
   const found: Transfer[] = [];
   for (const to of peers(after)) {
     for (const { name: block } of model.blocks) {
       for (const kind of STATE_KINDS) {
-        const exact = kind === 'value' && asked === 'f16' ? 'm' : kind; // of moments a peer has what it is primary of
+        const exact = kind === 'value' && asked === 'f16' ? 'm' : kind; // of moments a peer has what it is keeper of
         const own = holdings(model, before, to, block, exact);
         for (const need of holdings(model, after, to, block, kind)) {
           for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });

@@ -95,9 +95,12 @@ export function owner(plan: Plan, stage: number, microBatch: number): PeerId {
 /** Everyone the plan names, in the order they first appear: stages first, then state. */
 export function peers(plan: Plan): PeerId[] {
   const members = plan.stages.flatMap((stage) => stage.members.map((member) => member.peer));
-  const keepers = plan.state.flatMap(({ shards }) => shards.flatMap((shard) => [shard.peer, ...shard.replicas]));
+  const keepers = plan.state.flatMap(({ shards }) => shards.flatMap(keepersOf));
   return [...new Set([...members, ...keepers])];
 }
+
+/** Who has a shard's values and moments, and gets every slice of its gradient: the primary, then the replicas. */
+export const keepersOf = ({ peer, replicas }: Shard): readonly PeerId[] => [peer, ...replicas];
 
 /** The plan with the n-th peer in its place that is the n-th here. */
 export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
@@ -252,7 +255,7 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
     const parts = inOrder(shards.map(({ peer, range }) => ({ place: `a shard of ${block} at ${peer}`, range })));
     found.push(...cover('PL9', 'element', block, known.elements, parts));
     const home = gatheringHome(plan, block);
-    const keepers = home === null ? [] : shards.flatMap(({ peer, replicas }) => [peer, ...replicas]);
+    const keepers = home === null ? [] : shards.flatMap(keepersOf);
     for (const peer of new Set(keepers))
       if (!home?.members.some((member) => member.peer === peer))
         report(

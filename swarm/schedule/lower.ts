@@ -4,11 +4,10 @@
  * they stand right before what needs them. See SPEC.md, SC5 to SC8 and SC20.
  */
 import type { PeerId } from '../base.ts';
-import { homeStage, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
+import { homeStage, keepersOf, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
 import type { Action, MicroAction, Schedule, StateAction } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
-import { keepersOf } from './order.ts';
 
 /** A builder writes forwards and backwards alone; everything else follows from the plan. */
 const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {

@@ -8,7 +8,7 @@
  */
 import { assertNever, at, got, invariant, type PeerId } from '../base.ts';
 import type { BlockName, Model } from '../model/model.ts';
-import { homeStage, type Plan, type Shard } from '../plan/plan.ts';
+import { homeStage, keepersOf, type Plan } from '../plan/plan.ts';
 import {
   type Action,
   MICRO_OPS,
@@ -169,9 +169,6 @@ const reportersOf = ({ stages, state }: Plan): Set<PeerId> =>
     ...at(stages, stages.length - 1).members.map(({ peer }) => peer),
     ...state.flatMap(({ shards }) => shards.flatMap(keepersOf)),
   ]);
-
-/** The primary, then the replicas. */
-export const keepersOf = ({ peer, replicas }: Shard): readonly PeerId[] => [peer, ...replicas];
 
 /** Who sends the new values of a stage's blocks. */
 const primariesFor = (stage: number, wiring: Wiring): Set<PeerId> =>

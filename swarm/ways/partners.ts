@@ -8,7 +8,7 @@ import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
 import { holdings, STATE_KINDS } from '../plan/handover.ts';
-import type { Plan } from '../plan/plan.ts';
+import { keepersOf, type Plan } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
 
@@ -94,7 +94,8 @@ export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): I
   // It begins the same plan again, or hands over what it keeps.
   for (const passage of step) add(passage.from, bytesOf(passage));
   for (const { shards } of plan.state)
-    for (const { peer, range } of shards) add(peer, STATE_BYTES * (range[1] - range[0]));
+    for (const shard of shards)
+      for (const keeper of keepersOf(shard)) add(keeper, STATE_BYTES * (shard.range[1] - shard.range[0]));
   return {
     arrival: source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : [], // kept: as a step sends them
     step,
