@@ -2,15 +2,15 @@
  * What a donor says and hears: with the server by its socket, with other donors by the mesh. The server introduces
  * donors to each other, so a mesh begins with a welcome, and ends with the connection that brought it.
  */
-import type { PeerId } from '../../../swarm/base.ts';
+import type { PeerId, Random } from '../../../swarm/base.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { sizesOf } from '../../../swarm/ways/partners.ts';
-import { openSimplePeerLink } from '../net/link.ts';
+import { type OpenLink, openSimplePeerLink } from '../net/link.ts';
 import { Mesh } from '../net/mesh.ts';
 import { Reach } from '../net/reach.ts';
 import { Signaling, type SignalingOptions, type SignalingState } from '../net/signaling.ts';
-import { openWebSocket } from '../net/socket.ts';
+import { type DonorWebSocket, openWebSocket } from '../net/socket.ts';
 
 const SOCKET_PATH = '/api/donor';
 
@@ -24,21 +24,37 @@ interface ConversationOptions
   onLost(peer: PeerId): void;
 }
 
+/** What a conversation asks of its browser; a simulated one has no other. */
+export interface Ports {
+  open(): DonorWebSocket;
+  readonly openLink: OpenLink;
+  readonly random: Random;
+  /** Milliseconds, monotonic. */
+  readonly now: () => number;
+}
+
+const BROWSER: Ports = {
+  open: () => openWebSocket(SOCKET_PATH),
+  openLink: openSimplePeerLink,
+  random: Math.random,
+  now: () => performance.now(),
+};
+
 /** Owns the socket and the links; `close()` ends them. */
 export class Conversation {
   readonly #options: ConversationOptions;
+  readonly #ports: Ports;
   readonly #signaling: Signaling;
   #mesh: Mesh | null = null;
   #reach: Reach | null = null;
 
-  constructor(options: ConversationOptions) {
+  constructor(options: ConversationOptions, ports: Ports = BROWSER) {
     this.#options = options;
+    this.#ports = ports;
     const { adapter, entry, key, limits, wait } = options;
     this.#signaling = new Signaling({
       ...{ adapter, entry, key, limits, wait },
-      open: () => openWebSocket(SOCKET_PATH),
-      random: Math.random,
-      now: () => performance.now(),
+      ...{ open: ports.open, random: ports.random, now: ports.now },
       onState: (state) => this.#onState(state),
       onMessage: (message) => this.#onMessage(message),
       onBytes: (bytes) => this.#mesh?.onBytes(bytes),
@@ -86,9 +102,8 @@ export class Conversation {
     this.#mesh = new Mesh({
       me,
       iceServers,
-      openLink: openSimplePeerLink,
+      ...{ openLink: this.#ports.openLink, now: this.#ports.now },
       relayOnly: relayOnly(),
-      now: () => performance.now(),
       sendSignal: (to, epoch, attempt, data) => void this.send({ type: 'signal', to, epoch, attempt, data }),
       sendBytes: (message) => this.#signaling.sendBytes(message),
       onFrame,
