@@ -14,16 +14,14 @@ const PLACE_LIMIT_MS = 6_000;
 const FLAPS = 60;
 const options = { timeout: 240_000 };
 
-test('[SV34] 200 joins in ten seconds: 99 of 100 soon see themselves among the donors', options, async () => {
+test('[CO37] 200 joins in ten seconds: 99 of 100 soon have their place in the queue', options, async () => {
   const besieged = await Besieged.training({ honest: 2 });
   const placesMs = await Promise.all(
     Array.from({ length: JOINS }, async (_, number) => {
       await sleep((number * JOINS_MS) / JOINS);
       const beganMs = performance.now();
       const newcomer = besieged.donor({ address: strangersAddress(number), profile: measuredProfile(1) });
-      await newcomer.hears('welcome');
-      const { peer } = newcomer.welcome;
-      await newcomer.hears('snapshot', ({ snapshot }) => snapshot.donors.some((donor) => donor.peer === peer));
+      await newcomer.hears('standby');
       return performance.now() - beganMs;
     }),
   );
@@ -33,7 +31,7 @@ test('[SV34] 200 joins in ten seconds: 99 of 100 soon see themselves among the d
 });
 
 test(
-  'half of the donors gone within a second: those who are left train on, after a new plan for each at most',
+  '[CO74] half of the donors gone within a second: those who are left train on after one new plan',
   options,
   async () => {
     const besieged = await Besieged.training({ honest: 8, stages: 2 });
@@ -46,7 +44,8 @@ test(
     }
     besieged.honest = left;
     await besieged.commits(20);
-    expect((first?.heardCount('prepare') ?? 0) - before).toBeLessThanOrEqual(gone.length);
+    // Two where the machine was so busy that two of them went half a second apart.
+    expect((first?.heardCount('prepare') ?? 0) - before).toBeLessThanOrEqual(2);
   },
 );
 

@@ -1,6 +1,7 @@
 /** What donors say of themselves, and what it changes: what is known of them, and whether a better plan is looked for. */
 import { type PeerId, rounded } from '../base.ts';
 import type { PeerMessage, ProbedMessage, ReportMessage } from '../messages/messages.ts';
+import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import {
   type Admitted,
   begunAnew,
@@ -17,6 +18,7 @@ import {
   changeDonor,
   changeDonors,
   donorOf,
+  isAuto,
   type Replanning,
   suggestDeferredReplan,
   suggestReplan,
@@ -28,6 +30,14 @@ export function donorJoined(replanning: Replanning, admitted: Admitted) {
   const { config, donors } = replanning.state;
   change(replanning, { donors: [...donors, knownDonor(config, admitted)] });
   addCause(replanning, { reason: `${admitted.peer} joins`, by: null });
+  if (replanning.run.plan !== null && isAuto(replanning)) tellPlace(replanning, admitted.peer, replanning.run.plan);
+}
+
+/** A search takes a while, and others who come have it begun anew. */
+function tellPlace({ state, effects }: Replanning, peer: PeerId, plan: Plan) {
+  const members = new Set(peersOf(plan));
+  const place = state.donors.filter((donor) => !members.has(donor.peer)).length;
+  effects.push({ type: 'send', to: peer, message: { type: 'standby', state: 'spare', why: 'queued', place } });
 }
 
 export function donorGone(replanning: Replanning, peer: PeerId) {

@@ -43,6 +43,19 @@ test('[AP22] a newcomer who does not pay for the change is told that the plan st
   expect(run.state.appraisal?.verdict).toMatch(/b joins: the plan stays/);
 });
 
+test('[CO37] newcomers are told their number in the queue at once, however long the search takes', () => {
+  const run = new PlannedRun();
+  run.joins(A, profile(0.0001));
+  expect(run.queue).toEqual([]);
+  run.doesSearch = false;
+  run.joins(B, profile(0.5));
+  run.joins(C, profile(0.5));
+  expect(run.queue).toEqual([
+    [B, 1],
+    [C, 2],
+  ]);
+});
+
 test('[AP22] what a step takes beside what is predicted makes a gain smaller', () => {
   for (const stepSeconds of [0, 100]) {
     const run = new PlannedRun();

@@ -51,7 +51,7 @@ export type ReplannerEffect =
     }
   /** To the coordinator. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
-  /** These two measure the link between them, which no plan uses. */
+  /** Its place in the queue; or to two who measure the link between them, which no plan uses. */
   | Extract<Effect, { type: 'send' }>
   /** The numbers behind the plan in force, to be kept. */
   | ({ readonly type: 'recordPlan'; readonly schedule: Plan['schedule'] } & Pick<

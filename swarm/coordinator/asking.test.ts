@@ -258,3 +258,51 @@ describe('plans that take their time', () => {
     expect(swarm.run.state.phase.name).toBe('paused');
   });
 });
+
+describe('donors who go one after the other', () => {
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const epochs = (lines: readonly string[]) => lines.filter((line) => line.startsWith('epoch'));
+  function computing() {
+    const swarm = script({ layers: 8, steps: 6 });
+    swarm.join(...names);
+    swarm.settle('* report');
+    swarm.trace();
+    return swarm;
+  }
+
+  it('[CO74] cost one plan together, made when nobody has gone for half a second', () => {
+    const swarm = computing();
+    for (const name of ['a', 'c', 'e', 'g']) {
+      swarm.vanish(name);
+      swarm.pass(250);
+      swarm.tick();
+    }
+    expect(epochs(swarm.trace())).toEqual([]);
+    swarm.pass(249);
+    swarm.tick();
+    expect(epochs(swarm.trace())).toEqual([]);
+    swarm.pass(1);
+    swarm.tick();
+    expect(epochs(swarm.trace())).toEqual(['epoch 9 b d f h: a is gone']);
+  });
+
+  it('[CO74] are not waited for longer than two seconds', () => {
+    const swarm = computing();
+    const before = swarm.run.state.departures;
+    expect(before).toBeNull();
+    for (const name of names.slice(0, 6)) {
+      swarm.vanish(name);
+      swarm.pass(400);
+    }
+    expect(epochs(swarm.trace())).toEqual(['epoch 9 g h: a is gone']);
+  });
+
+  it('[CO74] leave the last one to go on at once', () => {
+    const swarm = script({ steps: 6 });
+    swarm.join('a', 'b');
+    swarm.settle('* report');
+    swarm.trace();
+    swarm.vanish('b');
+    expect(epochs(swarm.trace())).toEqual(['epoch 3 a: b is gone']);
+  });
+});

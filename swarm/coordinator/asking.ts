@@ -3,6 +3,7 @@
  * meanwhile, and what came back is used at the next boundary. Where nothing can go on without a plan, it waits in `planning`.
  */
 
+import { DEPARTURES } from './deadlines.ts';
 import type { PlanAnswer } from './events.ts';
 import { considerInterruption, proceed, sendSpare } from './planInForce.ts';
 import { planInForce } from './state.ts';
@@ -11,16 +12,26 @@ import { change, type Transition } from './transition.ts';
 
 /** After every event: where the plan that is wanted is another one than was asked for, it is asked for now. */
 export function ask(transition: Transition) {
-  const { ask: asked, asks: number } = transition.state;
+  const { ask: asked, asks: number, departures } = transition.state;
+  if (departures !== null && transition.now >= departures.untilMs) change(transition, { departures: null });
   const question = questionOf(transition.state);
   if (question === null) {
     if (asked !== null) change(transition, { ask: null });
     return;
   }
   if (asked !== null && isSameQuestion(asked, question)) return;
+  if (question.purpose === 'now' && transition.state.departures !== null) return;
   change(transition, { ask: { ...question, number, answer: null }, asks: number + 1 });
   const inForce = planInForce(transition.state)?.plan ?? null;
   transition.effects.push({ type: 'planWanted', ask: number, ...question, inForce });
+}
+
+/** One is gone; where several are left, more may follow, and one plan is made for all of them. */
+export function departed(transition: Transition) {
+  const { state, now } = transition;
+  const sinceMs = state.departures?.sinceMs ?? now;
+  const untilMs = Math.min(sinceMs + DEPARTURES.mostMs, now + DEPARTURES.quietMs);
+  change(transition, { departures: state.donors.length > 1 ? { sinceMs, untilMs } : null });
 }
 
 /** An answer to an older question is passed over: the donors at hand are others by now. */

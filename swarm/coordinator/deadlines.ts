@@ -27,6 +27,9 @@ export const DEADLINES = {
   upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
 } as const satisfies Record<string, Allowance>;
 
+/** Where one donor goes others often do too: a plan waits until nobody has gone for so long, and no longer than this. */
+export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;
+
 /** What the server timed, of which it keeps the newest times. */
 export type Timed = 'warmUp' | 'gettingReady' | 'handOver' | 'upload';
 export type Seen = Readonly<Record<Timed, readonly number[]>>;

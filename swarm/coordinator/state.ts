@@ -249,6 +249,8 @@ export interface CoordinatorState {
   readonly asks: number;
   /** Numbers of all plans so far that donors got ready for. */
   readonly warmUps: number;
+  /** Donors are going: who is left is known when this is over. */
+  readonly departures: { readonly sinceMs: number; readonly untilMs: number } | null;
   /** In the order of joining. */
   readonly donors: readonly Donor[];
   readonly phase: Phase;
@@ -289,6 +291,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     ask: null,
     asks: 0,
     warmUps: 0,
+    departures: null,
     donors: [],
     phase: { name: 'waiting', lack: { of: 'firstDonor' } },
     pending: [],
@@ -318,8 +321,9 @@ export function expectedDonors({ config }: CoordinatorState): number {
 }
 
 /** When the shell has to send `deadlineReached`, or null. */
-export function nextDeadline({ phase, warmingUp, donors }: CoordinatorState): number | null {
+export function nextDeadline({ phase, warmingUp, donors, departures }: CoordinatorState): number | null {
   let next = 'deadline' in phase ? phase.deadline : Number.POSITIVE_INFINITY;
+  if (departures !== null) next = Math.min(next, departures.untilMs);
   if (warmingUp !== null && warmingUp.waitingFor.length > 0) next = Math.min(next, warmingUp.deadline);
   for (const { asideUntilMs } of donors) if (asideUntilMs !== null) next = Math.min(next, asideUntilMs);
   return Number.isFinite(next) ? next : null;

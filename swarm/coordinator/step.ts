@@ -4,7 +4,7 @@
  */
 import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
-import { ask, planned } from './asking.ts';
+import { ask, departed, planned } from './asking.ts';
 import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
@@ -90,6 +90,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
 function gone(transition: Transition, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {
   if (!donorOf(transition, peer)) return;
   forget(transition, peer);
+  departed(transition);
   log(transition, 'info', `${peer} is gone: ${detail}.`);
   lose(transition, peer, `${peer} is gone`);
 }

@@ -54,8 +54,11 @@ const shardReport = z.object({
   digest: hash.nullable(),
 });
 
-/** Why a donor has no part: every place is taken, no step would be shorter with it, or its address has to wait. */
-const SPARE_REASONS = ['full', 'noGain', 'mustWait'] as const;
+/**
+ * Why a donor has no part: a plan that may use it is being looked for, every place is taken, no step would be shorter with
+ * it, or its address has to wait.
+ */
+const SPARE_REASONS = ['queued', 'full', 'noGain', 'mustWait'] as const;
 export type SpareReason = (typeof SPARE_REASONS)[number];
 
 /** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
@@ -243,6 +246,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     type: z.literal('standby'),
     state: z.enum(['paused', 'left', 'spare', 'finished']),
     why: z.enum(SPARE_REASONS).optional(),
+    /** Of one that is queued: 1 is the first of those without a part. */
+    place: count.optional(),
   }),
 ]);
 export type ServerMessage = z.infer<typeof serverMessageSchema>;

@@ -98,5 +98,5 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'snapshot', snapshot: SNAPSHOT },
   { type: 'limits', downloads: [{ peer: A, bytesPerSecond: 1e6 }] },
   { type: 'probe', peer: B, epoch: 1 },
-  { type: 'standby', state: 'spare', why: 'noGain' },
+  { type: 'standby', state: 'spare', why: 'queued', place: 3 },
 ];

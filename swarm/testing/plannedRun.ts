@@ -35,6 +35,8 @@ export class PlannedRun {
   readonly proposals: (PlanAnswer & { readonly answer: 'plan' | 'stays' })[] = [];
   readonly records: Extract<ReplannerEffect, { type: 'recordPlan' }>[] = [];
   readonly probes: (readonly [PeerId, PeerId])[] = [];
+  /** Who was told its number in the queue. */
+  readonly queue: (readonly [PeerId, number | undefined])[] = [];
   readonly searches: Extract<ReplannerEffect, { type: 'search' }>[] = [];
   plan: Plan | null = null;
   epoch = 0;
@@ -63,6 +65,7 @@ export class PlannedRun {
     if (effect.type === 'keepProfile') this.saved.set(effect.rememberedAs, effect.profile);
     if (effect.type === 'search') this.searches.push(effect);
     if (effect.type === 'send' && effect.message.type === 'probe') this.probes.push([effect.to, effect.message.peer]);
+    if (effect.type === 'send' && effect.message.type === 'standby') this.queue.push([effect.to, effect.message.place]);
     if (effect.type !== 'planned') return;
     const { answer } = effect;
     invariant(answer.answer !== 'none', 'there is a plan');

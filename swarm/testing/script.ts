@@ -28,7 +28,10 @@ export interface Script {
   join(...names: string[]): void;
   /** One who gives so much memory at most. */
   joinGiving(memoryBytes: number, name: string): void;
+  /** And nobody follows it. */
   gone(name: string): void;
+  /** Others may follow it. */
+  vanish(name: string): void;
   say(name: string, message: DonorMessage): void;
   operator(command: OperatorCommand): void;
   /** `earned`: by this donor alone, with each step that is given up. */
@@ -81,6 +84,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       if (message.type === 'warm') say(to, { type: 'warmed', number: message.number });
   };
   const say = (name: string, message: DonorMessage) => event({ type: 'donorSaid', peer: peerId(name), message });
+  const vanish = (name: string) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
   const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
     const { plan } = run.store;
     const replyTo = ({ to, message }: (typeof told)[number]) =>
@@ -100,7 +104,12 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       for (const name of names) event(joined(name));
     },
     joinGiving: (memoryBytes, name) => event(joined(name, memoryBytes)),
-    gone: (name) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' }),
+    vanish,
+    gone: (name) => {
+      vanish(name);
+      now = run.state.departures?.untilMs ?? now;
+      if (run.state.departures !== null) event({ type: 'deadlineReached' });
+    },
     sendBack: (toStep, { name, tokens }) => {
       const steps = run.store.commits.slice(toStep);
       const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));

@@ -125,6 +125,9 @@ describe('a donor’s state', () => {
       expect(headlineOf(told).sentence).toMatch(sentence);
       expect(headlineOf(nextState(told, snapshot({ state: 'spare' }))).sentence).toMatch(sentence);
     }
+    const queued = nextState(looking, said({ type: 'standby', state: 'spare', why: 'queued', place: 3 }));
+    expect(headlineOf(queued).sentence).toMatch(/works out whether .*It is number 3 of those who wait\.$/);
+    expect(headlineOf(nextState(queued, spare('full'))).sentence).not.toMatch(/number/);
   });
 
   test('who paused stays paused over a lost connection', () => {

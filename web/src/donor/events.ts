@@ -239,7 +239,7 @@ function inPlan(state: DonorState, phase: DonorPhase): DonorState {
 
 type Standby = Extract<ServerMessage, { type: 'standby' }>;
 
-function afterStandby(state: DonorState, { state: standby, why }: Standby): DonorState {
+function afterStandby(state: DonorState, { state: standby, why, place }: Standby): DonorState {
   switch (standby) {
     case 'paused':
       return {
@@ -252,7 +252,7 @@ function afterStandby(state: DonorState, { state: standby, why }: Standby): Dono
     case 'spare': // a pause that is asked for is confirmed by a word of its own
       return {
         ...state,
-        phase: { kind: 'spare', finished: false, why },
+        phase: { kind: 'spare', finished: false, why, place },
         pending: state.pending === 'resume' ? null : state.pending,
       };
     case 'finished':

@@ -19,7 +19,13 @@ export type DonorPhase =
   | { readonly kind: 'joined' }
   | { readonly kind: 'computing' }
   /** `why`: as the server said it; undefined: it was not said yet. */
-  | { readonly kind: 'spare'; readonly finished: boolean; readonly why: SpareReason | undefined }
+  | {
+      readonly kind: 'spare';
+      readonly finished: boolean;
+      readonly why: SpareReason | undefined;
+      /** In the queue. */
+      readonly place?: number | undefined;
+    }
   /** connected: the server keeps this tab in its books; else everything here has ended until it is resumed. */
   | { readonly kind: 'paused'; readonly connected: boolean }
   /** confirmed: the server took over what this tab kept before it left. */

@@ -79,7 +79,10 @@ const headline = (tone: Tone, glyph: string, word: string, sentence: string): He
   sentence,
 });
 
+const LOOKING = 'Your GPU rests while the server works out whether there is a place for it.';
+
 const SPARE: Readonly<Record<SpareReason, string>> = {
+  queued: LOOKING,
   full: 'Every place is taken. Your GPU rests until one is free.',
   noGain:
     'By what your GPU and its links measured, a step would take no less time with it. It rests, and the server looks again whenever something changes.',
@@ -87,8 +90,8 @@ const SPARE: Readonly<Record<SpareReason, string>> = {
     'Donors at your network address came and went several times at the cost of everyone else, so the newest ones wait a while for a place. Your GPU rests until then.',
 };
 
-const spareSentence = (why: SpareReason | undefined): string =>
-  why === undefined ? 'Your GPU rests while the server works out whether there is a place for it.' : SPARE[why];
+const spareSentence = (why: SpareReason | undefined, place: number | undefined): string =>
+  `${why === undefined ? LOOKING : SPARE[why]}${place === undefined ? '' : ` It is number ${place} of those who wait.`}`;
 
 const PENDING = {
   pause: headline('wait', '◔', 'Pausing', 'Finishing what is under way, then your GPU rests.'),
@@ -118,7 +121,7 @@ export function headlineOf(state: DonorState): Headline {
     case 'spare':
       return phase.finished
         ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
-        : headline('calm', '○', 'Spare', spareSentence(phase.why));
+        : headline('calm', '○', 'Spare', spareSentence(phase.why, phase.place));
     case 'paused':
       return pausedHeadline(state, phase.connected);
     case 'left':
