@@ -66,7 +66,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option(
       '--chaos <script>',
-      'faults to happen: kill:DONOR@STEP,join@STEP,gpu-lost:DONOR@STEP,nan:DONOR@STEP,mute:DONOR@STEP,server-kill@STEP',
+      'faults to happen, as in kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
     )
     .option('--report <file>', 'faults that happened, roll-backs, memory and who was thrown out, as JSON')
     .option('--record <file>', RECORD_OPTION)

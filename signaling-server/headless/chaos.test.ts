@@ -10,13 +10,17 @@ const entries = (script: string, donors = 4) => {
 
 describe('the script', () => {
   it('is read entry by entry, joiners numbered after those who were opened', () => {
-    expect(entries('kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14')).toEqual([
+    const script = 'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5';
+    expect(entries(script)).toEqual([
       { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
       { kind: 'join', step: 9, text: 'join@9' },
       { kind: 'gpu-lost', donor: 4, step: 11, text: 'gpu-lost:4@11' },
       { kind: 'server-kill', step: 12, text: 'server-kill@12' },
       { kind: 'mute', donor: 1, step: 13, text: 'mute:1@13' },
       { kind: 'nan', donor: 0, step: 14, text: 'nan:0@14' },
+      { kind: 'freeze', donor: 1, step: 7, seconds: 10, text: 'freeze:1@7+10s' },
+      { kind: 'cut', donor: 3, step: 4, seconds: 0.5, text: 'cut:3@4+0.5s' },
+      { kind: 'slow', donor: 1, step: 5, factor: 2.5, text: 'slow:1@5*2.5' },
     ]);
   });
 
@@ -28,7 +32,15 @@ describe('the script', () => {
     ['kill:1@3;join@4', /not understood/],
     ['explode:1@3', /"explode:1@3" is not understood/],
     ['kill:4@3', /there is no donor 4, expected 0 to 3/],
-    ['freeze:1@7+10s', /freeze comes with a later version/],
+    ['freeze:1@7', /"freeze:1@7" is not understood.*freeze:DONOR@STEP\+SECONDSs/],
+    ['kill:1@7+10s', /"kill:1@7\+10s" is not understood/],
+    ['freeze:1@7*3', /"freeze:1@7\*3" is not understood/],
+    ['slow:1@7+3s', /"slow:1@7\+3s" is not understood/],
+    ['server-kill@7+3s', /"server-kill@7\+3s" is not understood/],
+    ['cut:1@7+0s', /cut:1@7\+0s: expected more than 0 s, at most 3600 s/],
+    ['cut:1@7+9999s', /expected more than 0 s, at most 3600 s/],
+    ['slow:1@7*0.5', /slow:1@7\*0.5: expected 1 to 20 times/],
+    ['slow:1@7*21', /expected 1 to 20 times/],
   ])('"%s" is refused in one sentence', (script, sentence) => {
     expect(parseChaosScript(script, 4)).toEqual({ ok: false, reason: expect.stringMatching(sentence) });
   });
@@ -48,6 +60,9 @@ describe('faults', () => {
       kill: (donor) => begin(`kill ${donor}`),
       loseGpu: (donor) => begin(`gpu ${donor}`),
       mute: (donor) => begin(`mute ${donor}`),
+      freeze: (donor, seconds) => begin(`freeze ${donor} for ${seconds}`),
+      cut: (donor, seconds) => begin(`cut ${donor} for ${seconds}`),
+      slow: (donor, times) => begin(`slow ${donor} by ${times}`),
       sendNaN: (donor, step) => begin(`nan ${donor} from ${step}`),
       killServer: () => begin('server'),
       join: (onAdmitted) => {

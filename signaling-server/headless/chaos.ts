@@ -10,6 +10,9 @@ export interface ChaosActions {
   loseGpu(donor: number): Promise<boolean>;
   /** It works on, and reports no step any more. */
   mute(donor: number): Promise<boolean>;
+  freeze(donor: number, seconds: number): Promise<boolean>;
+  cut(donor: number, seconds: number): Promise<boolean>;
+  slow(donor: number, times: number): Promise<boolean>;
   /** From this step on. */
   sendNaN(donor: number, step: number): Promise<boolean>;
   /** Resolves when the newcomer is in the plan; `onAdmitted` is called when it is admitted, or never will be. */
@@ -95,6 +98,12 @@ export class Chaos {
         return this.#actions.loseGpu(entry.donor);
       case 'mute':
         return this.#actions.mute(entry.donor);
+      case 'freeze':
+        return this.#actions.freeze(entry.donor, entry.seconds);
+      case 'cut':
+        return this.#actions.cut(entry.donor, entry.seconds);
+      case 'slow':
+        return this.#actions.slow(entry.donor, entry.factor);
       case 'nan':
         return this.#actions.sendNaN(entry.donor, entry.step);
       case 'server-kill':

@@ -2,11 +2,11 @@
  * Donors without a person: each is a headless browser of its own that opens the donor page and presses the same button.
  * They use nothing that a person's tab would not have; what they cost ends with this process, however that ends.
  */
-import { readdirSync, readFileSync } from 'node:fs';
-import { type Browser, type BrowserServer, type CDPSession, chromium, type Page } from 'playwright';
+import { type Browser, type BrowserServer, chromium, type Page } from 'playwright';
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
-import { type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
+import { LEAST_SPEED, type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Log } from '../monitoring/log.ts';
+import { donorProcesses, goOn, stopFor } from './donorProcesses.ts';
 import { findBrowser, HEADLESS_SWITCHES, noBrowser, WEBGPU_SWITCHES } from './findBrowser.mjs';
 import { sendNaN } from './nanSender.ts';
 
@@ -29,6 +29,12 @@ export interface HeadlessDonor {
   loseGpu(): Promise<boolean>;
   /** Whatever its page says to the server goes on, but for reports of steps. */
   mute(): Promise<boolean>;
+  /** Its tab's page and worker stand still for so long. */
+  freeze(seconds: number): Promise<boolean>;
+  /** For so long it reaches nobody and nobody reaches it, while all of it lives and no connection ends by it. */
+  cut(seconds: number): Promise<boolean>;
+  /** From now on its GPU work takes so many times as long: its page's own control gives less of the GPU's time. */
+  slow(times: number): Promise<boolean>;
   /** From this step on what it sends is spoiled; resolves when the first tensor is. */
   sendNaN(firstStep: number): Promise<boolean>;
   /** Resolves with true when it is in a plan, with false when it never will be. */
@@ -88,7 +94,10 @@ export async function openHeadlessDonor(
     page.on('crash', () => resolve('its tab crashed'));
     page.on('close', () => resolve('its tab was closed'));
   });
+  let processes: Awaited<ReturnType<typeof donorProcesses>> = { renderer: null, network: null };
   const close = async (): Promise<void> => {
+    goOn(processes.renderer); // what is stopped does not close
+    goOn(processes.network);
     await browser.close().catch(() => {}); // it may be gone already
     await server.close().catch(() => server.kill());
   };
@@ -102,7 +111,9 @@ export async function openHeadlessDonor(
   log('debug', `donor ${number} is admitted: browser ${server.process().pid}`);
   await tellPeers(page);
   const session = await browser.newBrowserCDPSession();
-  const renderer = await rendererPid(session);
+  processes = await donorProcesses(session);
+  const { renderer, network } = processes;
+  let speed = limits.speed;
   const over = Promise.race([ended, failure(page)]);
   const until = (state: PageState): Promise<boolean> =>
     Promise.race([untilState(page, state), over.then(() => false)]).catch(() => false);
@@ -119,6 +130,12 @@ export async function openHeadlessDonor(
       return lost;
     },
     mute: () => keepReports(page),
+    freeze: async (seconds) => stopFor(renderer, seconds),
+    cut: async (seconds) => stopFor(network, seconds),
+    slow: async (times) => {
+      speed /= times;
+      return speed >= LEAST_SPEED && setSpeed(page, speed);
+    },
     sendNaN: (firstStep) => Promise.race([sendNaN(page, firstStep), over.then(() => false)]).catch(() => false),
     computes: () => until('computing'),
     close,
@@ -133,6 +150,16 @@ async function keepReports(page: Page): Promise<boolean> {
       if (typeof data !== 'string' || JSON.parse(data).type !== 'report') send.call(this, data);
     };
   });
+  return true;
+}
+
+/** By the slider of the page's limits, between its marks too. */
+async function setSpeed(page: Page, speed: number): Promise<boolean> {
+  await page.locator('#speed').evaluate((slider: HTMLInputElement, percent) => {
+    slider.step = 'any';
+    slider.value = String(percent);
+    slider.dispatchEvent(new Event('input', { bubbles: true }));
+  }, speed * 100);
   return true;
 }
 
@@ -155,23 +182,6 @@ const untilState = async (page: Page, state: PageState): Promise<boolean> => {
   });
   return true;
 };
-
-/** Of a browser's renderer processes the donor's is the one with a worker. */
-async function rendererPid(session: CDPSession): Promise<number | null> {
-  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
-  return processInfo.find(({ type, id }) => type === 'renderer' && hasWorker(id))?.id ?? null;
-}
-
-function hasWorker(pid: number): boolean {
-  try {
-    const threads = readdirSync(`/proc/${pid}/task`);
-    return threads.some((thread) =>
-      readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').startsWith('DedicatedWorker'),
-    );
-  } catch {
-    return false; // it ended in between, or this is no Linux
-  }
-}
 
 async function admission(page: Page, url: string): Promise<Result<null>> {
   try {

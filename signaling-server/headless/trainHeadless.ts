@@ -109,6 +109,9 @@ class Swarm {
       kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
       loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
       mute: async (donor) => (await this.#donors[donor]?.mute()) ?? false,
+      freeze: async (donor, seconds) => (await this.#donors[donor]?.freeze(seconds)) ?? false,
+      cut: async (donor, seconds) => (await this.#donors[donor]?.cut(seconds)) ?? false,
+      slow: async (donor, times) => (await this.#donors[donor]?.slow(times)) ?? false,
       sendNaN: async (donor, step) => (await this.#donors[donor]?.sendNaN(step)) ?? false,
       join: (onAdmitted) => this.#join(onAdmitted),
       killServer: () => {
