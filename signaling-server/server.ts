@@ -10,7 +10,7 @@ import websocket from '@fastify/websocket';
 import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
-import { SILENCE_LIMIT_MS } from '../swarm/messages/messages.ts';
+import { SILENCE } from '../swarm/coordinator/deadlines.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { publicStatus } from './api/publicStatus.ts';
@@ -43,7 +43,6 @@ import type { Store } from './store/store.ts';
 export const DEFAULT_PORT = 8080;
 /** Donors see the run at most so often; it is for people. */
 const SNAPSHOT_INTERVAL_MS = 1_000;
-const SILENCE_CHECK_MS = 1_000;
 /** How long a stop waits for the step in progress and its checkpoint. */
 const STOP_LIMIT_MS = 180_000;
 /** Connections at once, of every kind; and of one address, but for a trusted proxy, which is everyone's. */
@@ -126,10 +125,14 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
   run.onChange(snapshots.request);
+  let lookedMs = monotonicMs();
   const silence = setInterval(() => {
     const nowMs = monotonicMs();
-    for (const socket of [...sockets]) socket.expire(nowMs, SILENCE_LIMIT_MS);
-  }, SILENCE_CHECK_MS);
+    // While this process stood still it read nothing: that is nobody's silence.
+    const passedMs = Math.min(nowMs - lookedMs, 2 * SILENCE.lookMs);
+    lookedMs = nowMs;
+    for (const socket of [...sockets]) socket.expire(nowMs, passedMs);
+  }, SILENCE.lookMs);
 
   const close = async (): Promise<void> => {
     clearInterval(silence);
@@ -258,7 +261,7 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
         return problem(reply, 503, 'too many come at once: try again later');
     });
     const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
-    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers }) => {
+    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers, raw }) => {
       const address = networkOf(ip);
       const leave = limit.enter(address);
       if (leave === null) {
@@ -267,7 +270,9 @@ function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, p
         return socket.close(1013, 'too many donors of this address');
       }
       socket.on('close', leave);
-      const donor = new DonorSocket(socket, run.reception, monotonicMs(), { address, isHere: isHere(headers, ip) });
+      const bytesRead = (): number => raw.socket.bytesRead;
+      const origin = { address, isHere: isHere(headers, ip), bytesRead };
+      const donor = new DonorSocket(socket, run.reception, monotonicMs(), origin);
       sockets.add(donor);
       socket.on('close', () => sockets.delete(donor));
     });

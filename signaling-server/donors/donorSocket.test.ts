@@ -2,6 +2,7 @@
 import { EventEmitter } from 'node:events';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
+import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
 import { type DonorHost, DonorSocket } from './donorSocket.ts';
@@ -12,6 +13,7 @@ const KIB = 1_024;
 class FakeSocket extends EventEmitter {
   readonly sent: Uint8Array[] = [];
   isOpen = true;
+  bytesRead = 0;
   readonly #untaken: (() => void)[] = [];
   send(data: Uint8Array, _options: unknown, taken: () => void): void {
     this.sent.push(data);
@@ -27,6 +29,7 @@ class FakeSocket extends EventEmitter {
     this.isOpen = false;
   }
   say(message: PeerMessage): void {
+    this.bytesRead += 1;
     this.emit('message', Buffer.from(JSON.stringify(message)), false);
   }
 }
@@ -48,7 +51,7 @@ beforeEach(() => {
     failed: (error) => expect.fail(String(error)),
     countRefusal: () => {},
   };
-  const origin = { address: '192.0.2.1', isHere: false };
+  const origin = { address: '192.0.2.1', isHere: false, bytesRead: () => socket.bytesRead };
   donor = new DonorSocket(socket as unknown as ConstructorParameters<typeof DonorSocket>[0], host, 0, origin); // as far as it is used
   socket.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER });
 });
@@ -91,10 +94,33 @@ describe('[SV3] a donor that does not read is let go, and pays for it', () => {
   test('one that takes nothing for twenty seconds', () => {
     donor.send(ofLength(1));
     const nowMs = performance.now();
-    donor.expire(nowMs + 19_000, Number.POSITIVE_INFINITY);
+    donor.expire(nowMs + 19_000, 0);
     expect(socket.isOpen).toBe(true);
-    donor.expire(nowMs + 21_000, Number.POSITIVE_INFINITY);
+    donor.expire(nowMs + 21_000, 0);
     expect(socket.isOpen).toBe(false);
+  });
+});
+
+describe('[RE40] silence', () => {
+  /** Of looks, each as long after the one before, how many it outlives. */
+  const looksOutlived = (passedMs: number, between: () => void = () => {}): number => {
+    for (let looks = 0; looks < 1_000; looks++) {
+      donor.expire(performance.now(), passedMs);
+      if (!socket.isOpen) return looks;
+      between();
+    }
+    return Number.POSITIVE_INFINITY;
+  };
+  const { lookMs, donorMs, strangerMs } = SILENCE;
+  test('ends the connection of a donor, whom nobody blames', () => {
+    measured();
+    expect(looksOutlived(lookMs)).toBe(1 + donorMs / lookMs);
+    expect(faults).toEqual([false]);
+  });
+  test('of one that checks its GPU may last longer', () => expect(looksOutlived(lookMs)).toBe(1 + strangerMs / lookMs));
+  test('is none where a byte of a message has come', () => {
+    measured();
+    expect(looksOutlived(lookMs, () => void socket.bytesRead++)).toBe(Number.POSITIVE_INFINITY);
   });
 });
 

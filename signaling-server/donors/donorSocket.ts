@@ -5,6 +5,7 @@
  */
 import type { RawData, WebSocket } from 'ws';
 import type { PeerId } from '../../swarm/base.ts';
+import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 import {
   decodePeerMessage,
   type HelloMessage,
@@ -91,6 +92,8 @@ type Problem = readonly [reason: RefusalReason, detail: string];
 interface Origin {
   readonly address: string;
   readonly isHere: boolean;
+  /** All that it sent so far, of a message on its way too: a slow line takes seconds for a relayed frame. */
+  bytesRead(): number;
 }
 
 export class DonorSocket implements DonorLink {
@@ -105,7 +108,13 @@ export class DonorSocket implements DonorLink {
   #open = true;
   #budget = SPARE_MESSAGES;
   #allowance = SPARE_MESSAGES.burst;
+  /** When its allowance was last counted. */
   #lastHeardMs: number;
+  /** What was read when the server last looked, and for how long nothing has been since. */
+  #seenBytes = 0;
+  #silentMs = 0;
+  #silenceLimitMs: number = SILENCE.strangerMs;
+  readonly #origin: Origin;
   /** Text that the system has not taken yet, and when it last took anything. */
   #unreadBytes = 0;
   #takenMs: number;
@@ -114,9 +123,10 @@ export class DonorSocket implements DonorLink {
   #isNewestSent = false;
   #newest: Buffer | null = null;
 
-  constructor(socket: WebSocket, host: DonorHost, nowMs: number, { address, isHere }: Origin) {
-    this.address = address;
-    this.isHere = isHere;
+  constructor(socket: WebSocket, host: DonorHost, nowMs: number, origin: Origin) {
+    this.#origin = origin;
+    this.address = origin.address;
+    this.isHere = origin.isHere;
     this.#openedMs = nowMs;
     this.#socket = socket;
     this.#host = host;
@@ -134,9 +144,12 @@ export class DonorSocket implements DonorLink {
     if (shut !== null) this.refuse(shut, 'too many wait to be admitted');
   }
 
-  /** Ends the connection where nothing came for so long, or nothing was read. */
-  expire(nowMs: number, limitMs: number): void {
-    if (this.#open && nowMs - this.#lastHeardMs > limitMs) {
+  /** Ends the connection where nothing came for too long, or nothing was read. `passedMs`: since the last look. */
+  expire(nowMs: number, passedMs: number): void {
+    const bytes = this.#origin.bytesRead();
+    this.#silentMs = bytes === this.#seenBytes ? this.#silentMs + passedMs : 0;
+    this.#seenBytes = bytes;
+    if (this.#open && this.#silentMs > this.#silenceLimitMs) {
       this.#socket.terminate();
       this.#ended('it was silent for too long');
     }
@@ -256,6 +269,7 @@ export class DonorSocket implements DonorLink {
     if (decoded.value.type === 'measured') {
       clearTimeout(this.#admissionTimer);
       this.#unreadLimit = SPARE_UNREAD_BYTES;
+      this.#silenceLimitMs = SILENCE.donorMs;
     }
     const reason = this.#host.onMessage(this.#peer, decoded.value);
     return reason === null ? null : [reason, `${decoded.value.type} does not fit here`];

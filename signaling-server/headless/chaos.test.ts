@@ -10,7 +10,8 @@ const entries = (script: string, donors = 4) => {
 
 describe('the script', () => {
   it('is read entry by entry, joiners numbered after those who were opened', () => {
-    const script = 'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5';
+    const script =
+      'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5';
     expect(entries(script)).toEqual([
       { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
       { kind: 'join', step: 9, text: 'join@9' },

@@ -26,6 +26,9 @@ const MOST_SLOWER = 1 / LEAST_SPEED;
 /** A frozen browser is not to outlast the run by more than this. */
 const MOST_SECONDS = 3_600;
 
+/** Kind, donor, step, seconds, times. */
+const ENTRY = /^([a-z-]+)(?::(\d{1,6}))?@(\d{1,9})(?:\+(\d{1,6}(?:\.\d{1,3})?)s|\*(\d{1,6}(?:\.\d{1,3})?))?$/;
+
 const EXPECTED = [
   ...DONOR_FAULTS.map((kind) => `${kind}:DONOR@STEP`),
   ...PASSING_FAULTS.map((kind) => `${kind}:DONOR@STEP+SECONDSs`),
@@ -52,7 +55,7 @@ export function parseChaosScript(script: string, donors: number): Result<ChaosEn
 }
 
 function parseEntry(text: string): ChaosEntry | null {
-  const match = /^([a-z-]+)(?::(\d{1,6}))?@(\d{1,9})(?:\+(\d{1,6}(?:\.\d{1,3})?)s|\*(\d{1,6}(?:\.\d{1,3})?))?$/.exec(text);
+  const match = ENTRY.exec(text);
   if (match === null) return null;
   const [, kind, donorText, stepText, seconds, factor] = match;
   const common = { text, step: Number(stepText) };

@@ -1,22 +1,31 @@
 import { expect, it } from 'vitest';
-import { HEARTBEAT_MS, SILENCE_LIMIT_MS } from '../messages/messages.ts';
+import { HEARTBEAT_MS } from '../messages/messages.ts';
 import {
   allowedFor,
   allowedMs,
   DEADLINES,
   evaluationAllowedMs,
   NOTHING_SEEN,
+  SILENCE,
   stepAllowedMs,
   withSeen,
 } from './deadlines.ts';
+
+it('[RE40] who is silent is known to be so after 5 s at most, and before anybody is late for what waits for it', () => {
+  // From the last byte: the look that saw it may have come just before it, the one that says so just too early.
+  const latestMs = SILENCE.donorMs + 2 * SILENCE.lookMs;
+  expect(latestMs).toBeLessThanOrEqual(5_000);
+  for (const { leastMs } of Object.values(DEADLINES)) expect(latestMs).toBeLessThan(leastMs);
+  // Three heartbeats may be lost on the way or come late together.
+  expect(SILENCE.donorMs).toBeGreaterThan(3 * HEARTBEAT_MS);
+  expect(SILENCE.strangerMs).toBeGreaterThan(SILENCE.donorMs);
+});
 
 it('[CO73] what lies in another thing has the shorter time', () => {
   const { warmUp, gettingReady, handOver, firstStep, step, evaluation, upload } = DEADLINES;
   const inequalities: [number, number][] = [
     [HEARTBEAT_MS, step.leastMs],
     [step.leastMs, handOver.leastMs],
-    // Who is gone is known to be so before it is late for what the others wait for.
-    [SILENCE_LIMIT_MS, handOver.leastMs + 1],
     [handOver.leastMs, warmUp.leastMs],
     [warmUp.leastMs, gettingReady.leastMs],
     [handOver.mostMs, gettingReady.mostMs],

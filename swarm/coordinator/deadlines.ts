@@ -30,6 +30,14 @@ export const DEADLINES = {
 /** Where one donor goes others often do too: a plan waits until nobody has gone for so long, and no longer than this. */
 export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;
 
+/**
+ * Of whom nothing is read for so long is taken for gone: it is replaced, and refused nothing. A donor that is admitted
+ * sends a heartbeat each second. Three honest ones on two cores, beside six busy loops, let 1.8 s pass at most. Before it
+ * is admitted its worker may be busy with the references of the check. The server looks each `lookMs`, so that 5 s of
+ * silence are always too long.
+ */
+export const SILENCE = { lookMs: 500, donorMs: 4_000, strangerMs: 20_000 } as const;
+
 /** What the server timed, of which it keeps the newest times. */
 export type Timed = 'warmUp' | 'gettingReady' | 'handOver' | 'upload';
 export type Seen = Readonly<Record<Timed, readonly number[]>>;

@@ -29,9 +29,8 @@ import { snapshotSchema } from './snapshot.ts';
 export const PROTOCOL_VERSION = 1;
 /** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
 export const MESSAGE_BYTES_LIMIT = 262_144;
-/** A donor says that it lives every second; the server gives it up after this much silence. */
+/** A donor says that it lives every second. */
 export const HEARTBEAT_MS = 1_000;
-export const SILENCE_LIMIT_MS = 20_000;
 
 /** What may be looked at in an epoch that is checked. */
 export const CHECKED_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'loss', 'norm'] as const;
