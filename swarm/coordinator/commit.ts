@@ -3,15 +3,17 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
+import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
+
 import { faulty, relay, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
-import { boundary, checkpointDue, planAnew, tryAgain } from './planInForce.ts';
+import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
-import { type Doubt, type Evaluating, membersOf, type Training } from './state.ts';
+import { type Doubt, type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
 import { offerOf } from './successor.ts';
-import { clipScale, type Tally, tally } from './tally.ts';
+import { clipScale, staleAfter, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
 
 /** Deadlines that everybody missed, one after the other, after which they all have to go. */
@@ -24,10 +26,10 @@ const NEWEST_STEPS = 10;
 /** After each report: commits the step where it is whole. */
 export function considerCommit(transition: Transition, phase: Training) {
   const { config, lossScale } = transition.state;
-  const { plan, duties } = phase.inForce;
+  const { plan, duties, stale } = phase.inForce;
   const targets = config.batch.samples * config.batch.sequence;
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
-  const result = tally(plan, duties, reports, targets, lossScale?.scale);
+  const result = tally({ plan, duties, stale }, reports, targets, lossScale?.scale);
   switch (result.outcome) {
     case 'open':
       return;
@@ -71,7 +73,12 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     ledger,
   });
   const earned = new Map(ledger.map((entry) => [entry.peer, entry.tokens]));
-  const after = { ...inForce, slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs) };
+  const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
+  const after = {
+    ...inForce,
+    slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs),
+    stale: staleAfter(inForce, reports),
+  };
   change(transition, {
     committedSteps: step + 1,
     loss,
@@ -133,15 +140,29 @@ export function isBelieved(transition: Transition, { of, step, ...came }: Outcom
   return true;
 }
 
-/** Done once more without the suspect, from the newest checkpoint, so that nothing of its own is needed; alone, with it. */
+/** Done once more without the suspect and without what it keeps, from the checkpoint where nobody else has that; alone, with it. */
 function doubtIt(transition: Transition, doubt: Doubt, sentence: string) {
   log(transition, 'warn', `${sentence}.`);
   if (doubt.times > DOUBTS_LIMIT) return diverge(transition, sentence);
   const { gathering } = transition.state;
   change(transition, { doubt, gathering: gathering === 'whole' ? 'over' : gathering });
-  if (offerOf(transition.state).length > 0) return planAnew(transition, sentence);
+  if (offerOf(transition.state).length > 0) {
+    if (doubt.suspect !== null) disown(transition, doubt.suspect);
+    return planOn(transition, sentence);
+  }
   change(transition, { doubt: { ...doubt, suspect: null } });
   tryAgain(transition, sentence, doubt.came === null);
+}
+
+/** From now on nothing that it keeps is asked for. */
+function disown(transition: Transition, peer: PeerId) {
+  const { phase } = transition.state;
+  if (phase.name !== 'training' && phase.name !== 'evaluating') return;
+  const { inForce } = phase;
+  const kept = inForce.plan.state.flatMap(({ block, shards }) =>
+    shards.flatMap((shard) => (keepersOf(shard).includes(peer) ? keeperKey(peer, shardKey(block, shard.range)) : [])),
+  );
+  change(transition, { phase: { ...phase, inForce: { ...inForce, stale: [...inForce.stale, ...kept] } } });
 }
 
 /**
@@ -223,7 +244,7 @@ export function overdue(transition: Transition, owing: readonly PeerId[], missin
   const reason = `${missing.join(', ')} did not answer in time`;
   log(transition, 'warn', `${reason}.`);
   dismiss(transition, lost, reason);
-  return lost.length > 0 ? planAnew(transition, reason) : tryAgain(transition, reason);
+  return lost.length > 0 ? planOn(transition, reason) : tryAgain(transition, reason);
 }
 
 /** For those who did not answer in time. */

@@ -1,10 +1,11 @@
 /**
  * Which plan is in force, what happens at a step boundary, and how a step is given up. There are three ways to a new epoch
- * and no fourth. `planAnew` starts from the newest checkpoint with whoever is
- * there; `handOver` changes the plan at a boundary, the state going from peer to peer, and is only open while all who
- * have it live; `tryAgain` keeps plan and state, and is only open while every member of the plan lives.
+ * and no fourth. `tryAgain` keeps plan and state, and is only open while every member of the plan lives. `planOn` and, at
+ * a boundary, `handOver` change the plan, the state going from peer to peer: that needs a living keeper of every shard.
+ * `planAnew` starts from the newest checkpoint with whoever is there.
  */
 import { invariant, type PeerId } from '../base.ts';
+import type { StateSource } from '../messages/messages.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
@@ -26,9 +27,10 @@ import {
   unsavedLimit,
 } from './state.ts';
 import {
-  givingState,
   interruption,
   keepersLive,
+  keepingState,
+  living,
   membersInvolved,
   offerOf,
   planAtHand,
@@ -48,7 +50,7 @@ export function considerInterruption(transition: Transition) {
   if (stop !== null) planAnew(transition, stop.reason);
 }
 
-/** A donor that this transition forgot: whatever its plan had in progress cannot be completed. */
+/** A donor that this transition forgot: the step in progress cannot be completed. */
 export function lose(transition: Transition, peer: PeerId, reason: string) {
   if (!membersInvolved(transition.state).includes(peer)) return considerInterruption(transition);
   const pending = transition.state.phase.name === 'saving' ? pendingNow(transition) : undefined;
@@ -57,13 +59,25 @@ export function lose(transition: Transition, peer: PeerId, reason: string) {
   planOn(transition, reason);
 }
 
-/** The epoch in progress cannot go on. A hand-over begins again where all who have the state still live. */
+/**
+ * The epoch in progress cannot go on. Where every shard has a keeper left, nothing is given up but the step in progress;
+ * and a run that is to stand and has all of it saved needs no plan at all.
+ */
 export function planOn(transition: Transition, reason: string) {
-  const before = givingState(transition.state);
-  if (before === null || transition.state.operator !== 'run' || !keepersLive(transition.state, before))
-    return planAnew(transition, reason);
+  const { state } = transition;
+  const before = keepingState(state);
+  const isDispensable = state.operator !== 'run' && state.committedSteps === state.newestCheckpointStep;
+  if (before === null || isDispensable || living(state, before) === null)
+    return planAnew(transition, before === null ? reason : lostReason(transition, before, reason));
   end(transition, reason);
   waitForPlan(transition, before, reason);
+}
+
+/** What a roll-back is said to come from: that nobody else has a part of the state. */
+function lostReason({ state }: Transition, before: PlanInForce, reason: string): string {
+  const hasReplicas = before.plan.state.some(({ shards }) => shards.some(({ replicas }) => replicas.length > 0));
+  if (!hasReplicas || state.committedSteps === state.newestCheckpointStep) return reason;
+  return `${reason}, and nobody else has all that it kept`;
 }
 
 function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string) {
@@ -77,12 +91,17 @@ export function proceed(transition: Transition) {
   const found = planAtHand(transition.state);
   if (phase.name !== 'planning' || found === null) return;
   const { before, reason } = phase;
-  const proposal = found.answer === 'plan' ? found : null;
-  // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
-  if (before !== null) return begin(transition, proposal ?? before, { from: 'peers', inForce: before }, reason);
   const { doubt } = transition.state;
   // Nobody else can do it: the suspect takes part again, and a plan with it is asked for.
   if (found.answer === 'none' && doubt?.suspect) return change(transition, { doubt: { ...doubt, suspect: null } });
+  const proposal = found.answer === 'plan' ? found : null;
+  if (before !== null) {
+    // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
+    const next = proposal ?? (keepersLive(transition.state, before) ? before : null);
+    // Some of them are gone and the others cannot go on without a newcomer: they keep what they have until one comes.
+    if (next !== null) begin(transition, next, { from: 'peers', inForce: before }, reason);
+    return;
+  }
   if (found.answer === 'none') return wait(transition, { of: 'plan', reason: found.reason });
   begin(transition, found, { from: 'checkpoint', step: newestCheckpointStep }, reason);
   sendSpare(transition, new Set(peers(found.plan)));
@@ -99,10 +118,11 @@ function end(transition: Transition, reason: string) {
   const { phase, attempts } = transition.state;
   change(transition, { attempts: { ...attempts, stalls: 0 } });
   if (!('inForce' in phase)) return;
-  // Training at its boundary has no step in progress: its members finish what was committed, then hand over.
+  // Training at its boundary has no step in progress: its members finish what was committed, then hand over. Where one of
+  // them is gone they could wait for it in vain.
   const isBetween =
     phase.name === 'holding' || (phase.name === 'training' && phase.step < transition.state.committedSteps);
-  if (isBetween) return;
+  if (isBetween && keepersLive(transition.state, phase.inForce)) return;
   sendAbandon(transition, membersInvolved(transition.state), phase.inForce.epoch, reason);
 }
 
@@ -215,6 +235,7 @@ function begin(
     plan,
     duties: dutiesOf(plan),
     slowestMs: null,
+    stale: [],
     predicted,
     isChecked: doubt !== null && doubt.came === null,
     trafficBytes: trafficBytes(config, plan),
@@ -254,14 +275,20 @@ function prepare(
   transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason, relayed });
   const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
   log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
-  const from =
-    source.from === 'peers' ? { from: source.from, epoch: source.inForce.epoch, plan: source.inForce.plan } : source;
+  const from = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
   const check = inForce.isChecked ? ({ check: true } as const) : {};
   const message = { type: 'prepare', epoch, generation, step, source: from, plan: inForce.plan, ...check } as const;
   for (const peer of told) {
     const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));
     send(transition, [peer], others.length === 0 ? message : { ...message, relayed: others });
   }
+}
+
+function fromPeers({ state }: Transition, inForce: PlanInForce): StateSource {
+  const plan = living(state, inForce);
+  invariant(plan, 'somebody has every shard');
+  const isSalvaged = plan !== inForce.plan;
+  return { from: 'peers', epoch: inForce.epoch, plan, ...(isSalvaged ? { salvaged: true as const } : {}) };
 }
 
 /** The same plan again under a new epoch. Every member must be alive. `isChecked`: from now on, where it was not. */

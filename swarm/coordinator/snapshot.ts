@@ -76,6 +76,8 @@ function sentence(state: CoordinatorState): string {
     case 'preparing':
       return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
     case 'planning':
+      if (state.ask?.answer?.answer === 'none')
+        return `No plan for these donors: ${state.ask.answer.reason}. They keep what there is until another one comes.${then}`;
       return `Looking for a plan for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps}.${then}`;
     case 'holding':
       if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;

@@ -62,6 +62,8 @@ export interface PlanInForce {
   /** The slowest step committed with this plan; null before the first. */
   readonly slowestMs: number | null;
   readonly predicted: Predicted | null;
+  /** Replicas that missed a committed step or got other slices than their primary: by `keeperKey`. They have that shard no more. */
+  readonly stale: readonly string[];
   /** Its members look at every tensor that they get and make, and say which was the first that is not sound. */
   readonly isChecked: boolean;
   /** Tensor bytes that a step sends from donor to donor. */
@@ -70,7 +72,10 @@ export interface PlanInForce {
   readonly ledger: readonly LedgerEntry[];
 }
 
-/** Where the members of a new plan get the state: the newest checkpoint, what they kept, or the members of an earlier plan. */
+/**
+ * Where the members of a new plan get the state: the newest checkpoint, what they kept, or those members of an earlier plan
+ * who are still there.
+ */
 export type Source =
   | { readonly from: 'checkpoint'; readonly step: number }
   | { readonly from: 'kept' }
@@ -358,4 +363,5 @@ export const isDone = (state: CoordinatorState): boolean =>
 export const unsavedLimit = ({ checkpointEverySteps: every }: CoordinatorConfig): number =>
   every + Math.max(1, Math.floor(every / 2));
 
+export const keeperKey = (peer: PeerId, shard: string): string => `${peer} ${shard}`;
 export const shardKey = (block: string, range: Range): string => `${block}/${range[0]}-${range[1]}`;

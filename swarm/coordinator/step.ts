@@ -177,7 +177,7 @@ function expirePhase(transition: Transition) {
       const lost = pending === undefined ? [] : uploadsMissing(pending);
       const reason = `${lost.join(', ')} did not upload in time`;
       dismiss(transition, lost, reason);
-      return planAnew(transition, reason);
+      return planOn(transition, reason);
     }
     case 'waiting':
     case 'planning':

@@ -4,14 +4,17 @@
  */
 import type { PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
+import { survivors } from '../plan/survivors.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
 import {
   type CoordinatorState,
   dutiesIn,
   expectedDonors,
+  keeperKey,
   membersOf,
   type PlanInForce,
   planInForce,
+  shardKey,
   type WarmingUp,
 } from './state.ts';
 
@@ -121,6 +124,19 @@ export function keepersLive({ donors }: CoordinatorState, inForce: PlanInForce):
   return membersOf(inForce).every((peer) => here.has(peer));
 }
 
+/**
+ * The plan with the state at those who are there and have it: none of them is missing where it is the plan itself. Null: a
+ * shard is left with nobody.
+ */
+export function living({ donors }: CoordinatorState, { plan, stale }: PlanInForce): Plan | null {
+  const here = new Set(donors.map(({ peer }) => peer));
+  if (stale.length === 0 && peers(plan).every((peer) => here.has(peer))) return plan;
+  return survivors(
+    plan,
+    (peer, block, { range }) => here.has(peer) && !stale.includes(keeperKey(peer, shardKey(block, range))),
+  );
+}
+
 /** Others compute with it: where it is lost, so are their steps. */
 export function isNeeded(state: CoordinatorState, peer: PeerId): boolean {
   const inForce = planInForce(state);
@@ -138,4 +154,11 @@ export function membersInvolved(state: CoordinatorState): PeerId[] {
 export function givingState({ phase }: CoordinatorState): PlanInForce | null {
   if (phase.name === 'planning') return phase.before;
   return phase.name === 'preparing' && phase.source.from === 'peers' ? phase.source.inForce : null;
+}
+
+/** Its members have the state after the committed steps; null: only the newest checkpoint has it. */
+export function keepingState(state: CoordinatorState): PlanInForce | null {
+  const { phase } = state;
+  if (phase.name === 'preparing' && phase.source.from === 'checkpoint') return null;
+  return givingState(state) ?? planInForce(state);
 }

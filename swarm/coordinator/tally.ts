@@ -2,10 +2,10 @@
  * What a step adds up to: which reports it needs, and the sums over all of them. Every sum has
  * a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
-import { at, type PeerId } from '../base.ts';
+import { at, type PeerId, type Range } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import { type Duties, shardKey } from './state.ts';
+import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
 
 /** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */
 const CLIP_EPSILON = 1e-6;
@@ -43,10 +43,32 @@ export type Tally =
 export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
   duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
+/** What each keeper says of a shard; undefined: nothing. */
+const wordsOf = (reports: ReadonlyMap<PeerId, ReportMessage>, block: string, range: Range) => {
+  const key = shardKey(block, range);
+  return (from: PeerId) =>
+    reports.get(from)?.shards.find((shard) => shard.block === block && shardKey(shard.block, shard.range) === key);
+};
+
+/** After a commit: the replicas that had not what their primary had, or had not said so. */
+export function staleAfter(
+  { plan, stale }: Pick<PlanInForce, 'plan' | 'stale'>,
+  reports: ReadonlyMap<PeerId, ReportMessage>,
+): readonly string[] {
+  const more = plan.state.flatMap(({ block, shards }) =>
+    shards.flatMap(({ peer, range, replicas }) => {
+      const said = wordsOf(reports, block, range);
+      return replicas
+        .filter((replica) => said(replica)?.digest !== said(peer)?.digest)
+        .map((replica) => keeperKey(replica, shardKey(block, range)));
+    }),
+  );
+  return more.length === 0 ? stale : [...new Set([...stale, ...more])];
+}
+
 /** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
-  plan: Plan,
-  duties: readonly Duties[],
+  { plan, duties, stale }: Pick<PlanInForce, 'plan' | 'duties' | 'stale'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
   lossScale = 1,
@@ -56,12 +78,12 @@ export function tally(
   for (const { block, shards } of plan.state) {
     for (const { peer, range, replicas } of shards) {
       const key = shardKey(block, range);
-      const sent = (from: PeerId) =>
-        reports.get(from)?.shards.find((shard) => shard.block === block && shardKey(shard.block, shard.range) === key);
-      const own = sent(peer);
+      const said = wordsOf(reports, block, range);
+      const own = said(peer);
       sumSquares += Number(own?.sumSquares); // 'NaN' and 'Infinity' become what they say
-      if (replicas.length > 0 && !replicas.some((replica) => sent(replica)?.digest === own?.digest)) {
-        return replicas.every((replica) => reports.has(replica))
+      const current = replicas.filter((replica) => !stale.includes(keeperKey(replica, key)));
+      if (current.length > 0 && !current.some((replica) => said(replica)?.digest === own?.digest)) {
+        return current.every((replica) => reports.has(replica))
           ? { outcome: 'unequal', primary: peer, shard: key }
           : { outcome: 'open' };
       }

@@ -154,13 +154,14 @@ export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
  * Where the state of `step` committed steps is when a plan begins. checkpoint: at the server. kept: the same plan again,
  * primaries keep what they have and send its values to the holders once more. peers: with the members of this plan of
  * an earlier epoch, who send each other and the newcomers what `swarm/plan/handover.ts` lists; a member that the new plan has
- * no place for hands over too, and is let go by `standby`.
+ * no place for hands over too, and is let go by `standby`. salvaged: members of it are gone, and the plan names as the
+ * primary of each shard who has it now; only what keepers have counts, not values that others computed with.
  */
 export type StateSource = z.infer<typeof sourceSchema>;
 const sourceSchema = z.discriminatedUnion('from', [
   z.object({ from: z.literal('checkpoint'), step: count }),
   z.object({ from: z.literal('kept') }),
-  z.object({ from: z.literal('peers'), epoch: count, plan: planSchema }),
+  z.object({ from: z.literal('peers'), epoch: count, plan: planSchema, salvaged: z.literal(true).optional() }),
 ]);
 
 export const serverMessageSchema = z.discriminatedUnion('type', [

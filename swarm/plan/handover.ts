@@ -6,7 +6,6 @@
 import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
-import type { Compute } from '../precision.ts';
 import { keepersOf, type Plan, peers } from './plan.ts';
 
 /** What is kept of each element: its value, and Adam's two moments. */
@@ -37,15 +36,16 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
 }
 
 /**
- * Everything that has to be in place before the new plan's first step, each element once a receiver and kind. Where the
- * run `asked` for f16 a peer's own values count only where it was their keeper: what it computed with may be halves.
+ * Everything that has to be in place before the new plan's first step, each element once a receiver and kind.
+ * `keptOnly`: a peer's own values count only where it keeps them, not where it computed with them: those may be halves (in
+ * a run that asked for f16), or of the step before (where their primary is gone).
  */
-export function transfers(model: Model, before: Plan, after: Plan, asked: Compute = 'f32'): Transfer[] {
+export function transfers(model: Model, before: Plan, after: Plan, keptOnly = false): Transfer[] {
   const found: Transfer[] = [];
   for (const to of peers(after)) {
     for (const { name: block } of model.blocks) {
       for (const kind of STATE_KINDS) {
-        const exact = kind === 'value' && asked === 'f16' ? 'm' : kind; // of moments a peer has what it is keeper of
+        const exact = kind === 'value' && keptOnly ? 'm' : kind; // of moments a peer has what it keeps
         const own = holdings(model, before, to, block, exact);
         for (const need of holdings(model, after, to, block, kind)) {
           for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });

@@ -5,7 +5,7 @@
  */
 
 import { answerTo } from '../autoplan/wishes.ts';
-import { below, invariant, type PeerId, peerId, type Random, refusal, seededRandom } from '../base.ts';
+import { below, invariant, type PeerId, peerId, type Random, refusal, seededRandom, success } from '../base.ts';
 import { type DonorMessage, HELD, type PlanAnswer } from '../coordinator/events.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisiveMessage } from '../decisions/decide.ts';
@@ -31,6 +31,7 @@ import {
   rehearseDecisions,
   restart,
 } from './rehearsal.ts';
+import { ringReplicas } from './ringReplicas.ts';
 
 /** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */
 const CHARACTERS = ['honest', 'honest', 'honest', 'honest', 'slow', 'deaf', 'mute', 'broken', 'infinite'] as const;
@@ -96,7 +97,7 @@ export function playChaos(
   // No plan has more lanes than micro-batches, and all who are expected have to compute.
   const mayExpect = random() < 0.3 && !auto;
   const expected = mayExpect ? 1 + below(random, layers * Math.min(lanes, MICRO_BATCHES)) : null;
-  const terms = rehearsalTerms({
+  const split = rehearsalTerms({
     layers,
     lanes,
     steps: 5 + below(random, 150),
@@ -106,6 +107,14 @@ export function playChaos(
     expectedDonors: expected,
     ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
   });
+  const replicas = seed % 3;
+  const terms = {
+    ...split,
+    makePlan: (...asked: Parameters<typeof split.makePlan>) => {
+      const plan = split.makePlan(...asked);
+      return plan.ok ? success(ringReplicas(plan.value, replicas)) : plan;
+    },
+  };
   const isPlannerSlow = decidedBy === 'coordinator' && seed % 3 === 0;
   const decisions = decisionConfig(terms.config, auto ? { auto } : {});
   const run =

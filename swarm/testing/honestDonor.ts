@@ -3,12 +3,13 @@ import type { PeerId, Range } from '../base.ts';
 import type { DonorMessage } from '../coordinator/events.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { BlockName } from '../model/model.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 
 /** What a peer has to say under a plan: the same at every step. */
 interface Part {
   readonly losses: readonly { microBatch: number; lossSum: number }[];
-  readonly shards: readonly { block: BlockName; range: Range }[];
+  /** As primary or replica. */
+  readonly shards: readonly { block: BlockName; range: Range; isPrimary: boolean; isReplicated: boolean }[];
 }
 const parts = new WeakMap<Plan, Map<PeerId, Part>>();
 
@@ -21,7 +22,11 @@ function partOf(peer: PeerId, plan: Plan): Part {
       .flatMap((member) => (member.peer === peer ? member.microBatches : []))
       .map((microBatch) => ({ microBatch, lossSum: 20 + microBatch })),
     shards: plan.state.flatMap(({ block, shards }) =>
-      shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
+      shards.flatMap((shard) => {
+        const { peer: primary, range, replicas } = shard;
+        const isKeeper = keepersOf(shard).includes(peer);
+        return isKeeper ? { block, range, isPrimary: primary === peer, isReplicated: replicas.length > 0 } : [];
+      }),
     ),
   };
   known.set(peer, part);
@@ -38,8 +43,11 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
     case 'warm':
       return { type: 'warmed', number: message.number };
     case 'start': {
-      const reported = shards.map((shard) => ({ ...shard, sumSquares: 0.25, digest: null }));
       const { epoch, step } = message;
+      const digest = (step + 1).toString(16).padStart(64, 'd');
+      const reported = shards.map(({ block, range, isReplicated }) => ({
+        ...{ block, range, sumSquares: 0.25, digest: isReplicated ? digest : null },
+      }));
       return {
         type: 'report',
         epoch,
@@ -56,10 +64,16 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
         ? null
         : { type: 'evaluated', epoch: message.epoch, step: message.step, losses: [...losses] };
     case 'committed': {
-      if (!message.checkpoint || shards.length === 0) return null;
+      const own = shards.filter(({ isPrimary }) => isPrimary);
+      if (!message.checkpoint || own.length === 0) return null;
       const step = message.step + 1;
       const hash = step.toString(16).padStart(64, '0');
-      return { type: 'uploaded', epoch: message.epoch, step, shards: shards.map((shard) => ({ ...shard, hash })) };
+      return {
+        type: 'uploaded',
+        epoch: message.epoch,
+        step,
+        shards: own.map(({ block, range }) => ({ block, range, hash })),
+      };
     }
     default:
       return null;

@@ -372,7 +372,7 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
         !isWarm || members.every((peer) => warm.has(peer)),
         'only who is warm has the short deadline of a hand-over',
       );
-      const having = source.from === 'kept' ? members : peers(source.plan);
+      const having = source.from === 'kept' ? members : source.salvaged ? primaries(source.plan) : peers(source.plan);
       invariant(
         having.every((peer) => run.holding.has(peer)),
         'state is kept or handed over only where everyone kept it',
@@ -388,6 +388,8 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
     hold(run, members);
   }
 }
+
+const primaries = ({ state }: Plan): PeerId[] => state.flatMap(({ shards }) => shards.map(({ peer }) => peer));
 
 /** These have the state, and nobody else is counted on. */
 function hold({ holding }: Rehearsal, members: readonly PeerId[]): void {

@@ -36,7 +36,7 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
     case 'kept': // the newest values once more
       return stepTensors(sizes.model, plan, sizes).filter(({ tensor }) => tensor.kind === 'values');
     case 'peers':
-      return handoverTensors(sizes.model, source.plan, plan, sizes.asked);
+      return handoverTensors(sizes.model, source.plan, plan, sizes.asked === 'f16' || source.salvaged === true);
   }
 }
 
@@ -44,8 +44,8 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
 const passages = (sizes: Sizes, { plan, source }: Prepare): Passage[] => [
   ...arrivalTensors(sizes, plan, source),
   ...stepTensors(sizes.model, plan, sizes),
-  // Its committed step is completed first.
-  ...(source.from === 'peers' ? stepTensors(sizes.model, source.plan, sizes) : []),
+  // Its committed step is completed first, unless somebody of it is gone.
+  ...(source.from === 'peers' && !source.salvaged ? stepTensors(sizes.model, source.plan, sizes) : []),
 ];
 
 /** Each peer's partners: whom it may open a link to and take signals, links and frames from. */

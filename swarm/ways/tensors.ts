@@ -8,7 +8,6 @@ import { slices } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { STATE_KINDS, type Transfer, transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Compute } from '../precision.ts';
 import type { WireEncoding } from '../wire.ts';
 
 /** What a tensor is, in whatever epoch and step. */
@@ -80,8 +79,8 @@ export const heldOutTensors = (model: Model, plan: Plan, size: StreamSize): Pass
   }));
 
 /** What peers send each other where the state goes from the members of one plan to those of the next. */
-export const handoverTensors = (model: Model, before: Plan, after: Plan, asked?: Compute): Passage[] =>
-  transfers(model, before, after, asked).flatMap((transfer) =>
+export const handoverTensors = (model: Model, before: Plan, after: Plan, keptOnly: boolean): Passage[] =>
+  transfers(model, before, after, keptOnly).flatMap((transfer) =>
     transfer.from === transfer.to ? [] : { ...transfer, tensor: stateTensor(model, transfer) },
   );
 

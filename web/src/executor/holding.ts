@@ -116,25 +116,25 @@ export class Holding {
   /** What this peer had is copied aside, then given, kept, and completed by what others give. */
   async #takeOver(
     { engine, model, train, plan, peer: me, epoch, step }: Target,
-    { plan: before, epoch: origin }: Extract<StateSource, { from: 'peers' }>,
+    { plan: before, epoch: origin, salvaged }: Extract<StateSource, { from: 'peers' }>,
     ways: Ways,
   ): Promise<void> {
     if (this.#heldBefore?.epoch !== origin) this.#heldBefore = null;
+    const keptOnly = salvaged === true || engine.asked === 'f16';
     if (peers(before).includes(me) && !this.#heldBefore) {
-      if (!this.#role || this.#step !== step || this.#gatheredStep !== step) {
-        throw new Error(`the state here stands after ${this.#gatheredStep} steps, not ${step}`);
-      }
-      this.#heldBefore = { ...(await heldState(this.#role, step)), epoch: origin };
+      // Values of those who are gone may be missing here: what this peer keeps has had every update.
+      const stands = salvaged ? this.#step : Math.min(this.#step, this.#gatheredStep);
+      if (!this.#role || stands !== step) throw new Error(`the state here stands after ${stands} steps, not ${step}`);
+      this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin };
     }
     const links = ways.connect();
     this.drop();
     if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
     await links;
     const { send, receive } = ways;
-    const { asked } = engine;
     await move({
       model,
-      asked,
+      keptOnly,
       me,
       before,
       after: plan,

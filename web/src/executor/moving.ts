@@ -9,7 +9,6 @@ import { slices } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
-import type { Compute } from '../../../swarm/precision.ts';
 import { stateTensor } from '../../../swarm/ways/tensors.ts';
 import type { Role } from './role.ts';
 
@@ -27,8 +26,8 @@ export interface HeldState {
   readonly ranges: readonly HeldRange[];
 }
 
-/** Copies everything a role holds or keeps. */
-export async function heldState({ epoch, stages, uses, shards, kept }: Role, step: number) {
+/** Copies what a role keeps and, where that counts, what it computes with. */
+export async function heldState({ epoch, stages, uses, shards, kept }: Role, step: number, keptOnly: boolean) {
   const ranges: HeldRange[] = [];
   for (const { block, range } of kept) {
     const state = await shards.readState(block, range);
@@ -37,7 +36,7 @@ export async function heldState({ epoch, stages, uses, shards, kept }: Role, ste
       ranges.push({ block, kind, range, values: state.subarray(index * length, (index + 1) * length) });
     });
   }
-  for (const [index, stage] of stages) {
+  for (const [index, stage] of keptOnly ? [] : stages) {
     for (const use of got(uses, index)) {
       for (const range of slices(use, [0, Number.POSITIVE_INFINITY])) {
         const values = await (await stage.readValues(use.block, range)).take((read) => read.slice());
@@ -79,8 +78,8 @@ function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, v
 
 interface Move {
   readonly model: Model;
-  /** The precision that the run asks for. */
-  readonly asked: Compute;
+  /** As in `transfers`. */
+  readonly keptOnly: boolean;
   readonly me: PeerId;
   readonly before: Plan;
   readonly after: Plan;
@@ -97,7 +96,7 @@ interface Move {
 /** Gives and takes what `transfers` lists; resolves when all of this peer's part is done. */
 export async function move({
   model,
-  asked,
+  keptOnly,
   me,
   before,
   after,
@@ -110,7 +109,7 @@ export async function move({
 }: Move): Promise<void> {
   const keyOf = (transfer: Transfer): TensorKey => ({ ...stateTensor(model, transfer), epoch, step });
   const work: Promise<void>[] = [];
-  for (const transfer of transfers(model, before, after, asked)) {
+  for (const transfer of transfers(model, before, after, keptOnly)) {
     const { from, to } = transfer;
     if (to === me && from !== me) {
       invariant(role, 'a peer without a role is given nothing');

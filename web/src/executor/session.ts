@@ -196,8 +196,8 @@ export class Session {
 
   #prepare(message: Message<'prepare'>): void {
     const { source, epoch: number } = message;
-    // Who hands over completes the committed step first; nothing else of an older epoch goes on.
-    const completing = source.from === 'peers' ? source.epoch : null;
+    // Who hands over completes the committed step first, if all who did it are there; nothing else of an older epoch goes on.
+    const completing = source.from === 'peers' && !source.salvaged ? source.epoch : null;
     if (this.#epochs.current?.number !== completing) this.#commits.forget();
     if (!this.#run) return;
     const { sizes, peer, facts, evaluation } = this.#run;

@@ -1,0 +1,17 @@
+/** For tests: a plan with so many replicas of each shard, at the peers that follow its primary in the plan's order. */
+import { got } from '../base.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+
+export function ringReplicas(plan: Plan, count: number): Plan {
+  const ring = peers(plan);
+  const places = new Map(ring.map((peer, place) => [peer, place]));
+  const after = (place: number) =>
+    [...ring.slice(place + 1), ...ring.slice(0, place)].slice(0, Math.min(count, ring.length - 1));
+  return {
+    ...plan,
+    state: plan.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, replicas: after(got(places, shard.peer)) })),
+    })),
+  };
+}
