@@ -206,8 +206,13 @@ export function restart(run: Rehearsal, isKilled = true): void {
   run.ended = null;
 }
 
-/** One event: what is decided, judged. */
-export function happen(run: Rehearsal, event: RehearsedEvent, now: number): readonly RehearsedEffect[] {
+/** One event: what is decided, judged. `perform`: told of each effect once it is stored; false: the server is killed there. */
+export function happen(
+  run: Rehearsal,
+  event: RehearsedEvent,
+  now: number,
+  perform: (effect: RehearsedEffect) => boolean = () => true,
+): readonly RehearsedEffect[] {
   const before = run.state;
   if (event.type === 'donorJoined') run.connected.add(event.peer);
   if (event.type === 'donorGone') {
@@ -230,7 +235,10 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number): read
   const { state } = run;
   const { committedSteps, lossScale } = state;
   if (committedSteps > before.committedSteps) run.scales.set(committedSteps, lossScale);
-  for (const effect of effects) check(run, before, event, effect);
+  for (const effect of effects) {
+    check(run, before, event, effect);
+    if (!perform(effect)) return effects;
+  }
   invariant(state.committedSteps === run.store.commits.length, 'state and store count the same steps');
   invariant(state.newestCheckpointStep === run.store.checkpoint, 'state and store know the same checkpoint');
   return effects;

@@ -1,0 +1,310 @@
+/**
+ * The executor's engine on whole numbers: what `web/src/gpu` is to a GPU this is to a queue of simulated work. What is
+ * submitted is computed at once and is there when the queue has come to it, as a copy in a GPU's queue would be.
+ */
+import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.ts';
+import { type ShardWork, type StageSize, shardsOf } from '../../../../swarm/memory/memory.ts';
+import { type BlockName, blocksOfStage, layerBlock, type Model } from '../../../../swarm/model/model.ts';
+import { STATE_KINDS, type StateKind } from '../../../../swarm/plan/handover.ts';
+import type { ForwardWork, Reading, ShardNorm, Shards, Stage, Stream, UpdateScalars } from '../../executor/engine.ts';
+import type { Engine } from '../../executor/role.ts';
+import type { Device } from './device.ts';
+import {
+  added,
+  embedded,
+  embeddedBack,
+  gradientAt,
+  headBack,
+  headRows,
+  layer,
+  layerBack,
+  lossOf,
+  type State,
+  type Sums,
+  squared,
+  updated,
+  type Values,
+} from './integers.ts';
+
+/** Of a layer and a sample; a backward takes twice as long. */
+const FORWARD_MS = 1;
+const SMALL_WORK_MS = 0.2;
+
+/** Who looks at what was computed. */
+export interface Witness {
+  /** A shard stands after so many updates. */
+  updated(block: BlockName, range: Range, step: number, state: State): void;
+}
+
+/** What a stage has of a micro-batch between its forward and its backward. */
+interface InFlight {
+  readonly microBatch: number;
+  readonly ids: Uint32Array;
+  readonly targets: Uint32Array;
+  readonly inputs: readonly Values[];
+  readonly z_N: readonly number[];
+}
+
+const NO_TOKENS = new Uint32Array();
+const wordsOf = (stream: Stream | null): Values => stream?.words ?? new Float32Array();
+
+class ExactStage implements Stage {
+  readonly bytes = 1;
+  readonly values: ReadonlyMap<BlockName, Values>;
+  readonly #device: Device;
+  readonly #model: Model;
+  readonly #size: StageSize;
+  readonly #slotOf: ReadonlyMap<number, number>;
+  readonly #slots = new Map<number, InFlight>();
+  #forwarded: InFlight | null = null;
+  readonly #sums = new Map<string, Sums>();
+  #output: Values = new Float32Array();
+  #inputGradient: Values = new Float32Array();
+
+  constructor(device: Device, model: Model, size: StageSize, slotOf: ReadonlyMap<number, number>) {
+    this.#device = device;
+    this.#model = model;
+    this.#size = size;
+    this.#slotOf = slotOf;
+    const uses = blocksOfStage(model, size.layers);
+    this.values = new Map(
+      uses.map(({ block }) => [
+        block,
+        new Float32Array(model.blocks.find(({ name }) => name === block)?.elements ?? 0).fill(Number.NaN),
+      ]),
+    );
+  }
+
+  begin(): void {
+    this.#sums.clear();
+    this.#slots.clear();
+  }
+
+  forward({ microBatch, samples, input, tokens, evaluation }: ForwardWork): void {
+    const { layers, sequence } = this.#size;
+    const { ids = NO_TOKENS, targets = NO_TOKENS } = tokens ?? {};
+    let x = layers[0] === 0 ? embedded(this.#model, this.#values('embedding'), ids, sequence) : wordsOf(input).slice();
+    invariant(x.length === samples * sequence * this.#model.width, 'an input has a row for each position');
+    const inputs: Values[] = [];
+    for (let index = layers[0]; index < layers[1]; index++) {
+      inputs.push(x);
+      x = layer(this.#values(layerBlock(index)), x);
+    }
+    this.#output = x;
+    const z_N = this.#isLast ? headRows(this.#model, this.#values('embedding'), this.#values('head'), x, targets) : [];
+    this.#forwarded = { microBatch, ids, targets, inputs, z_N };
+    const slot = got(this.#slotOf, microBatch);
+    invariant(evaluation || !this.#slots.has(slot), `slot ${slot} is taken`);
+    if (!evaluation) this.#slots.set(slot, this.#forwarded);
+    this.#device.submit(FORWARD_MS * samples * (layers[1] - layers[0]));
+  }
+
+  recompute(): void {
+    this.#device.submit(SMALL_WORK_MS);
+  }
+
+  backward(microBatch: number, gradient: Stream | null): void {
+    const { layers } = this.#size;
+    const slot = got(this.#slotOf, microBatch);
+    const kept = got(this.#slots, slot);
+    invariant(kept.microBatch === microBatch, `slot ${slot} is of micro-batch ${kept.microBatch}`);
+    this.#slots.delete(slot);
+    let d = this.#isLast
+      ? headBack(this.#model, kept.z_N, kept.targets, this.#sumsOf('table'), this.#sumsOf('head'))
+      : wordsOf(gradient).slice();
+    for (let index = layers[1] - 1; index >= layers[0]; index--) {
+      const name = layerBlock(index);
+      d = layerBack(this.#values(name), at(kept.inputs, index - layers[0]), d, this.#sumsOf(name));
+    }
+    if (layers[0] === 0) embeddedBack(kept.ids, d, this.#model.width, this.#sumsOf('embedding'));
+    this.#inputGradient = d;
+    this.#device.submit(2 * FORWARD_MS * (layers[1] - layers[0]));
+  }
+
+  async readOutput(): Promise<Reading> {
+    return this.#device.read(this.#output);
+  }
+
+  async readInputGradient(): Promise<Reading> {
+    return this.#device.read(this.#inputGradient);
+  }
+
+  async readLoss(microBatch: number): Promise<Reading> {
+    invariant(this.#forwarded?.microBatch === microBatch, `micro-batch ${microBatch} is not the newest`);
+    return this.#device.read(Float32Array.from(this.#forwarded.z_N, lossOf));
+  }
+
+  async readGradient(block: BlockName, range: Range): Promise<Reading> {
+    return this.#device.read(this.gradient(block, range));
+  }
+
+  gradient(block: BlockName, [from, to]: Range): Values {
+    const { width, vocabulary } = this.#model;
+    const values = this.#values(block);
+    const own = this.#sums.get(block);
+    const table = block === 'embedding' ? this.#sums.get('table') : undefined;
+    return Float32Array.from({ length: to - from }, (_, offset) => {
+      const index = from + offset;
+      const value = at(values, index);
+      const first = own ? gradientAt(own, index, value) : 0;
+      return table && index < vocabulary * width ? added(first, gradientAt(table, index, value)) : first;
+    });
+  }
+
+  writeValues(block: BlockName, range: Range, values: Float32Array): void {
+    this.#values(block).set(values, range[0]);
+  }
+
+  async readValues(block: BlockName, range: Range): Promise<Reading> {
+    return this.#device.read(this.#values(block).slice(...range));
+  }
+
+  settled(): Promise<void> {
+    return this.#device.settled();
+  }
+
+  close(): void {}
+
+  get #isLast(): boolean {
+    return this.#size.layers[1] === this.#model.layers;
+  }
+
+  #values(block: BlockName): Values {
+    return got(this.values, block);
+  }
+
+  #sumsOf(name: string): Sums {
+    const known = this.#sums.get(name) ?? { s: 0, u: 0 };
+    this.#sums.set(name, known);
+    return known;
+  }
+}
+
+interface Kept {
+  readonly work: ShardWork;
+  /** Of the range alone, but for the values that lie in a stage. */
+  readonly own: State;
+  readonly stage: ExactStage | null;
+  sum: Float64Array;
+  parts: number;
+}
+
+class ExactShards implements Shards {
+  readonly bytes = 1;
+  readonly #device: Device;
+  readonly #witness: Witness;
+  readonly #shards: readonly Kept[];
+
+  constructor(device: Device, witness: Witness, shards: readonly Kept[]) {
+    this.#device = device;
+    this.#witness = witness;
+    this.#shards = shards;
+  }
+
+  begin(): void {
+    for (const shard of this.#shards) shard.parts = 0;
+  }
+
+  addOwn(block: BlockName, range: Range, stage: Stage): void {
+    invariant(stage instanceof ExactStage, 'a stage of this engine');
+    this.#add(this.#shard(block, range), Float64Array.from(stage.gradient(block, range)));
+  }
+
+  addReceived(block: BlockName, range: Range, pieces: Parameters<Shards['addReceived']>[2]): void {
+    const part = new Float64Array(range[1] - range[0]);
+    for (const piece of pieces) part.set(piece.values, piece.range[0] - range[0]);
+    this.#add(this.#shard(block, range), part);
+  }
+
+  async sumSquares(): Promise<readonly ShardNorm[]> {
+    this.#device.submit(SMALL_WORK_MS);
+    const norms = this.#shards.map(({ work, sum, parts }): ShardNorm => {
+      invariant(parts === work.holders.length, `${parts} of ${work.holders.length} parts of ${work.block} are added`);
+      return { block: work.block, range: work.range, sumSquares: sum.reduce((all, one) => all + squared(one), 0) };
+    });
+    await this.#device.settled();
+    return norms;
+  }
+
+  update(scalars: UpdateScalars): void {
+    this.#device.submit(SMALL_WORK_MS);
+    for (const { work, own, stage, sum } of this.#shards) {
+      const value = stage ? got(stage.values, work.block).subarray(...work.range) : own.value;
+      const state = { ...own, value };
+      updated(state, sum, scalars);
+      this.#witness.updated(work.block, work.range, scalars.time, state);
+    }
+  }
+
+  async readValues(block: BlockName, range: Range): Promise<Reading> {
+    const shard = this.#shards.find(
+      ({ work }) => work.block === block && work.range[0] <= range[0] && range[1] <= work.range[1],
+    );
+    invariant(shard, `no shard of ${block} here`);
+    const [from] = shard.work.range;
+    return this.#device.read(this.#stateOf(shard, 'value').slice(range[0] - from, range[1] - from));
+  }
+
+  /** One kind after the other: what changes meanwhile tears the copy, as it would on a GPU. */
+  async readState(block: BlockName, range: Range): Promise<Values> {
+    const length = range[1] - range[0];
+    const state = new Float32Array(STATE_KINDS.length * length);
+    for (const [index, kind] of STATE_KINDS.entries()) {
+      this.#device.submit(SMALL_WORK_MS);
+      await this.#device
+        .read(this.#stateOf(this.#shard(block, range), kind).slice())
+        .take((values) => state.set(values, index * length));
+    }
+    return state;
+  }
+
+  writeState(block: BlockName, range: Range, kind: StateKind, values: Float32Array): void {
+    for (const shard of this.#shards) {
+      const { work } = shard;
+      const part = work.block === block ? overlap(work.range, range) : null;
+      if (!part) continue;
+      const inside = values.subarray(part[0] - range[0], part[1] - range[0]);
+      this.#stateOf(shard, kind).set(inside, part[0] - work.range[0]);
+    }
+  }
+
+  close(): void {}
+
+  #add(shard: Kept, part: Float64Array): void {
+    const before = shard.parts === 0 ? new Float64Array(part.length) : shard.sum;
+    shard.sum = before.map((one, index) => added(one, at(part, index)));
+    shard.parts++;
+  }
+
+  #stateOf({ work, own, stage }: Kept, kind: StateKind): Values {
+    return kind === 'value' && stage ? got(stage.values, work.block).subarray(...work.range) : own[kind];
+  }
+
+  #shard(block: BlockName, range: Range): Kept {
+    const found = this.#shards.find(({ work }) => work.block === block && work.range[0] === range[0]);
+    invariant(found, `no shard of ${block} at ${range[0]} here`);
+    return found;
+  }
+}
+
+export function exactEngine(device: Device, witness: Witness, model: Model): Engine {
+  const unknown = (elements: number): Values => new Float32Array(elements).fill(Number.NaN);
+  return {
+    ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
+    async stage(size, slotOf) {
+      await device.compiles();
+      return new ExactStage(device, model, size, slotOf);
+    },
+    warm: () => device.compiles(),
+    async shards(plan, peer, stages) {
+      const kept = shardsOf(model, plan, peer).map((work): Kept => {
+        const stage = work.valuesStage === null ? null : got(stages, work.valuesStage);
+        invariant(stage === null || stage instanceof ExactStage, 'a stage of this engine');
+        const elements = work.range[1] - work.range[0];
+        const own = { value: unknown(elements), m: unknown(elements), v: unknown(elements) };
+        return { work, own, stage, sum: new Float64Array(elements), parts: 0 };
+      });
+      return new ExactShards(device, witness, kept);
+    },
+  };
+}

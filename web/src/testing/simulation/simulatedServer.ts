@@ -1,0 +1,238 @@
+/**
+ * The server of a simulation: the product's decisions behind sockets, relay and files as short as they can be, and a disk
+ * that outlives it. Each effect is performed before the next one; killed between two of them, it leaves the disk as it is.
+ */
+import { got, invariant, type PeerId, peerId, type Result, refusal } from '../../../../swarm/base.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/decide.ts';
+import { NO_LIMITS } from '../../../../swarm/limits.ts';
+import {
+  decodePeerMessage,
+  type HelloMessage,
+  type PeerMessage,
+  PROTOCOL_VERSION,
+  type ServerMessage,
+  SILENCE_LIMIT_MS,
+} from '../../../../swarm/messages/messages.ts';
+import { retrySeconds } from '../../../../swarm/messages/refusals.ts';
+import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../../swarm/messages/relay.ts';
+import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
+import type { Recording } from '../../../../swarm/recording/recording.ts';
+import type { RehearsedEffect } from '../../../../swarm/testing/decider.ts';
+import { happen, type Rehearsal, rehearseDecisions, restart } from '../../../../swarm/testing/rehearsal.ts';
+import type { Disk } from './disk.ts';
+import { Machine, Process } from './machine.ts';
+import type { Network } from './network.ts';
+import type { Accepted, Listener, SocketData } from './sockets.ts';
+
+const RESTART_MS = 2_000;
+const SEARCH_MS = 80;
+const SILENCE_LOOK_MS = 1_000;
+/** A server that came back waits so long for the donors that it expects. */
+const GATHERING_MS = 10_000;
+
+type Search = Extract<DecisionEffect, { type: 'search' }>;
+type Searched = Extract<DecisionEvent, { type: 'searched' }>;
+
+interface Connected {
+  readonly peer: PeerId;
+  readonly socket: Accepted;
+  readonly hello: HelloMessage;
+  isMeasured: boolean;
+  heardMs: number;
+}
+
+interface ServerOptions {
+  readonly network: Network;
+  readonly config: DecisionConfig;
+  readonly facts: RunFacts;
+  readonly disk: Disk;
+  readonly recording: Recording | null;
+  /** What a search for a plan comes to. */
+  search(wanted: Search): Searched['found'];
+  /** Told of each effect, right before it is performed; true: the server is killed there. */
+  onEffect(effect: RehearsedEffect): boolean;
+}
+
+export class SimulatedServer {
+  readonly machine: Machine;
+  readonly run: Rehearsal;
+  readonly disk: Disk;
+  readonly #options: ServerOptions;
+  readonly #connected = new Map<PeerId, Connected>();
+  #process: Process;
+  #names = 0;
+
+  constructor(options: ServerOptions) {
+    this.#options = options;
+    this.disk = options.disk;
+    this.machine = new Machine(options.network.agenda);
+    this.#process = new Process(this.machine);
+    this.run = rehearseDecisions(options.config, options.recording);
+    this.#look();
+  }
+
+  /** Null: it is dead. */
+  get listener(): Listener | null {
+    return this.#process.isAlive ? { process: this.#process, accept: (socket) => this.#accept(socket) } : null;
+  }
+
+  /** At this instant; it comes back from its disk. */
+  kill(): void {
+    if (!this.#process.isAlive) return;
+    this.#process.end();
+    for (const { socket } of this.#connected.values()) socket.close();
+    this.#connected.clear();
+    this.machine.agenda.after(RESTART_MS, () => {
+      this.#process = new Process(this.machine);
+      restart(this.run, true);
+      this.#look();
+      this.#setTimer();
+      this.#process.after(GATHERING_MS, () => this.#happened({ type: 'gatheringEnded' }));
+    });
+  }
+
+  /** An HTTP call of this donor; what it reads or writes. */
+  files(token: string, url: URL, body: Float32Array | null): Result<ArrayBuffer | string> {
+    const isKnown = this.#connected.get(peerId(token))?.isMeasured === true;
+    return isKnown ? this.disk.call(url, body) : refusal('401');
+  }
+
+  #accept(socket: Accepted): void {
+    let connected: Connected | null = null;
+    socket.onMessage = (data) => {
+      if (connected !== null) this.#received(connected, data);
+      else connected = this.#greet(socket, data);
+    };
+    socket.onClosed = () => {
+      if (connected !== null) this.#gone(connected.peer, 'its connection closed');
+    };
+  }
+
+  #greet(socket: Accepted, data: SocketData): Connected {
+    const hello = decoded(data);
+    invariant(hello.type === 'hello', 'a donor says hello first');
+    const peer = peerId(`d${this.#names++}`);
+    const connected = { peer, socket, hello, isMeasured: false, heardMs: this.#process.now() };
+    this.#connected.set(peer, connected);
+    const { generation, epoch, committedSteps } = this.run.state;
+    const memory = { draftedBytes: 0, known: null };
+    this.#send(connected, {
+      ...{ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token: peer, run: this.#options.facts, iceServers: [] },
+      ...{ generation, epoch, committedSteps, memory },
+    });
+    return connected;
+  }
+
+  #received(from: Connected, data: SocketData): void {
+    if (!this.#connected.has(from.peer)) return;
+    from.heardMs = this.#process.now();
+    if (typeof data !== 'string') {
+      this.#relay(from.peer, new Uint8Array(data));
+      return;
+    }
+    const message = decoded(data);
+    switch (message.type) {
+      case 'hello':
+        throw new Error('a donor says hello once');
+      case 'heartbeat':
+        return;
+      case 'measured': {
+        from.isMeasured = true;
+        const { peer, hello } = from;
+        this.#happened({
+          ...{ type: 'donorJoined', peer, adapter: hello.adapter, limits: hello.limits ?? NO_LIMITS },
+          ...{ profile: message.profile, rememberedAs: null, remembered: null, address: peer, isOwn: false },
+        });
+        return;
+      }
+      case 'signal': {
+        const { to, ...signal } = message;
+        const other = this.#connected.get(to);
+        if (other) this.#send(other, { ...signal, from: from.peer });
+        return;
+      }
+      default:
+        this.#happened({ type: 'donorSaid', peer: from.peer, message });
+    }
+  }
+
+  #relay(from: PeerId, message: Uint8Array<ArrayBuffer>): void {
+    const envelope = decodeEnvelope(message);
+    invariant(envelope.ok, 'a donor sends envelopes');
+    const { kind, peer: to, content } = envelope.value;
+    this.#connected.get(to)?.socket.send(encodeEnvelope(kind, from, content).buffer, `relayed ${kind}`);
+    if (kind !== 'frame') return;
+    const credit = encodeEnvelope('credit', to, creditContent(content.length)).buffer;
+    this.#connected.get(from)?.socket.send(credit, 'relayed credit');
+  }
+
+  #send({ socket }: Connected, message: ServerMessage): void {
+    socket.send(JSON.stringify(message), message.type);
+  }
+
+  #gone(peer: PeerId, detail: string): void {
+    const connected = this.#connected.get(peer);
+    if (!connected) return;
+    this.#connected.delete(peer);
+    connected.socket.close();
+    if (connected.isMeasured) this.#happened({ type: 'donorGone', peer, detail });
+  }
+
+  /** Whoever was silent for too long is gone. */
+  #look(): void {
+    const now = this.#process.now();
+    for (const { peer, heardMs } of [...this.#connected.values()])
+      if (now - heardMs > SILENCE_LIMIT_MS) this.#gone(peer, 'it was silent for too long');
+    this.#process.after(SILENCE_LOOK_MS, () => this.#look());
+  }
+
+  #happened(event: DecisionEvent): void {
+    happen(this.run, event, this.#process.now(), (effect) => this.#perform(effect));
+    if (this.#process.isAlive) this.#setTimer();
+  }
+
+  #setTimer(): void {
+    const { deadline } = this.run.decider;
+    if (deadline === null) return;
+    const process = this.#process;
+    process.after(deadline - process.now(), () => {
+      const due = this.run.decider.deadline;
+      if (due !== null && process.now() >= due) this.#happened({ type: 'deadlineReached' });
+    });
+  }
+
+  /** False: the server is dead, and does nothing more. */
+  #perform(effect: RehearsedEffect): boolean {
+    if (this.#options.onEffect(effect)) this.kill();
+    if (!this.#process.isAlive) return false;
+    switch (effect.type) {
+      case 'send':
+        this.#send(got(this.#connected, effect.to), effect.message);
+        break;
+      case 'refuse': {
+        const { peer, reason, detail } = effect;
+        const connected = got(this.#connected, peer);
+        this.#connected.delete(peer);
+        this.#send(connected, { type: 'refused', reason, detail, retrySeconds: retrySeconds(reason, () => 0) });
+        connected.socket.close();
+        break;
+      }
+      case 'storeCheckpoint':
+        this.disk.checkpoints.set(effect.step, effect.shards);
+        break;
+      case 'search': {
+        const found = this.#options.search(effect);
+        this.#process.after(SEARCH_MS, () => this.#happened({ type: 'searched', search: effect.search, found }));
+        break;
+      }
+    }
+    return true;
+  }
+}
+
+function decoded(data: SocketData): PeerMessage {
+  invariant(typeof data === 'string', 'a donor says hello first');
+  const message = decodePeerMessage(data);
+  invariant(message.ok, `a donor says what the schema has: ${data.slice(0, 300)}`);
+  return message.value;
+}

@@ -1,0 +1,207 @@
+/**
+ * A whole swarm in one process and out of one seed: the product's decisions, sessions, inboxes and meshes over a simulated
+ * network, disk and clock, training a model of whole numbers. Every update of every shard, every commit and every upload
+ * is held against the sequential run, whatever the plans were and whatever went wrong. Rules RE in SPEC.md.
+ */
+import { at, got, invariant, type PeerId, type Range, seededRandom, success } from '../../../../swarm/base.ts';
+import type { DecisionConfig } from '../../../../swarm/decisions/decide.ts';
+import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
+import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
+import type { BlockName } from '../../../../swarm/model/model.ts';
+import type { Recording } from '../../../../swarm/recording/recording.ts';
+import { SEQUENTIAL } from '../../../../swarm/run/data.ts';
+import type { Train } from '../../../../swarm/run/runFile.ts';
+import type { RehearsedEffect } from '../../../../swarm/testing/decider.ts';
+import { Agenda } from './agenda.ts';
+import { Disk } from './disk.ts';
+import type { State } from './integers.ts';
+import { LinkSwitch } from './links.ts';
+import { Machine } from './machine.ts';
+import { Network } from './network.ts';
+import type { MakePlan } from './plans.ts';
+import { sequentialRun } from './sequential.ts';
+import { SimulatedServer } from './simulatedServer.ts';
+import { Tab } from './tab.ts';
+
+const SAMPLES = 6;
+const SEQUENCE = 3;
+const TEXT_BYTES = 500;
+const MODEL = { model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: 4, n_positions: 4, vocab_size: 32 };
+/** A tab that is gone is opened again by somebody after so long. */
+const REPLACED_MS = 4_000;
+
+export interface Scenario {
+  readonly seed: number;
+  readonly donors: number;
+  readonly steps: number;
+  readonly makePlan: MakePlan;
+  readonly checkpointEverySteps?: number;
+  readonly evaluation?: boolean;
+  readonly recording?: Recording;
+  /** What goes wrong: told of each thing that arrives anywhere. */
+  readonly mischief?: (swarm: Simulation, what: string) => void;
+  /** The run has to be finished so long after it began. */
+  readonly limitMs: number;
+}
+
+export interface Ending {
+  readonly problems: readonly string[];
+  readonly events: number;
+  readonly endMs: number;
+  readonly epochs: number;
+  /** Steps given up, by each roll-back. */
+  readonly rollBacks: readonly number[];
+  /** How often what arrived. */
+  readonly arrivals: ReadonlyMap<string, number>;
+}
+
+function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false }: Scenario) {
+  const batch = { samples: SAMPLES, sequence: SEQUENCE };
+  const train: Train = {
+    ...{ steps, globalBatchSize: SAMPLES, sequenceLength: SEQUENCE, gradientClipNorm: 9_000 },
+    optimizer: { type: 'adamw', learningRate: 0.1, betas: [0.9, 0.99], epsilon: 1e-8, weightDecay: 0 },
+    schedule: { type: 'cosine', warmupSteps: 2, minRatio: 0.1, decaySteps: steps },
+  };
+  const list = { tokens: TEXT_BYTES, shardTokens: TEXT_BYTES, bytesPerToken: 1, shards: ['a'.repeat(64)] } as const;
+  const facts: RunFacts = {
+    ...{ name: 'simulated', model: MODEL, train, data: list, order: SEQUENTIAL, wire: 'f32' },
+    evaluation: evaluation ? list : null,
+  };
+  const decisions: DecisionConfig = {
+    run: {
+      ...{ name: facts.name, layers: MODEL.n_layer, model: MODEL, wire: facts.wire, batch, steps, train },
+      ...{ gradientClipNorm: train.gradientClipNorm, checkpointEverySteps, capacity: 16, expectedDonors: donors },
+      evaluation: evaluation ? { everySteps: 3, windows: Math.floor((TEXT_BYTES - 1) / SEQUENCE) } : null,
+    },
+    planning: { model: MODEL, batch, wishes: { auto: true } },
+  };
+  return { train, facts, decisions };
+}
+
+export class Simulation {
+  readonly agenda = new Agenda();
+  readonly network: Network;
+  readonly links: LinkSwitch;
+  readonly server: SimulatedServer;
+  readonly tabs: Tab[] = [];
+  readonly random: () => number;
+  readonly #scenario: Scenario;
+  readonly #reference: ReturnType<typeof sequentialRun>;
+  readonly #problems: string[] = [];
+  readonly #rollBacks: number[] = [];
+  readonly #arrivals = new Map<string, number>();
+  /** The server is killed right after its next effect of this type. */
+  killServerAfter: RehearsedEffect['type'] | null = null;
+
+  constructor(scenario: Scenario) {
+    this.#scenario = scenario;
+    this.random = seededRandom(scenario.seed);
+    const { train, facts, decisions } = configOf(scenario);
+    const model = acceptedModel(decisions.planning);
+    const text = Uint8Array.from({ length: TEXT_BYTES }, () => Math.floor(this.random() * MODEL.vocab_size));
+    this.#reference = sequentialRun(model, train, text);
+    this.network = new Network(this.agenda, this.random);
+    this.network.onArrival = (what) => this.#arrived(what);
+    this.links = new LinkSwitch(this.network);
+    const disk = new Disk(model, at(this.#reference.states, 0), text);
+    disk.onUpload = (block, range, step, state) => this.#compare('an upload', block, range, step, state);
+    this.server = new SimulatedServer({
+      ...{ network: this.network, config: decisions, facts, disk, recording: scenario.recording ?? null },
+      search: ({ problem }) => {
+        const peers = problem.cluster.peers.map(({ id }) => id as PeerId);
+        return success({ plan: scenario.makePlan(model, SAMPLES, peers), reasons: [], idle: [] });
+      },
+      onEffect: (effect) => this.#performed(effect),
+    });
+    for (let index = 0; index < scenario.donors; index++) this.open();
+  }
+
+  /** A donor comes. */
+  open(): void {
+    const { network, links, server } = this;
+    const machine = new Machine(this.agenda);
+    this.agenda.after(500 * this.random(), () => {
+      const witness = {
+        updated: (block: BlockName, range: Range, step: number, state: State) =>
+          this.#compare(`${tab.peer}'s shard`, block, range, step, state),
+      };
+      const tab = new Tab({
+        ...{ network, links, server, machine, witness, seed: Math.floor(this.random() * 2 ** 31) },
+        onSaid: ({ peer }, message) => {
+          if (message.type === 'fault' && message.reason === 'internal')
+            this.#problems.push(`${peer} says: ${message.detail}`);
+        },
+      });
+      this.tabs.push(tab);
+    });
+  }
+
+  /** The tab ends, and after a while another one is opened in its place. */
+  kill(tab: Tab, isSilent: boolean): void {
+    tab.kill(isSilent);
+    this.agenda.after(REPLACED_MS, () => this.open());
+  }
+
+  tabOf(peer: PeerId): Tab | null {
+    return this.tabs.find((tab) => tab.peer === peer && !tab.hasEnded) ?? null;
+  }
+
+  async play(): Promise<Ending> {
+    const { limitMs, steps } = this.#scenario;
+    const { run, disk } = this.server;
+    const isOver = (): boolean => run.ended !== null || this.#problems.length > 0 || this.agenda.nowMs > limitMs;
+    await this.agenda.run(isOver);
+    if (this.#problems.length === 0 && run.ended !== 'finished')
+      this.#problems.push(
+        `${Math.round(this.agenda.nowMs / 1000)} s after it began it stands in ${JSON.stringify(run.state.phase)}`,
+      );
+    if (this.#problems.length === 0) invariant(disk.checkpoints.has(steps), 'the end is saved');
+    for (const tab of this.tabs) tab.kill(true);
+    return {
+      problems: this.#problems,
+      events: this.agenda.events,
+      endMs: this.agenda.nowMs,
+      epochs: run.store.epoch,
+      rollBacks: this.#rollBacks,
+      arrivals: this.#arrivals,
+    };
+  }
+
+  #arrived(what: string): void {
+    this.#arrivals.set(what, (this.#arrivals.get(what) ?? 0) + 1);
+    this.#scenario.mischief?.(this, what);
+  }
+
+  #performed(effect: RehearsedEffect): boolean {
+    if (effect.type === 'rollBack') this.#rollBacks.push(effect.atStep - effect.toStep);
+    if (effect.type === 'storeCommit') {
+      const { step, loss, gradientNorm } = effect.record;
+      const { losses, norms } = this.#reference;
+      if (loss !== losses[step] || gradientNorm !== norms[step])
+        this.#problems.push(
+          `step ${step} is committed with a loss of ${loss} and a norm of ${gradientNorm}, not ${losses[step]} and ${norms[step]}`,
+        );
+    }
+    const isKilled = this.killServerAfter === effect.type;
+    if (isKilled) this.killServerAfter = null;
+    return isKilled;
+  }
+
+  #compare(whose: string, block: BlockName, [from, to]: Range, step: number, state: State): void {
+    const expected = got(at(this.#reference.states, step), block);
+    for (const kind of ['value', 'm', 'v'] as const)
+      for (let index = from; index < to; index++)
+        if (state[kind][index - from] !== expected[kind][index]) {
+          this.#problems.push(
+            `${whose} of ${block} [${from}, ${to}) after ${step} steps: ${kind} ${index} is ${state[kind][index - from]}, not ${expected[kind][index]}`,
+          );
+          return;
+        }
+  }
+}
+
+/** A thrown error is a problem like others, so that its seed is told. */
+export async function simulate(scenario: Scenario): Promise<Ending> {
+  const simulation = new Simulation(scenario);
+  return simulation.play();
+}

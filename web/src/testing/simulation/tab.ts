@@ -1,0 +1,218 @@
+/**
+ * A donor of a simulation: the product's session, conversation, mesh and inbox, with a simulated worker, GPU, network and
+ * files around them. It stands where `donor.ts` and `worker.ts` do, without a page to show.
+ */
+import { type PeerId, type Random, seededRandom } from '../../../../swarm/base.ts';
+import { NO_LIMITS } from '../../../../swarm/limits.ts';
+import { HEARTBEAT_MS, type PeerMessage, type ServerMessage } from '../../../../swarm/messages/messages.ts';
+import type { Profile } from '../../../../swarm/messages/profile.ts';
+import { ADAPTER } from '../../../../swarm/testing/rehearsal.ts';
+import { Conversation } from '../../donor/conversation.ts';
+import { runFiles } from '../../executor/runFiles.ts';
+import { Session } from '../../executor/session.ts';
+import type { Mesh } from '../../net/mesh.ts';
+import type { SignalingState } from '../../net/signaling.ts';
+import type { DonorWebSocket } from '../../net/socket.ts';
+import { Device } from './device.ts';
+import { exactEngine, type Witness } from './exactEngine.ts';
+import type { LinkSwitch } from './links.ts';
+import { type Machine, Process } from './machine.ts';
+import type { Line, Network } from './network.ts';
+import type { SimulatedServer } from './simulatedServer.ts';
+import { openSocket } from './sockets.ts';
+
+const MEASURING_MS = 300;
+const RESTART_MS = 1_000;
+const PULSE_MS = 1_000;
+
+const PROFILE: Profile = {
+  layers: [
+    { samples: 1, forwardSeconds: 0.001, backwardSeconds: 0.002 },
+    { samples: 2, forwardSeconds: 0.002, backwardSeconds: 0.004 },
+  ],
+  memoryBytes: 2 ** 30,
+  memoryTriedBytes: 2 ** 30,
+  checkedKernels: 0,
+};
+
+export interface TabOptions {
+  readonly network: Network;
+  readonly links: LinkSwitch;
+  readonly server: SimulatedServer;
+  readonly machine: Machine;
+  readonly witness: Witness;
+  readonly seed: number;
+  /** What it tells the server. */
+  onSaid(tab: Tab, message: PeerMessage): void;
+}
+
+export class Tab {
+  readonly machine: Machine;
+  /** As the server names it on this connection. */
+  peer: PeerId | null = null;
+  /** Nobody will hear of it again. */
+  hasEnded = false;
+  readonly #options: TabOptions;
+  readonly #random: Random;
+  #process: Process;
+  #device: Device;
+  #conversation: Conversation;
+  #socket: DonorWebSocket | null = null;
+
+  constructor(options: TabOptions) {
+    this.#options = options;
+    this.machine = options.machine;
+    this.#random = seededRandom(options.seed);
+    [this.#process, this.#device, this.#conversation] = this.#begin();
+  }
+
+  /** The browser is killed: the system closes its sockets, or the machine takes everything with it. */
+  kill(isSilent: boolean): void {
+    this.hasEnded = true;
+    this.#end(isSilent);
+  }
+
+  /** Its button, pressed. */
+  leave(): void {
+    this.#say({ type: 'leave' });
+  }
+
+  hang(): void {
+    this.#device.hangs = true;
+  }
+
+  /** The worker ends and begins anew, as a lost device has it. */
+  loseDevice(): void {
+    this.#end(false);
+    this.#beginAfter(RESTART_MS);
+  }
+
+  #beginAfter(ms: number): void {
+    this.machine.agenda.after(ms, () => {
+      if (!this.hasEnded) [this.#process, this.#device, this.#conversation] = this.#begin();
+    });
+  }
+
+  #end(isSilent: boolean): void {
+    this.peer = null;
+    this.#process.end();
+    this.#options.links.tabEnded(this.#process, isSilent);
+    if (!isSilent) this.#socket?.close();
+  }
+
+  #begin(): [Process, Device, Conversation] {
+    const { network, links, server, witness } = this.#options;
+    const process = new Process(this.machine);
+    const device = new Device(process);
+    const mesh = (): Mesh => {
+      if (!conversation.mesh) throw new Error('there is no connection to the swarm');
+      return conversation.mesh;
+    };
+    const session: Session = new Session({
+      page: {
+        sendServer: (message) => this.#say(message),
+        sendFrame: async (peer, message) => mesh().send(peer, message),
+        connect: async (peers, epoch, relayed) => mesh().connect(peers, epoch, relayed),
+        openAhead: async (peers, epoch) => conversation.mesh?.openAhead(peers, epoch),
+        bar: (peer) => conversation.mesh?.bar(peer),
+        openDirect: async (peer, epoch) => (await conversation.mesh?.openDirect(peer, epoch)) === true,
+        measure: async (peer, messages) => (await conversation.mesh?.measure(peer, messages)) ?? null,
+        showStatus: () => {},
+      },
+      engine: (model) => exactEngine(device, witness, model),
+      files: (token) =>
+        runFiles(this.#fetcher(process, token), new URL('http://server/'), token, (ms) => process.wait(ms)),
+      now: () => process.now() / 1_000,
+      wait: (seconds) => process.wait(1_000 * seconds),
+    });
+    const conversation = new Conversation(
+      {
+        adapter: ADAPTER,
+        entry: { invite: null, own: null },
+        key: null,
+        limits: () => NO_LIMITS,
+        relayOnly: () => false,
+        wait: (ms) => process.wait(ms),
+        onState: (state) => this.#onState(state, session),
+        onMessage: (message) => this.#onMessage(message, process, session, conversation),
+        onFrame: (from, message) => session.peerSent(from, message),
+        onLost: (peer) => session.linkLost(peer),
+      },
+      {
+        open: () => {
+          this.#socket = openSocket(network, process, () => server.listener);
+          return this.#socket;
+        },
+        openLink: links.opener(process),
+        random: this.#random,
+        now: process.now,
+      },
+    );
+    this.#every(process, PULSE_MS, () => conversation.mesh?.pulse());
+    this.#every(process, HEARTBEAT_MS, () => conversation.send({ type: 'heartbeat' }));
+    return [process, device, conversation];
+  }
+
+  #every(process: Process, ms: number, act: () => void): void {
+    process.after(ms, () => {
+      act();
+      this.#every(process, ms, act);
+    });
+  }
+
+  #say(message: PeerMessage): void {
+    if (this.#conversation.send(message)) this.#options.onSaid(this, message);
+  }
+
+  #onState(state: SignalingState, session: Session): void {
+    if (state.kind === 'closed') {
+      this.peer = null;
+      session.disconnected();
+    }
+    if (state.kind !== 'refused') return;
+    this.#end(false);
+    if (state.retrySeconds === null) this.hasEnded = true;
+    else this.#beginAfter(1_000 * state.retrySeconds);
+  }
+
+  #onMessage(message: ServerMessage, process: Process, session: Session, { mesh }: Conversation): void {
+    if (message.type === 'start' || message.type === 'evaluate') session.linksMeasured(mesh?.reports() ?? []);
+    if (message.type !== 'snapshot') session.serverSaid(message);
+    if (message.type === 'welcome') {
+      this.peer = message.peer;
+      process.after(MEASURING_MS, () => {
+        if (this.peer === message.peer) session.measured(PROFILE);
+      });
+    }
+    if (message.type === 'standby' && message.state === 'left') this.kill(false);
+  }
+
+  /** What the run's files need of `fetch`. */
+  #fetcher(process: Process, token: string): typeof fetch {
+    const { network, server } = this.#options;
+    const ask = (url: URL, init: RequestInit): Promise<Response> =>
+      new Promise((resolve, reject) => {
+        const listening = server.listener;
+        if (listening === null) {
+          process.after(network.delayMs(), () => reject(new TypeError('Failed to fetch')));
+          return;
+        }
+        const up: Line = network.line(this.machine, listening.process);
+        const down = network.line(server.machine, process);
+        const body = init.body instanceof Float32Array ? Float32Array.from(init.body) : null;
+        up.carry(body ? 'upload' : 'fetch', () => {
+          const found = server.files(token, url, body);
+          const status = found.ok ? 200 : Number(found.reason);
+          const answer = {
+            ...{ ok: found.ok, status, statusText: '' },
+            arrayBuffer: async () => (found.ok ? found.value : null),
+            json: async () => JSON.parse(found.ok ? String(found.value) : ''),
+          };
+          down.carry(body ? 'uploaded to' : 'fetched', () => resolve(answer as unknown as Response));
+        });
+        // A server that dies ends its calls.
+        process.after(30_000, () => reject(new TypeError('Failed to fetch')));
+      });
+    return (url, init = {}) => ask(url as URL, init);
+  }
+}
