@@ -3,6 +3,7 @@
  * that outlives it. Each effect is performed before the next one; killed between two of them, it leaves the disk as it is.
  */
 import { got, invariant, type PeerId, peerId, type Result, refusal } from '../../../../swarm/base.ts';
+import { SILENCE } from '../../../../swarm/coordinator/deadlines.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/decide.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
 import {
@@ -11,7 +12,6 @@ import {
   type PeerMessage,
   PROTOCOL_VERSION,
   type ServerMessage,
-  SILENCE_LIMIT_MS,
 } from '../../../../swarm/messages/messages.ts';
 import { retrySeconds } from '../../../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../../swarm/messages/relay.ts';
@@ -26,7 +26,6 @@ import type { Accepted, Listener, SocketData } from './sockets.ts';
 
 const RESTART_MS = 2_000;
 const SEARCH_MS = 80;
-const SILENCE_LOOK_MS = 1_000;
 /** A server that came back waits so long for the donors that it expects. */
 const GATHERING_MS = 10_000;
 
@@ -38,7 +37,8 @@ interface Connected {
   readonly socket: Accepted;
   readonly hello: HelloMessage;
   isMeasured: boolean;
-  heardMs: number;
+  /** By the server's own looks: while it stood still itself nobody was silent. */
+  silentMs: number;
 }
 
 interface ServerOptions {
@@ -112,7 +112,7 @@ export class SimulatedServer {
     const hello = decoded(data);
     invariant(hello.type === 'hello', 'a donor says hello first');
     const peer = peerId(`d${this.#names++}`);
-    const connected = { peer, socket, hello, isMeasured: false, heardMs: this.#process.now() };
+    const connected = { peer, socket, hello, isMeasured: false, silentMs: 0 };
     this.#connected.set(peer, connected);
     const { generation, epoch, committedSteps } = this.run.state;
     const memory = { draftedBytes: 0, known: null };
@@ -125,7 +125,7 @@ export class SimulatedServer {
 
   #received(from: Connected, data: SocketData): void {
     if (!this.#connected.has(from.peer)) return;
-    from.heardMs = this.#process.now();
+    from.silentMs = 0;
     if (typeof data !== 'string') {
       this.#relay(from.peer, new Uint8Array(data));
       return;
@@ -180,10 +180,12 @@ export class SimulatedServer {
 
   /** Whoever was silent for too long is gone. */
   #look(): void {
-    const now = this.#process.now();
-    for (const { peer, heardMs } of [...this.#connected.values()])
-      if (now - heardMs > SILENCE_LIMIT_MS) this.#gone(peer, 'it was silent for too long');
-    this.#process.after(SILENCE_LOOK_MS, () => this.#look());
+    for (const one of [...this.#connected.values()]) {
+      one.silentMs += SILENCE.lookMs;
+      const limitMs = one.isMeasured ? SILENCE.donorMs : SILENCE.strangerMs;
+      if (one.silentMs > limitMs) this.#gone(one.peer, 'it was silent for too long');
+    }
+    this.#process.after(SILENCE.lookMs, () => this.#look());
   }
 
   #happened(event: DecisionEvent): void {
