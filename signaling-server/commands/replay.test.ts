@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { begin } from '../../swarm/decisions/decide.ts';
 import type { Profile } from '../../swarm/messages/profile.ts';
 import { EXPECTED } from '../../swarm/recording/recording.ts';
-import { decisionConfig, rehearsalTerms } from '../../swarm/testing/rehearsal.ts';
+import { decisionConfig, rehearsalTerms } from '../../swarm/testing/rehearsalTerms.ts';
 import { openRecorder, Recorder } from '../run/recorder.ts';
 import type { Server, ServerOptions } from '../server.ts';
 import { Captured } from '../testing/captured.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { answerTo } from '../autoplan/wishes.ts';
 import { invariant, peerId } from '../base.ts';
-import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { script } from '../testing/script.ts';
 import type { PlanAnswer } from './events.ts';
 import { snapshot } from './snapshot.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { peerId, success } from '../base.ts';
 import type { ReportMessage } from '../messages/messages.ts';
-import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { script } from '../testing/script.ts';
 import type { DonorMessage } from './events.ts';
 import { snapshot } from './snapshot.ts';

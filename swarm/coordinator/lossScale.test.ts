@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ReportMessage, ServerMessage } from '../messages/messages.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE } from '../precision.ts';
-import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { type Script, script } from '../testing/script.ts';
 import type { CoordinatorEvent, Effect } from './events.ts';
 import type { CoordinatorState } from './state.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { success } from '../base.ts';
 import { keepersOf } from '../plan/plan.ts';
-import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { ringReplicas } from '../testing/ringReplicas.ts';
 import { type Script, script } from '../testing/script.ts';
 import { living } from './successor.ts';

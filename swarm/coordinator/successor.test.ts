@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../base.ts';
-import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { script } from '../testing/script.ts';
 
 describe('the donors that are expected', () => {

@@ -4,7 +4,7 @@ import { NO_LIMITS } from '../limits.ts';
 import type { Profile } from '../messages/profile.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { rehearsalTerms } from '../testing/rehearsal.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import {
   begin,
   type DecisionConfig,

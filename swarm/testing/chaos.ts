@@ -18,19 +18,15 @@ import type { Recording } from '../recording/recording.ts';
 import { fault, garbage, measured, pick, splitOfSome, spoil } from './chaosWords.ts';
 import { CoordinatorAlone, type RehearsedEffect, type RehearsedEvent } from './decider.ts';
 import { answer } from './honestDonor.ts';
+import { happen, type Rehearsal, rehearse, rehearseDecisions, restart } from './rehearsal.ts';
 import {
   ADAPTER,
   decisionConfig,
-  happen,
   LEAST_BYTES,
   MICRO_BATCHES,
-  type Rehearsal,
   type RehearsalTerms,
   rehearsalTerms,
-  rehearse,
-  rehearseDecisions,
-  restart,
-} from './rehearsal.ts';
+} from './rehearsalTerms.ts';
 import { ringReplicas } from './ringReplicas.ts';
 
 /** What a donor does wrong, as long as the first act lasts. `deaf`: it lives, and never says ready. `mute`: nor reports. */

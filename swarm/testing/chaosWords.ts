@@ -11,7 +11,8 @@ import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
 import { answer } from './honestDonor.ts';
-import { LEAST_BYTES, MICRO_BATCHES, type Rehearsal, SAMPLES } from './rehearsal.ts';
+import type { Rehearsal } from './rehearsal.ts';
+import { LEAST_BYTES, MICRO_BATCHES, SAMPLES } from './rehearsalTerms.ts';
 
 /** A donor with a part in a plan, or with none yet. */
 interface Working {

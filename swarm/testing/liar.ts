@@ -12,7 +12,8 @@ import { type Plan, peers } from '../plan/plan.ts';
 import { pick } from './chaosWords.ts';
 import type { RehearsedEvent } from './decider.ts';
 import { answer } from './honestDonor.ts';
-import { ADAPTER, happen, type Rehearsal, rehearsalTerms, rehearse } from './rehearsal.ts';
+import { happen, type Rehearsal, rehearse } from './rehearsal.ts';
+import { ADAPTER, rehearsalTerms } from './rehearsalTerms.ts';
 
 /** It comes back so often. */
 const VISITS = 6;

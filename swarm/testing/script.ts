@@ -11,15 +11,8 @@ import { snapshotSchema } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import type { Planner, RehearsedEffect, RehearsedEvent } from './decider.ts';
 import { answer } from './honestDonor.ts';
-import {
-  ADAPTER,
-  happen,
-  type Rehearsal,
-  type RehearsalTerms,
-  rehearsalTerms,
-  rehearse,
-  restart,
-} from './rehearsal.ts';
+import { happen, type Rehearsal, rehearse, restart } from './rehearsal.ts';
+import { ADAPTER, type RehearsalTerms, rehearsalTerms } from './rehearsalTerms.ts';
 
 type Config = Parameters<typeof rehearsalTerms>[0];
 

@@ -21,7 +21,7 @@ import { type Plan, peers } from '../plan/plan.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
 import { answer } from './honestDonor.ts';
 import { CONFIG, profile, samplesOf } from './plannedRun.ts';
-import { ADAPTER, rehearsalTerms } from './rehearsal.ts';
+import { ADAPTER, rehearsalTerms } from './rehearsalTerms.ts';
 
 /** How a stranger behaves: as it should, or what it does not do. */
 export type Manner = 'honest' | 'never warm' | 'never ready' | 'mute';

@@ -6,7 +6,7 @@ import { type PeerId, type Random, seededRandom } from '../../../../swarm/base.t
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
 import { HEARTBEAT_MS, type PeerMessage, type ServerMessage } from '../../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../../swarm/messages/profile.ts';
-import { ADAPTER } from '../../../../swarm/testing/rehearsal.ts';
+import { ADAPTER } from '../../../../swarm/testing/rehearsalTerms.ts';
 import { Conversation } from '../../donor/conversation.ts';
 import { runFiles } from '../../executor/runFiles.ts';
 import { Session } from '../../executor/session.ts';
