@@ -164,15 +164,15 @@ describe('bad input', () => {
       ['an unknown schedule', { ...PLAN, schedule: 'zigzag' }, /plan\.json: schedule must be gpipe or 1f1b/],
       ['a later schedule', { ...PLAN, schedule: 'chimera' }, /schedule chimera comes with a later version/],
       [
-        'replicas',
+        'a replica that is the primary too',
         {
           ...PLAN,
           state: PLAN.state.map(({ block, shards }) => ({
             block,
-            shards: shards.map((shard) => ({ ...shard, replicas: ['b'] })),
+            shards: shards.map((shard) => ({ ...shard, replicas: [shard.peer] })),
           })),
         },
-        /state\[0\]\.shards\[0\]\.replicas comes with a later version/,
+        /shard \[0, \d+\) of embedding has its primary \w+ as a replica too/,
       ],
     ])('is refused with %s', (_, plan, sentence) => refuses(planned(plan), sentence));
 

@@ -10,13 +10,14 @@ import {
   HEARTBEAT_MS,
   type PeerMessage,
   PROTOCOL_VERSION,
+  type ReportMessage,
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
-import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { keepersOf, type Plan, peers } from '../../swarm/plan/plan.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';
 
@@ -246,6 +247,18 @@ export class ScriptedDonor {
     );
   }
 
+  #reportedShards(plan: Plan, step: number): ReportMessage['shards'] {
+    const { peer: me } = this.welcome;
+    return plan.state.flatMap(({ block, shards }) =>
+      shards
+        .filter((shard) => keepersOf(shard).includes(me))
+        .map(({ peer, range, replicas }) => ({
+          ...{ block, range, sumSquares: peer === me ? 0.25 : null },
+          digest: replicas.length > 0 ? step.toString(16).padStart(64, 'd') : null,
+        })),
+    );
+  }
+
   #report(epoch: number, step: number): void {
     const plan = this.#planOf(epoch);
     if (plan === null) return;
@@ -255,7 +268,7 @@ export class ScriptedDonor {
       epoch,
       step,
       losses: this.#losses(scriptedLoss(step), samples),
-      shards: this.#shards(plan).map((shard) => ({ ...shard, sumSquares: 0.25, digest: null })),
+      shards: this.#reportedShards(plan, step),
       bytesDirect: peers(plan).length > 1 ? 100 : 0,
       bytesRelayed: 0,
       spans: this.#spans(plan),

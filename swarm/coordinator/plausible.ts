@@ -60,6 +60,11 @@ export function reportProblem(
   if (missing !== undefined) return `the report lacks shard ${missing}`;
   for (const [index, { range, sumSquares, digest }] of report.shards.entries()) {
     const key = keys[index] ?? '';
+    if ((sumSquares !== null) !== primary.includes(key))
+      return sumSquares === null
+        ? `the report lacks the squares of shard ${key}`
+        : `the report has squares of shard ${key}, of which this peer is a replica`;
+    if (digest === null && replicated.includes(key)) return `the report lacks the digest of shard ${key}`;
     if (digest !== null && !replicated.includes(key))
       return `the report has a digest of shard ${key}, which has no replica`;
     if (Number(sumSquares) !== Number.POSITIVE_INFINITY && Number(sumSquares) > (range[1] - range[0]) * LARGEST_FLOAT32)

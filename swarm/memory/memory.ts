@@ -7,7 +7,7 @@ import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
 import { STATE_KINDS } from '../plan/handover.ts';
-import { type Holder, holders, type Plan } from '../plan/plan.ts';
+import { type Holder, holderOfAll, holders, keepersOf, type Plan } from '../plan/plan.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { slots as slotsOf } from '../schedule/slots.ts';
@@ -162,10 +162,13 @@ export function rotaryOf({ body }: Program): Extract<Operation, { op: 'rotary' }
   return null;
 }
 
-/** How a primary works on a shard of its own: where the values lie, and what it adds up in which order. */
+/** How a keeper works on a shard of its own: where the values lie, and what it adds up in which order. */
 export interface ShardWork {
   readonly block: BlockName;
   readonly range: Range;
+  /** The primary, then the replicas: this peer is one of them. */
+  readonly keepers: readonly PeerId[];
+  readonly isPrimary: boolean;
   /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
   readonly valuesStage: number | null;
   /** Where the float32 master is: that buffer, or one of the shard's own. A stage's halves are no master. */
@@ -175,9 +178,6 @@ export interface ShardWork {
   /** The first sum is this peer's own and the shard all of it: the others are added onto it where it lies. */
   readonly sumInPlace: boolean;
 }
-
-const within = (range: Range, ranges: readonly Range[]): boolean =>
-  ranges.some(([from, to]) => from <= range[0] && range[1] <= to);
 
 const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
   more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
@@ -190,14 +190,17 @@ export function shardsOf(
   compute: Compute = 'f32',
 ): ShardWork[] {
   return plan.state.flatMap(({ block: name, shards }) => {
-    const kept = shards.filter((shard) => shard.peer === peer);
+    const kept = shards.filter((shard) => keepersOf(shard).includes(peer));
     const order = kept.length === 0 ? [] : got(known, name);
-    return kept.map(({ range }): ShardWork => {
-      const own = order.find((holder) => holder.peer === peer && within(range, holder.ranges));
+    return kept.map((shard): ShardWork => {
+      const { range } = shard;
+      const own = holderOfAll(order, peer, range);
       const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
       return {
         block: name,
         range,
+        keepers: keepersOf(shard),
+        isPrimary: shard.peer === peer,
         valuesStage: own?.stage ?? null,
         master: own && compute === 'f32' ? 'stage' : 'own',
         holders: concerned,
@@ -207,7 +210,7 @@ export function shardsOf(
   });
 }
 
-/** Everything a peer keeps as the primary of shards: moments, sums of others' slices, its own values where it holds none. */
+/** Everything a peer has as a keeper of shards: moments, sums of others' slices, its own values where it holds none. */
 export function shardBuffers(
   model: Model,
   plan: Plan,

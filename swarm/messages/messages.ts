@@ -45,11 +45,13 @@ export type UnsoundTensor = z.infer<typeof unsoundTensor>;
 const shardReport = z.object({
   block,
   range,
+  /** The primary's; null of a replica: its squares count nowhere. */
   sumSquares: z
     .number()
     .min(0)
-    .or(z.enum(['NaN', 'Infinity'])),
-  /** SHA-256 of the slices received, in the order of their sum; only where the shard has replicas. */
+    .or(z.enum(['NaN', 'Infinity']))
+    .nullable(),
+  /** SHA-256 over those of the slices received, in the order of their sum; null where nobody else keeps the shard. */
   digest: hash.nullable(),
 });
 

@@ -170,6 +170,12 @@ export function holders(model: Model, plan: Plan): ReadonlyMap<BlockName, readon
   return found;
 }
 
+/** Of those who compute with a block, this peer in its first stage where it has all of a range; undefined: in none. */
+export const holderOfAll = (order: readonly Holder[], peer: PeerId, range: Range): Holder | undefined =>
+  order.find(
+    (holder) => holder.peer === peer && holder.ranges.some(([from, to]) => from <= range[0] && range[1] <= to),
+  );
+
 /** A broken rule of SPEC.md, and one sentence that names the place. */
 export interface Problem {
   readonly rule: `${'PL' | 'SC'}${number}`;

@@ -45,8 +45,8 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
     case 'start': {
       const { epoch, step } = message;
       const digest = (step + 1).toString(16).padStart(64, 'd');
-      const reported = shards.map(({ block, range, isReplicated }) => ({
-        ...{ block, range, sumSquares: 0.25, digest: isReplicated ? digest : null },
+      const reported = shards.map(({ block, range, isPrimary, isReplicated }) => ({
+        ...{ block, range, sumSquares: isPrimary ? 0.25 : null, digest: isReplicated ? digest : null },
       }));
       return {
         type: 'report',

@@ -1,5 +1,5 @@
 /**
- * This peer's part of a checkpoint: each shard is copied aside while nothing is computed, then uploaded while training
+ * This peer's part of a checkpoint: each shard that it is the primary of is copied aside while nothing is computed, then uploaded while training
  * goes on. One upload at a time: the buffer that a shard is read back through is one.
  */
 import type { Range } from '../../../swarm/base.ts';
@@ -20,7 +20,8 @@ export class Checkpointing {
   ): Promise<void> {
     await this.#upload;
     const stored: { block: BlockName; range: Range; hash: string }[] = [];
-    for (const { block, range } of kept) {
+    for (const { block, range, isPrimary } of kept) {
+      if (!isPrimary) continue;
       const state = await shards.readState(block, range);
       const shard = { block, range, hash: '' };
       stored.push(shard);

@@ -73,7 +73,7 @@ export interface UpdateScalars {
   readonly time: number;
 }
 
-/** The shards of which this peer is the primary. `sums` are added in the order that the plan fixes (PL13). */
+/** The shards that this peer keeps, as primary or replica. `sums` are added in the order that the plan fixes (PL13). */
 export interface Shards {
   readonly bytes: number;
   /** Forgets what an abandoned step added. */

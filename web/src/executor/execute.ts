@@ -17,12 +17,16 @@ import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { ComputeKind } from './aloneSeconds.ts';
 import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { Role } from './role.ts';
-import { addSlices, sendSlices } from './slices.ts';
+import { addSlices, type SentDigests, sendSlices } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { gatherValues, sendValues, valueParts } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SEND_V']);
+
+/** JSON has no number for what is not finite. */
+const said = (sum: number): number | 'NaN' | 'Infinity' =>
+  Number.isNaN(sum) ? 'NaN' : Number.isFinite(sum) ? sum : 'Infinity';
 
 export class StepRun {
   readonly #role: Role;
@@ -30,6 +34,7 @@ export class StepRun {
   readonly #step: number;
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
+  readonly #sentDigests: SentDigests = new Map();
   readonly #handoffs = new Map<string, Promise<Stream>>();
   /** In seconds of the clock of `now`. */
   readonly #timeline: MeasuredSpan[] = [];
@@ -89,7 +94,9 @@ export class StepRun {
       case 'SEND_B':
         return this.#sendStream('gradient', action.stage, action.stage - 1, action.microBatch);
       case 'REDUCE':
-        return sendSlices(this.#role, action.stage, this.#step, (...sent) => this.#sendBeside(...sent));
+        return sendSlices(this.#role, action.stage, this.#step, this.#sentDigests, (...sent) =>
+          this.#sendBeside(...sent),
+        );
       case 'REPORT':
         return this.#report();
       case 'COMMIT':
@@ -98,7 +105,7 @@ export class StepRun {
       case 'UPDATE':
         return this.#update();
       case 'SEND_V':
-        return sendValues(this.#role, this.#step, (...sent) => this.#sendBeside(...sent));
+        return sendValues(this.#role, this.#step, (...sent) => this.#send(...sent));
       case 'GATHER':
         return gatherValues(this.#role, action.stage, this.#step, this.#around.receive);
       case 'R':
@@ -178,16 +185,15 @@ export class StepRun {
   async #sendStream(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
     const stage = this.#stage(from);
     const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
-    this.#sendBeside(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
+    this.#send(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
   }
 
   /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
   async #report(): Promise<void> {
     const { peer, epoch } = this.#role;
     // The new values are of this step too, but they are sent after its report.
-    for (const { holder, part } of valueParts(this.#role))
-      if (holder.peer !== peer) this.#count(holder.peer, { range: part });
-    await addSlices(this.#role, this.#step, this.#around.receive);
+    for (const { to, part } of valueParts(this.#role)) if (to !== peer) this.#count(to, { range: part });
+    const digests = await addSlices(this.#role, this.#step, this.#sentDigests, this.#around.receive);
     const norms = await this.#norms();
     const losses = await Promise.all(this.#losses);
     await this.#settled();
@@ -196,11 +202,11 @@ export class StepRun {
       epoch,
       step: this.#step,
       losses,
-      shards: norms.map(({ block, range, sumSquares }) => ({
+      shards: this.#role.kept.map(({ block, range, isPrimary }, place) => ({
         block,
         range,
-        sumSquares: Number.isNaN(sumSquares) ? 'NaN' : Number.isFinite(sumSquares) ? sumSquares : 'Infinity',
-        digest: null,
+        sumSquares: isPrimary ? said(norms[place]?.sumSquares ?? Number.NaN) : null,
+        digest: digests[place] ?? null,
       })),
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
@@ -209,6 +215,7 @@ export class StepRun {
     });
   }
 
+  /** Of replicas too: with the sums comes the proof that the GPU drops no work (ST5). */
   async #norms(): Promise<readonly ShardNorm[]> {
     let norms: Promise<readonly ShardNorm[]> = Promise.resolve([]);
     const submit = (): void => {
@@ -228,11 +235,26 @@ export class StepRun {
     );
   }
 
-  #sendBeside(to: PeerId, key: TensorKey, reading: Reading): void {
-    const sent = reading.take((values) => this.#around.send(to, key, values));
+  #send(to: PeerId, key: TensorKey, reading: Reading): void {
+    this.#sendBeside([to], key, reading, () => undefined).catch(() => undefined); // awaited at the end of the step
+  }
+
+  /** Resolves with what `look` makes of the values while they are lent. */
+  #sendBeside<T>(
+    to: readonly PeerId[],
+    key: TensorKey,
+    reading: Reading,
+    look: (values: Float32Array<ArrayBuffer>) => T | Promise<T>,
+  ): Promise<T> {
+    const taken = reading.take((values) => ({
+      sent: Promise.all(to.map((one) => this.#around.send(one, key, values))),
+      seen: look(values),
+    }));
+    const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
-    if (key.kind !== 'values') this.#count(to, key); // values were counted with the report
+    if (key.kind !== 'values') for (const one of to) this.#count(one, key); // values were counted with the report
+    return taken.then(({ seen }) => seen);
   }
 
   #count(to: PeerId, tensor: Pick<TensorKey, 'range' | 'encoding'>): void {

@@ -98,7 +98,7 @@ export class Holding {
     await links;
   }
 
-  /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
+  /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */
   async #keep({ plan, epoch, step }: Target, ways: Ways): Promise<void> {
     if (!this.#role || this.#step !== step)
       throw new Error(`the state here stands after ${this.#step} steps, not ${step}`);
@@ -109,7 +109,7 @@ export class Holding {
     await sendValues(role, step, (to, key, reading) => {
       sends.push(reading.take((values) => ways.send(to, key, values)));
     });
-    for (const stage of role.stages.keys()) await gatherValues(role, stage, step, ways.receive);
+    for (const stage of plan.stages.keys()) await gatherValues(role, stage, step, ways.receive);
     await Promise.all(sends);
   }
 

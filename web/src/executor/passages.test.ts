@@ -81,7 +81,7 @@ function randomCase(seed: number) {
   const model = outlineModel(1 + Math.floor(random() * 5), random() < 0.5);
   const wire = (['f32', 'f16', 'int8'] as const)[seed % 3] ?? 'f32';
   const sizes: Sizes = { model, sequence: TRAIN.sequenceLength, wire, asked: random() < 0.5 ? 'f32' : 'f16' };
-  const plan = (count: number): Plan => randomPlanFor(random, model, 8, donors(count));
+  const plan = (count: number): Plan => randomPlanFor(random, model, 8, donors(count), { recompute: 0, replicas: 0.3 });
   const engine = { ...{ wire, asked: 'f32', compute: 'f32' }, stage: async () => stage, shards: async () => shards };
   const role = (of: Plan, peer: PeerId): Promise<Role> =>
     buildRole(engine as unknown as Engine, model, TRAIN, of, peer, EPOCH);

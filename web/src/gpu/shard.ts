@@ -1,5 +1,5 @@
 /**
- * One shard of which this peer is the primary: where its values, moments and the sum of its gradients lie, and what adds,
+ * One shard that this peer keeps: where its values, moments and the sum of its gradients lie, and what adds,
  * measures and updates them. Where one holder alone is the primary too they lie in the stage's own buffers.
  */
 import { addInto } from '../../../shaders/arrays/addInto.ts';
