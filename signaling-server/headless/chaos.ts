@@ -8,7 +8,7 @@ import type { ChaosEntry } from './chaosScript.ts';
 export interface ChaosActions {
   kill(donor: number): Promise<boolean>;
   loseGpu(donor: number): Promise<boolean>;
-  /** It works on, and reports no step any more. */
+  /** It works on, and reports no step any more: takes effect with the first report that it does not send. */
   mute(donor: number): Promise<boolean>;
   freeze(donor: number, seconds: number): Promise<boolean>;
   cut(donor: number, seconds: number): Promise<boolean>;

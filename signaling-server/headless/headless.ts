@@ -129,7 +129,7 @@ export async function openHeadlessDonor(
       session.send('Browser.crashGpuProcess').catch(() => {}); // the browser may take its time to answer
       return lost;
     },
-    mute: () => keepReports(page),
+    mute: () => Promise.race([keepReports(page), over.then(() => false)]).catch(() => false),
     freeze: async (seconds) => stopFor(renderer, seconds),
     cut: async (seconds) => stopFor(network, seconds),
     slow: async (times) => {
@@ -142,16 +142,18 @@ export async function openHeadlessDonor(
   });
 }
 
-/** As a page would that lost them on the way: everything but this one message leaves it as ever. */
-async function keepReports(page: Page): Promise<boolean> {
-  await page.evaluate(() => {
-    const send = WebSocket.prototype.send;
-    WebSocket.prototype.send = function (this: WebSocket, data) {
-      if (typeof data !== 'string' || JSON.parse(data).type !== 'report') send.call(this, data);
-    };
-  });
-  return true;
-}
+/** As a page would that lost them on the way: everything but this one message leaves it as ever. Resolves when the first one is kept. */
+const keepReports = (page: Page): Promise<boolean> =>
+  page.evaluate(
+    () =>
+      new Promise<boolean>((resolve) => {
+        const send = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (this: WebSocket, data) {
+          if (typeof data !== 'string' || JSON.parse(data).type !== 'report') return send.call(this, data);
+          resolve(true);
+        };
+      }),
+  );
 
 /** By the slider of the page's limits, between its marks too. */
 async function setSpeed(page: Page, speed: number): Promise<boolean> {

@@ -47,8 +47,8 @@ export const sharesOf = (donors: readonly DonorAtHand[]): Map<PeerId, number> =>
   new Map(donors.filter(({ limits }) => limits.speed < 1).map(({ peer, limits }) => [peer, limits.speed]));
 
 /**
- * Links are symmetric in a cluster: the lower rate of its two ends, whose word for more would bring it work, and the mean
- * of their round trips, which swing. What one end alone says makes a link no better than one that nobody measured.
+ * Links are symmetric in a cluster: the lower rate and the longer round trip of what its two ends say, whose word for more
+ * would bring them work. What one end alone says makes a link no better than one that nobody measured.
  */
 function pairsOf(peers: readonly PeerId[], reports: LinkReports): Cluster['links']['pairs'] {
   const found: Cluster['links']['pairs'] = [];
@@ -74,9 +74,7 @@ function joined(ends: readonly LinkReport[]): Omit<Cluster['links']['pairs'][num
   const leastLatency = trips.length === 1 ? latencySeconds : 0;
   const mostRate = rates.length === 1 ? bytesPerSecond : Number.POSITIVE_INFINITY;
   return {
-    ...(trips.length === 0 ? {} : { latencySeconds: Math.max(leastLatency, mean(trips) / 2_000) }),
+    ...(trips.length === 0 ? {} : { latencySeconds: Math.max(leastLatency, ...trips.map((trip) => trip / 2_000)) }),
     ...(rates.length === 0 ? {} : { bytesPerSecond: Math.min(mostRate, ...rates) }),
   };
 }
-
-const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
