@@ -44,6 +44,7 @@ export function donorGone(replanning: Replanning, peer: PeerId) {
   const donor = donorOf(replanning, peer);
   if (donor === undefined) return;
   keepProfile(replanning, donor);
+  if (replanning.state.suspicion?.peer === peer) change(replanning, { suspicion: null });
   const others = replanning.state.donors.filter((one) => one !== donor);
   change(replanning, {
     donors: others.map((one) => ({

@@ -56,6 +56,8 @@ export interface KnownDonor extends LinksTried, Seen {
   readonly planned: PeerProfile | null;
   readonly drift: Drift | null;
   readonly standing: Standing;
+  /** It was taken for slow once, to see whether it is. */
+  readonly wasTried: boolean;
 }
 
 /** A donor that was admitted. */
@@ -80,7 +82,7 @@ export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDon
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
     ...{ spans: [], links: [], sentBytes: 0, planned: null, drift: null },
-    ...{ tried: [], probe: null, standing: NEW_STANDING },
+    ...{ tried: [], probe: null, standing: NEW_STANDING, wasTried: false },
   };
 }
 

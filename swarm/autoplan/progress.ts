@@ -67,14 +67,16 @@ function began(replanning: Replanning, { epoch, plan, reason }: Extract<Effect, 
   const isAgain = before !== null && isSamePlan(before, plan);
   if (!isAgain) endTrial(replanning, beforeSeconds);
   const made = replanning.state.made.findLast((one) => isSamePlan(one.plan, plan));
-  const trial = { by: made?.by ?? [], beforeSeconds, besideSeconds: besideSeconds(pace, expected ?? 0), before };
   const predicted = predictedSeconds(replanning.state, plan);
+  const forced = { by: [], beforeSeconds: null, besideSeconds: 0, predictedSeconds: predicted, before: null };
+  const beside = besideSeconds(pace, expected ?? 0);
+  const unforced = { ...forced, by: made?.by ?? [], beforeSeconds, besideSeconds: beside, before };
   const reasons = made?.reasons ?? [];
   change(replanning, {
     pace: planBegan(pace, replanning.nowMs),
     newestPlan: plan,
     replaced: isAgain ? replanning.state.replaced : null,
-    trial: isAgain ? replanning.state.trial : made?.isAtLength ? trial : null,
+    trial: isAgain ? replanning.state.trial : made?.isAtLength ? unforced : isAuto(replanning) ? forced : null,
     appraisal: { epoch, reason, predictedSeconds: predicted, reasons, verdict: appraisal?.verdict ?? null },
   });
   if (made?.isAtLength !== true) addCause(replanning, { reason: 'a plan was needed at once', by: null });

@@ -16,7 +16,7 @@ import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
 import { isRash } from './doubt.ts';
 import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { NO_SAMPLING } from './linkSample.ts';
-import { NO_PACE } from './pace.ts';
+import { lastSeconds, NO_PACE } from './pace.ts';
 import { predictedSeconds } from './predicting.ts';
 import { considerTrial, doing, inVain, planFrom } from './progress.ts';
 import type {
@@ -30,6 +30,7 @@ import type {
 } from './replannerState.ts';
 import { answer, change, isAuto, type Replanning, remember } from './replanning.ts';
 import { NEW_STANDING } from './standing.ts';
+import { acquit, suspect } from './suspicion.ts';
 import { trialEndMs } from './takeBack.ts';
 import { verdictOn } from './verdict.ts';
 import { answerTo, capsOf, type MakePlan, planWished } from './wishes.ts';
@@ -47,6 +48,7 @@ export const beginReplanning = (config: PlanningConfig): ReplannerState => ({
   pace: NO_PACE,
   linksStanding: NEW_STANDING,
   trial: null,
+  suspicion: null,
   replaced: null,
   newestPlan: null,
   appraisal: null,
@@ -236,7 +238,10 @@ function compare(replanning: Replanning, { causes, offer, epoch }: Comparison, f
   const by = [...new Set(causes.flatMap((cause) => cause.by ?? []))];
   if (!isWorth || rash) {
     inVain(replanning, by);
-    return stays(replanning);
+    stays(replanning);
+    acquit(replanning);
+    const seconds = lastSeconds(pace);
+    return seconds === null || replanning.state.trial !== null ? undefined : suspect(replanning, run.plan, seconds);
   }
   remember(replanning, found.value, by, true);
   change(replanning, { arrival: null });

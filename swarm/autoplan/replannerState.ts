@@ -10,6 +10,7 @@ import type { Sampling } from './linkSample.ts';
 import type { Pace } from './pace.ts';
 import type { PeerProfile } from './peerProfile.ts';
 import type { Standing, Trial } from './standing.ts';
+import type { Suspicion } from './suspicion.ts';
 
 /** The run as the coordinator has it. */
 export interface RunView {
@@ -107,6 +108,8 @@ export interface ReplannerState {
   /** Of what is said of links: each has two ends, and many may speak at once. */
   readonly linksStanding: Standing;
   readonly trial: Trial | null;
+  /** Who is taken for slow to see whether it is. */
+  readonly suspicion: Suspicion | null;
   /** What the plan in force replaced, once its trial is over. */
   readonly replaced: Trial | null;
   /** That began last; null: none did. */

@@ -38,13 +38,16 @@ export function lookedInVain(standing: Standing, nowMs: number): Standing {
 /** It helped: as one of whom nothing is known. */
 export const restored = ({ deferredReason }: Standing): Standing => ({ ...NEW_STANDING, deferredReason });
 
-/** A plan that was not forced: whose words brought it about, and what a step took until then. */
+/** A new plan: whose words brought it about, and what a step took until then. */
 export interface Trial {
   readonly by: readonly PeerId[];
+  /** Null: no step was done, or this plan was forced. */
   readonly beforeSeconds: number | null;
   /** Of that, beyond what was predicted. */
   readonly besideSeconds: number;
-  /** The plan until then. */
+  /** Of its own steps, by what its members say; null: a member measured nothing. */
+  readonly predictedSeconds: number | null;
+  /** The plan until then; null: this one was forced. */
   readonly before: Plan | null;
 }
 

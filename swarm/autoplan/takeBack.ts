@@ -9,7 +9,8 @@ import { workShares } from './doubt.ts';
 import { lastSeconds, type Pace, stepSeconds } from './pace.ts';
 import { predictedSeconds } from './predicting.ts';
 import { addCause, answer, change, changeDonors, type Replanning, remember } from './replanning.ts';
-import { TRIAL_STEPS, type Trial } from './standing.ts';
+import { hasHelped, TRIAL_STEPS, type Trial } from './standing.ts';
+import { acquit, MOST_SLOWINGS, suspect } from './suspicion.ts';
 
 /** Machines do swing: steps are longer where they take so many times as long. */
 const LONGER = 1.25;
@@ -17,13 +18,12 @@ const LONGER = 1.25;
 const DECLINED = 2;
 /** Until a trial ends, however few its steps: at least so long, and as long as so many of its steps took before. */
 const LEAST_TRIAL_MS = 10_000;
-/** Times that a donor is slowed until its claims fit: a millionfold. */
-const MOST_SLOWINGS = 20;
 
 /** When a trial ends, whatever was done by then; null: there is none, or its first step has not started. */
 export function trialEndMs(trial: Trial | null, { startedMs }: Pace): number | null {
-  if (trial === null || trial.beforeSeconds === null || startedMs === null) return null;
-  return startedMs + Math.max(LEAST_TRIAL_MS, 2_000 * TRIAL_STEPS * trial.beforeSeconds);
+  const seconds = trial && (trial.beforeSeconds ?? trial.predictedSeconds);
+  if (seconds === null || startedMs === null) return null;
+  return startedMs + Math.max(LEAST_TRIAL_MS, 2_000 * TRIAL_STEPS * seconds);
 }
 
 /** Seconds of a step of the plan on trial, once its steps are done or its time is over; null before. */
@@ -38,9 +38,12 @@ export function trialSeconds(trial: Trial, pace: Pace, nowMs: number): number | 
 /** `seconds`: of a step of the plan on trial, which is in force. */
 export function judge(replanning: Replanning, plan: Plan, trial: Trial, seconds: number) {
   const { before, beforeSeconds } = trial;
-  if (before === null || beforeSeconds === null) return;
-  believeClock(replanning, plan, before, seconds - trial.besideSeconds);
+  if (!hasHelped(trial, seconds)) acquit(replanning);
+  change(replanning, { suspicion: null });
+  if (before === null || beforeSeconds === null) return suspect(replanning, plan, seconds);
+  const isFound = believeClock(replanning, plan, before, seconds - trial.besideSeconds);
   if (seconds > LONGER * beforeSeconds) takeBack(replanning, before, seconds, beforeSeconds);
+  else if (!isFound) suspect(replanning, plan, seconds);
 }
 
 /** Long after its trial: a plan whose steps take as long as they never did. Its members' spans need not say so. */
@@ -65,7 +68,8 @@ function takeBack(replanning: Replanning, before: Plan, seconds: number, beforeS
   answer(replanning, null, { answer: 'plan', plan: before, reason });
 }
 
-function believeClock(replanning: Replanning, plan: Plan, before: Plan, seconds: number) {
+/** Whether it says who is slow. */
+function believeClock(replanning: Replanning, plan: Plan, before: Plan, seconds: number): boolean {
   const known = replanning.state.donors;
   const isShort = (): boolean => {
     const predicted = predictedSeconds(replanning.state, plan);
@@ -76,8 +80,9 @@ function believeClock(replanning: Replanning, plan: Plan, before: Plan, seconds:
     changeDonors(replanning, (donor) => (grown.has(donor.peer) ? { ...donor, slowdown: 2 * donor.slowdown } : donor));
   // Whatever takes so long, it is not their work.
   if (isShort()) change(replanning, { donors: known });
-  else if (replanning.state.donors !== known)
-    addCause(replanning, { reason: `${[...grown].join(', ')} took longer than they say`, by: null });
+  if (replanning.state.donors === known) return false;
+  addCause(replanning, { reason: `${[...grown].join(', ')} took longer than they say`, by: null });
+  return true;
 }
 
 function whoseGrew(before: Plan, after: Plan): Set<PeerId> {
