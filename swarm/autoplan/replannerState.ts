@@ -9,8 +9,7 @@ import type { Admitted, KnownDonor, PlanningConfig, SearchProblem } from './know
 import type { Sampling } from './linkSample.ts';
 import type { Pace } from './pace.ts';
 import type { PeerProfile } from './peerProfile.ts';
-import type { Standing, Trial } from './standing.ts';
-import type { Suspicion } from './suspicion.ts';
+import type { Standing, Suspicion, Trial } from './standing.ts';
 
 /** The run as the coordinator has it. */
 export interface RunView {

@@ -51,6 +51,13 @@ export interface Trial {
   readonly before: Plan | null;
 }
 
+/** Who is tried as the slow one (suspicion.ts), and what it was taken for before. */
+export interface Suspicion {
+  readonly peer: PeerId;
+  readonly slowdown: number;
+  readonly stepsSeen: number;
+}
+
 /** `seconds`: of a step since then; null: none was done. */
 export const hasHelped = ({ beforeSeconds }: Pick<Trial, 'beforeSeconds'>, seconds: number | null): boolean =>
   seconds !== null && beforeSeconds !== null && seconds < beforeSeconds * (1 - LEAST_GAIN);

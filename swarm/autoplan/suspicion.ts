@@ -16,13 +16,6 @@ const LEAST_EXCESS_SECONDS = 0.5;
 /** Times that a donor is slowed until its claims fit: a millionfold. */
 export const MOST_SLOWINGS = 20;
 
-/** Who is tried, and what it was taken for before. */
-export interface Suspicion {
-  readonly peer: PeerId;
-  readonly slowdown: number;
-  readonly stepsSeen: number;
-}
-
 /** `seconds`: of a step of the plan in force. */
 export function suspect(replanning: Replanning, plan: Plan, seconds: number) {
   const isLonger = (): boolean => {
