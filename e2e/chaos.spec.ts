@@ -3,12 +3,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, expectReplayed, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, expectReplayed, RunningCommand, runSwarm, temporaryFolder } from './product.ts';
+
+interface FaultCost {
+  readonly entry: string;
+  readonly detectedSeconds: number | null;
+  readonly resumedSeconds: number | null;
+  readonly stepsGivenUp: number;
+  readonly bytesMoved: number;
+}
 
 interface Report {
   readonly chaos: readonly { readonly entry: string; readonly firedAtStep: number | null }[];
   readonly rollbacks: readonly { readonly atStep: number; readonly toStep: number; readonly reason: string }[];
   readonly memory: readonly { readonly donor: number; readonly predictedBytes: number; readonly peakBytes: number }[];
+  readonly faults: readonly FaultCost[];
   readonly refused: readonly { readonly donor: number; readonly atStep: number; readonly reason: string }[];
 }
 
@@ -25,7 +34,8 @@ async function chaos(donors: number, script: string): Promise<Report & { readonl
   const report: Report = JSON.parse(readFileSync(reportFile, 'utf8'));
   expect(report.chaos.map(({ entry }) => entry)).toEqual(script.split(','));
   for (const { entry, firedAtStep } of report.chaos)
-    expect(firedAtStep, entry).toBeGreaterThanOrEqual(Number(entry.split('@')[1]));
+    expect(firedAtStep, entry).toBeGreaterThanOrEqual(Number.parseInt(entry.split('@')[1] ?? '', 10));
+  expect(report.faults.map(({ entry }) => entry)).toEqual(script.split(','));
   const faults = report.chaos.filter(({ entry }) => !entry.startsWith('join'));
   expect(report.rollbacks.length).toBeLessThanOrEqual(faults.length);
   for (const { atStep, toStep } of report.rollbacks) expect(atStep - toStep).toBeLessThanOrEqual(4);
@@ -58,4 +68,26 @@ test('of three donors one sends what is no number: it goes, nobody else, and the
   expect(refused).toEqual([{ donor: 1, atStep: 5, reason: 'faulty' }]);
   expect(rollbacks).toHaveLength(1);
   expect(donorsAtEnd).toBe(2);
+});
+
+test('[RE40] [RE42] [RE43] one is frozen, one slower, one cut off: the curve is the same, and the report says what it cost', async () => {
+  const { faults, rollbacks, refused } = await chaos(3, 'slow:0@1*2,freeze:1@4+10s,cut:2@10+10s');
+  expect(refused).toEqual([]);
+  const [slow, ...silent] = faults;
+  expect(slow?.resumedSeconds).toBeGreaterThan(0);
+  for (const { detectedSeconds, resumedSeconds } of silent) {
+    // Known by its silence; the next commit came after that.
+    expect(detectedSeconds).toBeGreaterThan(0);
+    expect(resumedSeconds).toBeGreaterThan(detectedSeconds ?? 0);
+  }
+  const givenUp = rollbacks.reduce((sum, { atStep, toStep }) => sum + atStep - toStep, 0);
+  expect(faults.reduce((sum, { stepsGivenUp }) => sum + stepsGivenUp, 0)).toBe(givenUp);
+});
+
+test('[RE40] who was frozen, and who was cut off, comes back by itself and computes', async () => {
+  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, train: { ...(file.train as object), steps: 5_000 } }));
+  const swarm = new RunningCommand(['swarm', run, '--donors', '3', '--chaos', 'freeze:1@3+8s,cut:2@3+8s']);
+  await swarm.printed(/Epoch [2-9] with (1 donor|2 donors)/, 'stderr');
+  await swarm.printed(/Epoch (?:[2-9]|\d\d) with 3 donors[\s\S]*?step (\d+) of/, 'stderr');
+  await swarm.stop();
 });

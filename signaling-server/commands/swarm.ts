@@ -68,7 +68,10 @@ export function addSwarmCommand(program: Command): void {
       '--chaos <script>',
       'faults to happen, as in kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
     )
-    .option('--report <file>', 'faults that happened, roll-backs, memory and who was thrown out, as JSON')
+    .option(
+      '--report <file>',
+      'faults that happened and what they cost, roll-backs, memory and who was thrown out, as JSON',
+    )
     .option('--record <file>', RECORD_OPTION)
     .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
     .option(
@@ -190,12 +193,12 @@ async function train(
 /** Report, export and exit code, with the store as the training left it. */
 async function conclude(data: DataDirectory, task: Task, trained: Trained): Promise<void> {
   const { options, runName, eventsBefore } = task;
-  const { outcome, chaos, memory, refused } = trained;
+  const { outcome, chaos, faults, memory, refused } = trained;
   const log = terminalLog();
   if (options.report !== undefined) {
     const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
     makeFolder(dirname(options.report));
-    writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory, refused })}\n`);
+    writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory, faults, refused })}\n`);
   }
   if (outcome === 'interrupted') throw failed(`stopped after ${trained.committedSteps} steps, before the run's end`);
   if (options.export !== undefined) {

@@ -51,6 +51,7 @@ describe('faults', () => {
   /** Every fault takes effect when the test says so. */
   function rehearse(script: string) {
     const done: string[] = [];
+    let nowMs = 0;
     const effects = new Map<string, (took: boolean) => void>();
     let admit: (admitted: boolean) => void = () => {};
     const begin = (name: string): Promise<boolean> => {
@@ -70,6 +71,8 @@ describe('faults', () => {
         admit = onAdmitted;
         return begin('join');
       },
+      peerOf: (donor) => `peer ${donor}`,
+      nowMs: () => nowMs,
       holdLastStep: (held) => void done.push(held ? 'hold' : 'release'),
     };
     const chaos = new Chaos(entries(script), actions);
@@ -77,7 +80,10 @@ describe('faults', () => {
       effects.get(name)?.(took);
       await new Promise((resolve) => setImmediate(resolve));
     };
-    return { chaos, done, takesEffect, admit: (admitted: boolean) => admit(admitted) };
+    const passes = (milliseconds: number): void => {
+      nowMs += milliseconds;
+    };
+    return { chaos, done, passes, takesEffect, admit: (admitted: boolean) => admit(admitted) };
   }
 
   it('[SV4] are sent once, when their step or a later one is first announced', async () => {
@@ -95,6 +101,24 @@ describe('faults', () => {
       { entry: 'kill:1@3', firedAtStep: 3 },
       { entry: 'server-kill@5', firedAtStep: 5 },
       { entry: 'mute:2@5', firedAtStep: 5 },
+    ]);
+  });
+
+  it('[RE43] cost from when they are sent, a newcomer from its admission on, and nothing where they could not be', async () => {
+    const { chaos, passes, takesEffect, admit } = rehearse('kill:1@3,join@3,freeze:2@3+9s');
+    const run = { epoch: 1, movedBytes: 0, peers: new Set(['peer 1', 'peer 2']) };
+    chaos.seen({ ...run, committedSteps: 3 });
+    chaos.stepAnnounced(3);
+    passes(1_000);
+    await takesEffect('kill 1');
+    await takesEffect('freeze 2 for 9', false);
+    admit(true);
+    chaos.seen({ ...run, committedSteps: 3, peers: new Set(['peer 2']) });
+    passes(500);
+    chaos.seen({ ...run, committedSteps: 4, peers: new Set(['peer 2']) });
+    expect(chaos.costs()).toEqual([
+      { entry: 'kill:1@3', detectedSeconds: 1, resumedSeconds: 1.5, stepsGivenUp: 0, bytesMoved: 0 },
+      { entry: 'join@3', detectedSeconds: null, resumedSeconds: 0.5, stepsGivenUp: 0, bytesMoved: 0 },
     ]);
   });
 

@@ -3,6 +3,7 @@
  * fired when it took effect before the run ended. What it does to whom is given; this only keeps the time and the books.
  */
 import type { ChaosEntry } from './chaosScript.ts';
+import { type FaultCost, FaultCosts, type Seen } from './faultCosts.ts';
 
 /** Each resolves when it took effect; with false where it cannot. */
 export interface ChaosActions {
@@ -20,6 +21,9 @@ export interface ChaosActions {
   killServer(): Promise<boolean>;
   /** Whether the last step waits for a newcomer. */
   holdLastStep(held: boolean): void;
+  /** What the server calls this donor now. */
+  peerOf(donor: number): string | null;
+  nowMs(): number;
 }
 
 export interface ChaosRecord {
@@ -38,6 +42,7 @@ interface Sent {
 export class Chaos {
   readonly #actions: ChaosActions;
   readonly #entries: Sent[];
+  readonly #costs = new FaultCosts();
   /** Newcomers that the last step waits for. */
   #awaited: number;
   /** The step being done, or done last. */
@@ -57,6 +62,11 @@ export class Chaos {
   }
 
   /** After each change of the run. */
+  seen(run: Omit<Seen, 'nowMs'>): void {
+    this.#costs.see({ ...run, nowMs: this.#actions.nowMs() });
+  }
+
+  /** After each change of the run that has a step in progress. */
   stepAnnounced(step: number): void {
     if (this.#ended) return;
     this.#step = step;
@@ -76,6 +86,15 @@ export class Chaos {
     }));
   }
 
+  /** Of those that fired. */
+  costs(): FaultCost[] {
+    return this.#costs.of(
+      this.#entries
+        .filter(({ firedAtStep, admittedAtStep }) => (firedAtStep ?? admittedAtStep) !== null)
+        .map(({ entry }) => entry),
+    );
+  }
+
   /** The step being done; one that a roll-back took back meanwhile stands for those done again up to it. */
   #stepOf({ entry }: Sent): number {
     return Math.max(this.#step, entry.step);
@@ -83,10 +102,19 @@ export class Chaos {
 
   #send(sent: Sent): void {
     sent.sent = true;
+    const { kind } = sent.entry;
+    // A newcomer costs something from its admission on, a liar from its first lie on.
+    if (kind !== 'join' && kind !== 'nan') this.#begins(sent);
     const fired = (took: boolean): void => {
-      if (took && !this.#ended) sent.firedAtStep = this.#stepOf(sent);
+      if (!took || this.#ended) return;
+      sent.firedAtStep = this.#stepOf(sent);
+      if (kind === 'nan') this.#begins(sent);
     };
     this.#do(sent).then(fired, () => fired(false));
+  }
+
+  #begins({ entry }: Sent): void {
+    this.#costs.begin(entry, 'donor' in entry ? this.#actions.peerOf(entry.donor) : null, this.#actions.nowMs());
   }
 
   #do(sent: Sent): Promise<boolean> {
@@ -110,7 +138,10 @@ export class Chaos {
         return this.#actions.killServer();
       case 'join':
         return this.#actions.join((admitted) => {
-          if (admitted && !this.#ended) sent.admittedAtStep = this.#stepOf(sent);
+          if (admitted && !this.#ended) {
+            sent.admittedAtStep = this.#stepOf(sent);
+            this.#begins(sent);
+          }
           this.#awaited--;
           if (this.#awaited === 0) this.#actions.holdLastStep(false);
         });

@@ -6,10 +6,12 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { RefusedDonor } from '../run/refusedDonors.ts';
 import { Chaos, type ChaosRecord } from './chaos.ts';
 import type { ChaosEntry } from './chaosScript.ts';
+import type { FaultCost } from './faultCosts.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';
 import type { RunStatus, TrainingServer } from './trainingServer.ts';
@@ -37,6 +39,7 @@ export interface Trained {
   readonly outcome: 'finished' | 'interrupted';
   readonly committedSteps: number;
   readonly chaos: readonly ChaosRecord[];
+  readonly faults: readonly FaultCost[];
   /** Of each donor that computed, by the number in which it was opened. */
   readonly memory: readonly (DonorMemory & { readonly donor: number })[];
   /** Who was thrown out for what it did, in that order. */
@@ -124,6 +127,8 @@ class Swarm {
         this.#lastStepHeld = held;
         this.#hold();
       },
+      peerOf: (donor) => [...(this.#donors[donor]?.peers ?? [])].at(-1) ?? null,
+      nowMs: monotonicMs,
     });
     server.onChange(() => this.#changed());
   }
@@ -160,7 +165,7 @@ class Swarm {
       const donor = this.#donors.findIndex(({ peers }) => peers.has(peer));
       return donor === -1 ? [] : { donor, atStep, reason };
     });
-    return { outcome, committedSteps, chaos: this.#chaos.records(), memory, refused };
+    return { outcome, committedSteps, chaos: this.#chaos.records(), faults: this.#chaos.costs(), memory, refused };
   }
 
   async close(): Promise<void> {
@@ -173,6 +178,9 @@ class Swarm {
     const status = this.#training.server.status();
     for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
     for (const one of status.refused) this.#refused.set(one.peer, one);
+    const { snapshot, movedBytes } = status;
+    const { epoch, committedSteps, donors } = snapshot;
+    this.#chaos.seen({ epoch, committedSteps, movedBytes, peers: new Set(donors.map(({ peer }) => peer)) });
     if (status.end !== null) this.#chaos.end();
     else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
     this.#training.onChange?.(status);

@@ -21,9 +21,11 @@ export const runStatusSchema = z.object({
   lacksPlan: z.boolean(),
   /** The step that donors were told to do, or that is held back; null between two plans. */
   announcedStep: z.int().nullable(),
-  /** GPU bytes of each donor that is here and was ever ready. */
+  /** By changes of plan since the server started. */
+  movedBytes: z.number(),
   /** The newest of whom the run threw out. */
   refused: z.array(refusedDonorSchema),
+  /** GPU bytes of each donor that is here and was ever ready. */
   memory: z.array(z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number() })),
 });
 export type RunStatus = z.infer<typeof runStatusSchema>;
@@ -63,6 +65,7 @@ function statusOf(run: ActiveRun): RunStatus {
     end: phase === 'finished' || phase === 'diverged' || phase === 'stopped' ? phase : null,
     lacksPlan: run.lacksPlan,
     announcedStep: run.announcedStep,
+    movedBytes: run.moved.sum,
     refused: [...run.refused.newest],
     memory: run.memory.all(),
   };

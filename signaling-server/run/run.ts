@@ -38,6 +38,7 @@ export class ActiveRun implements Observed {
   readonly memory: RunParts['memory'];
   readonly counts: RunParts['counts'];
   readonly refused: RunParts['refused'];
+  readonly moved: RunParts['moved'];
   readonly network: RunParts['network'];
   readonly history: RunParts['history'];
   readonly uploads: RunParts['uploads'];
@@ -66,6 +67,7 @@ export class ActiveRun implements Observed {
       memory: this.memory,
       counts: this.counts,
       refused: this.refused,
+      moved: this.moved,
       network: this.network,
       history: this.history,
       uploads: this.uploads,

@@ -8,6 +8,7 @@ import { RunCounts } from '../monitoring/metrics.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
 import { RunHistory } from './history.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
+import { MovedBytes } from './movedBytes.ts';
 import { RefusedDonors } from './refusedDonors.ts';
 import type { Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -18,6 +19,7 @@ export interface RunParts {
   readonly memory: DonorMemories;
   readonly counts: RunCounts;
   readonly refused: RefusedDonors;
+  readonly moved: MovedBytes;
   readonly network: Network;
   readonly history: RunHistory;
   readonly uploads: Uploads;
@@ -34,10 +36,9 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const counts = new RunCounts();
   const { train, precision } = file;
   const windows = windowCount(document.evaluation?.tokens ?? 0, train.sequenceLength);
-  const network = new Network(options, {
-    ...{ model, sequence: train.sequenceLength, wire: precision.wire, asked: precision.compute },
-    rounds: Math.ceil(windows / train.globalBatchSize),
-  });
+  const sizes = { model, sequence: train.sequenceLength, wire: precision.wire, asked: precision.compute };
+  const network = new Network(options, { ...sizes, rounds: Math.ceil(windows / train.globalBatchSize) });
+  const moved = new MovedBytes(sizes);
   const refused = new RefusedDonors();
   const history = new RunHistory(store, run, wallMs);
   const uploads = new Uploads({ store, blobs, name, train: file.train });
@@ -50,10 +51,11 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
     runRecords(options, run, uploads), // before anything is sent: what was answered is then always stored
     counting(counts, traffic),
     refused,
+    moved,
     ...(metrics === null ? [] : [metricLines(metrics)]), // after the records: it reads them
     uploading(uploads), // before the request is sent: its answer may come at once
   ];
-  return { memory, counts, refused, network, history, uploads, trafficOf: traffic, observers };
+  return { memory, counts, refused, moved, network, history, uploads, trafficOf: traffic, observers };
 }
 
 const ways = (network: Network): RunObserver => ({

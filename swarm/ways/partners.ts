@@ -4,11 +4,12 @@
  * asks here; nobody else's come through. Rules WP in SPEC.md.
  */
 import type { PeerId } from '../base.ts';
+import { tensorBytes } from '../messages/frame.ts';
 import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
 import { holdings, STATE_KINDS } from '../plan/handover.ts';
-import { keepersOf, type Plan } from '../plan/plan.ts';
+import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
 
@@ -38,6 +39,17 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
     case 'peers':
       return handoverTensors(sizes.model, source.plan, plan, sizes.asked === 'f16' || source.salvaged === true);
   }
+}
+
+/** Bytes of state that reach the members of a plan before its first step, also those that the server keeps for them. */
+export function arrivalBytes(sizes: Sizes, plan: Plan, source: StateSource): number {
+  if (source.from !== 'checkpoint')
+    return arrivalTensors(sizes, plan, source).reduce((sum, passage) => sum + bytesOf(passage), 0);
+  const { model } = sizes;
+  const held = peers(plan).flatMap((peer) =>
+    model.blocks.flatMap(({ name }) => STATE_KINDS.flatMap((kind) => holdings(model, plan, peer, name, kind))),
+  );
+  return held.reduce((sum, range) => sum + tensorBytes({ range }), 0);
 }
 
 /** Everything that may pass from the `prepare` to the first step: of the plan, of the one before, and between them. */

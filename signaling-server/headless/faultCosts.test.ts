@@ -1,0 +1,76 @@
+/** What a fault cost, from what is seen of the run: times by hand. */
+import { expect, test } from 'vitest';
+import { parseChaosScript } from './chaosScript.ts';
+import { FaultCosts } from './faultCosts.ts';
+
+function watch(text: string) {
+  const script = parseChaosScript(text, 4);
+  if (!script.ok) throw new Error(script.reason);
+  const costs = new FaultCosts();
+  let now = { nowMs: 0, epoch: 1, committedSteps: 5, movedBytes: 100, peers: new Set(['a', 'b', 'c']) };
+  costs.see(now);
+  return {
+    begin: (index: number, peer: string | null, nowMs: number) => {
+      const entry = script.value[index];
+      if (entry === undefined) throw new Error(`the script has no entry ${index}`);
+      return costs.begin(entry, peer, nowMs);
+    },
+    see: (nowMs: number, change: Partial<Omit<typeof now, 'nowMs' | 'peers'>> & { peers?: string[] }) => {
+      const { peers = [...now.peers], ...rest } = change;
+      now = { ...now, ...rest, nowMs, peers: new Set(peers) };
+      costs.see(now);
+    },
+    costs: () => costs.of(script.value),
+  };
+}
+
+test('[RE43] a loss costs from its own moment to the first commit after the run knew of it', () => {
+  const run = watch('kill:1@5');
+  run.begin(0, 'b', 1_000);
+  run.see(1_500, { committedSteps: 6 }); // its report was in already
+  run.see(3_000, { peers: ['a', 'c'], committedSteps: 3 });
+  run.see(3_000, { epoch: 2, movedBytes: 150 });
+  run.see(4_500, { committedSteps: 4 });
+  run.see(5_500, { epoch: 3, movedBytes: 900, committedSteps: 5 }); // of somebody who came later
+  const [cost] = run.costs();
+  expect(cost).toEqual({
+    entry: 'kill:1@5',
+    ...{ detectedSeconds: 2, resumedSeconds: 3.5, stepsGivenUp: 3, bytesMoved: 50 },
+  });
+});
+
+test('[RE43] what nobody noticed cost the time to the next commit', () => {
+  const run = watch('freeze:1@5+1s,slow:2@5*2');
+  run.begin(0, 'b', 1_000);
+  run.begin(1, 'c', 1_000);
+  run.see(2_500, { committedSteps: 6 });
+  const cost = { detectedSeconds: null, resumedSeconds: 1.5, stepsGivenUp: 0, bytesMoved: 0 };
+  expect(run.costs()).toEqual([
+    { entry: 'freeze:1@5+1s', ...cost },
+    { entry: 'slow:2@5*2', ...cost },
+  ]);
+});
+
+test('[RE43] another epoch is the newest fault’s doing', () => {
+  const run = watch('slow:2@5*2,kill:1@6');
+  run.begin(0, 'c', 1_000);
+  run.see(2_000, { committedSteps: 6 });
+  run.begin(1, 'b', 2_500);
+  run.see(3_000, { peers: ['a', 'c'], epoch: 2 });
+  run.see(4_000, { committedSteps: 7 });
+  expect(run.costs().map(({ detectedSeconds, resumedSeconds }) => [detectedSeconds, resumedSeconds])).toEqual([
+    [null, 1],
+    [0.5, 1.5],
+  ]);
+});
+
+test('[RE43] a server that was started again counts its bytes anew', () => {
+  const run = watch('server-kill@5');
+  run.begin(0, null, 1_000);
+  run.see(2_000, { movedBytes: 0, committedSteps: 4, peers: [] });
+  run.see(3_000, { movedBytes: 70, epoch: 2, peers: ['d', 'e'] });
+  run.see(4_000, { committedSteps: 5 });
+  expect(run.costs()).toEqual([
+    { entry: 'server-kill@5', detectedSeconds: 2, resumedSeconds: 3, stepsGivenUp: 1, bytesMoved: 70 },
+  ]);
+});
