@@ -108,6 +108,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
         }
         // A full disk, say. The donor tries again; what to do about it is the operator's.
         run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
+        run.couldNotKeep(error);
         return problem(reply, 507, 'the server cannot keep it now');
       }
     });

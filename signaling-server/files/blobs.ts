@@ -33,11 +33,15 @@ export interface BlobStore {
   remove(hash: BlobHash): Promise<void>;
   /** For whoever reads several for a while: whichever are removed meanwhile stay until the answer is called, once. */
   hold(hashes: Iterable<BlobHash>): () => Promise<void>;
+  /** Throws where nothing can be written now. */
+  tryDisk(): Promise<void>;
   /** Every blob there is, for sweeping those that nothing names. */
   list(): Promise<BlobHash[]>;
 }
 
 const UNFINISHED = 'unfinished';
+/** There is room again where so much can be written. */
+const TRIED_BYTES = 2 ** 20;
 
 const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 export const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
@@ -165,6 +169,14 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
         own.clear();
         for (const hash of last) await letGo(hash);
       };
+    },
+    async tryDisk() {
+      const temporary = join(unfinished, randomUUID());
+      try {
+        await writeSynced(temporary, new Uint8Array(TRIED_BYTES));
+      } finally {
+        await rm(temporary, { force: true });
+      }
     },
     async list() {
       const folders = (await readdir(directory)).filter((name) => name.length === 2);

@@ -1,6 +1,7 @@
 /**
  * The decisions with a clock: events in, effects out, each event handled to its last effect before the next one. It owns
- * the state and the timer of the next deadline; it decides nothing, and what is asked for is done by its host.
+ * the state and the timer of the next deadline; it decides nothing, and what is asked for is done by its host. Where the
+ * machine cannot keep what has to be kept, everything stands, and so does its clock, until it can: nothing is undone.
  */
 
 import type { StartState } from '../../swarm/coordinator/events.ts';
@@ -14,15 +15,23 @@ import {
   nextDecision,
 } from '../../swarm/decisions/decide.ts';
 import type { Recording } from '../../swarm/recording/recording.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
+/** How often a disk that could not be written to is tried. */
+const RETRY_MS = 2_000;
 /** setTimeout takes no longer waits. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface LoopHost {
+  /** One that threw a storage problem is performed once more, from where it was. */
   perform(effect: DecisionEffect): void;
+  /** Throws where nothing can be kept. */
+  tryDisk(): Promise<void>;
+  /** Told once of each stand. */
+  stands(reason: string): void;
   /** Something threw over this event. `isHalfDone`: while its effects were performed; else nothing has changed. */
-  failed(event: DecisionEvent, error: unknown, isHalfDone: boolean): void;
+  failed(event: DecisionEvent | null, error: unknown, isHalfDone: boolean): void;
   /** An event is handled, with those that came of it. */
   handled(): void;
 }
@@ -36,6 +45,11 @@ export class DecisionLoop {
   #timer: NodeJS.Timeout | undefined;
   #busy = false;
   #closed = false;
+  #stand: { readonly reason: string; readonly sinceMs: number } | null = null;
+  /** What is to be done before the next event. */
+  #rest: readonly DecisionEffect[] = [];
+  /** How long it stood in all. */
+  #stoodMs = 0;
 
   constructor(config: DecisionConfig, start: StartState, host: LoopHost, recording: Recording | null) {
     this.#host = host;
@@ -45,6 +59,16 @@ export class DecisionLoop {
     recording?.decided(this.#state, []);
   }
 
+  /** Why it stands; null: it does not. */
+  get standsBecause(): string | null {
+    return this.#stand?.reason ?? null;
+  }
+
+  /** Milliseconds, monotonic; it stands while the decisions do. */
+  now(): number {
+    return (this.#stand?.sinceMs ?? monotonicMs()) - this.#stoodMs;
+  }
+
   get state(): DecisionState {
     return this.#state;
   }
@@ -52,6 +76,7 @@ export class DecisionLoop {
   /** From what the store knows, with nobody there yet; what waited is of the state before. */
   beginAgain(start: StartState): void {
     this.#events.length = 0;
+    this.#rest = [];
     this.#handle({ type: 'restarted', start });
   }
 
@@ -59,11 +84,27 @@ export class DecisionLoop {
     // A search may end after the run is closed.
     if (this.#closed) return;
     this.#events.push(event);
+    this.#handleAll();
+  }
+
+  /** Nothing can be kept: everything waits until it can. */
+  standStill(reason: string): void {
+    if (this.#stand !== null || this.#closed) return;
+    this.#stand = { reason, sinceMs: monotonicMs() };
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#goOn(), RETRY_MS);
+    this.#host.stands(reason);
+  }
+
+  #handleAll(): void {
     if (this.#busy) return;
     this.#busy = true;
     try {
-      for (let next = this.#events.shift(); next !== undefined && !this.#closed; next = this.#events.shift())
+      while (this.#stand === null && !this.#closed) {
+        const next = this.#events.shift();
+        if (next === undefined) break;
         this.#handle(next);
+      }
     } finally {
       this.#busy = false;
     }
@@ -71,23 +112,58 @@ export class DecisionLoop {
     this.#host.handled();
   }
 
+  async #goOn(): Promise<void> {
+    const isMended = await this.#host.tryDisk().then(
+      () => true,
+      () => false,
+    );
+    if (this.#closed || this.#stand === null) return;
+    if (!isMended) {
+      this.#timer = setTimeout(() => void this.#goOn(), RETRY_MS);
+      return;
+    }
+    this.#stoodMs += monotonicMs() - this.#stand.sinceMs;
+    this.#stand = null;
+    const rest = this.#rest;
+    this.#rest = [];
+    this.#perform(null, rest);
+    this.#handleAll();
+  }
+
   /**
    * `decide` is pure: an event that it throws over never happened. An effect that throws leaves some of them performed and
    * others not, which is what a killed server leaves behind too: the host has to begin again from its store.
    */
   #handle(event: DecisionEvent): void {
-    let isHalfDone = false;
+    let effects: readonly DecisionEffect[];
     try {
-      const effects = this.#decide(event);
-      isHalfDone = true;
-      for (const effect of effects) this.#host.perform(effect);
+      effects = this.#decide(event);
     } catch (error) {
-      this.#host.failed(event, error, isHalfDone);
+      this.#host.failed(event, error, false);
+      return;
+    }
+    this.#perform(event, effects);
+  }
+
+  /** `event`: of which they came; null: it was handled up to here before. */
+  #perform(event: DecisionEvent | null, effects: readonly DecisionEffect[]): void {
+    for (const [index, effect] of effects.entries()) {
+      try {
+        this.#host.perform(effect);
+      } catch (error) {
+        const problem = storageProblem(error);
+        if (problem === null) this.#host.failed(event, error, true);
+        else {
+          this.#rest = effects.slice(index);
+          this.standStill(problem);
+        }
+        return;
+      }
     }
   }
 
   #decide(event: DecisionEvent): readonly DecisionEffect[] {
-    const now = monotonicMs();
+    const now = this.now();
     let effects: readonly DecisionEffect[] = [];
     this.#recording?.event(event, now);
     try {
@@ -105,10 +181,11 @@ export class DecisionLoop {
   }
 
   #setTimer(): void {
+    if (this.#stand !== null) return;
     clearTimeout(this.#timer);
     const deadline = nextDecision(this.#state);
     if (deadline === null || this.#closed) return;
-    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - monotonicMs()));
+    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, deadline - this.now()));
     this.#timer = setTimeout(() => this.dispatch({ type: 'deadlineReached' }), waitMs);
   }
 }

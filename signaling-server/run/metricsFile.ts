@@ -22,6 +22,8 @@ export class MetricsFile {
   readonly #source: MetricsSource;
   /** The first step whose line is not written yet. */
   #next = 0;
+  /** What was written last may be there in part. */
+  #isTorn = false;
 
   /** Replaces the file: the steps that stand committed come first. */
   constructor(path: string, source: MetricsSource) {
@@ -33,15 +35,23 @@ export class MetricsFile {
 
   /** Appends the lines that have become complete; `all`: also the last one, should its held-out loss never come. */
   append(all = false): void {
+    if (this.#isTorn) {
+      this.rewrite(all);
+      return;
+    }
+    this.#isTorn = true;
     const lines = this.#lines(all);
     if (lines.length > 0) appendFileSync(this.#path, lines.join(''));
+    this.#isTorn = false;
   }
 
-  rewrite(): void {
+  rewrite(all = false): void {
+    this.#isTorn = true;
     this.#next = 0;
     const fresh = `${this.#path}.new`;
-    writeFileSync(fresh, this.#lines(false).join(''));
+    writeFileSync(fresh, this.#lines(all).join(''));
     renameSync(fresh, this.#path);
+    this.#isTorn = false;
   }
 
   #lines(all: boolean): string[] {

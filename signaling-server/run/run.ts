@@ -18,7 +18,8 @@ import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
-import { monotonicMs, wallMs } from '../monitoring/clock.ts';
+import { storageProblem } from '../files/storageProblem.ts';
+import { wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
@@ -51,6 +52,8 @@ export class ActiveRun implements Observed {
   readonly #loop: DecisionLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
+  /** Where an effect threw: those before have done it. */
+  #unkept: { readonly effect: DecisionEffect; readonly observer: number } | null = null;
 
   constructor(options: RunOptions) {
     const { store, name, gatherLimitMs } = options;
@@ -83,6 +86,11 @@ export class ActiveRun implements Observed {
     this.#observers = [...observers, this.guard, { effect: (effect) => this.#answer(effect) }];
     const host: LoopHost = {
       perform: (effect) => this.#perform(effect),
+      tryDisk: () => options.blobs.tryDisk(),
+      stands: (reason) => {
+        this.warn(`The run stands: ${reason}. It goes on by itself when that is mended.`);
+        this.tellWatchers();
+      },
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
     };
@@ -135,7 +143,11 @@ export class ActiveRun implements Observed {
   }
 
   snapshot(): Snapshot {
-    return snapshot(this.#run, monotonicMs());
+    const shown = snapshot(this.#run, this.#loop.now());
+    const reason = this.#loop.standsBecause;
+    if (reason === null) return shown;
+    const sentence = `The server cannot keep anything now: ${reason}. Nothing is lost, and the run goes on by itself when that is mended.`;
+    return { ...shown, phase: 'paused', sentence };
   }
 
   /** Called after every event that changed something to see. */
@@ -195,9 +207,9 @@ export class ActiveRun implements Observed {
     return this.reception.measured();
   }
 
-  /** Nothing is in progress, and nothing will be. */
+  /** Nothing is in progress, and nothing will be; or nothing of it could be kept. */
   get isAtRest(): boolean {
-    return this.phase === 'stopped';
+    return this.phase === 'stopped' || this.#loop.standsBecause !== null;
   }
 
   /** The donor whose HTTP calls carry this token. */
@@ -276,7 +288,22 @@ export class ActiveRun implements Observed {
   }
 
   #observe(event: DonorEvent): void {
-    for (const observer of this.#observers) observer.event?.(event);
+    for (const observer of this.#observers) {
+      try {
+        observer.event?.(event);
+      } catch (error) {
+        // No donor's fault, and nothing that a step depends on.
+        const problem = storageProblem(error);
+        if (problem === null) throw error;
+        this.#loop.standStill(problem);
+      }
+    }
+  }
+
+  /** Something could not be written: the run waits where the reason is the disk. */
+  couldNotKeep(error: unknown): void {
+    const problem = storageProblem(error);
+    if (problem !== null) this.#loop.standStill(problem);
   }
 
   /**
@@ -284,12 +311,11 @@ export class ActiveRun implements Observed {
    * begins again from the store, as the server after a killed one would, with those who are connected. That ends: each
    * failure on the way takes its donor out, and none but a timer's has no donor.
    */
-  #failedOver(event: DecisionEvent, error: unknown, isHalfDone: boolean): void {
+  #failedOver(event: DecisionEvent | null, error: unknown, isHalfDone: boolean): void {
     this.failed(error);
-    const { type } = event;
-    const isWord = type === 'donorSaid' || type === 'donorJoined';
+    const isWord = event !== null && (event.type === 'donorSaid' || event.type === 'donorJoined');
     if (isWord)
-      this.reception.throwOut(event.peer, 'unhandled', type === 'donorSaid' ? event.message.type : 'measured');
+      this.reception.throwOut(event.peer, 'unhandled', event.type === 'donorSaid' ? event.message.type : 'measured');
     if (isWord && !isHalfDone) return;
     this.#beginAgain();
     // The expected donors were there once, or one of them has just been let go.
@@ -314,9 +340,19 @@ export class ActiveRun implements Observed {
   }
 
   #perform(effect: DecisionEffect): void {
-    for (const observer of this.#observers) {
-      const work = observer.effect?.(effect);
-      work?.catch((error: unknown) => this.failed(error));
+    const first = this.#unkept?.effect === effect ? this.#unkept.observer : 0;
+    this.#unkept = null;
+    for (const [index, observer] of this.#observers.entries()) {
+      if (index < first) continue;
+      try {
+        const work = observer.effect?.(effect);
+        work?.catch((error: unknown) =>
+          storageProblem(error) === null ? this.failed(error) : this.couldNotKeep(error),
+        );
+      } catch (error) {
+        this.#unkept = { effect, observer: index };
+        throw error;
+      }
     }
   }
 

@@ -155,7 +155,8 @@ function storeOf(database: DatabaseSyncInstance): Store {
       database.exec('COMMIT');
       return result;
     } catch (error) {
-      database.exec('ROLLBACK');
+      // A full disk has ended it already.
+      if (database.isTransaction) database.exec('ROLLBACK');
       throw error;
     }
   };

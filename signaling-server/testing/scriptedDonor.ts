@@ -311,6 +311,10 @@ export class ScriptedDonor {
       const state = this.#options.forge?.(this.stateOf(step, block, range));
       let response = await this.upload(shard, state).catch(() => null);
       if (response?.status === 422) response = await this.upload(shard, state).catch(() => null);
+      while (response?.status === 507) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        response = await this.upload(shard, state).catch(() => null);
+      }
       if (!response?.ok) return; // nobody wants it, or the server has closed in the middle of it
       const answer: unknown = await response.json();
       const hash = typeof answer === 'object' && answer && 'hash' in answer ? String(answer.hash) : '';

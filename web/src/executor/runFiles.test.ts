@@ -22,7 +22,7 @@ async function upload(answers: readonly (number | null)[]) {
 
 test('[SV12] an upload that the network lost, or that could not be kept just then, is tried again', async () => {
   expect(await upload([200])).toEqual({ outcome: HASH, tries: 1, pauses: [] });
-  expect(await upload([null, 507, 200])).toEqual({ outcome: HASH, tries: 3, pauses: [1_000, 2_000] });
+  expect(await upload([null, 500, 200])).toEqual({ outcome: HASH, tries: 3, pauses: [1_000, 2_000] });
 });
 
 test('[SV50] one that the server finds untrue is sent once more, at once', async () => {
@@ -33,6 +33,11 @@ test('[SV50] one that the server finds untrue is sent once more, at once', async
 
 test('it is given up where the server does not want it, and after a minute', async () => {
   expect(await upload([403])).toMatchObject({ outcome: 'api/state was answered with 403 ', tries: 1 });
-  const { outcome, tries } = await upload([507]);
-  expect({ outcome, tries }).toEqual({ outcome: 'api/state was answered with 507 ', tries: 7 });
+  const { outcome, tries } = await upload([503]);
+  expect({ outcome, tries }).toEqual({ outcome: 'api/state was answered with 503 ', tries: 7 });
+});
+
+test('[SV60] it waits for as long as the server has no room', async () => {
+  const full = Array.from({ length: 50 }, () => 507);
+  expect(await upload([...full, 200])).toMatchObject({ outcome: HASH, tries: 51 });
 });

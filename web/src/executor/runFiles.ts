@@ -24,6 +24,9 @@ export interface StateShard {
   readonly range: Range;
 }
 
+/** The server has no room: the run stands until it has, and nobody is late. */
+const NO_ROOM = 507;
+const NO_ROOM_PAUSE_MS = 5_000;
 /** The server found what came not to be true: it may have come wrong. */
 const NOT_TRUE = 422;
 
@@ -57,8 +60,15 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: string, wait 
         body: state as Float32Array<ArrayBuffer>,
       };
       let isTrue = true;
+      const attempt = async (): Promise<Response | null> => {
+        for (;;) {
+          const response = await send(path, init).catch(() => null);
+          if (response?.status !== NO_ROOM) return response;
+          await wait(NO_ROOM_PAUSE_MS);
+        }
+      };
       for (const pauseMs of RETRY_PAUSES_MS) {
-        const response = await send(path, init).catch(() => null);
+        const response = await attempt();
         const isSentAgain = response === null || response.status >= 500 || (response.status === NOT_TRUE && isTrue);
         if (!isSentAgain) return uploadedHash(taken('api/state', response));
         if (response?.status === NOT_TRUE) isTrue = false;

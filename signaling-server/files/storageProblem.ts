@@ -1,0 +1,21 @@
+/** Why the machine cannot keep something now, where that is what an error says: for people, and to wait until it can. */
+
+/** SQLite's primary result codes. */
+const SQLITE = new Map([
+  [8, 'its disk is read-only'],
+  [10, 'its disk fails'],
+  [13, 'its disk is full'],
+]);
+const FILES = new Map([
+  ['ENOSPC', 'its disk is full'],
+  ['EDQUOT', 'its share of the disk is used up'],
+  ['EROFS', 'its disk is read-only'],
+  ['EIO', 'its disk fails'],
+]);
+
+/** Null: it is another error. */
+export function storageProblem(error: unknown): string | null {
+  const { code, sqliteExtendedCode: extended } = (error ?? {}) as { code?: unknown; sqliteExtendedCode?: unknown };
+  if (typeof extended === 'number') return SQLITE.get(extended % 256) ?? null;
+  return typeof code === 'string' ? (FILES.get(code) ?? null) : null;
+}
