@@ -18,7 +18,7 @@ test('stopped after 7 steps in three uneven micro-batches, resumed by one donor,
 
   const alone = ['--donors', '1', ...data];
   const second = new RunningCommand(['swarm', run, ...alone]);
-  await second.printed(/step (\d+) of 20/, 'stderr');
+  await second.printed(/(\d+) of 20 steps/, 'stderr');
   const { code, stderr } = await second.stop();
   expect(code).toBe(1);
   expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);

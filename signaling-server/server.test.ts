@@ -92,20 +92,23 @@ describe('server', () => {
   it('[OP30] answers nobody who asks for it by a name that it was not started with, sockets neither', async () => {
     const server = await serve({ expectedDonors: 9, access: { publicUrl: 'http://shoal.example.org' } });
     const { port } = new URL(server.url);
-    const status = (path: string, host: string, upgrade = '') =>
+    const answered = (path: string, host: string, heads = '') =>
       new Promise<string>((resolve) => {
         const socket = connect(Number(port), 'localhost');
         socket.once('data', (bytes) => {
-          resolve(String(bytes).split(' ')[1] ?? '');
+          resolve(String(bytes));
           socket.destroy();
         });
-        socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${upgrade}\r\n`);
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${heads}\r\n`);
       });
+    const status = async (...request: Parameters<typeof answered>) => (await answered(...request)).split(' ')[1];
     const upgrade =
       'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2hvYWwgaXMgYSBmaXNoLg==\r\n';
     for (const path of ['/healthz', '/api/status', '/nowhere'])
       expect(await status(path, 'evil.example.org')).toBe('421');
     expect(await status('/api/donor', 'evil.example.org', upgrade)).toBe('421');
+    // To a person it is a page.
+    expect(await answered('/', 'evil.example.org', 'Accept: text/html\r\n')).toMatch(/<p>This server is not known by/);
     expect(await status('/api/donor', 'shoal.example.org', upgrade)).toBe('101');
     for (const host of ['localhost', `127.0.0.1:${port}`, 'shoal.example.org'])
       expect(await status('/healthz', host)).toBe('200');

@@ -48,7 +48,7 @@ async function chooseRun(data: DataDirectory): Promise<string> {
   const last = data.store.activeRun();
   if (last !== null) {
     const finished = isFinished(data, last.name);
-    const state = finished ? 'is finished' : `stands at step ${data.store.committedSteps(last.name)}`;
+    const state = finished ? 'is finished' : `stands after ${data.store.committedSteps(last.name)} steps`;
     const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
     const goesOn = isTerminal ? await askToGoOn(`The run ${last.name} ${state}.`, finished) : !finished;
     if (goesOn) return last.name;

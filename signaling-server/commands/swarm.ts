@@ -226,6 +226,6 @@ function progressLines(print: (line: string) => void): (status: RunStatus) => vo
     lastStep = committedSteps;
     const heldOut = evaluationLoss === null ? '' : `, held-out ${evaluationLoss.toFixed(4)}`;
     const speed = tokensPerSecond === null ? '' : `, ${Math.round(tokensPerSecond)} tokens/s`;
-    print(`step ${committedSteps} of ${steps}, loss ${loss?.toFixed(4) ?? 'unknown'}${heldOut}${speed}`);
+    print(`${committedSteps} of ${steps} steps, loss ${loss?.toFixed(4) ?? 'unknown'}${heldOut}${speed}`);
   };
 }

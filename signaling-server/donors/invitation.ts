@@ -25,6 +25,11 @@ export class Invitation {
     this.#invite = invite;
   }
 
+  /** What is said of it in links; null: there is none. */
+  get token(): string | null {
+    return this.#invite;
+  }
+
   /** Everybody may come in. */
   get isOpen(): boolean {
     return this.#invite === null;

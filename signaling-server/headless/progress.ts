@@ -64,7 +64,7 @@ function figures(snapshot: Snapshot, left: number | null) {
 }
 
 function bar(stream: NodeJS.WriteStream): TrainingProgress {
-  const format = 'step {value}/{total} [{bar}] loss {loss} | {speed} tokens/s | {left} left';
+  const format = '{value}/{total} steps [{bar}] loss {loss} | {speed} tokens/s | {left} left';
   const shown = new cliProgress.SingleBar(
     { stream, format, hideCursor: true, barsize: 24 },
     cliProgress.Presets.legacy,
@@ -103,7 +103,7 @@ function lines(stream: NodeJS.WriteStream): TrainingProgress {
       lastMs = performance.now();
       lastStep = committedSteps;
       const { loss, speed, left: time } = figures(snapshot, remaining);
-      stream.write(`step ${committedSteps}/${steps}, loss ${loss}, ${speed} tokens/s, ${time} left\n`);
+      stream.write(`${committedSteps}/${steps} steps, loss ${loss}, ${speed} tokens/s, ${time} left\n`);
     },
     end: () => {},
   };

@@ -1,10 +1,20 @@
-/** How HTTP calls answer: what is wrong in one sentence of JSON, and no more often than is said. */
+/** How HTTP calls answer: what is wrong in one sentence, and no more often than is said. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { count } from '../../swarm/fields.ts';
 
-export const problem = (reply: FastifyReply, status: number, sentence: string): FastifyReply =>
-  reply.code(status).send({ error: sentence });
+/** A browser that opens it as a page shows it as one. */
+export function problem(reply: FastifyReply, status: number, sentence: string): FastifyReply {
+  reply.code(status);
+  if (!reply.request.headers.accept?.includes('text/html')) return reply.send({ error: sentence });
+  const text = `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`.replace(
+    /[<&]/g,
+    (sign) => ENTITIES[sign] ?? '',
+  );
+  return reply.type('text/html').send(`<!doctype html><meta charset="utf-8"><title>Shoal</title><p>${text}</p>\n`);
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '&': '&amp;' };
 
 export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
 

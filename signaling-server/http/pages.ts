@@ -3,12 +3,14 @@ import { existsSync } from 'node:fs';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { problem } from './calls.ts';
 import { networkOf } from './networkOf.ts';
 import { RateStore } from './rateStore.ts';
 
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
+const TOO_OFTEN = 'this was asked too often from your network address: try again in a minute';
 
 export async function addPages(app: FastifyInstance, pages: string | undefined): Promise<void> {
   await app.register(helmet, {
@@ -33,6 +35,9 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
   });
   const keyGenerator = ({ ip }: FastifyRequest): string => networkOf(ip);
   await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000, store: RateStore, keyGenerator });
+  app.setErrorHandler((error: FastifyError, _request, reply) =>
+    error.statusCode === 429 ? problem(reply, 429, TOO_OFTEN) : reply.send(error),
+  );
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
   for (const [path, file, policy] of PAGES)

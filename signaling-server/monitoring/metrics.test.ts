@@ -12,11 +12,12 @@ const donor = (peer: string): Snapshot['donors'][number] => ({
 });
 
 test('metrics in the open format end with their own mark, and the board asks for nothing else than there is', async () => {
-  const counts = new RunCounts();
+  const counts = new RunCounts(5_000);
   const snapshot = { run: 'r', phase: 'training', sentence: '', generation: 1, epoch: 2, donors: [] } as const;
   const numbers = { committedSteps: 2, steps: 9, loss: 1.5, evaluationLoss: null, tokensPerSecond: null };
-  counts.checkpointed();
+  // By an earlier server.
   const text = await counts.text({ ...snapshot, ...numbers, donors: [] }, true);
+  expect(text).toContain('shoal_last_checkpoint_timestamp_seconds 5\n');
   expect(text.trimEnd().endsWith('# EOF')).toBe(true);
   expect(text).toContain('shoal_run_loss 1.5');
   expect(text).toContain('shoal_run_phase{phase="training"} 1');

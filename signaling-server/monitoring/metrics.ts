@@ -65,7 +65,9 @@ export class RunCounts {
     'Unix time of the newest checkpoint.',
   );
 
-  constructor() {
+  /** `lastCheckpointMs`: by an earlier server; null: there was none. */
+  constructor(lastCheckpointMs: number | null = null) {
+    if (lastCheckpointMs !== null) this.#lastCheckpoint.set(lastCheckpointMs / 1_000);
     // There from the first scrape on.
     for (const way of ['direct', 'relayed'] as const) this.#tensorBytes.inc({ way }, 0);
     for (const kind of STEP_TENSORS) this.#stepBytes.inc({ kind }, 0);

@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
-import { OPERATOR_COMMANDS } from '../../swarm/messages/watch.ts';
+import { OPERATOR_COMMANDS, type WatchMessage } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../http/access.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
@@ -39,6 +39,15 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
   const { store } = data;
   const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
 
+  const note = (what: string, cookie: string | undefined): void =>
+    audit(store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs());
+  /** Only who may change the run is told how others are invited to it. */
+  const ofSession = (cookie: string | undefined): Pick<WatchMessage, 'role' | 'invite'> => {
+    const role = session.roleOf(cookie) ?? 'viewer';
+    const invite = run.network.invitation.token;
+    return { role, ...(role === 'operator' && invite !== null ? { invite } : {}) };
+  };
+
   app.post('/api/operator/login', perMinute(LOGINS_PER_MINUTE), async (request, reply) => {
     const body = loginBody.safeParse(request.body);
     if (!body.success || !isSameOrigin(request.headers, access))
@@ -46,6 +55,7 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
     const cookie = session.login(body.data.token, isSecure);
     if (cookie === null)
       return problem(reply, 401, 'this is not the token that the server printed last, nor one of a viewer');
+    note(`log in as ${session.roleOf(cookie) === 'viewer' ? 'a viewer' : 'an operator'}`, cookie);
     return reply.header('set-cookie', cookie).send({ ok: true });
   });
 
@@ -60,12 +70,12 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
         return problem(reply, 403, 'you are here as a viewer: only an operator may do this');
     });
 
-    api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async (request, reply) =>
-      reply.header('set-cookie', session.logout(request.headers.cookie)).send({ ok: true }),
-    );
-    api.post('/api/operator/viewer', perMinute(LOGINS_PER_MINUTE), async (request) => {
-      const by = session.nameOf(request.headers.cookie);
-      audit(store, run.name, 'make a viewer’s token', by, run.committedSteps, wallMs());
+    api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }, reply) => {
+      note('log out', cookie);
+      return reply.header('set-cookie', session.logout(cookie)).send({ ok: true });
+    });
+    api.post('/api/operator/viewer', perMinute(LOGINS_PER_MINUTE), async ({ headers: { cookie } }) => {
+      note('make a viewer’s token', cookie);
       return { token: session.viewerToken() };
     });
 
@@ -77,12 +87,12 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
     });
     api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }) => ({
       ...operatorSource(run, store)(),
-      role: session.roleOf(cookie) ?? 'viewer',
+      ...ofSession(cookie),
     }));
     addOperatorControls(api, context);
     api.get('/api/watch', { websocket: true }, (socket, { headers: { cookie } }) => {
       const source = operatorSource(run, store);
-      const picture = () => ({ ...source(), role: session.roleOf(cookie) ?? 'viewer' });
+      const picture = () => ({ ...source(), ...ofSession(cookie) });
       watch(socket, run, picture, () => session.roleOf(cookie) !== null);
     });
     api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {

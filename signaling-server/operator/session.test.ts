@@ -52,6 +52,20 @@ describe('operator', () => {
     await donor.hears('standby');
   });
 
+  it('[OP14] a login and a logout are events of the run', async () => {
+    const server = await serve();
+    const cookie = cookieOf(await login(server));
+    await fetch(`${server.url}/api/operator/logout`, { method: 'POST', headers: { cookie, origin: server.url } });
+    const again = cookieOf(await login(server));
+    const view = await fetch(`${server.url}/api/snapshot`, { headers: { cookie: again } });
+    const { events } = (await view.json()) as { events: { kind: string; what?: string }[] };
+    expect(events.flatMap(({ what }) => what ?? [])).toEqual([
+      'log in as an operator',
+      'log out',
+      'log in as an operator',
+    ]);
+  });
+
   it('refuses who has no cookie, and every other site', async () => {
     const server = await serve();
     expect((await command(server, '', 'pause')).status).toBe(401);
@@ -117,12 +131,23 @@ describe('operator', () => {
     expect((await ended)[0]).toBe(4401);
   });
 
+  it('[OP34] an operator is told the invitation, for links to the other pages; a viewer is not', async () => {
+    const server = await servers.serve({ invite: 'fish' });
+    const operator = cookieOf(await login(server));
+    const made = await call(server, operator, 'POST', '/api/operator/viewer');
+    const viewer = cookieOf(await login(server, ((await made.json()) as { token: string }).token));
+    const told = async (cookie: string) =>
+      ((await (await call(server, cookie, 'GET', '/api/snapshot')).json()) as { invite?: string }).invite;
+    expect([await told(operator), await told(viewer)]).toEqual(['fish', undefined]);
+  });
+
   it('[OP33] of an address ten logins a minute are looked at', async () => {
     const server = await serve();
     const statuses: number[] = [];
     for (let i = 0; i < 12; i++)
       statuses.push((await login(server, i === 11 ? server.operatorToken() : 'wrong')).status);
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+    expect(await (await login(server)).json()).toEqual({ error: expect.stringMatching(/try again in a minute$/) });
   });
 });
 

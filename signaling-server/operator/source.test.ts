@@ -25,7 +25,7 @@ describe('the dashboard', () => {
     const { events, snapshot } = await operated.shown();
     expect(snapshot.run).toBe('tiny');
     const kinds = events.map(({ kind }) => kind);
-    expect(kinds.slice(0, 4)).toEqual(['joined', 'joined', 'plan', 'checkpoint']);
+    expect(kinds.slice(0, 5)).toEqual(['operator', 'joined', 'joined', 'plan', 'checkpoint']);
     expect(kinds.slice(-2)).toEqual(['finished', 'operator']);
     for (const kind of ['gone', 'rollBack', 'checkpoint'] as const) expect(kinds).toContain(kind);
     expect(events).toContainEqual(expect.objectContaining({ kind: 'gone', peer: second.welcome.peer }));

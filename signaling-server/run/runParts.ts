@@ -33,7 +33,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const { model, document } = run;
   const { file } = document;
   const memory = new DonorMemories(model, file);
-  const counts = new RunCounts();
+  const counts = new RunCounts(store.lastEventMs(name, 'checkpoint'));
   const { train, precision } = file;
   const windows = windowCount(document.evaluation?.tokens ?? 0, train.sequenceLength);
   const sizes = { model, sequence: train.sequenceLength, wire: precision.wire, asked: precision.compute };

@@ -67,6 +67,8 @@ export interface OperatorStore {
   addEvent(name: string, kind: string, detail: string, nowMs: number, step?: number): void;
   /** The newest `limit` events after the one of the number `after`, oldest first. */
   history(name: string, after: number, limit: number): EventRow[];
+  /** When the newest event of this kind was; null: there is none. */
+  lastEventMs(name: string, kind: string): number | null;
   saveTraces(name: string, traces: readonly TraceRow[]): void;
   /** Of this step, or of the newest one before it that is kept. */
   trace(name: string, step: number): TraceRow | null;
@@ -137,6 +139,10 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
       )
         .map(eventRow)
         .reverse(),
+    lastEventMs: (name, kind) => {
+      const row = one('SELECT max(atMs) AS atMs FROM event WHERE run = ? AND kind = ?', name, kind);
+      return typeof row?.atMs === 'number' ? row.atMs : null;
+    },
 
     saveTraces: (name, traces) =>
       atomically(() => {

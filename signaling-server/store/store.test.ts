@@ -136,6 +136,7 @@ describe('store', () => {
     store.addEvent('a', 'operator', 'pause', 0, 3);
     fillHistory(10_100);
     for (let i = 10_100; i < 10_200; i++) store.addEvent('a', 'joined', String(i), i);
+    expect([store.lastEventMs('a', 'joined'), store.lastEventMs('a', 'checkpoint')]).toEqual([10_199, null]);
     const all = store.history('a', 0, 20_000);
     expect(all[0]).toMatchObject({ kind: 'operator', step: 3 });
     expect(all.length).toBeLessThan(10_100);

@@ -133,7 +133,11 @@ export function verdictOf(
   const silent = testimonies.find(({ hasReportedIt }) => hasReportedIt);
   return silent === undefined
     ? { verdict: 'nobody' }
-    : { verdict: 'liar', peer: silent.peer, why: 'its number is not finite, and it says that all it got and made was' };
+    : {
+        verdict: 'liar',
+        peer: silent.peer,
+        why: 'it reported a number that is not finite, although it says that all it received and computed was',
+      };
 }
 
 /** The first frame that the server saw: nothing before it, on any way that goes through the server, was unsound. */

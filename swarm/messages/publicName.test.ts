@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { NAME_LENGTH_LIMIT, nameProblem, tidyName } from './publicName.ts';
+import { lookOf, NAME_LENGTH_LIMIT, nameProblem, tidyName } from './publicName.ts';
 
 test('a name is any visible text of bounded length, markup too: it is shown as text', () => {
   for (const name of [
@@ -26,4 +26,31 @@ test('what is too long or cannot be seen is refused in words', () => {
 
 test('spaces are one space, and none at the ends', () => {
   expect(tidyName('  Ada \n\t Lovelace ')).toBe('Ada Lovelace');
+});
+
+test('[OP35] names that nobody could tell apart look the same; others do not', () => {
+  const alike = ['Móby', 'Rnoby', 'Moby.', 'ᴍoby', 'M0BY', 'МОВУ', ' m o-b_y ', 'Ｍoby', 'M\u00f6by', 'moby·', 'Mòby!'];
+  for (const name of alike) expect([name, lookOf(name)]).toEqual([name, lookOf('Moby')]);
+  for (const [one, other] of [
+    ['Ilse', 'llse'],
+    ['William', 'Vvilliarn'],
+  ] as const)
+    expect(lookOf(one)).toBe(lookOf(other));
+  const others = [
+    'Moby',
+    'Toby',
+    'Mobby',
+    'Moby 2',
+    '李雷',
+    '李蕾',
+    '🐢',
+    '🐙',
+    '...',
+    '!!',
+    'கா',
+    'கி',
+    'かき',
+    'がき',
+  ];
+  expect(new Set(others.map(lookOf)).size).toBe(others.length);
 });

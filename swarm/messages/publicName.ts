@@ -13,40 +13,33 @@ const PILED = /\p{M}{4}/u;
 /** As it is kept and shown. */
 export const tidyName = (text: string): string => text.normalize('NFC').replace(/\s+/gu, ' ').trim();
 
-/** Letters of other scripts that look like Latin ones, each with that one. */
+/** Letters that look like others: Cyrillic, Greek, small capitals, and what upper and lower case make alike. */
 const ALIKE = new Map(
-  [
-    'аa',
-    'вb',
-    'еe',
-    'ёe',
-    'кk',
-    'мm',
-    'нh',
-    'оo',
-    'рp',
-    'сc',
-    'тt',
-    'уy',
-    'хx',
-    'ѕs',
-    'іi',
-    'јj',
-    'ԁd',
-    'һh',
-    'ӏl',
-    'ԛq',
-    'ԝw',
-  ]
-    .concat(['αa', 'βb', 'εe', 'ηn', 'ιi', 'κk', 'νv', 'οo', 'ρp', 'τt', 'υu', 'χx', 'γy', '0o', '1l', '|l', 'ıi'])
+  (
+    'аa вb еe ёe кk мm нh оo рp сc тt уy хx ѕs іl јj ԁd һh ӏl ԛq ԝw αa βb εe ηn ιl κk νv οo ρp τt υu χx γy ' +
+    'ᴀa ʙb ᴄc ᴅd ᴇe ғf ɢg ʜh ɪl ᴊj ᴋk ʟl ᴍm ɴn ᴏo ᴘp ʀr ꜱs ᴛt ᴜu ᴠv ᴡw ʏy ᴢz ɑa ɡg 0o 1l |l ıl il łl øo đd'
+  )
+    .split(' ')
     .map(([other = '', latin = '']) => [other, latin]),
 );
 
-/** The same for two names that nobody could tell apart: letters by how they look, without case and spaces. */
-export const lookOf = (name: string): string =>
-  [...name.normalize('NFKC').toLowerCase().normalize('NFKC').replace(/\s/gu, '')]
+/**
+ * The same for two names that nobody could tell apart: letters by how they look, without case, accents, spaces and
+ * punctuation, and two letters side by side that look like one.
+ */
+export function lookOf(name: string): string {
+  const plain = name
+    .normalize('NFKC')
+    .toLowerCase()
+    .normalize('NFKD')
+    .replace(/\s|[\u0300-\u036f]/gu, '');
+  const letters = plain.replace(/[\p{P}\p{Sk}]/gu, '');
+  return [...(letters || plain)]
     .map((letter) => ALIKE.get(letter) ?? letter)
-    .join('');
+    .join('')
+    .replaceAll('rn', 'm')
+    .replaceAll('vv', 'w');
+}
 
 /** Why this is no name, in a sentence; null: it is one. Empty is one too: nobody's. */
 export function nameProblem(text: string): string | null {

@@ -142,6 +142,8 @@ const watchSchema = z.object({
   snapshot: snapshotSchema,
   /** Of this session. */
   role: z.enum(ROLES).optional(),
+  /** Of a run by invitation, for operators: what its links carry. */
+  invite: z.string().optional(),
   /** The newest steps, oldest first: at least those that were not sent before. */
   recent: z.array(watchedStepSchema),
   /** The newest events that were not sent before, oldest first. */

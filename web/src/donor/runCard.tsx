@@ -17,8 +17,8 @@ const ASK_MS = 20_000;
 export const askAbout = (invite: string | null): Promise<Result<About>> =>
   ask(withInvite('/api/run', invite), aboutSchema);
 
-/** As the server last told it; null: not yet. */
-export function useStatus(invite: string | null): PublicStatus | null {
+/** As the server last told it; null: not yet. It is asked anew when this tab begins or ends to take part. */
+export function useStatus(invite: string | null, isRunning: boolean): PublicStatus | null {
   const [status, show] = useState<PublicStatus | null>(null);
   useEffect(() => {
     const look = (): void => {
@@ -32,7 +32,7 @@ export function useStatus(invite: string | null): PublicStatus | null {
       clearInterval(timer);
       document.removeEventListener('visibilitychange', look);
     };
-  }, [invite]);
+  }, [invite, isRunning]);
   return status;
 }
 
@@ -110,8 +110,8 @@ function LossCurve({ points }: { points: PublicStatus['curve'] }) {
         </div>
       </div>
       <figcaption>
-        Loss: {lossText(first[1])} after step {countText(first[0])}, {lossText(last[1])} after step {countText(last[0])}
-        ; less is better.
+        Loss: {lossText(first[1])} after step {countText(first[0])}, {lossText(last[1])} after step {countText(last[0])}{' '}
+        (lower is better).
       </figcaption>
     </figure>
   );

@@ -113,7 +113,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
           <Stat
             label="Micro-batches"
             value={all > 0 ? `${done} of ${all}` : NOTHING}
-            note={status?.step != null && all > 0 ? `of step ${status.step + 1}` : undefined}
+            note={status?.step != null && all > 0 ? `of step ${status.step}` : undefined}
           />
           <Stat
             label="GPU busy"

@@ -28,14 +28,14 @@ interface PageProps extends ViewProps {
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
-  const status = useStatus(invite);
+  const status = useStatus(invite, isRunning);
   useKeptFocus();
   const { minuteBytes, preferences, machine } = state;
   const { localNetwork } = machine;
   const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork };
   return (
     <>
-      <Banner page="Donate" />
+      <Banner page="Donate" invite={invite} />
       <main class="narrow">
         {isRunning ? <Running state={state} actions={actions} /> : <Invitation state={state} actions={actions} />}
         {isRunning && <OtherTabs count={state.otherTabs} />}

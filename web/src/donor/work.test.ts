@@ -38,7 +38,7 @@ describe('a step in words', () => {
 
   test('a screen reader hears the same', () => {
     expect(traceText(INITIAL_STATE, TRACE)).toBe(
-      'Step 5 took 10 s: 2 forward, 1 backward. Waited longest for donor 3f2a1c: 5.00 s.',
+      'Step 4 took 10 s: 2 forward, 1 backward. Waited longest for donor 3f2a1c: 5.00 s.',
     );
   });
 

@@ -96,7 +96,7 @@ export function traceText(state: DonorState, trace: StepTrace): string {
   const waited = wait
     ? ` Waited longest for ${wait.peer === null ? 'the step’s end' : peerText(state, wait.peer)}: ${secondsText(wait.seconds)}.`
     : '';
-  return `Step ${trace.step + 1} took ${secondsText(trace.seconds)}: ${count('F')} forward, ${count('B')} backward.${waited}`;
+  return `Step ${trace.step} took ${secondsText(trace.seconds)}: ${count('F')} forward, ${count('B')} backward.${waited}`;
 }
 
 export const secondsText = (seconds: number): string =>

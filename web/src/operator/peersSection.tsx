@@ -1,7 +1,9 @@
 /** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
+
 import { useMemo, useState } from 'preact/hooks';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
+import { invitedLink } from '../page/ask.ts';
 import { countText, NOTHING, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
@@ -44,7 +46,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
         {donors.length > 1 && <Connections links={links} events={state.events} />}
         {donors.length === 0 ? (
           <p class="soft empty">
-            Nobody is here. Donors open the <a href="/">start page</a> of this server.
+            Nobody is here. Donors open the <a href={invitedLink('/', state.invite)}>start page</a> of this server.
           </p>
         ) : (
           <PeerTable

@@ -1,4 +1,5 @@
 /** How the run does: its numbers now, and its charts. */
+import { invitedLink } from '../page/ask.ts';
 import { lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
 import { AlertsCard } from './alertsCard.tsx';
@@ -10,7 +11,7 @@ export function RunSection(props: SectionProps) {
   const computing = snapshot.donors.filter((donor) => donor.state === 'computing').length;
   return (
     <>
-      {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation />}
+      {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation invite={state.invite} />}
       <div class="pair">
         <section class="card" aria-labelledby="now">
           <h2 id="now">Now</h2>
@@ -29,13 +30,14 @@ export function RunSection(props: SectionProps) {
 }
 
 /** What is missing at the very beginning, and whenever everyone is gone. */
-function Invitation() {
+function Invitation({ invite }: { readonly invite: string | null }) {
+  const link = invitedLink('/', invite);
   return (
     <section class="card" aria-labelledby="invitation">
       <h2 id="invitation">Nobody is here</h2>
       <p>
-        Whoever opens <a href="/">{location.origin}</a> and presses the button there takes part, and the run goes on by
-        itself. A server with an invitation wants the link that it printed.
+        Whoever opens <a href={link}>{location.origin + link}</a> and presses the button there takes part, and the run
+        goes on by itself.{invite === null && ' A server with an invitation wants the link that it printed.'}
       </p>
     </section>
   );

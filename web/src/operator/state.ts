@@ -38,6 +38,8 @@ export interface OperatorState {
   readonly asked: OperatorCommand | null;
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
   readonly role: Role;
+  /** What links to the other pages carry; null: nothing is needed, or this session is not told. */
+  readonly invite: string | null;
   readonly login: { readonly busy: boolean; readonly problem: string | null };
 }
 
@@ -67,6 +69,7 @@ export const INITIAL_STATE: OperatorState = {
   asked: null,
   answer: null,
   role: 'operator',
+  invite: null,
   login: { busy: false, problem: null },
 };
 
@@ -116,6 +119,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     connection: 'open',
     asked: state.asked,
     role: message.role ?? state.role,
+    invite: message.invite ?? null,
     snapshot: { ...snapshot, links: snapshot.links ?? known.snapshot?.links },
     // The same list where nothing came: what is drawn of it is not worked out again.
     curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),

@@ -22,7 +22,7 @@ export interface StatusState {
 export function StatusView({ status, board, problem, invite }: StatusState) {
   return (
     <>
-      <Banner page="Status">
+      <Banner page="Status" invite={invite}>
         {status && problem === null ? (
           <Chip {...PHASES[status.phase]} announced />
         ) : (

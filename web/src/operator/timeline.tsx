@@ -31,11 +31,10 @@ export function millisText(seconds: number): string {
 export function timelineText({ step, measured, predicted, bubble }: ShownStep): string {
   const [took, should] = [makespanSeconds(measured), makespanSeconds(predicted)];
   const idle = `Of the donors’ time ${percentText(bubble)} was idle.`;
-  if (predicted.length === 0)
-    return `Step ${step + 1} took ${millisText(took)} from its first to its last work. ${idle}`;
+  if (predicted.length === 0) return `Step ${step} took ${millisText(took)} from its first to its last work. ${idle}`;
   const off = took / should - 1;
   const compared = `${percentText(Math.abs(off))} ${off >= 0 ? 'more' : 'less'} than the ${millisText(should)} predicted`;
-  return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
+  return `Step ${step} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
 export function StepTimeline({ step: { measured, predicted }, peers }: TimelineProps) {

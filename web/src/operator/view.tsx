@@ -1,5 +1,6 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
 import type { Role } from '../../../swarm/messages/watch.ts';
+import { invitedLink } from '../page/ask.ts';
 import { durationText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
 import { RoleContext } from './act.tsx';
@@ -20,7 +21,7 @@ import { SwarmSection } from './swarmSection.tsx';
 export function OperatorView({ state, actions }: ViewProps) {
   return (
     <>
-      <Banner page="Operator">
+      <Banner page="Operator" invite={state.invite}>
         <Chip {...CONNECTIONS[state.connection]} announced />
         {state.snapshot && state.connection !== 'loggedOut' && <Session role={state.role} actions={actions} />}
       </Banner>
@@ -65,7 +66,7 @@ function Dashboard({ state, actions }: ViewProps) {
   return (
     <main class={connection === 'open' ? 'wide' : 'wide stale'}>
       <Head {...props} />
-      <Parts section={section} alerts={alerts.length} />
+      <Parts section={section} alerts={alerts.length} invite={state.invite} />
       <RoleContext.Provider value={state.role}>{part(section, props)}</RoleContext.Provider>
     </main>
   );
@@ -88,7 +89,13 @@ function part(section: Section, props: SectionProps) {
   }
 }
 
-function Parts({ section: current, alerts }: { section: Section; alerts: number }) {
+interface PartsProps {
+  readonly section: Section;
+  readonly alerts: number;
+  readonly invite: string | null;
+}
+
+function Parts({ section: current, alerts, invite }: PartsProps) {
   return (
     <nav class="parts" aria-label="Parts of the dashboard">
       {SECTIONS.map(([section, name]) => (
@@ -103,7 +110,7 @@ function Parts({ section: current, alerts }: { section: Section; alerts: number 
           )}
         </a>
       ))}
-      <a href="/status">Public status</a>
+      <a href={invitedLink('/status', invite)}>Public status</a>
     </nav>
   );
 }
@@ -122,7 +129,11 @@ function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
       <StepProgress
         done={snapshot.committedSteps}
         steps={snapshot.steps}
-        note={left === null || snapshot.phase === 'paused' ? '' : `about ${durationText(left)} left`}
+        note={
+          left === null || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
+            ? ''
+            : `about ${durationText(left)} left`
+        }
       />
       <Commands state={state} actions={actions} snapshot={snapshot} />
     </section>

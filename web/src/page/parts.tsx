@@ -1,6 +1,7 @@
 /** What both pages are made of. Pure views. */
 import type { ComponentChildren } from 'preact';
 import { seededRandom } from '../../../swarm/base.ts';
+import { invitedLink } from './ask.ts';
 import { NOTHING } from './format.ts';
 
 /** One fish, nose to the right, 20 long, around the origin. */
@@ -22,10 +23,16 @@ function Logo() {
   );
 }
 
-export function Banner({ page, children }: { page: string; children?: ComponentChildren }) {
+interface BannerProps {
+  readonly page: string;
+  readonly invite: string | null;
+  readonly children?: ComponentChildren;
+}
+
+export function Banner({ page, invite, children }: BannerProps) {
   return (
     <header class="banner">
-      <a class="brand" href="/">
+      <a class="brand" href={invitedLink('/', invite)}>
         <Logo />
         <span>Shoal</span>
       </a>
