@@ -8,9 +8,10 @@
  *   slack_i(b) = max_b' (room_i(b') − λ·b') − (room_i(b) − λ·b) ≥ 0.
  * So a placement that misses U by at most δ takes no b of a greater slack. At the price that makes U least (read off the
  * concave hulls of the rooms) few b are left, and dynamic programming over them is exact: δ is widened until it covers
- * what the best placement found misses. Where even that is too much work, the candidates are thinned out and the sums
- * kept in a corridor around the relaxed solution; the answer then says that it is not proven.
+ * what the best placement found misses. Where that is too much work, the sums stay near those of the relaxed solution; the
+ * answer then says that it is not proven.
  */
+import { at, float, int } from '../base.ts';
 
 /** The room that a peer has left when it takes b samples, b from 0 on; −Infinity where it cannot take b. */
 export type Rooms = Float64Array;
@@ -47,18 +48,18 @@ export function roomiestPlacement(
   const { bound, slacks, path } = relaxed;
   const goal = enough === undefined ? Number.NEGATIVE_INFINITY : enough - ROUNDING;
   if (bound < goal) return { placement: null, isProven: true };
-  const reach = Math.min(bound - goal, widest(slacks));
+  const widest = Math.max(
+    ...slacks.map((own) => own.reduce((most, slack) => (Number.isFinite(slack) ? Math.max(most, slack) : most), 0)),
+  );
+  const reach = Math.min(bound - goal, widest);
   for (let width = reach * FIRST_WIDTH; ; ) {
-    const all = slacks.map((slack) => within(slack, width + ROUNDING));
-    const course = courseOf(all, path, batch, mostWork);
-    const samples = cheapest(course, batch);
+    const { samples, isWhole } = cheapest(slacks, width + ROUNDING, path, batch, mostWork);
     const room =
-      samples?.reduce((sum, taken, peer) => sum + (peers[peer]?.[taken] ?? 0), 0) ?? Number.NEGATIVE_INFINITY;
+      samples?.reduce((sum, taken, peer) => sum + float(at(peers, peer), taken), 0) ?? Number.NEGATIVE_INFINITY;
     const placement = samples === null || room < goal ? null : { samples, room };
-    const isComplete = course.candidates === all;
-    const isProven = isComplete && (bound - room <= width + ROUNDING || width >= reach);
-    const isEnough = placement !== null && (enough !== undefined || !isComplete);
-    if (isProven || isEnough || width >= reach) return { placement, isProven };
+    const isProven = isWhole && (bound - room <= width + ROUNDING || width >= reach);
+    const isEnough = placement !== null && enough !== undefined;
+    if (isProven || isEnough || !isWhole) return { placement, isProven };
     // What the best one misses is wide enough to see whatever is better.
     width = Math.min(reach, samples === null || enough !== undefined ? width * WIDENING : bound - room);
   }
@@ -88,8 +89,8 @@ function relax(peers: readonly Rooms[], batch: number): Relaxed | null {
     if (first === undefined) return null;
     path.push(first);
     for (let index = 1; index < corners.length; index++) {
-      const [from = 0, to = 0] = [corners[index - 1], corners[index]];
-      segments.push({ peer, length: to - from, slope: ((rooms[to] ?? 0) - (rooms[from] ?? 0)) / (to - from) });
+      const [from, to] = [at(corners, index - 1), at(corners, index)];
+      segments.push({ peer, length: to - from, slope: (float(rooms, to) - float(rooms, from)) / (to - from) });
     }
   }
   segments.sort((a, b) => b.slope - a.slope);
@@ -99,7 +100,7 @@ function relax(peers: readonly Rooms[], batch: number): Relaxed | null {
   for (const { peer, length, slope } of segments) {
     if (left === 0) break;
     const taken = Math.min(left, length);
-    path[peer] = (path[peer] ?? 0) + taken;
+    path[peer] = at(path, peer) + taken;
     left -= taken;
     price = slope;
   }
@@ -112,7 +113,7 @@ function relax(peers: readonly Rooms[], batch: number): Relaxed | null {
       if (worth > best) best = worth;
       return worth;
     });
-    for (let samples = 0; samples < slack.length; samples++) slack[samples] = best - (slack[samples] ?? 0);
+    for (let samples = 0; samples < slack.length; samples++) slack[samples] = best - float(slack, samples);
     bound += best;
     return slack;
   });
@@ -123,12 +124,12 @@ function relax(peers: readonly Rooms[], batch: number): Relaxed | null {
 function hull(rooms: Rooms): number[] {
   const corners: number[] = [];
   for (let samples = 0; samples < rooms.length; samples++) {
-    const room = rooms[samples] ?? 0;
+    const room = float(rooms, samples);
     if (room === Number.NEGATIVE_INFINITY) continue;
     while (corners.length > 1) {
-      const [before = 0, last = 0] = corners.slice(-2);
-      const rise = (rooms[last] ?? 0) - (rooms[before] ?? 0);
-      if (rise * (samples - before) > (room - (rooms[before] ?? 0)) * (last - before)) break;
+      const [before, last] = [at(corners, corners.length - 2), at(corners, corners.length - 1)];
+      const rise = float(rooms, last) - float(rooms, before);
+      if (rise * (samples - before) > (room - float(rooms, before)) * (last - before)) break;
       corners.pop();
     }
     corners.push(samples);
@@ -136,118 +137,67 @@ function hull(rooms: Rooms): number[] {
   return corners;
 }
 
-/** What a peer may take, and what each costs in slack. */
-interface Candidates {
-  readonly samples: Int32Array;
-  readonly slack: Float64Array;
-}
-
-function within(slack: Float64Array, width: number): Candidates {
-  const samples: number[] = [];
-  for (let b = 0; b < slack.length; b++) if ((slack[b] ?? 0) <= width) samples.push(b);
-  return pick(slack, samples);
-}
-
-const pick = (slack: Float64Array, samples: readonly number[]): Candidates => ({
-  samples: Int32Array.from(samples),
-  slack: Float64Array.from(samples, (b) => slack[b] ?? 0),
-});
-
-function widest(slacks: readonly Float64Array[]): number {
-  let most = 0;
-  for (const slack of slacks)
-    for (const missed of slack) if (missed > most && missed < Number.POSITIVE_INFINITY) most = missed;
-  return most;
-}
-
-/** Candidates of each peer, and between which sums the first peers' samples stay: entry i is before peer i. */
-interface Course {
-  readonly candidates: readonly Candidates[];
-  readonly from: readonly number[];
-  readonly to: readonly number[];
-}
-
-/** Sums from which the batch can still be reached; with too much work to do, thinned out and near the relaxed path. */
-function courseOf(candidates: readonly Candidates[], path: readonly number[], batch: number, mostWork: number): Course {
-  const whole = corridor(candidates, path, batch, Number.POSITIVE_INFINITY);
-  let work = 0;
-  for (const [peer, { samples }] of candidates.entries())
-    work += samples.length * Math.max(0, (whole.to[peer] ?? 0) - (whole.from[peer] ?? 0) + 1);
-  if (work <= mostWork) return whole;
-  const side = Math.max(16, Math.floor(Math.sqrt(mostWork / candidates.length)));
-  const fewer = candidates.map((all) => thin(all, side));
-  return corridor(fewer, path, batch, Math.floor(side / 2));
-}
-
-function corridor(candidates: readonly Candidates[], path: readonly number[], batch: number, half: number): Course {
-  let least = candidates.reduce((sum, { samples }) => sum + (samples[0] ?? 0), 0);
-  let most = candidates.reduce((sum, { samples }) => sum + (samples.at(-1) ?? 0), 0);
-  const from = [0];
-  const to = [0];
-  let [reachedFrom, reachedTo, along] = [0, 0, 0];
-  for (const [peer, { samples }] of candidates.entries()) {
-    const [low, high] = [samples[0] ?? 0, samples.at(-1) ?? 0];
-    least -= low;
-    most -= high;
-    along += path[peer] ?? 0;
-    reachedFrom = Math.max(reachedFrom + low, batch - most, along - half);
-    reachedTo = Math.min(reachedTo + high, batch - least, along + half);
-    from.push(reachedFrom);
-    to.push(reachedTo);
-  }
-  return { candidates, from, to };
-}
-
-/** At most so many candidates: those of the least slack, and some from everywhere. */
-function thin({ samples, slack }: Candidates, most: number): Candidates {
-  if (samples.length <= most) return { samples, slack };
-  const order = Array.from(samples.keys()).sort((a, b) => (slack[a] ?? 0) - (slack[b] ?? 0));
-  const kept = new Set(order.slice(0, most / 2));
-  const stride = (samples.length - 1) / (Math.floor(most / 2) - 1);
-  for (let index = 0; index < most / 2; index++) kept.add(Math.min(samples.length - 1, Math.round(index * stride)));
-  const indices = [...kept].sort((a, b) => a - b);
-  return {
-    samples: Int32Array.from(indices, (index) => samples[index] ?? 0),
-    slack: Float64Array.from(indices, (index) => slack[index] ?? 0),
-  };
-}
-
-/** Samples of each peer, of these candidates, whose sum is the batch and whose slacks add up to the least; or null. */
-function cheapest({ candidates, from, to }: Course, batch: number): number[] | null {
+/**
+ * Samples of each peer, of slacks up to `width`, whose sum is the batch and whose slacks add up to the least; null where
+ * there are none. The first peers' sums are those from which the batch can be reached, and as near to the relaxed path's
+ * as the work allows.
+ */
+function cheapest(
+  slacks: readonly Float64Array[],
+  width: number,
+  path: readonly number[],
+  batch: number,
+  mostWork: number,
+): { readonly samples: number[] | null; readonly isWhole: boolean } {
+  const choices = slacks.map((slack) => {
+    const own: number[] = [];
+    for (let samples = 0; samples < slack.length; samples++) if (float(slack, samples) <= width) own.push(samples);
+    return own;
+  });
+  const half = Math.floor(mostWork / choices.reduce((sum, { length }) => sum + 2 * length, 0));
+  let [least, most] = [0, 0];
+  for (const own of choices) [least, most] = [least + at(own, 0), most + at(own, own.length - 1)];
+  let [from, to, along, isWhole] = [0, 0, 0, true];
   let costs = Float64Array.of(0);
-  const taken: Int32Array[] = [];
-  for (const [peer, { samples, slack }] of candidates.entries()) {
-    const [origin = 0, start = 0, end = 0] = [from[peer], from[peer + 1], to[peer + 1]];
-    if (end < start || samples.length === 0) return null;
-    const next = new Float64Array(end - start + 1).fill(Number.POSITIVE_INFINITY);
-    const choice = new Int32Array(next.length).fill(-1);
-    for (let index = 0; index < samples.length; index++) {
-      const size = samples[index] ?? 0;
-      const cost = slack[index] ?? 0;
-      const shift = origin + size - start;
-      const last = Math.min(costs.length, next.length - shift);
-      for (let sum = Math.max(0, -shift); sum < last; sum++) {
-        const total = (costs[sum] ?? 0) + cost;
-        if (total < (next[sum + shift] ?? 0)) {
-          next[sum + shift] = total;
-          choice[sum + shift] = size;
-        }
+  const taken: { readonly from: number; readonly samples: Int32Array }[] = [];
+  for (const [peer, own] of choices.entries()) {
+    const before = from;
+    const [low, high] = [at(own, 0), at(own, own.length - 1)];
+    [least, most, along] = [least - low, most - high, along + at(path, peer)];
+    const [first, last] = [Math.max(from + low, batch - most), Math.min(to + high, batch - least)];
+    [from, to] = [Math.max(first, along - half), Math.min(last, along + half)];
+    if (from > first || to < last) isWhole = false;
+    if (to < from) return { samples: null, isWhole };
+    const next = new Float64Array(to - from + 1).fill(Number.POSITIVE_INFINITY);
+    const samples = new Int32Array(next.length).fill(-1);
+    for (const size of own) {
+      const cost = float(at(slacks, peer), size);
+      const shift = before + size - from;
+      const end = Math.min(costs.length, next.length - shift);
+      for (let sum = Math.max(0, -shift); sum < end; sum++) {
+        const total = float(costs, sum) + cost;
+        if (total >= float(next, sum + shift)) continue;
+        next[sum + shift] = total;
+        samples[sum + shift] = size;
       }
     }
-    taken.push(choice);
+    taken.push({ from, samples });
     costs = next;
   }
-  return trace(taken, from, batch);
+  return { samples: traced(taken, batch), isWhole };
 }
 
-function trace(taken: readonly Int32Array[], from: readonly number[], batch: number): number[] | null {
-  const samples: number[] = [];
+function traced(
+  taken: readonly { readonly from: number; readonly samples: Int32Array }[],
+  batch: number,
+): number[] | null {
+  const found: number[] = [];
   let sum = batch;
-  for (let peer = taken.length - 1; peer >= 0; peer--) {
-    const size = taken[peer]?.[sum - (from[peer + 1] ?? 0)] ?? -1;
+  for (const { from, samples } of taken.toReversed()) {
+    const size = int(samples, sum - from);
     if (size < 0) return null;
-    samples.push(size);
+    found.push(size);
     sum -= size;
   }
-  return samples.reverse();
+  return found.reverse();
 }

@@ -6,7 +6,7 @@
  * of memory compute twice. The first plan that fits is taken: a pure function of the donors, their caps and the options,
  * never of a measurement.
  */
-import { type PeerId, type Range, type Result, refusal, success } from '../base.ts';
+import { at, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
 import { plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
@@ -155,19 +155,19 @@ function moveLayer(problem: FitProblem, plan: Plan, cuts: readonly Range[], { wo
   );
   const from = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === worst?.peer));
   const sizes = cuts.map(([first, end]) => end - first);
-  if (from < 0 || (sizes[from] ?? 0) <= 1) return null;
+  if (from < 0 || at(sizes, from) <= 1) return null;
   // Of stages with as much room the one with the fewest layers.
   const to = room.reduce((best, bytes, stage) => {
     if (stage === from) return best;
     const known = room[best] ?? Number.NEGATIVE_INFINITY;
-    const isRoomier = bytes > known || (bytes === known && (sizes[stage] ?? 0) < (sizes[best] ?? 0));
+    const isRoomier = bytes > known || (bytes === known && at(sizes, stage) < at(sizes, best));
     return best < 0 || isRoomier ? stage : best;
   }, -1);
-  if (to < 0 || (room[to] ?? 0) <= 0) return null;
-  let at = 0;
+  if (to < 0 || at(room, to) <= 0) return null;
+  let end = 0;
   return sizes.map((size, stage): Range => {
-    const begin = at;
-    at += size - (stage === from ? 1 : 0) + (stage === to ? 1 : 0);
-    return [begin, at];
+    const begin = end;
+    end += size - (stage === from ? 1 : 0) + (stage === to ? 1 : 0);
+    return [begin, end];
   });
 }

@@ -137,8 +137,7 @@ export function timesAsLong(
   const gather = gatherSeconds(costs, group);
   let [plain, longer] = [0, 0];
   for (const place of group) {
-    const peer = costs.peers[place];
-    if (!peer) continue;
+    const peer = at(costs.peers, place);
     const pass = costs.passSeconds(peer, samples);
     const [forward, backward] = [costs.layerSeconds(peer, samples), pass - costs.layerSeconds(peer, samples)];
     plain += 1 / pass;

@@ -8,6 +8,7 @@
  * as gathering the parameters (AG) hides behind forward, and gathering and reducing behind backward. Both are slower by
  * `unevenFactor` where m leaves no room for an even share of the state. t never falls with l.
  */
+import { at as entry } from '../base.ts';
 import type { SizingProblem } from './sizingProblem.ts';
 
 /** A byte, in GiB: sums of measured sizes are equal within it. */
@@ -47,8 +48,7 @@ const SLOPE_ENTRIES = 5;
 /** A measured table that goes on with the mean slope of its last entries; a single entry scales in proportion. */
 export function extended(table: readonly number[], slopeEntries = SLOPE_ENTRIES): Curve {
   const tail = table.slice(-slopeEntries);
-  const first = tail[0] ?? 0;
-  const last = tail.at(-1) ?? 0;
+  const [first, last] = [entry(tail, 0), entry(tail, tail.length - 1)];
   const slope = tail.length > 1 ? (last - first) / (tail.length - 1) : last;
   return { table, slope, intercept: last - slope * table.length };
 }
