@@ -31,6 +31,23 @@ test('[SV14] those who came before a loss and go with it count once; time forgiv
   expect(delays.waitMs(HERE, 65 * MINUTE_MS)).toBe(0);
 });
 
+test('[SV9] who was shown to harm the run waits five minutes, then an hour, twelve, a day; a day forgives one', () => {
+  const delays = new JoinDelays();
+  const waits: number[] = [];
+  let nowMs = 0;
+  for (let time = 0; time < 5; time++) {
+    delays.convicted(HERE, nowMs);
+    waits.push(delays.waitMs(HERE, nowMs) / MINUTE_MS);
+    nowMs += MINUTE_MS;
+  }
+  expect(waits).toEqual([5, 60, 720, 1_440, 1_440]);
+  expect(delays.waitMs(THERE, nowMs)).toBe(0);
+  const last = nowMs - MINUTE_MS;
+  expect(delays.waitMs(HERE, last + 1_440 * MINUTE_MS)).toBe(0);
+  delays.convicted(HERE, last + 3 * 1_440 * MINUTE_MS);
+  expect(delays.waitMs(HERE, last + 3 * 1_440 * MINUTE_MS)).toBe(720 * MINUTE_MS);
+});
+
 const donors = (count: number): PeerId[] => Array.from({ length: count }, (_, number) => peerId(`donor-${number}`));
 
 test('[SV14] a class of thirty at one address loses a third of it one by one, and the next pupil is taken at once', () => {

@@ -16,6 +16,10 @@ const FIRST_WAIT_MS = 30_000;
 const LONGEST_WAIT_MS = 1_800_000;
 /** One loss expires after so long without another. */
 const EXPIRY_MS = 600_000;
+/** Who was shown to harm the run costs it a roll-back: it waits so long, each further time so many times longer, a day at most. */
+const FIRST_CONVICTION_MS = 300_000;
+const CONVICTION_GROWTH = 12;
+const DAY_MS = 86_400_000;
 /** Of so many addresses the losses are kept: those with the newest ones. */
 const ADDRESSES_KEPT = 10_000;
 
@@ -33,6 +37,8 @@ interface Visit {
 
 export class JoinDelays {
   readonly #losses = new Map<string, Losses>();
+  /** Each is forgiven after a day without another. */
+  readonly #convictions = new Map<string, Losses>();
   readonly #visits = new Map<PeerId, Visit>();
 
   /** Calls `join` at once, or after the delay unless the donor has left by then; answers which. */
@@ -71,19 +77,29 @@ export class JoinDelays {
   lost(address: string, sinceMs: number, nowMs: number): void {
     const before = this.#losses.get(address);
     if (before && sinceMs < before.lastMs && nowMs - before.lastMs < AT_ONCE_MS) return;
-    this.#losses.delete(address);
-    this.#losses.set(address, { count: this.#unexpired(before, nowMs) + 1, lastMs: nowMs });
-    const [oldest] = this.#losses.keys();
-    if (this.#losses.size > ADDRESSES_KEPT && oldest !== undefined) this.#losses.delete(oldest);
+    this.#keep(this.#losses, address, unexpired(before, nowMs, EXPIRY_MS) + 1, nowMs);
+  }
+
+  /** Someone of this address was shown to harm the run. */
+  convicted(address: string, nowMs: number): void {
+    const count = unexpired(this.#convictions.get(address), nowMs, DAY_MS) + 1;
+    this.#keep(this.#convictions, address, count, nowMs);
   }
 
   waitMs(address: string, nowMs: number): number {
     const losses = this.#losses.get(address);
-    if (losses === undefined) return 0;
-    const over = this.#unexpired(losses, nowMs) - LOSSES_ALLOWED - this.#staying(address, nowMs);
-    if (over <= 0) return 0;
-    const waitMs = doubledMs(FIRST_WAIT_MS, LONGEST_WAIT_MS, over - 1);
-    return Math.max(0, losses.lastMs + waitMs - nowMs);
+    const convictions = this.#convictions.get(address);
+    if (losses === undefined && convictions === undefined) return 0;
+    const staying = this.#staying(address, nowMs);
+    const over = unexpired(losses, nowMs, EXPIRY_MS) - LOSSES_ALLOWED - staying;
+    const times = unexpired(convictions, nowMs, DAY_MS) - staying;
+    const waits = [
+      over > 0 && losses ? losses.lastMs + doubledMs(FIRST_WAIT_MS, LONGEST_WAIT_MS, over - 1) : 0,
+      times > 0 && convictions
+        ? convictions.lastMs + Math.min(DAY_MS, FIRST_CONVICTION_MS * CONVICTION_GROWTH ** (times - 1))
+        : 0,
+    ];
+    return Math.max(0, ...waits.map((untilMs) => untilMs - nowMs));
   }
 
   close(): void {
@@ -96,8 +112,14 @@ export class JoinDelays {
     return [...this.#visits.values()].filter(stays).length;
   }
 
-  /** Losses that have not expired. */
-  #unexpired(losses: Losses | undefined, nowMs: number): number {
-    return losses === undefined ? 0 : Math.max(0, losses.count - Math.floor((nowMs - losses.lastMs) / EXPIRY_MS));
+  #keep(all: Map<string, Losses>, address: string, count: number, lastMs: number): void {
+    all.delete(address);
+    all.set(address, { count, lastMs });
+    const [oldest] = all.keys();
+    if (all.size > ADDRESSES_KEPT && oldest !== undefined) all.delete(oldest);
   }
 }
+
+/** One is forgiven after each such time. */
+const unexpired = (losses: Losses | undefined, nowMs: number, expiryMs: number): number =>
+  losses === undefined ? 0 : Math.max(0, losses.count - Math.floor((nowMs - losses.lastMs) / expiryMs));

@@ -199,11 +199,13 @@ export class Reception implements DonorHost {
 
   /** Ends its connection with this reason; the run is told when the connection has closed. */
   throwOut(peer: PeerId, reason: RefusalReason, detail: string): void {
+    if (reason === 'faulty') this.#convict(peer);
     this.#donors.of(peer)?.link.refuse(reason, detail);
   }
 
-  /** As `throwOut`, but its connection is forgotten at once. */
-  refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
+  /** As `throwOut`, but its connection is forgotten at once. `isProven`: it was shown to harm the run. */
+  refuse(peer: PeerId, reason: RefusalReason, detail: string, isProven: boolean): void {
+    if (isProven) this.#convict(peer);
     this.#donors.refuse(peer, reason, detail);
   }
 
@@ -273,6 +275,11 @@ export class Reception implements DonorHost {
     const { peer } = connection;
     const isShort = this.#joinDelays.inForMs(peer, monotonicMs()) < SHORT_VISIT_MS;
     if (isShort && this.#host.isNeeded(peer)) this.#lost(connection);
+  }
+
+  #convict(peer: PeerId): void {
+    const connection = this.#donors.of(peer);
+    if (connection && !isTrusted(connection)) this.#joinDelays.convicted(connection.link.address, monotonicMs());
   }
 
   #lost(connection: Connection): void {

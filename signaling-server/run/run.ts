@@ -375,7 +375,10 @@ export class ActiveRun implements Observed {
     if (effect.type === 'search') return this.#search(effect);
     if (effect.type === 'storeEpoch') this.#watch(effect);
     if (effect.type === 'send') this.reception.send(effect.to, effect.message);
-    if (effect.type === 'refuse') this.reception.refuse(effect.peer, effect.reason, effect.detail);
+    if (effect.type === 'refuse') {
+      const { peer, reason, detail, isProven = false } = effect;
+      this.reception.refuse(peer, reason, detail, isProven);
+    }
     if (effect.type === 'log') this.#options.log(effect.level, effect.text);
   }
 }

@@ -98,7 +98,7 @@ describe('a step that is not finite', () => {
     expect(swarm.run.state.relayed).toEqual([[b, a]]);
     swarm.settle('* report');
     swarm.saw('b', 'a');
-    expect(all(swarm, { a: from('b'), b: honest, c: honest })[0]).toBe('refuse b faulty');
+    expect(all(swarm, { a: from('b'), b: honest, c: honest })[0]).toBe('refuse b faulty (proven)');
     swarm.settle();
     expect([swarm.run.ended, swarm.run.state.donors.length, swarm.run.state.relayed]).toEqual(['finished', 2, []]);
   });
@@ -107,7 +107,7 @@ describe('a step that is not finite', () => {
     const swarm = three();
     all(swarm, { a: honest, b: honest, c: spoilt });
     all(swarm, { a: honest, b: honest, c: from('b') });
-    expect(all(swarm, { a: honest, b: honest, c: from('b') })[0]).toBe('refuse c faulty');
+    expect(all(swarm, { a: honest, b: honest, c: from('b') })[0]).toBe('refuse c faulty (proven)');
     swarm.settle();
     expect([swarm.run.ended, swarm.run.state.donors.length]).toEqual(['finished', 2]);
   });
@@ -120,7 +120,7 @@ describe('a step that is not finite', () => {
     expect(lines[0]).toBe('a b c < abandon e2');
     expect(swarm.run.state.donors).toHaveLength(3);
     swarm.settle();
-    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty']);
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty (proven)']);
     expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, c]]);
   });
 
@@ -148,7 +148,7 @@ describe('a step that is not finite', () => {
     swarm.say('a', { type: 'evaluated', epoch: 2, step: 0, losses: [] });
     expect(swarm.trace()).toEqual([]);
     swarm.say('b', { type: 'evaluated', epoch: 2, step: 0, losses: [] });
-    expect(swarm.trace()[0]).toBe('refuse c faulty');
+    expect(swarm.trace()[0]).toBe('refuse c faulty (proven)');
     swarm.settle();
     expect(swarm.run.ended).toBe('finished');
   });
@@ -172,7 +172,7 @@ describe('a norm far above the newest ones', () => {
     all(swarm, { a: honest, b: huge(1e6), c: honest });
     expect(swarm.run.state.doubt).toMatchObject({ step: 10, suspect: 'b' });
     swarm.settle();
-    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty']);
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty (proven)']);
     expect(swarm.run.ended).toBe('finished');
     expect(Math.max(...swarm.run.store.commits.map(({ gradientNorm }) => gradientNorm))).toBeLessThan(2);
   });

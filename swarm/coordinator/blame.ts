@@ -41,9 +41,9 @@ export function linkLost(transition: Transition, peer: PeerId, about: PeerId, de
   tryAgain(transition, detail);
 }
 
-/** Its place goes to others. */
-export function throwOut(transition: Transition, culprit: PeerId, detail: string, reason: string) {
-  refuse(transition, culprit, 'faulty', detail);
+/** Its place goes to others. `isProven`: it was shown to harm the run. */
+export function throwOut(transition: Transition, culprit: PeerId, detail: string, reason: string, isProven = false) {
+  refuse(transition, culprit, 'faulty', detail, isProven);
   lose(transition, culprit, reason);
 }
 

@@ -135,8 +135,7 @@ export function isBelieved(transition: Transition, { of, step, ...came }: Outcom
   change(transition, { doubt: null });
   if (isSame || before.suspect === null || !donorOf(transition, before.suspect)) return true;
   const detail = `what step ${step} came to with it did not come out without it`;
-  log(transition, 'warn', `${before.suspect} is refused: ${detail}.`);
-  refuse(transition, before.suspect, 'faulty', detail);
+  refuse(transition, before.suspect, 'faulty', detail, true);
   return true;
 }
 
@@ -187,7 +186,7 @@ export function notFinite(transition: Transition, phase: Training | Evaluating, 
   const found = hasOthers ? verdictOf(testimonies, relayed, sightings) : ({ verdict: 'nobody' } as const);
   switch (found.verdict) {
     case 'liar':
-      return throwOut(transition, found.peer, found.why, `${found.peer} was refused: ${found.why}`);
+      return throwOut(transition, found.peer, found.why, `${found.peer} was refused: ${found.why}`, true);
     case 'open':
       relay(transition, found.pairs);
       return tryAgain(transition, sentence);

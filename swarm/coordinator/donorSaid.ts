@@ -174,7 +174,6 @@ function onButton(transition: Transition, { peer, wish }: Donor, button: 'pause'
 
 /** Nobody asked for this word: the page is broken, and what it holds cannot be trusted. */
 function reject(transition: Transition, peer: PeerId, detail: string) {
-  log(transition, 'warn', `${peer} is refused: ${detail}.`);
   refuse(transition, peer, 'outOfOrder', detail);
   lose(transition, peer, `${peer} said what nobody asked for`);
 }

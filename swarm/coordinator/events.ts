@@ -233,6 +233,8 @@ export type Effect =
       readonly atStep: number;
       readonly reason: RefusalReason;
       readonly detail: string;
+      /** It was shown to harm the run, by others' word or by what the server saw. */
+      readonly isProven?: true;
     }
   /** `snapshot(state, now)` would show something new. At most one, the last effect of an event. */
   | { readonly type: 'publish' }

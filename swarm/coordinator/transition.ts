@@ -54,11 +54,19 @@ export function forget(transition: Transition, peer: PeerId): void {
   });
 }
 
-/** Forgets a donor whose connection is to be closed for a reason. */
-export function refuse(transition: Transition, peer: PeerId, reason: RefusalReason, detail: string): void {
+/** Forgets a donor whose connection is to be closed for a reason. `isProven`: it was shown to harm the run. */
+export function refuse(
+  transition: Transition,
+  peer: PeerId,
+  reason: RefusalReason,
+  detail: string,
+  isProven = false,
+): void {
   forget(transition, peer);
+  log(transition, 'warn', `${peer} is thrown out: ${detail}.`);
   const atStep = transition.state.committedSteps;
-  transition.effects.push({ type: 'refuse', peer, atStep, reason, detail });
+  const proven = isProven ? ({ isProven } as const) : {};
+  transition.effects.push({ type: 'refuse', peer, atStep, reason, detail, ...proven });
 }
 
 /** A step stands committed, or the operator said so: what went wrong before is forgiven. */

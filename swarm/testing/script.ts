@@ -190,7 +190,7 @@ function effectText(effect: RehearsedEffect): string | null {
     case 'storePaused':
       return `paused ${effect.paused}`;
     case 'refuse':
-      return `refuse ${effect.peer} ${effect.reason}`;
+      return `refuse ${effect.peer} ${effect.reason}${effect.isProven ? ' (proven)' : ''}`;
     case 'planWanted':
       return `plan wanted ${effect.purpose}: ${effect.offer.map(({ peer }) => peer).join(' ')}`;
     case 'publish':
