@@ -110,7 +110,10 @@ describe('Relay', () => {
     const { relay } = relayed(ALICE, BOB, CAROL);
     const told: string[] = [];
     const watch = (epoch: number): void =>
-      relay.watch([[BOB, ALICE]], epoch, (from, to) => told.push(`${epoch}: ${from} to ${to}`));
+      relay.watch([[BOB, ALICE]], epoch, {
+        unsound: (from, to) => told.push(`${epoch}: ${from} to ${to}`),
+        unequal: () => undefined,
+      });
     const send = (from: PeerId, to: PeerId, value: number, epoch = 7): void => {
       const key = { kind: 'activation', epoch, step: 3, stage: 1, index: 0, range: [0, 20_000] } as const;
       const values = new Float32Array(20_000).fill(1);
@@ -126,7 +129,10 @@ describe('Relay', () => {
     send(BOB, ALICE, Number.NaN);
     expect(told).toEqual(['7: bob to alice']);
     const again = relayed(ALICE, BOB);
-    again.relay.watch([[ALICE, BOB]], 7, (from, to) => told.push(`again: ${from} to ${to}`));
+    again.relay.watch([[ALICE, BOB]], 7, {
+      unsound: (from, to) => told.push(`again: ${from} to ${to}`),
+      unequal: () => undefined,
+    });
     for (const time of [1, 2]) {
       const key = { kind: 'slice', epoch: 7, step: time, stage: 0, index: 0, range: [0, 4] } as const;
       const [message] = encodeTensor(key, new Float32Array([1, 2, 3, Number.POSITIVE_INFINITY]));
@@ -134,5 +140,25 @@ describe('Relay', () => {
     }
     expect(told).toEqual(['7: bob to alice', 'again: alice to bob']);
     expect(again.relay.accept(ALICE, again.frame(BOB, 10))).toBeNull();
+  });
+
+  test('[RE18] tells once who sends two donors other bytes of the same slice', () => {
+    const { relay } = relayed(ALICE, BOB, CAROL);
+    const told: PeerId[] = [];
+    const pairs = [[ALICE, BOB], [ALICE, CAROL]] as const; // biome-ignore format: one line
+    relay.watch(pairs, 7, { unsound: () => undefined, unequal: (from) => told.push(from) });
+    const send = (to: PeerId, kind: 'slice' | 'activation', step: number, last: number): void => {
+      const values = new Float32Array(20_000).fill(1);
+      values[19_999] = last;
+      for (const message of encodeTensor({ kind, epoch: 7, step, stage: 0, index: 2, range: [0, 20_000] }, values))
+        expect(relay.accept(ALICE, encodeEnvelope('frame', to, new Uint8Array(message)))).toBeNull();
+    };
+    for (const to of [BOB, CAROL]) send(to, 'slice', 1, 1);
+    send(BOB, 'activation', 1, 2);
+    send(CAROL, 'activation', 1, 3);
+    send(BOB, 'slice', 2, 2);
+    expect(told).toEqual([]);
+    send(CAROL, 'slice', 2, 3);
+    expect(told).toEqual([ALICE]);
   });
 });

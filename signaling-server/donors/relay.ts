@@ -3,9 +3,10 @@
  * rest waits in its queue, and only what its socket has taken is credited to the sender; so the queue of a donor that
  * does not read is never longer than the windows of those who send to it. Rules WP in SPEC.md.
  */
+import { createHash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import type { Pair } from '../../swarm/coordinator/events.ts';
-import { decodeFrame } from '../../swarm/messages/frame.ts';
+import { decodeFrame, type Frame, keyText } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 import { isSound } from '../../swarm/wire.ts';
@@ -14,6 +15,9 @@ import { isSound } from '../../swarm/wire.ts';
 const HANDED_BYTES = 524_288;
 /** Pings and their answers that it holds at once: what is more says nothing of the way's speed. */
 const HANDED_PINGS = 64;
+
+/** Of one sender's slices in a step: 4 GiB in whole frames. */
+const HASHES_LIMIT = 65_536;
 
 /** A sender is refused that has so much dropped under one plan. */
 const DROPPED_BYTES_LIMIT = 67_108_864;
@@ -46,12 +50,21 @@ export interface RelayPairs {
   take(from: PeerId, to: PeerId, bytes: number): boolean;
 }
 
+/** What is told of the frames that go by. */
+interface Sight {
+  readonly unsound: (from: PeerId, to: PeerId) => void;
+  /** It sent two donors the same slice of its gradient, and not the same bytes. */
+  readonly unequal: (from: PeerId) => void;
+}
+
 interface Watch {
   readonly pairs: readonly Pair[];
   readonly epoch: number;
-  readonly unsound: (from: PeerId, to: PeerId) => void;
-  /** Directions. */
+  readonly sight: Sight;
+  /** Directions, and senders. */
   readonly told: Set<string>;
+  /** By sender, of its newest step: hashes of the slices' frames. */
+  readonly slices: Map<PeerId, { readonly step: number; readonly hashes: Map<string, string> }>;
 }
 
 export class Relay {
@@ -75,20 +88,25 @@ export class Relay {
   }
 
   /** What these send each other in this epoch is looked at; only of the first frame that is not sound each direction is told. */
-  watch(pairs: readonly Pair[], epoch: number, unsound: Watch['unsound']): void {
-    this.#watch = pairs.length === 0 ? null : { pairs, epoch, unsound, told: new Set() };
+  watch(pairs: readonly Pair[], epoch: number, sight: Sight): void {
+    this.#watch = pairs.length === 0 ? null : { pairs, epoch, sight, told: new Set(), slices: new Map() };
   }
 
   #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): void {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
-    if (!watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to)) || watch.told.has(direction)) return;
+    if (!watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to))) return;
     const frame = decodeFrame(content.slice().buffer);
     if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return;
-    const { payload, encoding, offset } = frame.value;
+    const { payload, encoding, offset, kind } = frame.value;
+    if (kind === 'slice' && !watch.told.has(from) && !isSameToAll(watch, from, frame.value)) {
+      watch.told.add(from);
+      watch.sight.unequal(from);
+    }
+    if (watch.told.has(direction)) return;
     if (isSound(encoding, new Uint32Array(payload.buffer, payload.byteOffset, payload.length / 4), offset / 4)) return;
     watch.told.add(direction);
-    watch.unsound(from, to);
+    watch.sight.unsound(from, to);
   }
 
   connected(peer: PeerId, port: RelayPort): void {
@@ -164,6 +182,17 @@ export class Relay {
     else onTheWay.delete(to);
     this.#receivers.get(from)?.port.sendBytes(encodeEnvelope('credit', to, creditContent(bytes)));
   }
+}
+
+/** As it sent it to whoever else got it. */
+function isSameToAll({ slices }: Watch, from: PeerId, { payload, offset, ...key }: Frame): boolean {
+  const known = slices.get(from);
+  const seen = known && known.step >= key.step ? known : { step: key.step, hashes: new Map<string, string>() };
+  slices.set(from, seen);
+  const [name, hash] = [`${keyText(key)}/${offset}`, createHash('sha256').update(payload).digest('base64')];
+  const first = seen.hashes.get(name);
+  if (first === undefined && seen.hashes.size < HASHES_LIMIT) seen.hashes.set(name, hash);
+  return first === undefined || first === hash;
 }
 
 /** Past the frames that wait. */

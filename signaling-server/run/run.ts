@@ -366,9 +366,10 @@ export class ActiveRun implements Observed {
   }
 
   #watch({ epoch, relayed }: Extract<DecisionEffect, { type: 'storeEpoch' }>): void {
-    this.network.relay.watch(relayed, epoch, (from, to) =>
-      this.#loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
-    );
+    this.network.relay.watch(relayed, epoch, {
+      unsound: (from, to) => this.#loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
+      unequal: (from) => this.#loop.dispatch({ type: 'unequalRelayed', epoch, from }),
+    });
   }
 
   #answer(effect: DecisionEffect): void | Promise<void> {

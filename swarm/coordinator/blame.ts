@@ -18,8 +18,8 @@ const LINK_LOSSES_LIMIT = 2;
 
 /** A member of the plan said, or showed, that this epoch cannot go on; nobody's state is lost. */
 export function faulty(transition: Transition, culprit: PeerId, detail: string) {
-  const faults = remember(transition, culprit, null);
-  const times = faults.filter(({ peer, about }) => peer === culprit && about === null).length;
+  const faults = remember(transition, 'itself', culprit, null);
+  const times = faults.filter((fault) => fault.of === 'itself' && fault.peer === culprit).length;
   log(transition, 'warn', `Fault ${times} of ${culprit}: ${detail}`);
   if (times < FAULTS_LIMIT) return tryAgain(transition, detail);
   throwOut(transition, culprit, detail, `${culprit} failed ${times} times`);
@@ -29,7 +29,7 @@ export function faulty(transition: Transition, culprit: PeerId, detail: string) 
 export function linkLost(transition: Transition, peer: PeerId, about: PeerId, detail: string) {
   if (isPair(transition.state.relayed, peer, about))
     return faulty(transition, peer, `${detail}: but it goes through the server`);
-  const lost = remember(transition, peer, about).filter((fault) => fault.about !== null);
+  const lost = remember(transition, 'link', peer, about).filter((fault) => fault.of === 'link');
   log(transition, 'warn', `${detail}: the link of ${peer} and ${about}`);
   const culprit = [peer, about].find((one) => partnersOf(lost, one).size > 1);
   if (culprit !== undefined) {
@@ -57,9 +57,15 @@ export function relay(transition: Transition, pairs: readonly Pair[]) {
   }
 }
 
-function remember(transition: Transition, peer: PeerId, about: PeerId | null): readonly Fault[] {
+/** Two who keep the same shard got other slices of it, as they say: whoever differs from several is wrong. */
+export function differ(transition: Transition, one: PeerId, other: PeerId): PeerId | undefined {
+  const found = remember(transition, 'slices', one, other).filter((fault) => fault.of === 'slices');
+  return [one, other].find((peer) => partnersOf(found, peer).size > 1);
+}
+
+function remember(transition: Transition, of: Fault['of'], peer: PeerId, about: PeerId | null): readonly Fault[] {
   const { faults, committedSteps: step } = transition.state;
-  const kept = [...faults.filter((fault) => step - fault.step < FAULTS_KEPT_STEPS), { peer, about, step }];
+  const kept = [...faults.filter((fault) => step - fault.step < FAULTS_KEPT_STEPS), { of, peer, about, step }];
   change(transition, { faults: kept });
   return kept;
 }

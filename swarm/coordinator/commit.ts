@@ -6,15 +6,16 @@ import { assertNever, type PeerId } from '../base.ts';
 import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
-
-import { faulty, relay, throwOut, verdictOf } from './blame.ts';
+import { relay, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
+import { replicasAfter, withStale } from './replicas.ts';
 import { type Doubt, type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
 import { offerOf } from './successor.ts';
-import { clipScale, staleAfter, type Tally, tally } from './tally.ts';
+import { clipScale, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
+import { unequal } from './unequal.ts';
 
 /** Deadlines that everybody missed, one after the other, after which they all have to go. */
 const STALLS_LIMIT = 3;
@@ -26,10 +27,10 @@ const NEWEST_STEPS = 10;
 /** After each report: commits the step where it is whole. */
 export function considerCommit(transition: Transition, phase: Training) {
   const { config, lossScale } = transition.state;
-  const { plan, duties, stale } = phase.inForce;
+  const { plan } = phase.inForce;
   const targets = config.batch.samples * config.batch.sequence;
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
-  const result = tally({ plan, duties, stale }, reports, targets, lossScale?.scale);
+  const result = tally(phase.inForce, reports, targets, lossScale?.scale);
   switch (result.outcome) {
     case 'open':
       return;
@@ -47,7 +48,7 @@ export function considerCommit(transition: Transition, phase: Training) {
       if (result.what === 'gradient norm' && halveLossScale(transition, phase.step)) return;
       return notFinite(transition, phase, result.what);
     case 'unequal':
-      return faulty(transition, result.primary, `no replica of ${result.shard} received what its primary did`);
+      return unequal(transition, phase, result.shards);
     default:
       assertNever(result);
   }
@@ -77,7 +78,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const after = {
     ...inForce,
     slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs),
-    stale: staleAfter(inForce, reports),
+    ...replicasAfter(inForce, step, reports),
   };
   change(transition, {
     committedSteps: step + 1,
@@ -161,7 +162,7 @@ function disown(transition: Transition, peer: PeerId) {
   const kept = inForce.plan.state.flatMap(({ block, shards }) =>
     shards.flatMap((shard) => (keepersOf(shard).includes(peer) ? keeperKey(peer, shardKey(block, shard.range)) : [])),
   );
-  change(transition, { phase: { ...phase, inForce: { ...inForce, stale: [...inForce.stale, ...kept] } } });
+  change(transition, { phase: { ...phase, inForce: { ...inForce, ...withStale(inForce, kept) } } });
 }
 
 /**

@@ -10,6 +10,7 @@ import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
 import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
 import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
+import { reportedLate } from './replicas.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, sumLosses } from './tally.ts';
@@ -73,7 +74,8 @@ function onReady(transition: Transition, peer: PeerId, { epoch }: Said<'ready'>)
 function onReport(transition: Transition, peer: PeerId, message: Said<'report'>) {
   const inForce = planFor(transition, peer, message.epoch);
   const { phase, committedSteps } = transition.state;
-  if (inForce === 'old' || message.step < committedSteps) return;
+  if (inForce === 'old') return;
+  if (inForce !== 'wrong' && message.step < committedSteps) return onLateReport(transition, inForce, peer, message);
   if (inForce === 'wrong' || phase.name !== 'training' || message.step !== phase.step || has(phase.reports, peer)) {
     return reject(transition, peer, `a report of step ${message.step} in epoch ${message.epoch} was not asked for`);
   }
@@ -84,6 +86,19 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
   const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
   change(transition, { phase: after });
   considerCommit(transition, after);
+}
+
+/** Its step is committed without it: what it keeps may be as good as its primary's all the same. */
+function onLateReport(transition: Transition, inForce: PlanInForce, peer: PeerId, message: Said<'report'>) {
+  const { phase } = transition.state;
+  const duties = dutiesIn(inForce, peer);
+  if (!('inForce' in phase) || !duties || inForce.behind.length === 0) return;
+  const { trafficBytes } = inForce;
+  const problem = reportProblem(duties, message, { trafficBytes, elapsedMs: Number.POSITIVE_INFINITY });
+  if (problem !== null) return faulty(transition, peer, problem);
+  const after = { ...phase, inForce: reportedLate(inForce, peer, message) };
+  change(transition, { phase: after });
+  if (after.name === 'training') considerCommit(transition, after);
 }
 
 function onEvaluated(transition: Transition, peer: PeerId, message: Said<'evaluated'>) {

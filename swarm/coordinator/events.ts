@@ -118,6 +118,8 @@ export type CoordinatorEvent =
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
   /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */
+  /** Two who keep the same shard were sent other slices of it through the server, which saw both. */
+  | { readonly type: 'unequalRelayed'; readonly epoch: number; readonly from: PeerId }
   | { readonly type: 'unsoundRelayed'; readonly epoch: number; readonly from: PeerId; readonly to: PeerId }
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }

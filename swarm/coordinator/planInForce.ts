@@ -12,6 +12,7 @@ import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './check
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Predicted, Proposal } from './events.ts';
 import { trafficBytes } from './plausible.ts';
+import { leftBehind } from './replicas.ts';
 import {
   type CoordinatorState,
   evaluationDue,
@@ -236,6 +237,7 @@ function begin(
     duties: dutiesOf(plan),
     slowestMs: null,
     stale: [],
+    behind: [],
     predicted,
     isChecked: doubt !== null && doubt.came === null,
     trafficBytes: trafficBytes(config, plan),
@@ -257,7 +259,7 @@ function prepare(
   const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;
   change(transition, { epoch, sightings: [], warmingUp: stillWarm });
   const { generation, committedSteps: step } = transition.state;
-  const inForce: PlanInForce = { ...before, epoch };
+  const inForce: PlanInForce = { ...before, ...leftBehind(before), epoch };
   const members = membersOf(inForce);
   const phase: Preparing = {
     name: 'preparing',

@@ -53,6 +53,15 @@ export interface Duties {
   readonly replicated: readonly string[];
 }
 
+/** A replica that has a committed step to report. */
+export interface Behind {
+  /** By `keeperKey`. */
+  readonly keeper: string;
+  readonly step: number;
+  /** Its primary's. */
+  readonly digest: string | null;
+}
+
 /** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same plan in force. */
 export interface PlanInForce {
   readonly plan: Plan;
@@ -64,6 +73,8 @@ export interface PlanInForce {
   readonly predicted: Predicted | null;
   /** Replicas that missed a committed step or got other slices than their primary: by `keeperKey`. They have that shard no more. */
   readonly stale: readonly string[];
+  /** Replicas that had not reported when a step was committed. They may still, under this epoch. */
+  readonly behind: readonly Behind[];
   /** Its members look at every tensor that they get and make, and say which was the first that is not sound. */
   readonly isChecked: boolean;
   /** Tensor bytes that a step sends from donor to donor. */
@@ -189,16 +200,20 @@ export interface PendingCheckpoint {
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
 interface Attempts {
+  /** Shards whose keepers did not get the same slices, once for each time. */
+  readonly unequal: readonly string[];
   /** Deadlines that everybody missed: each doubles the next one. */
   readonly stalls: number;
   /** Who missed its last deadline, while others met it. */
   readonly late: readonly PeerId[];
 }
-export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
+export const NO_ATTEMPTS: Attempts = { unequal: [], stalls: 0, late: [] };
 
-/** What a donor said went wrong at a step: with its link to another one, or (null) with its own part. */
+/** What went wrong at a step, by donors' words: with one's own part, the link of two, or what two got of a shard. */
 export interface Fault {
+  readonly of: 'itself' | 'link' | 'slices';
   readonly peer: PeerId;
+  /** Null of itself alone. */
   readonly about: PeerId | null;
   readonly step: number;
 }

@@ -13,6 +13,7 @@ import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWi
 import { type CoordinatorState, isPlanningAnew, membersOf, planInForce, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
+import { unequalRelayed } from './unequal.ts';
 import { bringBack, considerWarmUp, lateToWarmUp } from './warmUp.ts';
 
 export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
@@ -48,6 +49,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       change(transition, { gathering: 'over' });
       if (transition.state.donors.length > 0) considerInterruption(transition);
       return;
+    case 'unequalRelayed':
+      return unequalRelayed(transition, event);
     case 'unsoundRelayed':
       return unsoundRelayed(transition, event);
     case 'planned':

@@ -6,6 +6,7 @@ import type { PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { survivors } from '../plan/survivors.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
+import { leftBehind } from './replicas.ts';
 import {
   type CoordinatorState,
   dutiesIn,
@@ -128,9 +129,10 @@ export function keepersLive({ donors }: CoordinatorState, inForce: PlanInForce):
  * The plan with the state at those who are there and have it: none of them is missing where it is the plan itself. Null: a
  * shard is left with nobody.
  */
-export function living({ donors }: CoordinatorState, { plan, stale }: PlanInForce): Plan | null {
+export function living({ donors }: CoordinatorState, { plan, ...copies }: PlanInForce): Plan | null {
   const here = new Set(donors.map(({ peer }) => peer));
-  if (stale.length === 0 && peers(plan).every((peer) => here.has(peer))) return plan;
+  if (copies.stale.length === 0 && peers(plan).every((peer) => here.has(peer))) return plan;
+  const { stale } = leftBehind(copies);
   return survivors(
     plan,
     (peer, block, { range }) => here.has(peer) && !stale.includes(keeperKey(peer, shardKey(block, range))),

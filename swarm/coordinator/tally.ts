@@ -4,6 +4,7 @@
  */
 import { at, type PeerId, type Range } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
+import type { BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
 
@@ -26,10 +27,17 @@ export function dutiesOf(plan: Plan): Duties[] {
   }));
 }
 
+export interface Unequal {
+  readonly block: BlockName;
+  readonly range: Range;
+  /** Those that are current, the primary first. */
+  readonly keepers: readonly [PeerId, ...PeerId[]];
+}
+
 export type Tally =
   | { readonly outcome: 'open' }
-  /** No replica of this shard received what its primary received. */
-  | { readonly outcome: 'unequal'; readonly primary: PeerId; readonly shard: string }
+  /** No replica of these shards received what the primary received. */
+  | { readonly outcome: 'unequal'; readonly shards: readonly Unequal[] }
   | { readonly outcome: 'notFinite'; readonly what: 'loss' | 'gradient norm' }
   | {
       readonly outcome: 'whole';
@@ -44,37 +52,23 @@ export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
   duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
 /** What each keeper says of a shard; undefined: nothing. */
-const wordsOf = (reports: ReadonlyMap<PeerId, ReportMessage>, block: string, range: Range) => {
+export const wordsOf = (reports: ReadonlyMap<PeerId, ReportMessage>, block: string, range: Range) => {
   const key = shardKey(block, range);
   return (from: PeerId) =>
     reports.get(from)?.shards.find((shard) => shard.block === block && shardKey(shard.block, shard.range) === key);
 };
 
-/** After a commit: the replicas that had not what their primary had, or had not said so. */
-export function staleAfter(
-  { plan, stale }: Pick<PlanInForce, 'plan' | 'stale'>,
-  reports: ReadonlyMap<PeerId, ReportMessage>,
-): readonly string[] {
-  const more = plan.state.flatMap(({ block, shards }) =>
-    shards.flatMap(({ peer, range, replicas }) => {
-      const said = wordsOf(reports, block, range);
-      return replicas
-        .filter((replica) => said(replica)?.digest !== said(peer)?.digest)
-        .map((replica) => keeperKey(replica, shardKey(block, range)));
-    }),
-  );
-  return more.length === 0 ? stale : [...new Set([...stale, ...more])];
-}
-
 /** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
-  { plan, duties, stale }: Pick<PlanInForce, 'plan' | 'duties' | 'stale'>,
+  { plan, duties, stale, behind }: Pick<PlanInForce, 'plan' | 'duties' | 'stale' | 'behind'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
   lossScale = 1,
 ): Tally {
   if (reportersOf(duties).some((peer) => !reports.has(peer))) return { outcome: 'open' };
   let sumSquares = 0;
+  let isOpen = false;
+  const unequal: Unequal[] = [];
   for (const { block, shards } of plan.state) {
     for (const { peer, range, replicas } of shards) {
       const key = shardKey(block, range);
@@ -82,13 +76,17 @@ export function tally(
       const own = said(peer);
       sumSquares += Number(own?.sumSquares); // 'NaN' and 'Infinity' become what they say
       const current = replicas.filter((replica) => !stale.includes(keeperKey(replica, key)));
-      if (current.length > 0 && !current.some((replica) => said(replica)?.digest === own?.digest)) {
-        return current.every((replica) => reports.has(replica))
-          ? { outcome: 'unequal', primary: peer, shard: key }
-          : { outcome: 'open' };
+      const isCaughtUp = (replica: PeerId) => behind.every(({ keeper }) => keeper !== keeperKey(replica, key));
+      const agrees = (replica: PeerId) => said(replica)?.digest === own?.digest;
+      if (current.length > 0 && !current.some((replica) => agrees(replica) && isCaughtUp(replica))) {
+        if (current.every((replica) => reports.has(replica) && !agrees(replica)))
+          unequal.push({ block, range, keepers: [peer, ...current] });
+        else isOpen = true;
       }
     }
   }
+  if (unequal.length > 0) return { outcome: 'unequal', shards: unequal };
+  if (isOpen) return { outcome: 'open' };
   const loss = sumLosses([...reports.values()]) / targets;
   const gradientNorm = Math.sqrt(sumSquares) / lossScale;
   if (!Number.isFinite(loss)) return { outcome: 'notFinite', what: 'loss' };

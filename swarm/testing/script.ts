@@ -31,6 +31,8 @@ export interface Script {
   sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
   /** A frame from one to the other went through the server, and was not sound. */
   saw(from: string, to: string): void;
+  /** It sent two keepers of a shard different slices through the server. */
+  sawUnequal(from: string): void;
   hold(held: Held): void;
   gatheringEnded(): void;
   /** What was asked for last, or, without a number, what nobody asked for. */
@@ -110,6 +112,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       event({ type: 'sentBack', toStep, reason, lossScale: run.scales.get(toStep) ?? null, earned });
     },
     saw: (from, to) => event({ type: 'unsoundRelayed', epoch: run.state.epoch, from: peerId(from), to: peerId(to) }),
+    sawUnequal: (from) => event({ type: 'unequalRelayed', epoch: run.state.epoch, from: peerId(from) }),
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
     answer: (answer, ask = null) => event({ type: 'planned', ask, answer }),

@@ -8,7 +8,7 @@ import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { StateSource } from '../../../swarm/messages/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
-import { type Plan, peers } from '../../../swarm/plan/plan.ts';
+import { keepersOf, type Plan, peers } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { type HeldState, heldState, move } from './moving.ts';
 import { buildRole, closeRole, type Engine, loadRole, type Role } from './role.ts';
@@ -38,8 +38,9 @@ interface Ways {
 /** Owns the role's stages and shards; `drop()` frees them. */
 export class Holding {
   #role: Role | null = null;
-  /** Updates that the shards have had, and those whose values the stages have gathered. */
-  #step = 0;
+  /** Steps whose gradients are added up here, that are committed, and whose values the stages have gathered. */
+  #addedStep = 0;
+  #committedStep = 0;
   #gatheredStep = 0;
   /** What this peer had under the plan before, until the first step of the new one. */
   #heldBefore: HeldState | null = null;
@@ -48,13 +49,23 @@ export class Holding {
     return this.#role;
   }
 
+  /**
+   * Updates that the shards have had: once a step is added up here and committed, nothing keeps this peer from it (SC21).
+   * A replica may be told of a commit before it has the slices.
+   */
   get step(): number {
-    return this.#step;
+    return Math.min(this.#addedStep, this.#committedStep);
   }
 
-  /** A step is committed: its update is the next that this peer does, and nothing keeps it from that (SC21). */
-  updated(step: number): void {
-    this.#step = step;
+  /** The gradients of so many steps are added up. */
+  added(step: number): void {
+    this.#addedStep = step;
+  }
+
+  committed(step: number): void {
+    this.#committedStep = step;
+    // Who keeps nothing has nothing to add up.
+    if (this.#role?.kept.length === 0) this.#addedStep = step;
   }
 
   gathered(step: number): void {
@@ -83,7 +94,8 @@ export class Holding {
         await this.#takeOver(target, source, ways);
         break;
     }
-    this.#step = target.step;
+    this.#addedStep = target.step;
+    this.#committedStep = target.step;
     this.#gatheredStep = target.step;
   }
 
@@ -100,8 +112,9 @@ export class Holding {
 
   /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */
   async #keep({ plan, epoch, step }: Target, ways: Ways): Promise<void> {
-    if (!this.#role || this.#step !== step)
-      throw new Error(`the state here stands after ${this.#step} steps, not ${step}`);
+    // A replica that missed the step is asked for nothing from now on: the server knows that it has not said so.
+    if (!this.#role || (this.step !== step && this.#role.kept.some(({ isPrimary }) => isPrimary)))
+      throw new Error(`the state here stands after ${this.step} steps, not ${step}`);
     const role: Role = { ...this.#role, plan, epoch };
     this.#role = role;
     await ways.connect();
@@ -121,9 +134,10 @@ export class Holding {
   ): Promise<void> {
     if (this.#heldBefore?.epoch !== origin) this.#heldBefore = null;
     const keptOnly = salvaged === true || engine.asked === 'f16';
-    if (peers(before).includes(me) && !this.#heldBefore) {
+    const gives = !salvaged || before.state.some(({ shards }) => shards.some((shard) => keepersOf(shard).includes(me)));
+    if (peers(before).includes(me) && gives && !this.#heldBefore) {
       // Values of those who are gone may be missing here: what this peer keeps has had every update.
-      const stands = salvaged ? this.#step : Math.min(this.#step, this.#gatheredStep);
+      const stands = salvaged ? this.step : Math.min(this.step, this.#gatheredStep);
       if (!this.#role || stands !== step) throw new Error(`the state here stands after ${stands} steps, not ${step}`);
       this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin };
     }

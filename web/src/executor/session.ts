@@ -249,6 +249,7 @@ export class Session {
 
   async #train(epoch: Epoch, step: number, lossScale = 1): Promise<void> {
     const { run, role } = this.#atWork();
+    this.#holding.added(step); // what an attempt before added does not count
     this.#inbox.advance(epoch.number, step);
     const actions = got(stepSchedule(role.plan), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
@@ -276,7 +277,7 @@ export class Session {
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
     if (this.#epochs.current?.number !== epoch || !this.#holding.role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
-    this.#holding.updated(step + 1);
+    this.#holding.committed(step + 1);
     this.#commits.arrived(epoch, step, scalars);
     if (checkpoint) this.#epochs.enqueueAlways(() => this.#save(epoch, step + 1));
   }
@@ -303,7 +304,10 @@ export class Session {
       receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),
       computed: (action) => this.#meter.computed(action),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
-      report: (message) => this.#tell(message, role),
+      report: (message) => {
+        this.#holding.added(step + 1);
+        this.#tell(message, role);
+      },
       committed: () => {
         const answer = this.#commits.answer(epoch.number, step, signal);
         this.#meter.show({ activity: 'waiting' });

@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
+import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
+import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
+import type { Shards, Stage } from './engine.ts';
+import { Holding } from './holding.ts';
+import type { Engine } from './role.ts';
+
+/** A role asks a run for no more. */
+const TRAIN = { sequenceLength: 5 } as Train;
+const MODEL = outlineModel(2, false);
+const [A, B, REPLICA] = [peerId('a'), peerId('b'), peerId('replica')];
+const NOTHING = { bytes: 0, close: () => undefined };
+const ENGINE = {
+  ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
+  stage: async () => ({ ...NOTHING, writeValues: () => undefined }) as unknown as Stage,
+  shards: async () => ({ ...NOTHING, writeState: () => undefined }) as unknown as Shards,
+} as unknown as Engine;
+
+async function holding(replicas: number): Promise<Holding> {
+  const split = equalSplit(MODEL, 2, [A, B], { microBatches: 1 });
+  const state = split.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map((shard) => ({ ...shard, replicas: replicas > 0 ? [REPLICA] : [] })),
+  }));
+  const made = new Holding();
+  const target = {
+    model: MODEL,
+    train: TRAIN,
+    engine: ENGINE,
+    peer: REPLICA,
+    plan: { ...split, state },
+    epoch: 1,
+    step: 4,
+  };
+  await made.arrive(
+    target,
+    { from: 'checkpoint', step: 4 },
+    {
+      connect: async () => undefined,
+      read: async (_checkpoint, _block, _kind, [from, to]) => new Float32Array(to - from),
+      send: async () => undefined,
+      receive: async () => new Float32Array(1),
+    },
+  );
+  return made;
+}
+
+test('[RE19] a replica that is told of a commit before it has the slices stands after the step before', async () => {
+  const replica = await holding(1);
+  replica.added(4);
+  replica.committed(5);
+  expect(replica.step).toBe(4);
+  replica.added(5);
+  expect(replica.step).toBe(5);
+});
+
+test('[RE19] what an abandoned attempt added does not count for the next one', async () => {
+  const replica = await holding(1);
+  replica.added(5); // and the attempt is given up
+  replica.added(4);
+  replica.committed(5);
+  expect(replica.step).toBe(4);
+});
+
+test('[RE19] who keeps nothing stands where the commits do', async () => {
+  const member = await holding(0);
+  member.committed(5);
+  expect(member.step).toBe(5);
+});
