@@ -12,6 +12,7 @@ import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
+import type { ReplicaWish } from './replicas.ts';
 
 /** With a peak rate alone: a gradient of the input and one of the weights. */
 const BACKWARD_FORWARDS = 2;
@@ -39,6 +40,8 @@ export interface ClusterProblem {
   readonly computes?: ReadonlyMap<string, Compute>;
   /** The search begins with it too, so that what is found is no worse. */
   readonly inForce?: Plan;
+  /** Of each shard of the plan that is found; absent: none. */
+  readonly replicas?: ReplicaWish;
 }
 
 /** A peer with its curves: seconds and bytes a layer, for a micro-batch of so many samples. */

@@ -11,6 +11,7 @@ import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
 import { regrouped } from './moves.ts';
 import type { Reason } from './reason.ts';
+import { replicated } from './replication.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
 import { whatFits } from './whatFits.ts';
 
@@ -55,9 +56,11 @@ export function* planning(
     for (reason of explain(problem, search)) yield;
     return refusal(reason);
   }
-  const [fault] = problems(problem.model, problem.batch, best.plan);
+  const placed = problem.replicas?.count ? replicated(search.costs, best.plan, problem.replicas) : null;
+  const chosen = placed ? { ...best, ...placed } : best;
+  const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
-  return success(answer(search, best));
+  return success(answer(search, chosen, placed?.reasons ?? []));
 }
 
 /** The same in one go. */
@@ -69,7 +72,8 @@ export function planCluster(...how: Parameters<typeof planning>): Result<Cluster
   }
 }
 
-function answer(search: Search, best: Candidate): ClusterPlan {
+/** `copied`: what is to be said of the replicas. */
+function answer(search: Search, best: Candidate, copied: readonly Reason[]): ClusterPlan {
   const { costs } = search;
   const { samples, sequence } = costs.batch;
   const { stepSeconds, peers } = best.forecast;
@@ -90,6 +94,7 @@ function answer(search: Search, best: Candidate): ClusterPlan {
     idle: idleReasons(search, best),
     reasons: [
       ...[...planReasons(search, best), ...gatherReasons(search, best)].map((text) => ({ peer: null, text })),
+      ...copied,
       ...used.map((peer) => ({ peer: peer.id, text: sizeReason(costs, best, peer) })),
     ],
   };
@@ -157,10 +162,17 @@ function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, 
 
 /** Of a peer that is in no stage. */
 function keptWords(plan: Plan, { id }: PlannedPeer): string {
-  let elements = 0;
+  let [elements, copied] = [0, 0];
   for (const { shards } of plan.state)
-    for (const { peer, range } of shards) if (peer === id) elements += range[1] - range[0];
-  return `computes nothing, which would slow the rest, and keeps state alone, ${elements} elements for which the others have no room`;
+    for (const { peer, range, replicas } of shards) {
+      if (peer === id) elements += range[1] - range[0];
+      if (replicas.includes(id)) copied += range[1] - range[0];
+    }
+  const kept = [
+    ...(elements > 0 ? [`${elements} elements for which the others have no room`] : []),
+    ...(copied > 0 ? [`replicas of ${copied} elements`] : []),
+  ];
+  return `computes nothing, which would slow the rest, and keeps state alone, ${kept.join(' and ')}`;
 }
 
 function idleReasons(search: Search, best: Candidate): ClusterPlan['idle'] {

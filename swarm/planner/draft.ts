@@ -6,6 +6,7 @@ import {
   gatheringHome,
   holders,
   homeStage,
+  keepersOf,
   type Member,
   type MicroBatch,
   type Plan,
@@ -90,39 +91,53 @@ function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Sh
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */
 export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = build(plan)): Map<PeerId, number> {
+  const bytes = memoryWith(costs, plan, schedule);
+  const kept = stateByPeer(plan);
+  return new Map(peersOf(plan).map((id) => [id, bytes(id, kept.get(id) ?? [])]));
+}
+
+/** The same of a peer that keeps these shards. */
+export function memoryWith(
+  costs: ClusterCosts,
+  plan: Plan,
+  schedule: Schedule = build(plan),
+): (id: PeerId, kept: readonly BlockState[]) => number {
   const inFlight = slots(schedule);
   const whole = keptWholeBy(plan, holders(costs.model, plan));
   const gathers = plan.stages.some(({ gathered }) => gathered);
-  const kept = stateByPeer(plan);
-  return new Map(
-    peersOf(plan).map((id) => {
-      const peer = costs.peers[costs.placeOf(id)];
-      const compute = peer?.compute ?? null;
-      let bytes = shardBuffers(
-        costs.model,
-        { ...plan, state: kept.get(id) ?? [] },
-        id,
-        whole,
-        compute ?? costs.batch.compute,
-      ).reduce((sum, buffer) => sum + buffer.bytes, gathers ? incomingBytes(costs, plan, id) : 0);
-      for (const [stage, { samples, slots, recompute = [] }] of stagesOfPeer(
-        plan,
-        id,
-        costs.batch.sequence,
-        'f32',
-        'f32',
-        inFlight,
-      )) {
-        const shape = shapeOf(plan, stage);
-        const load = { samples, slots, recomputed: recompute.length };
-        bytes += costs.memory.stageBytes(shape, load, compute);
-        const { gathered } = plan.stages[stage] ?? {};
-        if (gathered) bytes -= sparedBytes(costs, shape, gathered, compute);
-        if (peer) bytes += costs.extraBytes(peer, shape.layers, load);
-      }
-      return [id, bytes];
-    }),
-  );
+  const known = new Map<PeerId, number>();
+  const beside = (id: PeerId): number => {
+    const peer = costs.peers[costs.placeOf(id)];
+    const compute = peer?.compute ?? null;
+    let bytes = 0;
+    const { sequence } = costs.batch;
+    for (const [stage, { samples, slots, recompute = [] }] of stagesOfPeer(
+      plan,
+      id,
+      sequence,
+      'f32',
+      'f32',
+      inFlight,
+    )) {
+      const shape = shapeOf(plan, stage);
+      const load = { samples, slots, recomputed: recompute.length };
+      bytes += costs.memory.stageBytes(shape, load, compute);
+      const { gathered } = plan.stages[stage] ?? {};
+      if (gathered) bytes -= sparedBytes(costs, shape, gathered, compute);
+      if (peer) bytes += costs.extraBytes(peer, shape.layers, load);
+    }
+    return bytes;
+  };
+  return (id, state) => {
+    const own = { ...plan, state };
+    const compute = costs.peers[costs.placeOf(id)]?.compute ?? costs.batch.compute;
+    const work = known.get(id) ?? beside(id);
+    known.set(id, work);
+    return shardBuffers(costs.model, own, id, whole, compute).reduce(
+      (sum, buffer) => sum + buffer.bytes,
+      work + (gathers ? incomingBytes(costs, own, id) : 0),
+    );
+  };
 }
 
 /** Nobody who gathers a block holds it: values and sums of gradients are the shards' own. */
@@ -139,16 +154,18 @@ function keptWholeBy(plan: Plan, all: ReturnType<typeof holders>): ReturnType<ty
   return kept;
 }
 
-/** The state as each primary sees it: its own shards alone. */
+/** The state as each keeper sees it: the shards that it has alone. */
 function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
   const found = new Map<PeerId, BlockState[]>();
   for (const { block, shards } of plan.state) {
     for (const shard of shards) {
-      const own = found.get(shard.peer) ?? [];
-      const latest = own.at(-1);
-      if (latest?.block === block) own[own.length - 1] = { block, shards: [...latest.shards, shard] };
-      else own.push({ block, shards: [shard] });
-      found.set(shard.peer, own);
+      for (const keeper of keepersOf(shard)) {
+        const own = found.get(keeper) ?? [];
+        const latest = own.at(-1);
+        if (latest?.block === block) own[own.length - 1] = { block, shards: [...latest.shards, shard] };
+        else own.push({ block, shards: [shard] });
+        found.set(keeper, own);
+      }
     }
   }
   return found;

@@ -8,7 +8,7 @@
 import { float, got, int, overlap, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { blocksOfStage } from '../model/model.ts';
-import { gatheringHome, type Plan } from '../plan/plan.ts';
+import { gatheringHome, keepersOf, type Plan } from '../plan/plan.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
@@ -213,7 +213,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   };
 }
 
-/** Gradient slices from every holder to the shard's primary, values the other way; elements that each primary keeps. */
+/** Gradient slices from every holder to the shard's keepers, values from its primary to holders and replicas; elements that each one keeps. */
 function stateExchange(costs: ClusterCosts, plan: Plan) {
   const { model } = costs;
   const [slices, values] = [flow(), flow()];
@@ -227,21 +227,27 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
   const usesOf = new Map<string, typeof uses>();
   for (const use of uses) usesOf.set(use.block, [...(usesOf.get(use.block) ?? []), use]);
   for (const { block, shards } of plan.state) {
-    for (const { peer, range } of shards) {
-      const primary = costs.placeOf(peer);
-      kept.set(primary, (kept.get(primary) ?? 0) + range[1] - range[0]);
+    for (const shard of shards) {
+      const { range } = shard;
+      const primary = costs.placeOf(shard.peer);
+      const keepers = keepersOf(shard).map(costs.placeOf);
+      const elements = range[1] - range[0];
+      // Who computes with all of it gets its values anyway.
+      const served = new Set([primary]);
+      for (const keeper of keepers) kept.set(keeper, (kept.get(keeper) ?? 0) + elements);
       for (const { places, ranges } of usesOf.get(block) ?? []) {
-        const bytes = ranges.reduce((sum, part) => {
+        const used = ranges.reduce((sum, part) => {
           const [from, to] = overlap(part, range) ?? [0, 0];
-          return sum + (to - from) * ELEMENT_BYTES;
+          return sum + to - from;
         }, 0);
-        if (bytes === 0) continue;
+        if (used === 0) continue;
         for (const holder of places) {
-          if (holder === primary) continue;
-          slices.add(holder, primary, bytes);
-          values.add(primary, holder, bytes);
+          for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, used * ELEMENT_BYTES);
+          if (holder !== primary) values.add(primary, holder, used * ELEMENT_BYTES);
+          if (used === elements) served.add(holder);
         }
       }
+      for (const keeper of keepers) if (!served.has(keeper)) values.add(primary, keeper, elements * ELEMENT_BYTES);
     }
   }
   return { slices, values, kept };

@@ -5,7 +5,7 @@
  */
 import { overlap } from '../base.ts';
 import type { BlockUse } from '../model/model.ts';
-import type { Gathered, Plan, PlanStage } from '../plan/plan.ts';
+import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
 import { againAhead } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
@@ -15,6 +15,8 @@ import { type Piece, passSeconds, SENT_BYTES, unitsOf } from './gathering.ts';
 interface Unit {
   /** Of one gather by every member. */
   readonly values: Flow;
+  /** Of its gradients. */
+  readonly slices: Flow;
   readonly gather: number;
   readonly reduce: number;
 }
@@ -79,21 +81,22 @@ function unitOf(
 ): Unit {
   const [values, slices] = [flow(), flow()];
   for (const { block, ranges } of uses)
-    for (const { peer, range } of plan.state.find((state) => state.block === block)?.shards ?? []) {
-      const keeper = costs.placeOf(peer);
+    for (const shard of plan.state.find((state) => state.block === block)?.shards ?? []) {
+      const primary = costs.placeOf(shard.peer);
+      const keepers = keepersOf(shard).map(costs.placeOf);
       const bytes = ranges.reduce((sum, part) => {
-        const [from, to] = overlap(part, range) ?? [0, 0];
+        const [from, to] = overlap(part, shard.range) ?? [0, 0];
         return sum + (to - from) * SENT_BYTES;
       }, 0);
       for (const place of places) {
-        if (place === keeper || bytes === 0) continue;
-        values.add(keeper, place, bytes);
-        slices.add(place, keeper, bytes);
+        if (bytes === 0) continue;
+        if (place !== primary) values.add(primary, place, bytes);
+        for (const keeper of keepers) if (place !== keeper) slices.add(place, keeper, bytes);
       }
     }
   const slowest = (of: Flow): number =>
     Math.max(0, ...places.map((place) => flowSeconds(costs, place, of, 1 + pipeline.partners(place))));
-  return { values, gather: slowest(values), reduce: slowest(slices) };
+  return { values, slices, gather: slowest(values), reduce: slowest(slices) };
 }
 
 /** Gathers of a micro-batch: every layer twice, the embedding and the head once; gradients of each once. */
@@ -102,10 +105,10 @@ function addSent(costs: ClusterCosts, { members, layers }: PlanStage, units: Uni
   for (const { peer, microBatches, recompute } of members) {
     const place = costs.placeOf(peer);
     const add = (unit: Unit | null, gathers: number, reduces: number): void => {
-      for (const [keeper, bytes] of unit?.values.to(place) ?? []) {
+      for (const [keeper, bytes] of unit?.values.to(place) ?? [])
         sent.add(keeper, place, bytes * gathers * microBatches.length);
+      for (const [keeper, bytes] of unit?.slices.from(place) ?? [])
         sent.add(place, keeper, bytes * reduces * microBatches.length);
-      }
     };
     add(units.embedding, 1, 1);
     add(units.layer, 2 * count + againAhead(recompute), count);

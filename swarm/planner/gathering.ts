@@ -13,7 +13,7 @@
 import { at, type Range } from '../base.ts';
 import { arenaOfUse } from '../model/layout.ts';
 import { type BlockUse, block, blocksOfStage, layerBlock, type Model } from '../model/model.ts';
-import { type Gathered, gatheringHome, type Plan } from '../plan/plan.ts';
+import { type Gathered, gatheringHome, keepersOf, type Plan } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute, ELEMENT_BYTES } from '../precision.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 
@@ -91,7 +91,7 @@ export function incomingBytes({ model }: ClusterCosts, plan: Plan, peer: string)
   for (const { block: name, shards } of plan.state) {
     const home = gatheringHome(plan, name);
     if (!home?.gathered) continue;
-    const own = shards.filter((shard) => shard.peer === peer).map(({ range }) => range);
+    const own = shards.filter((shard) => keepersOf(shard).some((keeper) => keeper === peer)).map(({ range }) => range);
     if (own.length === 0) continue;
     const { floats } = arenaOfUse(model, { block: name, ranges: own }, 'f32');
     most = Math.max(most, home.gathered * SENT_BYTES * floats);

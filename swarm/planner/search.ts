@@ -14,6 +14,7 @@ import { type Forecast, forecast } from './forecast.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 import { exchanges, neighbour } from './moves.ts';
+import { withoutReplicas } from './replicas.ts';
 import { around, regionsOf, starts, usefulOrder } from './starts.ts';
 
 /** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more. */
@@ -140,7 +141,8 @@ export function searchPlan(problem: ClusterProblem): Search {
     const order = usefulOrder(costs);
     const random = seededRandom(1);
     const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
-    const { inForce } = problem;
+    // Plans are compared without replicas: those are placed once one is chosen.
+    const inForce = problem.inForce && withoutReplicas(problem.inForce);
     const known = inForce ? sketchOf(costs, inForce) : null;
     const draft = known && judged(known)?.draft;
     if (inForce && draft) best = fitting(costs, inForce, draft);

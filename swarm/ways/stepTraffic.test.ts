@@ -4,7 +4,7 @@ import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { forecast } from '../planner/forecast.ts';
+import { replicated } from '../planner/replication.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { stepTraffic } from './stepTraffic.ts';
 
@@ -35,7 +35,7 @@ test('two lanes send each other the half of every block that is not theirs', () 
   });
 });
 
-test('[OP16] the sum is what the planner has each peer send, for up to nine donors', () => {
+test('[OP16] [RE61] the sum is what the planner has each peer send, for up to nine donors', () => {
   const model = modelFromConfig({
     ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 32 },
     tie_word_embeddings: true,
@@ -46,10 +46,13 @@ test('[OP16] the sum is what the planner has each peer send, for up to nine dono
     const ids = peers(donors);
     const cluster = parseCluster({ peers: ids.map((id) => ({ id, memoryBytes: 1e9, flopsPerSecond: 1e9 })) }, 'it');
     if (!cluster.ok) throw new Error(cluster.reason);
-    const plan = equalSplit(model.value, batch.samples, ids);
-    const planned = forecast(clusterCosts({ model: model.value, batch, cluster: cluster.value }), plan);
-    const sent = [...planned.peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
-    const traffic = stepTraffic(model.value, plan, batch);
-    expect(traffic.activation + traffic.gradient + traffic.slice + traffic.values, `${donors} donors`).toBe(sent);
+    const costs = clusterCosts({ model: model.value, batch, cluster: cluster.value });
+    for (let count = 0; count <= 2; count++) {
+      const wish = { count, isAsked: true, sites: {}, before: null };
+      const { plan, forecast } = replicated(costs, equalSplit(model.value, batch.samples, ids), wish);
+      const sent = [...forecast.peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+      const { activation, gradient, slice, values } = stepTraffic(model.value, plan, batch);
+      expect(activation + gradient + slice + values, `${donors} donors, ${count} replicas`).toBe(sent);
+    }
   }
 });

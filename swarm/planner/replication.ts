@@ -1,0 +1,184 @@
+/**
+ * How many replicas a plan gets: as many as a run wishes for, as far as its donors' memory allows; and unless a person said
+ * how many, only while a step is predicted to take at most a tenth longer. Where there are fewer, a sentence says what a
+ * loss costs then.
+ */
+import { type PeerId, rounded } from '../base.ts';
+import { type BufferSpec, shardBuffers, stageBuffers, stagesOfPeer } from '../memory/memory.ts';
+import type { Model } from '../model/model.ts';
+import { type BlockState, holders, type Plan, peers as peersOf } from '../plan/plan.ts';
+import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
+import { bytesText, counted } from '../quantityText.ts';
+import { build } from '../schedule/lower.ts';
+import { slots } from '../schedule/slots.ts';
+import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
+import { memoryOf, memoryWith } from './draft.ts';
+import type { MemoryCaps } from './fit.ts';
+import { type Forecast, forecast } from './forecast.ts';
+import type { Reason } from './reason.ts';
+import { type Placing, type ReplicaWish, withoutReplicas, withReplicas } from './replicas.ts';
+
+/** Copies of each shard beside its primary, where nobody says how many. */
+export const DEFAULT_REPLICAS = 0;
+/** A step may take so much longer for copies that nobody asked for. */
+const MOST_GROWTH = 0.1;
+/** Bytes a second over a link without bounds: a copy costs something there too. */
+const MOST_RATE = 1e10;
+/** Spares that are looked at: those who are here longest. */
+const MOST_SPARES = 32;
+
+export interface Replicated {
+  readonly plan: Plan;
+  /** What its replicas cost, and where there are fewer than wished for, what a loss costs then. */
+  readonly reasons: readonly Reason[];
+}
+
+/** Two tabs of one browser end together; two donors of one network may. */
+function nearness(sites: ReplicaWish['sites']): Placing['nearness'] {
+  return (one, other) => {
+    const [a, b] = [sites[one], sites[other]];
+    if (a === undefined || b === undefined) return 0;
+    if (a.browser !== null && a.browser === b.browser) return 2;
+    return a.network !== null && a.network === b.network ? 1 : 0;
+  };
+}
+
+function candidatesOf(plan: Plan, offer: readonly PeerId[]): PeerId[] {
+  const members = new Set(peersOf(plan));
+  const spares = offer.filter((peer) => !members.has(peer)).slice(0, MOST_SPARES);
+  return [...offer.filter((peer) => members.has(peer)), ...spares];
+}
+
+interface CappedRun {
+  readonly model: Model;
+  readonly batch: ClusterProblem['batch'];
+  readonly caps: MemoryCaps;
+  /** Everyone who may keep something, in the order they joined. */
+  readonly offer: readonly PeerId[];
+}
+
+/** By the memory that donors give alone. */
+export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish): Replicated {
+  const bare = withoutReplicas(chosen);
+  const candidates = candidatesOf(bare, run.offer);
+  const plan = withReplicas({
+    ...{ model: run.model, plan: bare, count: wish.count, candidates, before: wish.before },
+    roomBytes: roomWithin(run, bare),
+    byteCost: () => 1,
+    nearness: nearness(wish.sites),
+  });
+  return { plan, reasons: shortfall(plan, wish.count, candidates.length, null) };
+}
+
+function roomWithin({ model, batch, caps }: CappedRun, plan: Plan): Placing['roomBytes'] {
+  const known = holders(model, plan);
+  const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
+  const inFlight = slots(build(plan));
+  const bytesOf = (specs: readonly BufferSpec[]): number => specs.reduce((sum, { bytes }) => sum + bytes, 0);
+  const workBytes = (peer: PeerId, compute: Compute): number => {
+    const stages = stagesOfPeer(plan, peer, batch.sequence, batch.wire, compute, inFlight);
+    return [...stages.values()].reduce((sum, size) => sum + bytesOf(stageBuffers(model, size)), 0);
+  };
+  const beside = new Map<string, number>();
+  return (peer, state) => {
+    const cap = caps.get(peer);
+    if (cap === undefined) return Number.POSITIVE_INFINITY;
+    const bytes = either.map((compute) => {
+      const key = `${peer} ${compute}`;
+      const work = beside.get(key) ?? workBytes(peer, compute);
+      beside.set(key, work);
+      return work + bytesOf(shardBuffers(model, { ...plan, state }, peer, known, compute));
+    });
+    return cap - Math.max(...bytes);
+  };
+}
+
+interface Costed extends Replicated {
+  readonly forecast: Forecast;
+  readonly memory: ReadonlyMap<PeerId, number>;
+}
+
+/** By what peers of a cluster are predicted to need and to take. */
+export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish): Costed {
+  const plan = withoutReplicas(chosen);
+  const candidates = candidatesOf(
+    plan,
+    costs.peers.map(({ id }) => id),
+  );
+  const bytesWith = memoryWith(costs, plan);
+  const placing = {
+    ...{ model: costs.model, plan, candidates, before: wish.before },
+    roomBytes: (peer: PeerId, kept: readonly BlockState[]) =>
+      (costs.peers[costs.placeOf(peer)]?.memoryBytes ?? 0) - bytesWith(peer, kept),
+    byteCost: (from: PeerId, to: PeerId) => {
+      const [upload, download] = [costs.peers[costs.placeOf(from)]?.upload, costs.peers[costs.placeOf(to)]?.download];
+      const link = costs.link(from, to).bytesPerSecond;
+      return 1 / Math.min(upload ?? MOST_RATE, download ?? MOST_RATE, link ?? MOST_RATE, MOST_RATE);
+    },
+    nearness: nearness(wish.sites),
+  };
+  const bare = forecast(costs, plan);
+  let growth: number | null = null;
+  for (let count = wish.count; ; count--) {
+    const placed = withReplicas({ ...placing, count });
+    const built = build(placed);
+    const predicted = count === 0 ? bare : forecast(costs, placed, built);
+    const longer = predicted.stepSeconds / bare.stepSeconds - 1;
+    if (count > 0 && !wish.isAsked && longer > MOST_GROWTH) {
+      growth = longer;
+      continue;
+    }
+    const memory = memoryOf(costs, placed, built);
+    const lack = shortfall(placed, wish.count, candidates.length, growth);
+    const reasons = [...costReasons(placed, predicted, bare), ...lack];
+    return { plan: placed, forecast: predicted, memory, reasons };
+  }
+}
+
+function costReasons({ state }: Plan, predicted: Forecast, bare: Forecast): Reason[] {
+  const counts = state.flatMap(({ shards }) => shards.map(({ replicas }) => replicas.length));
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  if (most === 0) return [];
+  const sent = ({ peers }: Forecast): number => [...peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+  const longer = predicted.stepSeconds - bare.stepSeconds;
+  const percent = rounded((100 * longer) / (bare.stepSeconds || 1), 2);
+  const copies = fewest === most ? counted(most, 'replica') : `${fewest} to ${counted(most, 'replica')}`;
+  return [
+    {
+      peer: null,
+      text: `Each shard has ${copies}: a step takes ${rounded(longer, 3)} s longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
+    },
+  ];
+}
+
+/** `growth`: by how much a step would take longer with one copy more than there are; null: that is not why. */
+function shortfall({ state }: Plan, wanted: number, peers: number, growth: number | null): Reason[] {
+  const copies = state.flatMap(({ shards }) => shards.map(({ replicas }) => replicas.length));
+  const short = copies.filter((count) => count < wanted).length;
+  if (short === 0) return [];
+  const warning = (text: string): Reason[] => [{ peer: null, text, isWarning: true }];
+  const loss = 'Where no copy of a shard is left, the run goes back to its newest checkpoint';
+  if (peers === 1) return warning(`One donor keeps all of the state, and nobody a copy of it. ${loss}.`);
+  const place = short === copies.length ? 'No shard has' : `${short} of ${copies.length} shards do not have`;
+  const why =
+    growth !== null
+      ? `a step would take ${rounded(100 * growth, 2)} % longer`
+      : wanted >= peers
+        ? `there are ${counted(peers, 'donor')}`
+        : 'the memory that donors give has no room for more';
+  return warning(`${place} ${counted(wanted, 'replica')}, because ${why}. ${loss}.`);
+}
+
+/** How much of the state lacks copies, in shares of the whole; a copy near its primary is half of one, or less. */
+export function lackOf(plan: Plan, { count, sites }: ReplicaWish): number {
+  const near = nearness(sites);
+  let [lack, whole] = [0, 0];
+  for (const { shards } of plan.state)
+    for (const { peer, range, replicas } of shards) {
+      const elements = range[1] - range[0];
+      whole += elements;
+      const copies = replicas.slice(0, count).reduce((sum, replica) => sum + 1 / (1 + near(peer, replica)), 0);
+      lack += elements * (count - copies);
+    }
+  return whole === 0 ? 0 : lack / whole;
+}
