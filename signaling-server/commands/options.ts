@@ -2,6 +2,7 @@
 
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/plan/plan.ts';
+import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
 import { COMES_LATER, LATER_SCHEDULES } from '../planning/planFile.ts';
 import { recordFault } from '../run/recorder.ts';
 import { badInput, need } from './failure.ts';
@@ -17,6 +18,10 @@ export const wholeNumber =
     }
     return value;
   };
+
+export const REPLICAS_OPTION =
+  "copies of each part of the training state beside its first, 0 to 3, in place of the run file's state.replicas";
+export const replicas = wholeNumber('--replicas', 0, MOST_REPLICAS);
 
 /** auto: whatever plan has the best predicted step time. */
 export type ScheduleWish = ScheduleName | 'auto';

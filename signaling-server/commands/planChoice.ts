@@ -16,6 +16,7 @@ export interface PlanOptions {
   readonly stages?: number;
   readonly microBatches?: number;
   readonly schedule?: ScheduleWish;
+  readonly replicas?: number;
   /** A path. */
   readonly plan?: string;
 }
@@ -49,7 +50,8 @@ export function checkAuto({ schedule, stages, microBatches, plan }: PlanOptions)
 
 /** `path` is the run file's. */
 export async function choosePlan(options: PlanOptions, file: RunFile, path: string): Promise<PlanChoice> {
-  const { stages, microBatches, schedule, plan } = options;
+  const { stages, microBatches, schedule, replicas, plan } = options;
+  const copies = replicas === undefined ? {} : { replicas };
   const said = donorsSaid(options);
   const model = modelOf(file);
   const { globalBatchSize } = file.train;
@@ -57,10 +59,10 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
     const given = need(await readPlanFile(plan, model, globalBatchSize), badInput);
     const donors = peers(given).length;
     agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, given, donors, plan);
-    return { donors, wishes: { plan: given } };
+    return { donors, wishes: { plan: given, ...copies } };
   }
   const count = said ?? 0;
-  if (schedule === 'auto') return { donors: count, wishes: { auto: true } };
+  if (schedule === 'auto') return { donors: count, wishes: { auto: true, ...copies } };
   checkStages(stages, model.layers, path);
   if (count > donorCapacity(model))
     throw badInput(
@@ -75,7 +77,7 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
   };
   const problem = splitProblem(model, globalBatchSize, count, wishes);
   if (problem !== null) throw badInput(`${path}: ${problem}`);
-  return { donors: count, wishes };
+  return { donors: count, wishes: { ...wishes, ...copies } };
 }
 
 /** Options that a plan decides may be said again, but not otherwise. */

@@ -17,7 +17,16 @@ import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDire
 import { storedDocument } from '../store/runDocument.ts';
 import { prepareDefaultRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
-import { checkRecord, RECORD_OPTION, SCHEDULE_WISHES, type ScheduleWish, schedule, wholeNumber } from './options.ts';
+import {
+  checkRecord,
+  RECORD_OPTION,
+  REPLICAS_OPTION,
+  replicas,
+  SCHEDULE_WISHES,
+  type ScheduleWish,
+  schedule,
+  wholeNumber,
+} from './options.ts';
 import { checkAuto, checkStages } from './planChoice.ts';
 
 const HIGHEST_PORT = 65_535;
@@ -31,6 +40,7 @@ interface ServeOptions {
   readonly donors: number;
   readonly schedule?: ScheduleWish;
   readonly stages?: number;
+  readonly replicas?: number;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly publicUrl?: string;
@@ -65,6 +75,7 @@ export function addServeCommand(program: Command): void {
       'pipeline stages, over which every donor is shared out (gpipe, if nothing else is said); fewer donors have fewer',
       wholeNumber('--stages', 1),
     )
+    .option('--replicas <n>', REPLICAS_OPTION, replicas)
     .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
     .option('--tls-key <file>', 'the key of the certificate (PEM)')
     .option('--public-url <url>', 'the address that donors and operator use, where a proxy stands before', (text) =>
@@ -143,10 +154,15 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
 }
 
 /** Whoever says how many stages there are wants every donor in them; else what donors measured decides. */
-export function wishesOf({ stages, schedule }: Pick<ServeOptions, 'stages' | 'schedule'>): PlanWishes {
+export function wishesOf({
+  stages,
+  schedule,
+  replicas,
+}: Pick<ServeOptions, 'stages' | 'schedule' | 'replicas'>): PlanWishes {
   const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
-  if (order === 'auto') return { auto: true };
-  return { schedule: order, ...(stages === undefined ? {} : { stages }) };
+  const copies = replicas === undefined ? {} : { replicas };
+  if (order === 'auto') return { auto: true, ...copies };
+  return { schedule: order, ...(stages === undefined ? {} : { stages }), ...copies };
 }
 
 /** The run that the operator changes to, when that is said. */

@@ -29,7 +29,17 @@ import { exportRun } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
-import { browser, checkRecord, donorSpec, RECORD_OPTION, SCHEDULE_WISHES, schedule, wholeNumber } from './options.ts';
+import {
+  browser,
+  checkRecord,
+  donorSpec,
+  RECORD_OPTION,
+  REPLICAS_OPTION,
+  replicas,
+  SCHEDULE_WISHES,
+  schedule,
+  wholeNumber,
+} from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -62,6 +72,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--data-dir <dir>', 'keep the run here and go on with it (default: a temporary folder)')
     .option('--stages <p>', 'pipeline stages, over which the donors are shared out', wholeNumber('--stages', 1))
     .option('--schedule <name>', `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`, schedule)
+    .option('--replicas <n>', REPLICAS_OPTION, replicas)
     .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option(

@@ -37,6 +37,7 @@ const orderSchema = z.discriminatedUnion('type', [
     schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
     plan: planSchema.exactOptional(),
     auto: z.boolean().exactOptional(),
+    replicas: z.int().exactOptional(),
   }),
   z.object({ type: z.literal('hold'), held: z.enum(HELD) }),
   z.object({ type: z.literal('stop') }),

@@ -37,7 +37,11 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
     capacity: capacityOf(model, wishes),
     expectedDonors: terms.expectedDonors,
   };
-  return { run, planning: { model: document.file.model, batch: batchOf(document.file), wishes } };
+  const { state = {} } = document.file;
+  return {
+    run,
+    planning: { model: document.file.model, batch: batchOf(document.file), wishes: { ...state, ...wishes } },
+  };
 }
 
 export function startState(store: Store, name: string): StartState {

@@ -8,6 +8,7 @@ import type { Model } from '../model/model.ts';
 import { type Plan, peers, type ScheduleName, seated } from '../plan/plan.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
+import { withoutReplicas } from '../planner/replicas.ts';
 import type { Batch } from './peerProfile.ts';
 
 export interface PlanWishes {
@@ -19,6 +20,8 @@ export interface PlanWishes {
   readonly plan?: Plan;
   /** The plan of the best predicted step time, from what the donors measured: no other wish counts then. */
   readonly auto?: boolean;
+  /** Copies of each shard; absent: `DEFAULT_REPLICAS` where the donors can bear them. A plan that is given has its own. */
+  readonly replicas?: number;
 }
 
 /** Idle donors cost a run nothing: all who come are offered to the planner. */
@@ -33,7 +36,7 @@ export function capacityOf(model: Pick<Model, 'layers'>, { plan, auto }: PlanWis
 /** For peers in the order they joined, and the bytes that some of them give at most. */
 export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
 
-export function planWished(model: Model, batch: Batch, { plan, auto, ...wishes }: PlanWishes): MakePlan {
+export function planWished(model: Model, batch: Batch, { plan, auto, replicas, ...wishes }: PlanWishes): MakePlan {
   const options = plan === undefined ? wishes : { schedule: plan.schedule };
   return (donors, caps) => {
     if (plan === undefined || donors.length !== peers(plan).length)
@@ -49,14 +52,18 @@ export function answerTo(question: Question & { readonly inForce: Plan | null },
   const { purpose, offer, inForce } = question;
   const plan = largestPlan(question, makePlan);
   if (purpose === 'arrival') {
-    const members = inForce === null ? [] : peers(inForce);
+    const members = inForce === null ? [] : peers(withoutReplicas(inForce));
     if (!plan.ok || peers(plan.value).length <= members.length) return { answer: 'stays' };
-    const newcomer = offer.find(({ peer }) => !members.includes(peer));
-    return { answer: 'plan', plan: plan.value, reason: `${newcomer?.peer ?? 'a donor'} joins` };
+    return { answer: 'plan', plan: plan.value, reason: arrivalReason(offer, members) };
   }
   return plan.ok
     ? { answer: 'plan', plan: plan.value, reason: 'a plan was needed' }
     : { answer: 'none', reason: plan.reason };
+}
+
+export function arrivalReason(offer: Question['offer'], members: readonly PeerId[]): string {
+  const newcomer = offer.find(({ peer }) => !members.includes(peer));
+  return `${newcomer?.peer ?? 'a donor'} joins`;
 }
 
 export const capsOf = ({ offer }: Question): MemoryCaps =>

@@ -112,7 +112,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
 });
 
 test.each<[path: string, value: unknown, sentence: string]>([
-  ['extra', 1, 'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision'],
+  [
+    'extra',
+    1,
+    'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision, state',
+  ],
   ['train.batch', 1, 'train.batch is unknown: expected one of steps, globalBatchSize, sequenceLength, optimizer'],
   ['init.kind', 1, 'init.kind is unknown: expected one of seed'],
   ['train.globalBatchSize', '4', 'train.globalBatchSize must be a positive integer, not "4"'],
@@ -138,6 +142,10 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['data.tokenizer', 3, 'data.tokenizer must be "bytes" or the path of a tokenizer.json, not 3'],
   ['data.order', 'random', 'data.order must be "sequential" or "shuffled", not "random"'],
   ['data.seed', -1, 'data.seed must be an integer of 0 or more, not -1'],
+  ['state', 1, 'state must be an object, not 1'],
+  ['state.replicas', 4, 'state.replicas must be an integer from 0 to 3, not 4'],
+  ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
+  ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16" or "int8", not "f64"'],
   ['init', undefined, 'init is missing: it must be the path of a .safetensors file, of a model.safetensors.index.json'],

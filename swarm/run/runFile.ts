@@ -34,6 +34,9 @@ const MOST_SAMPLES = 65_536;
 /** Past every model that there is; an activation of one sample can still be allocated. */
 const MOST_TOKENS = 2 ** 20;
 
+/** Copies of each shard beside its primary. */
+export const MOST_REPLICAS = 3;
+
 /** Each is looked at before the first one is read. */
 const MOST_FILES = 10_000;
 
@@ -59,6 +62,11 @@ const files = z
   .array(text('a path'), { error: expecting('a list of paths') })
   .min(1, { error: expecting('a list of one path or more') })
   .max(MOST_FILES, { error: expecting(`a list of at most ${MOST_FILES} paths`) });
+
+const replicas = number(
+  `an integer from 0 to ${MOST_REPLICAS}`,
+  (value) => Number.isInteger(value) && value >= 0 && value <= MOST_REPLICAS,
+);
 
 const only = <Value extends string>(value: Value) => z.literal(value, { error: expecting(`"${value}"`) });
 
@@ -141,6 +149,7 @@ const RUN_FILE = fields({
     compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
     wire: z.enum(WIRE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).default('f32'),
   }).default({ compute: 'f32', wire: 'f32' }),
+  state: fields({ replicas: replicas.exactOptional() }).exactOptional(),
 });
 
 /** `fileName` opens every sentence. */
