@@ -12,6 +12,7 @@ import { aloneBytes } from '../planner/aloneBytes.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import type { ClusterProblem } from '../planner/clusterCosts.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
+import type { ReplicaWish } from '../planner/replicas.ts';
 import { type Compute, computeOf } from '../precision.ts';
 import type { ReportedSpan } from '../timeline/measured.ts';
 import { clusterAtHand, sharesOf } from './atHand.ts';
@@ -43,6 +44,8 @@ export interface PlanningConfig {
 export interface KnownDonor extends LinksTried, Seen {
   /** By which it is remembered; null: it is not. */
   readonly rememberedAs: string | null;
+  /** An opaque name of its network. */
+  readonly address: string;
   readonly compute: Compute;
   /** As it was last corrected; what its newest spans say comes on top. */
   readonly profile: PeerProfile;
@@ -69,15 +72,17 @@ export interface Admitted {
   /** What its last visit left. */
   readonly remembered: PeerProfile | null;
   readonly hasHalves: boolean;
+  /** An opaque name of its network. */
+  readonly address: string;
   /** This server opened it itself. */
   readonly isOwn: boolean;
 }
 
 export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
-  const { peer, limits, rememberedAs, remembered, hasHalves, isOwn } = admitted;
+  const { peer, limits, rememberedAs, remembered, hasHalves, address, isOwn } = admitted;
   const measured = { ...plausible(admitted.profile), memoryBytes: memoryOf(config, admitted) };
   return {
-    ...{ peer, limits, rememberedAs, isOwn },
+    ...{ peer, limits, rememberedAs, address, isOwn },
     ...NOT_SEEN,
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
@@ -155,6 +160,7 @@ export interface SearchProblem {
   readonly shares: Readonly<Record<string, number>>;
   readonly computes: Readonly<Record<string, Compute>>;
   readonly inForce?: Plan;
+  readonly replicas?: ReplicaWish;
 }
 
 /**
@@ -191,7 +197,7 @@ export function searchProblem(
 
 export const clusterProblem = (
   config: Pick<PlanningConfig, 'model' | 'batch'>,
-  { cluster, shares, computes, inForce }: SearchProblem,
+  { cluster, shares, computes, inForce, replicas }: SearchProblem,
 ): ClusterProblem => ({
   model: acceptedModel(config),
   batch: config.batch,
@@ -199,6 +205,7 @@ export const clusterProblem = (
   shares: new Map(Object.entries(shares)),
   computes: new Map(Object.entries(computes)),
   ...(inForce && { inForce }),
+  ...(replicas && { replicas }),
 });
 
 /** What follows from values that never change is worked out once for each of them. */

@@ -71,7 +71,9 @@ function began(replanning: Replanning, { epoch, plan, reason }: Extract<Effect, 
   const forced = { by: [], beforeSeconds: null, besideSeconds: 0, predictedSeconds: predicted, before: null };
   const beside = besideSeconds(pace, expected ?? 0);
   const unforced = { ...forced, by: made?.by ?? [], beforeSeconds, besideSeconds: beside, before };
-  const reasons = made?.reasons ?? [];
+  const reasons = (made?.reasons ?? []).map(({ peer, text }) => ({ peer, text }));
+  for (const { text, isWarning } of isAgain ? [] : (made?.reasons ?? []))
+    if (isWarning) replanning.effects.push({ type: 'log', level: 'info', text });
   change(replanning, {
     pace: planBegan(pace, replanning.nowMs),
     newestPlan: plan,
@@ -92,7 +94,7 @@ function committed(replanning: Replanning, record: { readonly step: number; read
   considerTrial(replanning);
   const { plan } = replanning.run;
   if (!isAuto(replanning)) return;
-  if (plan !== null) countSeen(replanning, peersOf(plan));
+  if (plan !== null) countSeen(replanning, workersOf(plan));
   if ((record.step + 1) % LOOK_EVERY_STEPS === 0) {
     lookAtLinks(replanning);
     if (plan !== null) considerDecline(replanning, plan);
@@ -109,6 +111,9 @@ export function considerTrial(replanning: Replanning) {
   change(replanning, { replaced: state.trial });
   if (run.plan !== null) judge(replanning, run.plan, state.trial, seconds);
 }
+
+/** Who keeps state alone shows nothing of its speed. */
+const workersOf = ({ stages }: Plan): PeerId[] => stages.flatMap(({ members }) => members.map(({ peer }) => peer));
 
 /** They had a part in one more step. Who was doubted until now may get a larger one. */
 function countSeen(replanning: Replanning, members: readonly PeerId[]) {

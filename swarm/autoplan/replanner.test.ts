@@ -146,7 +146,9 @@ test('[AP1] [AP21] donors of whom nobody measured anything are taken for equals'
 test('[MP4] each donor is planned with as it computes', () => {
   const config: PlanningConfig = { ...CONFIG, batch: { ...batch, compute: 'f16' } };
   const admitted = { limits: NO_LIMITS, profile: profile(0.01), rememberedAs: null, remembered: null };
-  const donors = [A, B].map((peer) => knownDonor(config, { ...admitted, peer, hasHalves: peer === A, isOwn: false }));
+  const donors = [A, B].map((peer) =>
+    knownDonor(config, { ...admitted, peer, address: peer, hasHalves: peer === A, isOwn: false }),
+  );
   expect(searchProblem(config, donors, [A, B]).computes).toEqual({ a: 'f16', b: 'f32' });
 });
 

@@ -6,12 +6,13 @@
  */
 
 import { assertNever, type PeerId, refusal } from '../base.ts';
-import type { PlanAnswer, Question } from '../coordinator/events.ts';
+import type { PlanAnswer } from '../coordinator/events.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import { clusterCosts } from '../planner/clusterCosts.ts';
+import { type ClusterCosts, clusterCosts } from '../planner/clusterCosts.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit } from '../planner/fit.ts';
+import { moreCopied, replicaWish, withCopies } from './copies.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
 import { isRash } from './doubt.ts';
 import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
@@ -110,13 +111,14 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
     return answer(
       replanning,
       wanted.ask,
-      answerTo(wanted, planWished(acceptedModel(config), config.batch, config.wishes)),
+      withCopies(replanning, wanted, answerTo(wanted, planWished(acceptedModel(config), config.batch, config.wishes))),
     );
   if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
   const offer = wanted.offer.map(({ peer }) => peer);
-  const problem = searchProblem(config, donors, offer, capsOf(wanted));
+  const replicas = replicaWish(replanning.state, wanted.inForce);
+  const problem = { ...searchProblem(config, donors, offer, capsOf(wanted)), replicas };
   // Nobody of them has measured anything: they are taken for equals.
-  if (problem.cluster.peers.length === 0) return answer(replanning, wanted.ask, withoutSearch(config, wanted));
+  if (problem.cluster.peers.length === 0) return answer(replanning, wanted.ask, withoutSearch(replanning, wanted));
   const deadline = replanning.nowMs + NEEDED_MS;
   change(replanning, { needed: { search: searches, ask: wanted.ask, question: wanted, deadline } });
   search(replanning, problem, 'atOnce');
@@ -133,15 +135,16 @@ function search(
 }
 
 /** The equal split, as far as donors give the memory. */
-function withoutSearch(config: PlanningConfig, question: Question): PlanAnswer {
+function withoutSearch(replanning: Replanning, question: PlanWanted): PlanAnswer {
+  const { config } = replanning.state;
   const model = acceptedModel(config);
   const makePlan: MakePlan = (peers, caps) =>
     fittingSplit({ model, batch: config.batch, peers: peers.slice(0, donorCapacity(model)), caps, options: {} });
-  return answerTo({ ...question, inForce: null }, makePlan);
+  return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan));
 }
 
 /** With the memory that they tried. */
-const asMeasured = (donors: readonly KnownDonor[], question: Question): Question => ({
+const asMeasured = (donors: readonly KnownDonor[], question: PlanWanted): PlanWanted => ({
   ...question,
   offer: question.offer.map((one) => {
     const known = donors.find(({ peer }) => peer === one.peer)?.profile.memoryBytes ?? Number.POSITIVE_INFINITY;
@@ -153,8 +156,8 @@ const asMeasured = (donors: readonly KnownDonor[], question: Question): Question
 const plainly = (plan: Plan): PlanAnswer => ({ answer: 'plan', plan, reason: 'a plan was needed' });
 
 /** The search knows only those who measured something: the others may do. */
-function refused({ state: { config, donors } }: Replanning, { question }: NeededPlan, reason: string): PlanAnswer {
-  const made = withoutSearch(config, asMeasured(donors, question));
+function refused(replanning: Replanning, { question }: NeededPlan, reason: string): PlanAnswer {
+  const made = withoutSearch(replanning, asMeasured(replanning.state.donors, question));
   return made.answer === 'plan' ? made : { answer: 'none', reason };
 }
 
@@ -179,10 +182,10 @@ function namesOnly(offer: readonly PeerId[], found: Found): Found {
 
 function expire(replanning: Replanning) {
   considerTrial(replanning);
-  const { config, donors, needed, comparison } = replanning.state;
+  const { donors, needed, comparison } = replanning.state;
   const { nowMs } = replanning;
   if (needed !== null && nowMs >= needed.deadline) {
-    const made = withoutSearch(config, asMeasured(donors, needed.question));
+    const made = withoutSearch(replanning, asMeasured(donors, needed.question));
     const isMade = made.answer === 'plan';
     // Only the search can find one: it may still answer.
     change(replanning, { needed: isMade ? null : { ...needed, deadline: nowMs + NEEDED_MS } });
@@ -202,7 +205,9 @@ function compareIfWanted(replanning: Replanning) {
   // Where a member goes, the next plan is asked for, and judged when it has begun.
   const isWhole = plan !== null && peersOf(plan).every((peer) => offer.includes(peer));
   if (causes.length > 0) change(replanning, { causes: [] });
-  const problem = causes.length > 0 && isWhole ? { ...searchProblem(config, donors, offer), inForce: plan } : null;
+  const replicas = replicaWish(replanning.state, plan);
+  const problem =
+    causes.length > 0 && isWhole ? { ...searchProblem(config, donors, offer), inForce: plan, replicas } : null;
   if (problem === null || problem.cluster.peers.length === 0) {
     if (replanning.state.arrival !== null) stays(replanning);
     return;
@@ -238,7 +243,7 @@ function compare(replanning: Replanning, { causes, offer, epoch }: Comparison, f
   const by = [...new Set(causes.flatMap((cause) => cause.by ?? []))];
   if (!isWorth || rash) {
     inVain(replanning, by);
-    stays(replanning);
+    if (!copyMore(replanning, costs, run.plan)) stays(replanning);
     acquit(replanning);
     const seconds = lastSeconds(pace);
     return seconds === null || replanning.state.trial !== null ? undefined : suspect(replanning, run.plan, seconds);
@@ -246,4 +251,16 @@ function compare(replanning: Replanning, { causes, offer, epoch }: Comparison, f
   remember(replanning, found.value, by, true);
   change(replanning, { arrival: null });
   answer(replanning, arrival, { answer: 'plan', plan: found.value.plan, reason: sentence });
+}
+
+/** The plan in force, with copies that it lacks. */
+function copyMore(replanning: Replanning, costs: ClusterCosts, plan: Plan): boolean {
+  const { arrival } = replanning.state;
+  const more = moreCopied(replanning, costs, plan);
+  if (more === null) return false;
+  const { copied, reason } = more;
+  remember(replanning, { ...copied, idle: [] }, [], false);
+  change(replanning, { arrival: null });
+  answer(replanning, arrival, { answer: 'plan', plan: copied.plan, reason });
+  return true;
 }

@@ -1,10 +1,11 @@
 /** What crosses between whoever judges plans and the rest: its state, its events, its effects. All plain data. */
 import type { PeerId, Result } from '../base.ts';
-import type { Effect, PlanAnswer, Question } from '../coordinator/events.ts';
+import type { Effect, PlanAnswer } from '../coordinator/events.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { ClusterPlan } from '../planner/clusterPlan.ts';
+import type { Reason } from '../planner/reason.ts';
 import type { Admitted, KnownDonor, PlanningConfig, SearchProblem } from './knownDonors.ts';
 import type { Sampling } from './linkSample.ts';
 import type { Pace } from './pace.ts';
@@ -69,12 +70,11 @@ export interface Cause {
 }
 
 type PlanAppraisal = Omit<NonNullable<Snapshot['planning']>, 'measuredSeconds'>;
-type Reasons = PlanAppraisal['reasons'];
 
 /** A plan that came out of a search. */
 export interface MadePlan {
   readonly plan: Plan;
-  readonly reasons: Reasons;
+  readonly reasons: readonly Reason[];
   /** Whose words are behind it. */
   readonly by: readonly PeerId[];
   /** It was searched for at length. */
@@ -85,7 +85,7 @@ export interface MadePlan {
 export interface NeededPlan {
   readonly search: number;
   readonly ask: number;
-  readonly question: Question;
+  readonly question: PlanWanted;
   /** Then one is made without a search. */
   readonly deadline: number;
 }

@@ -6,6 +6,7 @@ import { rounded } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
+import { withoutReplicas } from '../planner/replicas.ts';
 import { besideSeconds, type Pace } from './pace.ts';
 import { isWorth, movingSeconds } from './worth.ts';
 
@@ -16,11 +17,20 @@ interface Verdict {
   readonly predictedSeconds: number;
 }
 
+const copiesIn = ({ state }: Plan): number =>
+  state.reduce(
+    (sum, { shards }) =>
+      shards.reduce((all, { range: [from, to], replicas }) => all + (to - from) * replicas.length, sum),
+    0,
+  );
+
 /** `reason`: why another plan was looked for. */
 export function verdictOn(costs: ClusterCosts, plan: Plan, next: Plan, pace: Pace, reason: string): Verdict {
   const predictedSeconds = forecast(costs, plan).stepSeconds;
   const beside = besideSeconds(pace, predictedSeconds);
-  const [nowSeconds, nextSeconds] = [predictedSeconds + beside, forecast(costs, next).stepSeconds + beside];
+  // With other numbers of copies steps are compared without them: what they cost is no reason for a plan, nor against it.
+  const compared = copiesIn(plan) === copiesIn(next) ? [plan, next] : [plan, next].map(withoutReplicas);
+  const [nowSeconds = 0, nextSeconds = 0] = compared.map((one) => forecast(costs, one).stepSeconds + beside);
   const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next);
   const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
   const [now, then, cost] = [nowSeconds, nextSeconds, costSeconds].map((seconds) => rounded(seconds, 3));

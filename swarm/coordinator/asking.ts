@@ -7,7 +7,7 @@ import { DEPARTURES } from './deadlines.ts';
 import type { PlanAnswer } from './events.ts';
 import { considerInterruption, proceed, sendSpare } from './planInForce.ts';
 import { planInForce } from './state.ts';
-import { isSameQuestion, membersInvolved, questionOf } from './successor.ts';
+import { givingState, isSameQuestion, membersInvolved, questionOf } from './successor.ts';
 import { change, type Transition } from './transition.ts';
 
 /** After every event: where the plan that is wanted is another one than was asked for, it is asked for now. */
@@ -22,7 +22,8 @@ export function ask(transition: Transition) {
   if (asked !== null && isSameQuestion(asked, question)) return;
   if (question.purpose === 'now' && transition.state.departures !== null) return;
   change(transition, { ask: { ...question, number, answer: null }, asks: number + 1 });
-  const inForce = planInForce(transition.state)?.plan ?? null;
+  const { state } = transition;
+  const inForce = (planInForce(state) ?? givingState(state))?.plan ?? null;
   transition.effects.push({ type: 'planWanted', ask: number, ...question, inForce });
 }
 

@@ -220,7 +220,7 @@ export type Effect =
     }
   /**
    * A plan should be made; steps go on meanwhile where there are any. Each is answered once by `planned`, but for one that a
-   * newer one has replaced: then the answer may stay away.
+   * newer one has replaced: then the answer may stay away. `inForce`: whose keepers have the state, where any have.
    */
   | ({ readonly type: 'planWanted'; readonly ask: number; readonly inForce: Plan | null } & Question)
   /** Who may be planned for is another, by no word of theirs. */

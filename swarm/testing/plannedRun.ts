@@ -92,7 +92,8 @@ export class PlannedRun {
     this.offer.push(peer);
     const remembered = this.saved.get(rememberedAs ?? '') ?? null;
     this.tell({
-      ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered, hasHalves: false, isOwn },
+      ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered },
+      ...{ hasHalves: false, address: peer, isOwn },
     });
     if (this.plan === null) this.want('now');
     this.settle();
