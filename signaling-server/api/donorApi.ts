@@ -98,7 +98,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       const upload = { ...rest, range: [from, to] as const };
       try {
         return {
-          hash: await run.uploads.take(peer, upload, request.body, (bytes) => run.counts.served('checkpoint', bytes)),
+          hash: await run.uploads.take(peer, upload, request.body, (bytes) => run.uploadCame(peer, bytes)),
         };
       } catch (error) {
         if (error instanceof UploadError) {

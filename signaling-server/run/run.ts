@@ -31,6 +31,8 @@ import { type RunParts, runParts } from './runParts.ts';
 import { configOf, startState } from './runStart.ts';
 import { Watchers } from './watchers.ts';
 
+const UPLOAD_TOLD_MS = 5_000;
+
 export class ActiveRun implements Observed {
   readonly name: string;
   readonly document: RunDocument;
@@ -52,6 +54,8 @@ export class ActiveRun implements Observed {
   readonly #loop: DecisionLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
+  /** When the decisions were told last that an upload comes on. */
+  readonly #uploadsTold = new Map<PeerId, number>();
   /** Where an effect threw: those before have done it. */
   #unkept: { readonly effect: DecisionEffect; readonly observer: number } | null = null;
 
@@ -279,6 +283,7 @@ export class ActiveRun implements Observed {
   }
 
   #gone(peer: PeerId, detail: string): void {
+    this.#uploadsTold.delete(peer);
     try {
       this.#observe({ type: 'gone', peer, detail });
     } finally {
@@ -298,6 +303,16 @@ export class ActiveRun implements Observed {
         this.#loop.standStill(problem);
       }
     }
+  }
+
+  /** A piece of a checkpoint's shard. */
+  uploadCame(peer: PeerId, bytes: number): void {
+    this.counts.served('checkpoint', bytes);
+    const now = this.#loop.now();
+    const isToldAgain = now - (this.#uploadsTold.get(peer) ?? Number.NEGATIVE_INFINITY) >= UPLOAD_TOLD_MS;
+    if (!isToldAgain || !this.#donor(peer)) return;
+    this.#uploadsTold.set(peer, now);
+    this.#loop.dispatch({ type: 'uploading', peer });
   }
 
   /** Something could not be written: the run waits where the reason is the disk. */

@@ -5,7 +5,7 @@
  */
 import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
-import { withSeen } from './deadlines.ts';
+import { allowedFor, withSeen } from './deadlines.ts';
 import type { StoredShard } from './events.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
@@ -36,11 +36,28 @@ export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
   ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (Object.hasOwn(pending.hashes, key) ? [] : peer))),
 ];
 
+/** Those who have it yet to send are still here. */
+const canBecomeWhole = (transition: Transition, checkpoint: PendingCheckpoint): boolean =>
+  uploadsMissing(checkpoint).every((peer) => donorOf(transition, peer));
+
+/** A slow line carries one at a time. */
+export const isCheckpointOnItsWay = (transition: Transition): boolean =>
+  transition.state.pending.some((checkpoint) => canBecomeWhole(transition, checkpoint));
+
 /** As many steps are unsaved as may be, and this one can still become whole: the next step waits for it. */
 export function awaitedCheckpoint(transition: Transition): PendingCheckpoint | undefined {
   const { config, committedSteps, newestCheckpointStep, pending } = transition.state;
   if (committedSteps - newestCheckpointStep < unsavedLimit(config)) return undefined;
-  return pending.find((checkpoint) => uploadsMissing(checkpoint).every((peer) => donorOf(transition, peer)));
+  return pending.find((checkpoint) => canBecomeWhole(transition, checkpoint));
+}
+
+/** Pieces of a shard came in: whoever waits for this checkpoint goes on waiting. */
+export function uploading(transition: Transition, peer: PeerId): void {
+  const { phase, pending, seen } = transition.state;
+  const waits = phase.name === 'saving' || (phase.name === 'holding' && phase.awaits === 'checkpoint');
+  if (!waits || !pending.some((checkpoint) => uploadsMissing(checkpoint).includes(peer))) return;
+  const deadline = Math.max(phase.deadline, transition.now + allowedFor('upload', seen));
+  change(transition, { phase: { ...phase, deadline } });
 }
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. whole: it was the last shard. */

@@ -255,15 +255,31 @@ describe('checkpoints and evaluations', () => {
     expect(swarm.trace()).toEqual(['checkpoint 6', 'a b < start e1 step 9']);
   });
 
-  it('[CO15] a newer checkpoint supersedes an older one', () => {
+  it('[RE25] asks for no other checkpoint while one is on its way, and for the next as soon as it is whole', () => {
     const swarm = training({ steps: 9, checkpointEverySteps: 1 });
     swarm.settle('b uploaded');
-    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([1, 2]);
+    expect(swarm.run.state.committedSteps).toBe(2);
+    expect(swarm.run.state.pending.map(({ step }) => step)).toEqual([1]);
     swarm.trace();
-    upload(swarm, 'b', 2);
     upload(swarm, 'b', 1);
-    expect(swarm.trace()).toEqual(['checkpoint 2', 'a b < start e1 step 2']);
-    expect(swarm.run.state.pending).toEqual([]);
+    expect(swarm.trace()).toEqual(['checkpoint 1', 'a b < start e1 step 2']);
+    swarm.settle('* uploaded');
+    expect(swarm.trace()).toContain('a b < committed e1 step 2 checkpoint');
+  });
+
+  it('[RE25] whose upload comes on is never late, however long it takes', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settle('b uploaded');
+    swarm.trace();
+    for (let hours = 0; hours < 3 * 60; hours++) {
+      swarm.pass(60_000);
+      swarm.uploading('b');
+      swarm.tick();
+    }
+    expect(swarm.trace()).toEqual([]);
+    swarm.uploading('a'); // all of its own is there: it buys no time
+    swarm.expire();
+    expect(swarm.trace()).toContain('refuse b tooLate');
   });
 
   it('[CO35] refuses whose upload the next step waited for in vain', () => {

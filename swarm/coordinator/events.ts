@@ -115,6 +115,8 @@ export type CoordinatorEvent =
   | { readonly type: 'stateLost'; readonly reason: string }
   /** A donor is about to come: it is measured while the others stand still, then the last step waits for it. */
   | { readonly type: 'stepsHeld'; readonly held: Held }
+  /** More of a checkpoint's shard came from this donor; told now and then. */
+  | { readonly type: 'uploading'; readonly peer: PeerId }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
   /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */

@@ -8,7 +8,7 @@ import { invariant, type PeerId } from '../base.ts';
 import type { StateSource } from '../messages/messages.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import { awaitedCheckpoint, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
+import { awaitedCheckpoint, isCheckpointOnItsWay, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Predicted, Proposal } from './events.ts';
 import { trafficBytes } from './plausible.ts';
@@ -25,7 +25,6 @@ import {
   type Preparing,
   planInForce,
   type Source,
-  unsavedLimit,
 } from './state.ts';
 import {
   interruption,
@@ -378,12 +377,13 @@ function train(transition: Transition, inForce: PlanInForce) {
   });
 }
 
-/** This commit asks for its checkpoint: it is due, overdue, the last one, or the run should stand after it and nobody takes over. */
+/** This commit asks for its checkpoint: it is due or overdue and none is on its way, the last one, or the run should stand after it. */
 export function checkpointDue(transition: Transition): boolean {
   const { state } = transition;
   const committed = state.committedSteps + 1;
   const stop = interruption(state);
   if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
-  if (committed - state.newestCheckpointStep > unsavedLimit(state.config)) return true;
-  return committed % state.config.checkpointEverySteps === 0;
+  if (isCheckpointOnItsWay(transition)) return false;
+  const { checkpointEverySteps: every } = state.config;
+  return committed % every === 0 || committed - state.newestCheckpointStep > every;
 }

@@ -5,7 +5,7 @@
 import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { ask, departed, planned } from './asking.ts';
-import { awaitedCheckpoint, pendingNow, uploadsMissing } from './checkpoint.ts';
+import { awaitedCheckpoint, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
@@ -45,6 +45,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       change(transition, { held: event.held });
       if (transition.state.phase.name === 'holding') boundary(transition);
       return;
+    case 'uploading':
+      return uploading(transition, event.peer);
     case 'gatheringEnded':
       change(transition, { gathering: 'over' });
       if (transition.state.donors.length > 0) considerInterruption(transition);

@@ -33,6 +33,8 @@ export interface Script {
   saw(from: string, to: string): void;
   /** It sent two keepers of a shard different slices through the server. */
   sawUnequal(from: string): void;
+  /** More of its part of a checkpoint came. */
+  uploading(name: string): void;
   hold(held: Held): void;
   gatheringEnded(): void;
   /** What was asked for last, or, without a number, what nobody asked for. */
@@ -113,6 +115,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     },
     saw: (from, to) => event({ type: 'unsoundRelayed', epoch: run.state.epoch, from: peerId(from), to: peerId(to) }),
     sawUnequal: (from) => event({ type: 'unequalRelayed', epoch: run.state.epoch, from: peerId(from) }),
+    uploading: (name) => event({ type: 'uploading', peer: peerId(name) }),
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
     answer: (answer, ask = null) => event({ type: 'planned', ask, answer }),
