@@ -53,7 +53,7 @@ function countHeard(): () => number {
 }
 
 /** Each ends a stranger's visit, wherever it stands: most are kept for its last words. */
-const FINAL = /^{"type":"(hello|measured|leave|ready|report|evaluated|uploaded|fault)"/;
+const FINAL = /^{"type":"(hello|measured|leave|ready|warmed|report|evaluated|uploaded|fault)"/;
 
 function nextWord(random: Random): string {
   for (;;) {
