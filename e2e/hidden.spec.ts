@@ -33,6 +33,21 @@ test('[AD4] [WP23] two donors train, the tab of one of them hidden; directly con
   expect(binaryMessages).toBe(0);
 });
 
+test('[RE41] a tab that its browser freezes leaves at once, and comes back by itself', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', withSteps(1_000)), { schedule: 'gpipe' });
+  const operator = await openOperator(server);
+  const donor = await openDonor(server.url);
+  await donor.until('computing');
+  const before = await donor.page.locator('body').getAttribute('data-peer');
+  const session = await donor.page.context().newCDPSession(donor.page);
+  // Its worker goes on all the same, heartbeats too: only the page's own word ends it.
+  await session.send('Page.setWebLifecycleState', { state: 'frozen' });
+  await operator.until(({ donors }) => donors.every(({ peer }) => peer !== before));
+  await session.send('Page.setWebLifecycleState', { state: 'active' });
+  await donor.until('computing');
+  await operator.untilFurther(2);
+});
+
 /** `HIDDEN_BENCH=1 npx vitest run --project e2e e2e/hidden.spec.ts`: prints the figure; time is asserted nowhere. */
 test.skipIf(process.env.HIDDEN_BENCH === undefined)('bench: a step visible, then hidden', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(600)));

@@ -71,6 +71,10 @@ export class Conversation {
     return this.#signaling.send(message);
   }
 
+  drop(): void {
+    this.#signaling.drop();
+  }
+
   close(): void {
     this.#signaling.close();
     this.#endMesh();

@@ -117,6 +117,11 @@ export class Donor implements DonorPage {
     this.#live.dispatch({ type: 'leftUnconfirmed' });
   }
 
+  /** The browser is about to freeze this tab, or to take it away: a moment is left, too little to hand anything over. */
+  standStill(): void {
+    this.#conversation?.drop();
+  }
+
   // What the worker asks of its page.
 
   sendServer(message: PeerMessage): void {

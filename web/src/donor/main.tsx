@@ -131,7 +131,9 @@ render(<Page />, document.body.querySelector('#page') ?? document.body);
 addEventListener('pagehide', () => {
   const { rest } = live.current;
   markDonating(!mayDonate(live.current) && rest === null ? wallMs() : null);
+  donor.standStill();
 });
+document.addEventListener('freeze', () => donor.standStill());
 const last = lastDonation(wallMs());
 if (last?.goesOn && mayDonate(live.current)) {
   donor.donate();

@@ -195,6 +195,18 @@ describe('Signaling', () => {
     expect(state?.kind === 'closed' && state.pauseMs).toBeLessThanOrEqual(RETRY_FIRST_MS);
   });
 
+  test('[RE41] ends its connection when the tab is about to stand still, and comes back when it wakes', async () => {
+    const { signaling, sockets, states, sleep, last, join } = conversation();
+    join();
+    signaling.drop();
+    expect(last().closed).toBe(true);
+    last().onclose?.(CLOSE); // which a frozen tab hears when it wakes
+    await sleep(RETRY_MOST_MS);
+    join();
+    expect(sockets).toHaveLength(2);
+    expect(states.map(({ kind }) => kind)).toEqual(['connecting', 'open', 'closed', 'open']);
+  });
+
   test('[WP4] greets again on the next connection', async () => {
     const { signaling, messages, last, join, sleep } = conversation();
     join();

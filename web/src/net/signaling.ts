@@ -94,6 +94,11 @@ export class Signaling {
     return this.#welcomed && this.#socket.send(bytes);
   }
 
+  /** This tab is about to stand still or to go: the server need not find out by its silence. If it wakes, it comes back. */
+  drop(): void {
+    this.#socket.drop();
+  }
+
   close(): void {
     this.#welcomed = false;
     this.#socket.close();

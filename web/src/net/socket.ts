@@ -63,6 +63,11 @@ export class RetrySocket {
     return true;
   }
 
+  /** Ends this connection alone: the other end hears of it at once. */
+  drop(): void {
+    this.#socket?.close();
+  }
+
   close(): void {
     this.#ended = true;
     this.#isOpen = false;
