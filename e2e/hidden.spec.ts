@@ -1,7 +1,7 @@
 /** Nothing hangs on a page's timer: a donor in a hidden tab is admitted, trains, is paused and leaves as any other. */
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
-import { openDonor, openOperator } from './browser.ts';
+import { openDonor, openOperator, untilState } from './browser.ts';
 import { openHidableDonor } from './hiddenTab.ts';
 import { copyOfRun, startServer, withSteps } from './product.ts';
 
@@ -36,15 +36,16 @@ test('[AD4] [WP23] two donors train, the tab of one of them hidden; directly con
 test('[RE41] a tab that its browser freezes leaves at once, and comes back by itself', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(1_000)), { schedule: 'gpipe' });
   const operator = await openOperator(server);
-  const donor = await openDonor(server.url);
-  await donor.until('computing');
-  const before = await donor.page.locator('body').getAttribute('data-peer');
-  const session = await donor.page.context().newCDPSession(donor.page);
+  const { page, hide } = await openHidableDonor(server.url);
+  await hide();
+  await untilState(page, 'computing');
+  const before = await page.locator('body').getAttribute('data-peer');
+  const session = await page.context().newCDPSession(page);
   // Its worker goes on all the same, heartbeats too: only the page's own word ends it.
   await session.send('Page.setWebLifecycleState', { state: 'frozen' });
   await operator.until(({ donors }) => donors.every(({ peer }) => peer !== before));
   await session.send('Page.setWebLifecycleState', { state: 'active' });
-  await donor.until('computing');
+  await untilState(page, 'computing');
   await operator.untilFurther(2);
 });
 

@@ -13,6 +13,7 @@ import { openWeights, type Weights } from '../weights/weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { addDashboardBench } from './benchDashboard.ts';
 import { adapterOption, type BenchAdapter, computeOption, inDawn } from './benchDawn.ts';
+import { addFaultsBench } from './benchFaults.ts';
 import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addMemoryBench } from './benchMemory.ts';
@@ -45,7 +46,9 @@ interface StepOptions {
 export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
-    .description('measure this machine: step, kernels, memory, gpu, transport, server, plan, planner or dashboard');
+    .description(
+      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner or dashboard',
+    );
   bench
     .command('step')
     .description('one donor, one tab: forward, backward, clip and AdamW, step after step')
@@ -70,6 +73,7 @@ export function addBenchCommand(program: Command): void {
   addMemoryBench(bench);
   addGpuBench(bench);
   addTransportBench(bench);
+  addFaultsBench(bench);
   addPlanBench(bench);
   addPlannerBench(bench);
   addDashboardBench(bench);

@@ -11,7 +11,7 @@ const entries = (script: string, donors = 4) => {
 describe('the script', () => {
   it('is read entry by entry, joiners numbered after those who were opened', () => {
     const script =
-      'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5';
+      'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5,leave:0@8';
     expect(entries(script)).toEqual([
       { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
       { kind: 'join', step: 9, text: 'join@9' },
@@ -21,6 +21,7 @@ describe('the script', () => {
       { kind: 'nan', donor: 0, step: 14, text: 'nan:0@14' },
       { kind: 'freeze', donor: 1, step: 7, seconds: 10, text: 'freeze:1@7+10s' },
       { kind: 'cut', donor: 3, step: 4, seconds: 0.5, text: 'cut:3@4+0.5s' },
+      { kind: 'leave', donor: 0, step: 8, text: 'leave:0@8' },
       { kind: 'slow', donor: 1, step: 5, factor: 2.5, text: 'slow:1@5*2.5' },
     ]);
   });
@@ -62,6 +63,7 @@ describe('faults', () => {
       kill: (donor) => begin(`kill ${donor}`),
       loseGpu: (donor) => begin(`gpu ${donor}`),
       mute: (donor) => begin(`mute ${donor}`),
+      leave: (donor) => begin(`leave ${donor}`),
       freeze: (donor, seconds) => begin(`freeze ${donor} for ${seconds}`),
       cut: (donor, seconds) => begin(`cut ${donor} for ${seconds}`),
       slow: (donor, times) => begin(`slow ${donor} by ${times}`),

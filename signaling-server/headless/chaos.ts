@@ -11,6 +11,8 @@ export interface ChaosActions {
   loseGpu(donor: number): Promise<boolean>;
   /** It works on, and reports no step any more: takes effect with the first report that it does not send. */
   mute(donor: number): Promise<boolean>;
+  /** By its button; resolves when it is pressed. */
+  leave(donor: number): Promise<boolean>;
   freeze(donor: number, seconds: number): Promise<boolean>;
   cut(donor: number, seconds: number): Promise<boolean>;
   slow(donor: number, times: number): Promise<boolean>;
@@ -126,6 +128,8 @@ export class Chaos {
         return this.#actions.loseGpu(entry.donor);
       case 'mute':
         return this.#actions.mute(entry.donor);
+      case 'leave':
+        return this.#actions.leave(entry.donor);
       case 'freeze':
         return this.#actions.freeze(entry.donor, entry.seconds);
       case 'cut':

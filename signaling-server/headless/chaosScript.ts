@@ -5,7 +5,7 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { LEAST_SPEED } from '../../swarm/limits.ts';
 
-const DONOR_FAULTS = ['kill', 'gpu-lost', 'nan', 'mute'] as const;
+const DONOR_FAULTS = ['kill', 'gpu-lost', 'nan', 'mute', 'leave'] as const;
 const PASSING_FAULTS = ['freeze', 'cut'] as const;
 
 type ChaosFault =

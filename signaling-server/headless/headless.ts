@@ -29,6 +29,8 @@ export interface HeadlessDonor {
   loseGpu(): Promise<boolean>;
   /** Whatever its page says to the server goes on, but for reports of steps. */
   mute(): Promise<boolean>;
+  /** By its button. */
+  leave(): Promise<boolean>;
   /** Its tab's page and worker stand still for so long. */
   freeze(seconds: number): Promise<boolean>;
   /** For so long it reaches nobody and nobody reaches it, while all of it lives and no connection ends by it. */
@@ -130,6 +132,7 @@ export async function openHeadlessDonor(
       return lost;
     },
     mute: () => Promise.race([keepReports(page), over.then(() => false)]).catch(() => false),
+    leave: () => Promise.race([pressLeave(page), over.then(() => false)]).catch(() => false),
     freeze: async (seconds) => stopFor(renderer, seconds),
     cut: async (seconds) => stopFor(network, seconds),
     slow: async (times) => {
@@ -154,6 +157,11 @@ const keepReports = (page: Page): Promise<boolean> =>
         };
       }),
   );
+
+async function pressLeave(page: Page): Promise<boolean> {
+  await page.getByRole('button', { name: 'Leave', exact: true }).click();
+  return true;
+}
 
 /** By the slider of the page's limits, between its marks too. */
 async function setSpeed(page: Page, speed: number): Promise<boolean> {

@@ -112,6 +112,7 @@ class Swarm {
       kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
       loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
       mute: async (donor) => (await this.#donors[donor]?.mute()) ?? false,
+      leave: async (donor) => (await this.#donors[donor]?.leave()) ?? false,
       freeze: async (donor, seconds) => (await this.#donors[donor]?.freeze(seconds)) ?? false,
       cut: async (donor, seconds) => (await this.#donors[donor]?.cut(seconds)) ?? false,
       slow: async (donor, times) => (await this.#donors[donor]?.slow(times)) ?? false,
