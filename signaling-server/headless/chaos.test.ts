@@ -21,8 +21,8 @@ describe('the script', () => {
       { kind: 'nan', donor: 0, step: 14, text: 'nan:0@14' },
       { kind: 'freeze', donor: 1, step: 7, seconds: 10, text: 'freeze:1@7+10s' },
       { kind: 'cut', donor: 3, step: 4, seconds: 0.5, text: 'cut:3@4+0.5s' },
-      { kind: 'leave', donor: 0, step: 8, text: 'leave:0@8' },
       { kind: 'slow', donor: 1, step: 5, factor: 2.5, text: 'slow:1@5*2.5' },
+      { kind: 'leave', donor: 0, step: 8, text: 'leave:0@8' },
     ]);
   });
 
