@@ -236,6 +236,7 @@ function begin(
     duties: dutiesOf(plan),
     slowestMs: null,
     stale: [],
+    unheeded: [],
     behind: [],
     predicted,
     isChecked: doubt !== null && doubt.came === null,

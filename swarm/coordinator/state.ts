@@ -73,6 +73,8 @@ export interface PlanInForce {
   readonly predicted: Predicted | null;
   /** Replicas that missed a committed step or got other slices than their primary: by `keeperKey`. They have that shard no more. */
   readonly stale: readonly string[];
+  /** Replicas whose word of the step in progress no commit waits for, since it differs again and again: by `keeperKey`. */
+  readonly unheeded: readonly string[];
   /** Replicas that had not reported when a step was committed. They may still, under this epoch. */
   readonly behind: readonly Behind[];
   /** Its members look at every tensor that they get and make, and say which was the first that is not sound. */

@@ -60,7 +60,7 @@ export const wordsOf = (reports: ReadonlyMap<PeerId, ReportMessage>, block: stri
 
 /** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
-  { plan, duties, stale, behind }: Pick<PlanInForce, 'plan' | 'duties' | 'stale' | 'behind'>,
+  { plan, duties, stale, unheeded, behind }: Pick<PlanInForce, 'plan' | 'duties' | 'stale' | 'unheeded' | 'behind'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
   lossScale = 1,
@@ -75,7 +75,8 @@ export function tally(
       const said = wordsOf(reports, block, range);
       const own = said(peer);
       sumSquares += Number(own?.sumSquares); // 'NaN' and 'Infinity' become what they say
-      const current = replicas.filter((replica) => !stale.includes(keeperKey(replica, key)));
+      const isHeeded = (keeper: string) => !stale.includes(keeper) && !unheeded.includes(keeper);
+      const current = replicas.filter((replica) => isHeeded(keeperKey(replica, key)));
       const isCaughtUp = (replica: PeerId) => behind.every(({ keeper }) => keeper !== keeperKey(replica, key));
       const agrees = (replica: PeerId) => said(replica)?.digest === own?.digest;
       if (current.length > 0 && !current.some((replica) => agrees(replica) && isCaughtUp(replica))) {

@@ -8,7 +8,6 @@ import { holders } from '../plan/plan.ts';
 import { differ, relay, throwOut } from './blame.ts';
 import type { CoordinatorEvent, Pair } from './events.ts';
 import { tryAgain } from './planInForce.ts';
-import { withStale } from './replicas.ts';
 import { keeperKey, shardKey, type Training } from './state.ts';
 import type { Unequal } from './tally.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
@@ -57,9 +56,11 @@ function distrust(transition: Transition, phase: Training, shards: readonly Uneq
     if (culprit !== undefined)
       return throwOut(transition, culprit, sentence, `${culprit} differs from several: ${sentence}`);
   }
-  const stale = shards.flatMap(({ block, range, keepers: [, ...replicas] }) =>
+  // What they have of the committed steps is as good as ever: it is stale with the next commit.
+  const more = shards.flatMap(({ block, range, keepers: [, ...replicas] }) =>
     replicas.map((replica) => keeperKey(replica, shardKey(block, range))),
   );
-  change(transition, { phase: { ...phase, inForce: { ...phase.inForce, ...withStale(phase.inForce, stale) } } });
+  const { inForce } = phase;
+  change(transition, { phase: { ...phase, inForce: { ...inForce, unheeded: [...inForce.unheeded, ...more] } } });
   tryAgain(transition, sentence);
 }
