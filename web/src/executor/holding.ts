@@ -120,7 +120,9 @@ export class Holding {
     await ways.connect();
     const sends: Promise<void>[] = [];
     await sendValues(role, step, (to, key, reading) => {
-      sends.push(reading.take((values) => ways.send(to, key, values)));
+      const sent = reading.take((values) => ways.send(to, key, values));
+      sent.catch(() => undefined); // awaited below, unless what is gathered fails first
+      sends.push(sent);
     });
     for (const stage of plan.stages.keys()) await gatherValues(role, stage, step, ways.receive);
     await Promise.all(sends);

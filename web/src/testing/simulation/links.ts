@@ -81,9 +81,9 @@ export class LinkSwitch {
     };
   }
 
-  /** Links that are open, each once. */
+  /** The ends that are open. */
   open(): VirtualLink[] {
-    return this.#ends.filter(({ state, initiates }) => state === 'open' && initiates);
+    return this.#ends.filter(({ state }) => state === 'open');
   }
 
   /** The tab is gone: some connections say goodbye, the others are missed. */

@@ -49,8 +49,8 @@ interface ServerOptions {
   readonly recording: Recording | null;
   /** What a search for a plan comes to. */
   search(wanted: Search): Searched['found'];
-  /** Told of each effect, right before it is performed; true: the server is killed there. */
-  onEffect(effect: RehearsedEffect): boolean;
+  /** Told of each effect, right before it is performed and after it is stored. */
+  onEffect(effect: RehearsedEffect): void;
 }
 
 export class SimulatedServer {
@@ -205,7 +205,7 @@ export class SimulatedServer {
 
   /** False: the server is dead, and does nothing more. */
   #perform(effect: RehearsedEffect): boolean {
-    if (this.#options.onEffect(effect)) this.kill();
+    this.#options.onEffect(effect);
     if (!this.#process.isAlive) return false;
     switch (effect.type) {
       case 'send':

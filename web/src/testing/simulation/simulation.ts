@@ -38,8 +38,8 @@ export interface Scenario {
   readonly checkpointEverySteps?: number;
   readonly evaluation?: boolean;
   readonly recording?: Recording;
-  /** What goes wrong: told of each thing that arrives anywhere. */
-  readonly mischief?: (swarm: Simulation, what: string) => void;
+  /** What goes wrong: told of each thing that arrives anywhere, and of each effect. */
+  readonly mischief?: (swarm: Simulation, point: string) => void;
   /** The run has to be finished so long after it began. */
   readonly limitMs: number;
 }
@@ -51,8 +51,8 @@ export interface Ending {
   readonly epochs: number;
   /** Steps given up, by each roll-back. */
   readonly rollBacks: readonly number[];
-  /** How often what arrived. */
-  readonly arrivals: ReadonlyMap<string, number>;
+  /** How often what arrived, or was done by the server. */
+  readonly points: ReadonlyMap<string, number>;
 }
 
 function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false }: Scenario) {
@@ -89,9 +89,7 @@ export class Simulation {
   readonly #reference: ReturnType<typeof sequentialRun>;
   readonly #problems: string[] = [];
   readonly #rollBacks: number[] = [];
-  readonly #arrivals = new Map<string, number>();
-  /** The server is killed right after its next effect of this type. */
-  killServerAfter: RehearsedEffect['type'] | null = null;
+  readonly #points = new Map<string, number>();
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
@@ -101,7 +99,7 @@ export class Simulation {
     const text = Uint8Array.from({ length: TEXT_BYTES }, () => Math.floor(this.random() * MODEL.vocab_size));
     this.#reference = sequentialRun(model, train, text);
     this.network = new Network(this.agenda, this.random);
-    this.network.onArrival = (what) => this.#arrived(what);
+    this.network.onArrival = (what) => this.#passed(what);
     this.links = new LinkSwitch(this.network);
     const disk = new Disk(model, at(this.#reference.states, 0), text);
     disk.onUpload = (block, range, step, state) => this.#compare('an upload', block, range, step, state);
@@ -139,12 +137,15 @@ export class Simulation {
   /** The tab ends, and after a while another one is opened in its place. */
   kill(tab: Tab, isSilent: boolean): void {
     tab.kill(isSilent);
+    this.openLater();
+  }
+
+  openLater(): void {
     this.agenda.after(REPLACED_MS, () => this.open());
   }
 
-  tabOf(peer: PeerId): Tab | null {
-    return this.tabs.find((tab) => tab.peer === peer && !tab.hasEnded) ?? null;
-  }
+  readonly tabOf = (peer: PeerId): Tab | null =>
+    this.tabs.find((tab) => tab.peer === peer && !tab.hasEnded) ?? null;
 
   async play(): Promise<Ending> {
     const { limitMs, steps } = this.#scenario;
@@ -163,16 +164,16 @@ export class Simulation {
       endMs: this.agenda.nowMs,
       epochs: run.store.epoch,
       rollBacks: this.#rollBacks,
-      arrivals: this.#arrivals,
+      points: this.#points,
     };
   }
 
-  #arrived(what: string): void {
-    this.#arrivals.set(what, (this.#arrivals.get(what) ?? 0) + 1);
-    this.#scenario.mischief?.(this, what);
+  #passed(point: string): void {
+    this.#points.set(point, (this.#points.get(point) ?? 0) + 1);
+    this.#scenario.mischief?.(this, point);
   }
 
-  #performed(effect: RehearsedEffect): boolean {
+  #performed(effect: RehearsedEffect): void {
     if (effect.type === 'rollBack') this.#rollBacks.push(effect.atStep - effect.toStep);
     if (effect.type === 'storeCommit') {
       const { step, loss, gradientNorm } = effect.record;
@@ -182,9 +183,7 @@ export class Simulation {
           `step ${step} is committed with a loss of ${loss} and a norm of ${gradientNorm}, not ${losses[step]} and ${norms[step]}`,
         );
     }
-    const isKilled = this.killServerAfter === effect.type;
-    if (isKilled) this.killServerAfter = null;
-    return isKilled;
+    this.#passed(`effect ${effect.type}`);
   }
 
   #compare(whose: string, block: BlockName, [from, to]: Range, step: number, state: State): void {

@@ -15,7 +15,7 @@ import type { SignalingState } from '../../net/signaling.ts';
 import type { DonorWebSocket } from '../../net/socket.ts';
 import { Device } from './device.ts';
 import { exactEngine, type Witness } from './exactEngine.ts';
-import type { LinkSwitch } from './links.ts';
+import type { LinkSwitch, VirtualLink } from './links.ts';
 import { type Machine, Process } from './machine.ts';
 import type { Line, Network } from './network.ts';
 import type { SimulatedServer } from './simulatedServer.ts';
@@ -75,6 +75,10 @@ export class Tab {
   /** Its button, pressed. */
   leave(): void {
     this.#say({ type: 'leave' });
+  }
+
+  owns({ process }: VirtualLink): boolean {
+    return process === this.#process;
   }
 
   hang(): void {

@@ -21,7 +21,7 @@ describe('a swarm that nobody disturbs', () => {
     const scenario = { seed: 1, donors: 3, steps: 4, makePlan: pipeline, evaluation: true, limitMs: LIMIT_MS };
     const ending = await simulate(scenario);
     expect(ending).toMatchObject({ problems: [], rollBacks: [] });
-    expect(ending.arrivals.get('evaluated')).toBe(3); // before step 0, after step 2, at the end
+    expect(ending.points.get('evaluated')).toBe(3); // before step 0, after step 2, at the end
   });
 
   test('[RE51] has one history of one seed', async () => {
