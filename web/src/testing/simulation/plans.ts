@@ -5,7 +5,7 @@ import type { BlockState, Plan, PlanStage } from '../../../../swarm/plan/plan.ts
 import { randomPlanFor } from '../../../../swarm/testing/randomPlan.ts';
 
 /** Copies of each shard, beside its primary's. */
-export const REPLICAS = 0;
+export const REPLICAS = 1;
 const MICRO_BATCHES = 3;
 
 export type MakePlan = (model: Model, samples: number, peers: readonly PeerId[]) => Plan;

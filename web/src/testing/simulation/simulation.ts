@@ -13,6 +13,7 @@ import { SEQUENTIAL } from '../../../../swarm/run/data.ts';
 import type { Train } from '../../../../swarm/run/runFile.ts';
 import type { RehearsedEffect } from '../../../../swarm/testing/decider.ts';
 import { Agenda } from './agenda.ts';
+import { takeDigests } from './digestAtOnce.ts';
 import { Disk } from './disk.ts';
 import type { State } from './integers.ts';
 import { LinkSwitch } from './links.ts';
@@ -144,8 +145,7 @@ export class Simulation {
     this.agenda.after(REPLACED_MS, () => this.open());
   }
 
-  readonly tabOf = (peer: PeerId): Tab | null =>
-    this.tabs.find((tab) => tab.peer === peer && !tab.hasEnded) ?? null;
+  readonly tabOf = (peer: PeerId): Tab | null => this.tabs.find((tab) => tab.peer === peer && !tab.hasEnded) ?? null;
 
   async play(): Promise<Ending> {
     const { limitMs, steps } = this.#scenario;
@@ -199,8 +199,12 @@ export class Simulation {
   }
 }
 
-/** A thrown error is a problem like others, so that its seed is told. */
+/** Plays a scenario to its end. One at a time. */
 export async function simulate(scenario: Scenario): Promise<Ending> {
-  const simulation = new Simulation(scenario);
-  return simulation.play();
+  const giveBack = takeDigests();
+  try {
+    return await new Simulation(scenario).play();
+  } finally {
+    giveBack();
+  }
 }
