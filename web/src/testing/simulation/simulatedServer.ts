@@ -51,6 +51,8 @@ interface ServerOptions {
   search(wanted: Search): Searched['found'];
   /** Told of each effect, right before it is performed and after it is stored. */
   onEffect(effect: RehearsedEffect): void;
+  /** Of what a donor says to the run. */
+  onSaid(peer: PeerId, message: PeerMessage): void;
 }
 
 export class SimulatedServer {
@@ -152,6 +154,7 @@ export class SimulatedServer {
         return;
       }
       default:
+        this.#options.onSaid(from.peer, message);
         this.#happened({ type: 'donorSaid', peer: from.peer, message });
     }
   }

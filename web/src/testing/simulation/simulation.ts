@@ -111,6 +111,10 @@ export class Simulation {
         return success({ plan: scenario.makePlan(model, SAMPLES, peers), reasons: [], idle: [] });
       },
       onEffect: (effect) => this.#performed(effect),
+      onSaid: (peer, message) => {
+        if (message.type === 'fault' && message.reason === 'internal')
+          this.#problems.push(`${peer} says: ${message.detail}`);
+      },
     });
     for (let index = 0; index < scenario.donors; index++) this.open();
   }
@@ -124,13 +128,8 @@ export class Simulation {
         updated: (block: BlockName, range: Range, step: number, state: State) =>
           this.#compare(`${tab.peer}'s shard`, block, range, step, state),
       };
-      const tab = new Tab({
-        ...{ network, links, server, machine, witness, seed: Math.floor(this.random() * 2 ** 31) },
-        onSaid: ({ peer }, message) => {
-          if (message.type === 'fault' && message.reason === 'internal')
-            this.#problems.push(`${peer} says: ${message.detail}`);
-        },
-      });
+      const seed = Math.floor(this.random() * 2 ** 31);
+      const tab = new Tab({ network, links, server, machine, witness, seed });
       this.tabs.push(tab);
     });
   }

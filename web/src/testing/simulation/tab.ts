@@ -4,7 +4,7 @@
  */
 import { type PeerId, type Random, seededRandom } from '../../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
-import { HEARTBEAT_MS, type PeerMessage, type ServerMessage } from '../../../../swarm/messages/messages.ts';
+import { HEARTBEAT_MS, type ServerMessage } from '../../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../../swarm/messages/profile.ts';
 import { ADAPTER } from '../../../../swarm/testing/rehearsalTerms.ts';
 import { Conversation } from '../../donor/conversation.ts';
@@ -42,8 +42,6 @@ export interface TabOptions {
   readonly machine: Machine;
   readonly witness: Witness;
   readonly seed: number;
-  /** What it tells the server. */
-  onSaid(tab: Tab, message: PeerMessage): void;
 }
 
 export class Tab {
@@ -74,7 +72,7 @@ export class Tab {
 
   /** Its button, pressed. */
   leave(): void {
-    this.#say({ type: 'leave' });
+    this.#conversation.send({ type: 'leave' });
   }
 
   owns({ process }: VirtualLink): boolean {
@@ -114,7 +112,7 @@ export class Tab {
     };
     const session: Session = new Session({
       page: {
-        sendServer: (message) => this.#say(message),
+        sendServer: (message) => void conversation.send(message),
         sendFrame: async (peer, message) => mesh().send(peer, message),
         connect: async (peers, epoch, relayed) => mesh().connect(peers, epoch, relayed),
         openAhead: async (peers, epoch) => conversation.mesh?.openAhead(peers, epoch),
@@ -162,10 +160,6 @@ export class Tab {
       act();
       this.#every(process, ms, act);
     });
-  }
-
-  #say(message: PeerMessage): void {
-    if (this.#conversation.send(message)) this.#options.onSaid(this, message);
   }
 
   #onState(state: SignalingState, session: Session): void {

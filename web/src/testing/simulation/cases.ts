@@ -1,0 +1,57 @@
+/** Every harm to everyone in every role at every point of the protocol: each case is a line of text, and played by it. */
+import { below, invariant, seededRandom } from '../../../../swarm/base.ts';
+import type { Recording } from '../../../../swarm/recording/recording.ts';
+import { HARMS, type Harm, mischiefs, OF_ALL, ROLES, type Role } from './harms.ts';
+import { pipeline } from './plans.ts';
+import { type Ending, simulate } from './simulation.ts';
+
+/** Three stages, the first one with two lanes, and a keeper that computes nothing. */
+const DONORS = 5;
+const STEPS = 8;
+const CHECKPOINT_EVERY = 4;
+/** After what went wrong in it a run has to be finished within so long: the longest deadlines are waited for twice. */
+const LIMIT_MS = 900_000;
+/** What happens all the time, or after all is done. */
+const NO_POINT = /^(ping|pong|heartbeat|probed?|frame probe|effect (publish|log|keepProfile|finished))$/;
+
+const scenario = (seed: number) => ({
+  ...{ seed, donors: DONORS, steps: STEPS, makePlan: pipeline },
+  ...{ checkpointEverySteps: CHECKPOINT_EVERY, limitMs: LIMIT_MS },
+});
+
+export interface Case {
+  readonly seed: number;
+  readonly harm: Harm;
+  readonly whom: Role;
+  readonly point: string;
+  readonly nth: number;
+}
+
+export const caseText = ({ seed, harm, whom, point, nth }: Case): string =>
+  `${seed} ${harm} ${whom} at ${point} ${nth}`;
+
+export function parseCase(text: string): Case {
+  const [, seed, harm, whom, point, nth] = /^(\d+) (\w+) (\w+) at (.+) (\d+)$/.exec(text) ?? [];
+  invariant(point !== undefined, `"${text}" is no case: "25 kill first at uploaded 6" was expected`);
+  return { seed: Number(seed), harm: harm as Harm, whom: whom as Role, point, nth: Number(nth) }; // as `caseText` has it
+}
+
+/** The whole grid, in an order that has all of it in every part. */
+export async function allCases(): Promise<readonly Case[]> {
+  const { points } = await simulate(scenario(0));
+  const cases: Case[] = [];
+  for (const [point, count] of points)
+    for (const harm of NO_POINT.test(point) ? [] : HARMS)
+      for (const whom of OF_ALL.includes(harm) ? ROLES.slice(0, 1) : ROLES) {
+        const seed = cases.length + 1;
+        cases.push({ seed, harm, whom, point, nth: 1 + below(seededRandom(seed), count) });
+      }
+  const random = seededRandom(cases.length);
+  const keyed = cases.map((one) => [random(), one] as const);
+  return keyed.sort(([a], [b]) => a - b).map(([, one]) => one);
+}
+
+export function play({ seed, ...mischief }: Case, recording?: Recording): Promise<Ending> {
+  const planned = mischiefs([mischief], seededRandom(seed));
+  return simulate({ ...scenario(seed), mischief: planned, ...(recording && { recording }) });
+}

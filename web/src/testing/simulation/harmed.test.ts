@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto';
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { recording } from '../../../../swarm/recording/recording.ts';
+import { allCases, type Case, caseText, parseCase, play } from './cases.ts';
+import type { Harm } from './harms.ts';
+
+/** `npm test -- --long`: the whole grid. */
+const IS_LONG = process.env.SHOAL_LONG === '1';
+const CASES = 510;
+const GROUPS = 30;
+/** One case alone, as a failure names it. */
+const ONE = process.env.SHOAL_CASE;
+const AGAIN = 'npx vitest run --project unit web/src/testing/simulation/harmed.test.ts';
+
+/** After these a copy of every shard is left, and the server: no committed step is given up. */
+const NOTHING_IS_LOST: readonly Harm[] = [
+  'kill',
+  'vanish',
+  'freeze',
+  'loseDevice',
+  'cutOff',
+  'loseLinks',
+  'leave',
+  'join',
+];
+
+async function problemsOf(one: Case): Promise<string[]> {
+  const { problems, rollBacks } = await play(one);
+  const lost = NOTHING_IS_LOST.includes(one.harm)
+    ? rollBacks.map((steps) => `${steps} committed steps are given up`)
+    : [];
+  return [...problems, ...lost];
+}
+
+/** Played once more, with what was decided on a file. */
+async function record(one: Case): Promise<string> {
+  const file = join(tmpdir(), `shoal-simulation-${one.seed}.jsonl`);
+  writeFileSync(file, '');
+  const hash = (text: string): string => createHash('sha256').update(text).digest('base64url');
+  await play(
+    one,
+    recording(hash, (text) => appendFileSync(file, text)),
+  );
+  return file;
+}
+
+async function failures(cases: readonly Case[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const one of cases) {
+    const [problem] = await problemsOf(one);
+    if (problem === undefined) continue;
+    const file = await record(one);
+    found.push(`${problem}\n  again: SHOAL_CASE="${caseText(one)}" ${AGAIN}\n  decided: shoal replay ${file}`);
+  }
+  return found;
+}
+
+describe('one thing that goes wrong at any point', { timeout: 3_600_000 }, async () => {
+  const all = ONE === undefined ? await allCases() : [parseCase(ONE)];
+  const chosen = IS_LONG ? all : all.slice(0, CASES);
+  const size = Math.ceil(chosen.length / GROUPS);
+  for (let from = 0; from < chosen.length; from += size) {
+    const group = chosen.slice(from, from + size);
+    test(`[RE52] changes no bit of what comes out, and the run ends (${from + 1} to ${from + group.length})`, async () => {
+      expect(await failures(group)).toEqual([]);
+    });
+  }
+});
