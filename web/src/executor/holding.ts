@@ -62,10 +62,14 @@ export class Holding {
     this.#addedStep = step;
   }
 
+  /** Who keeps nothing has nothing to add up. */
+  hasAdded(step: number): boolean {
+    return this.#addedStep === step || this.#role?.kept.length === 0;
+  }
+
   committed(step: number): void {
     this.#committedStep = step;
-    // Who keeps nothing has nothing to add up.
-    if (this.#role?.kept.length === 0) this.#addedStep = step;
+    if (this.hasAdded(step)) this.#addedStep = step;
   }
 
   gathered(step: number): void {

@@ -275,8 +275,15 @@ export class Session {
   }
 
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
-    if (this.#epochs.current?.number !== epoch || !this.#holding.role) return;
+    const { current } = this.#epochs;
+    const { role } = this.#holding;
+    if (current?.number !== epoch || !role) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
+    if (current.abort.signal.aborted) {
+      // Its run has ended here, but not what it came to: a committed step is completed (SC21).
+      if (!this.#holding.hasAdded(step + 1)) return;
+      this.#epochs.enqueueAlways(async () => role.shards.update(scalars));
+    }
     this.#holding.committed(step + 1);
     this.#commits.arrived(epoch, step, scalars);
     if (checkpoint) this.#epochs.enqueueAlways(() => this.#save(epoch, step + 1));
