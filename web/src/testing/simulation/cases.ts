@@ -10,7 +10,7 @@ const DONORS = 5;
 const STEPS = 8;
 const CHECKPOINT_EVERY = 4;
 /** After what went wrong in it a run has to be finished within so long: the longest deadlines are waited for twice. */
-const LIMIT_MS = 900_000;
+const LIMIT_MS = 600_000;
 /** What happens all the time, or after all is done. */
 const NO_POINT = /^(ping|pong|heartbeat|probed?|frame probe|effect (publish|log|keepProfile|finished))$/;
 
