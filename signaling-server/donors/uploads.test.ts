@@ -165,7 +165,7 @@ it('[SV13] uploads that came into no checkpoint are taken off the disk; what a r
   invariant(run.ok, 'it is a run file');
   const uploads = new Uploads({ store: store.value, blobs, name: 'tiny', train: run.value.train });
   for (let step = 1; step <= 50; step++) {
-    for (const peer of [a, b]) await uploads.asked(peer, { epoch: 1, step: step - 1 });
+    for (const peer of [a, b]) await uploads.asked(peer, { epoch: 1, step });
     for (const [index, peer] of [a, b].entries()) {
       const bytes = new Uint8Array(Float32Array.of((step + index / 2) * 1e-4, 0, 0).buffer);
       const upload = { epoch: 1, step, block: 'head', range: [0, 1] } as const;

@@ -70,9 +70,9 @@ export class Uploads {
     this.#of = of;
   }
 
-  /** A checkpoint is asked of a donor, after the commit of `step`. Resolves when what is over is off the disk. */
-  async asked(peer: PeerId, committed: Request): Promise<void> {
-    const request: Request = { epoch: committed.epoch, step: committed.step + 1 };
+  /** A checkpoint is asked of a donor. Resolves when what is over is off the disk. */
+  async asked(peer: PeerId, { epoch, step }: Request): Promise<void> {
+    const request: Request = { epoch, step };
     const key = requestKey(request);
     if (this.#newest.at(-1) !== key) this.#newest = [...this.#newest, key].slice(-PENDING_CHECKPOINTS);
     const known = [...(this.#asked.get(peer) ?? [])].filter(([of]) => this.#newest.includes(of) && of !== key);

@@ -100,7 +100,10 @@ const uploading = (uploads: Uploads): RunObserver => ({
   },
   effect: (effect) => {
     if (effect.type === 'rollBack') return uploads.rolledBack();
-    if (effect.type !== 'send' || effect.message.type !== 'committed' || !effect.message.checkpoint) return;
-    return uploads.asked(effect.to, effect.message);
+    if (effect.type !== 'send') return;
+    const { to, message } = effect;
+    if (message.type === 'committed' && message.checkpoint)
+      return uploads.asked(to, { epoch: message.epoch, step: message.step + 1 });
+    if (message.type === 'save') return uploads.asked(to, message);
   },
 });

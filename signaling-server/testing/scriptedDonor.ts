@@ -226,6 +226,9 @@ export class ScriptedDonor {
         return this.#evaluate(message.epoch, message.step);
       case 'committed':
         if (message.checkpoint && this.#options.uploads !== false) await this.#upload(message.epoch, message.step + 1);
+        return;
+      case 'save':
+        return this.#upload(message.epoch, message.step);
     }
   }
 

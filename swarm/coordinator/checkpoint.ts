@@ -15,10 +15,6 @@ export const PENDING_CHECKPOINTS = 3;
 
 type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
 
-/** The state after the last commit was asked for, and is not whole yet. */
-export const pendingNow = ({ state }: Transition): PendingCheckpoint | undefined =>
-  state.pending.find(({ step }) => step === state.committedSteps);
-
 /** Call after the commit: the checkpoint is that of `committedSteps`. */
 export function expectCheckpoint(transition: Transition, { epoch, plan }: PlanInForce): void {
   const { committedSteps: step, lossScale, pending } = transition.state;
@@ -35,6 +31,12 @@ const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; sha
 export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
   ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (Object.hasOwn(pending.hashes, key) ? [] : peer))),
 ];
+
+/** The state after the last commit was asked for, and may become whole. */
+export const pendingNow = (transition: Transition): PendingCheckpoint | undefined => {
+  const { pending, committedSteps } = transition.state;
+  return pending.find((checkpoint) => checkpoint.step === committedSteps && canBecomeWhole(transition, checkpoint));
+};
 
 /** Those who have it yet to send are still here. */
 const canBecomeWhole = (transition: Transition, checkpoint: PendingCheckpoint): boolean =>

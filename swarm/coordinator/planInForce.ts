@@ -8,7 +8,14 @@ import { invariant, type PeerId } from '../base.ts';
 import type { StateSource } from '../messages/messages.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
-import { awaitedCheckpoint, isCheckpointOnItsWay, pendingNow, rollBack, uploadsMissing } from './checkpoint.ts';
+import {
+  awaitedCheckpoint,
+  expectCheckpoint,
+  isCheckpointOnItsWay,
+  pendingNow,
+  rollBack,
+  uploadsMissing,
+} from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Predicted, Proposal } from './events.ts';
 import { trafficBytes } from './plausible.ts';
@@ -313,7 +320,7 @@ export function boundary(transition: Transition) {
   if (isDone(state)) return finish(transition);
   const stop = interruption(state);
   const saved = state.newestCheckpointStep === state.committedSteps;
-  const saving = pendingNow(transition) !== undefined;
+  const saving = state.pending.some(({ step }) => step === state.committedSteps);
   if (inForce === null) return planAnew(transition, 'no plan is in force');
   // After the last step there is nothing to plan for, only to save.
   const successor = state.committedSteps < state.config.steps ? stop?.successor : null;
@@ -328,8 +335,7 @@ export function boundary(transition: Transition) {
   if (state.committedSteps < state.config.steps && awaitedCheckpoint(transition))
     return awaitCheckpoint(transition, inForce);
   if (state.committedSteps < state.config.steps) return train(transition, inForce);
-  if (saving) return save(transition, inForce);
-  planAnew(transition, 'the last checkpoint was lost');
+  save(transition, inForce);
 }
 
 /** The newcomer that the next step waited for is here; a plan that may use it is looked for, or its members warm up. */
@@ -339,7 +345,13 @@ function isTakingIn(state: CoordinatorState): boolean {
   return successorOf(state) !== null || (ask?.purpose === 'arrival' && ask.answer === null);
 }
 
+/** Of what the commit asked for, a part may have gone with its primary: then those who have it now are asked. */
 function save(transition: Transition, inForce: PlanInForce) {
+  if (pendingNow(transition) === undefined) {
+    expectCheckpoint(transition, inForce);
+    const { committedSteps: step } = transition.state;
+    send(transition, membersOf(inForce), { type: 'save', epoch: inForce.epoch, step });
+  }
   change(transition, { phase: { name: 'saving', inForce, deadline: uploadDeadline(transition) } });
 }
 

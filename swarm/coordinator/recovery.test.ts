@@ -169,4 +169,17 @@ describe('a member is gone', () => {
     swarm.settle();
     expect(swarm.run.state).toMatchObject({ committedSteps: 2, newestCheckpointStep: 2, phase: { name: 'paused' } });
   });
+
+  it.each(['a', 'b', 'c'])('[RE26] the last state is asked of who has it now where it went with %s', (name) => {
+    const swarm = replicated(1, { steps: 2 });
+    swarm.join('a', 'b', 'c');
+    swarm.settle(`${name} uploaded`);
+    expect(swarm.run.state).toMatchObject({ committedSteps: 2, phase: { name: 'saving' } });
+    swarm.trace();
+    swarm.gone(name);
+    swarm.settle();
+    expect(swarm.trace().filter((line) => line.startsWith('roll back') || line.includes('start'))).toEqual([]);
+    expect(swarm.run.ended).toBe('finished');
+    expect(swarm.run.store.checkpoint).toBe(2);
+  });
 });

@@ -230,6 +230,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     /** Upload the shards after this update, as checkpoint `step + 1`. */
     checkpoint: z.boolean(),
   }),
+  /** Upload the shards as they stand at this boundary, as checkpoint `step`: what the commit asked for went with a donor. */
+  z.object({ type: z.literal('save'), epoch: count, step: count }),
   /** Drop everything of this epoch: nothing of its step in progress counts. */
   z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
   z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),

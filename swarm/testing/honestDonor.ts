@@ -63,10 +63,12 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
       return losses.length === 0
         ? null
         : { type: 'evaluated', epoch: message.epoch, step: message.step, losses: [...losses] };
+    case 'save':
     case 'committed': {
       const own = shards.filter(({ isPrimary }) => isPrimary);
-      if (!message.checkpoint || own.length === 0) return null;
-      const step = message.step + 1;
+      const isAsked = message.type === 'save' || message.checkpoint;
+      if (!isAsked || own.length === 0) return null;
+      const step = message.type === 'save' ? message.step : message.step + 1;
       const hash = step.toString(16).padStart(64, '0');
       return {
         type: 'uploaded',

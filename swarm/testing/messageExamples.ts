@@ -93,6 +93,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'warm', number: 3, epoch: 2, step: 2, plan: PLAN },
   { type: 'start', epoch: 1, step: 2 },
   { type: 'evaluate', epoch: 1, step: 2 },
+  { type: 'save', epoch: 1, step: 2 },
   { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
   { type: 'abandon', epoch: 1, detail: 'd' },
   { type: 'snapshot', snapshot: SNAPSHOT },

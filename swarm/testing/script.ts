@@ -218,6 +218,7 @@ function messageText(message: ServerMessage): string {
       return `committed e${message.epoch} step ${message.step}${message.checkpoint ? ' checkpoint' : ''}`;
     case 'start':
     case 'evaluate':
+    case 'save':
       return `${message.type} e${message.epoch} step ${message.step}`;
     case 'abandon':
       return `abandon e${message.epoch}`;

@@ -214,6 +214,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'start':
     case 'evaluate':
     case 'committed':
+    case 'save':
       return inPlan(state, { kind: 'computing' });
     case 'standby':
       return afterStandby(state, message);

@@ -108,6 +108,9 @@ export class Session {
       case 'committed':
         this.#committed(message);
         return;
+      case 'save':
+        this.#epochs.enqueue(message.epoch, () => this.#save(message.epoch, message.step));
+        return;
       case 'abandon':
         this.#epochs.abandon(message.epoch, message.detail);
         return;
