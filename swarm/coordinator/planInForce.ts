@@ -5,9 +5,7 @@
  * `planAnew` starts from the newest checkpoint with whoever is there.
  */
 import { invariant, type PeerId } from '../base.ts';
-import type { StateSource } from '../messages/messages.ts';
-import { stepLedger } from '../plan/ledger.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { peers } from '../plan/plan.ts';
 import {
   awaitedCheckpoint,
   expectCheckpoint,
@@ -17,9 +15,8 @@ import {
   uploadsMissing,
 } from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
-import type { Predicted, Proposal } from './events.ts';
-import { trafficBytes } from './plausible.ts';
-import { leftBehind } from './replicas.ts';
+import type { Proposal } from './events.ts';
+import { begin, prepare } from './newEpoch.ts';
 import {
   type CoordinatorState,
   evaluationDue,
@@ -29,9 +26,7 @@ import {
   type Lack,
   membersOf,
   type PlanInForce,
-  type Preparing,
   planInForce,
-  type Source,
 } from './state.ts';
 import {
   interruption,
@@ -43,7 +38,6 @@ import {
   planAtHand,
   successorOf,
 } from './successor.ts';
-import { dutiesOf } from './tally.ts';
 import { change, changeDonor, forget, log, send, sendAbandon, type Transition } from './transition.ts';
 
 /** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
@@ -227,77 +221,6 @@ function finish(transition: Transition) {
   );
   transition.effects.push({ type: 'finished' });
   if (operator === 'stop') stopNow(transition);
-}
-
-function begin(
-  transition: Transition,
-  { plan, predicted = null }: { readonly plan: Plan; readonly predicted?: Predicted | null },
-  source: Source,
-  reason: string,
-  isWarm = false,
-) {
-  const { config, doubt } = transition.state;
-  change(transition, { proposal: null, warmingUp: null });
-  const inForce: Omit<PlanInForce, 'epoch'> = {
-    plan,
-    duties: dutiesOf(plan),
-    slowestMs: null,
-    stale: [],
-    unheeded: [],
-    behind: [],
-    predicted,
-    isChecked: doubt !== null && doubt.came === null,
-    trafficBytes: trafficBytes(config, plan),
-    ledger: stepLedger(plan, config.layers, config.batch.sequence),
-  };
-  prepare(transition, inForce, source, reason, isWarm);
-}
-
-function prepare(
-  transition: Transition,
-  before: Omit<PlanInForce, 'epoch'>,
-  source: Source,
-  reason: string,
-  isWarm = false,
-) {
-  const epoch = transition.state.epoch + 1;
-  const { warmingUp } = transition.state;
-  // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
-  const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;
-  change(transition, { epoch, sightings: [], warmingUp: stillWarm });
-  const { generation, committedSteps: step } = transition.state;
-  const inForce: PlanInForce = { ...before, ...leftBehind(before), epoch };
-  const members = membersOf(inForce);
-  const phase: Preparing = {
-    name: 'preparing',
-    inForce,
-    source,
-    waitingFor: members,
-    startedAt: transition.now,
-    deadline:
-      transition.now + allowedFor(isWarm ? 'handOver' : 'gettingReady', transition.state.seen, before.predicted),
-    isWarm,
-  };
-  change(transition, { phase });
-  const told = membersInvolved(transition.state);
-  const relayed = transition.state.relayed.filter((pair) => pair.every((peer) => told.includes(peer)));
-  transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason, relayed });
-  const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
-  log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
-  const from = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
-  const check = inForce.isChecked ? ({ check: true } as const) : {};
-  const message = { type: 'prepare', epoch, generation, step, source: from, plan: inForce.plan, ...check } as const;
-  for (const peer of told) {
-    const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));
-    send(transition, [peer], others.length === 0 ? message : { ...message, relayed: others });
-  }
-}
-
-function fromPeers({ state }: Transition, inForce: PlanInForce): StateSource {
-  const plan = living(state, inForce);
-  invariant(plan, 'somebody has every shard');
-  const isSalvaged = plan !== inForce.plan;
-  return { from: 'peers', epoch: inForce.epoch, plan, ...(isSalvaged ? { salvaged: true as const } : {}) };
 }
 
 /** The same plan again under a new epoch. Every member must be alive. `isChecked`: from now on, where it was not. */

@@ -1,0 +1,86 @@
+/** How an epoch begins: what is stored and said of it, and for whom it waits. Which one, planInForce.ts decides. */
+import { invariant } from '../base.ts';
+import type { StateSource } from '../messages/messages.ts';
+import { stepLedger } from '../plan/ledger.ts';
+import type { Plan } from '../plan/plan.ts';
+import { allowedFor } from './deadlines.ts';
+import type { Predicted } from './events.ts';
+import { trafficBytes } from './plausible.ts';
+import { leftBehind } from './replicas.ts';
+import { membersOf, type PlanInForce, type Preparing, type Source } from './state.ts';
+import { living, membersInvolved } from './successor.ts';
+import { dutiesOf } from './tally.ts';
+import { change, log, send, type Transition } from './transition.ts';
+
+/** A plan takes over: `isWarm`: its members got ready before. */
+export function begin(
+  transition: Transition,
+  { plan, predicted = null }: { readonly plan: Plan; readonly predicted?: Predicted | null },
+  source: Source,
+  reason: string,
+  isWarm = false,
+) {
+  const { config, doubt } = transition.state;
+  change(transition, { proposal: null, warmingUp: null });
+  const inForce: Omit<PlanInForce, 'epoch'> = {
+    plan,
+    duties: dutiesOf(plan),
+    slowestMs: null,
+    stale: [],
+    unheeded: [],
+    behind: [],
+    predicted,
+    isChecked: doubt !== null && doubt.came === null,
+    trafficBytes: trafficBytes(config, plan),
+    ledger: stepLedger(plan, config.layers, config.batch.sequence),
+  };
+  prepare(transition, inForce, source, reason, isWarm);
+}
+
+/** Everyone who has a part in it is told of the new epoch, and from whom it has the state. */
+export function prepare(
+  transition: Transition,
+  before: Omit<PlanInForce, 'epoch'>,
+  source: Source,
+  reason: string,
+  isWarm = false,
+) {
+  const epoch = transition.state.epoch + 1;
+  const { warmingUp } = transition.state;
+  // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
+  const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;
+  change(transition, { epoch, sightings: [], warmingUp: stillWarm });
+  const { generation, committedSteps: step } = transition.state;
+  const inForce: PlanInForce = { ...before, ...leftBehind(before), epoch };
+  const members = membersOf(inForce);
+  const phase: Preparing = {
+    name: 'preparing',
+    inForce,
+    source,
+    waitingFor: members,
+    startedAt: transition.now,
+    deadline:
+      transition.now + allowedFor(isWarm ? 'handOver' : 'gettingReady', transition.state.seen, before.predicted),
+    isWarm,
+  };
+  change(transition, { phase });
+  const told = membersInvolved(transition.state);
+  const relayed = transition.state.relayed.filter((pair) => pair.every((peer) => told.includes(peer)));
+  transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason, relayed });
+  const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
+  log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
+  const from = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
+  const check = inForce.isChecked ? ({ check: true } as const) : {};
+  const message = { type: 'prepare', epoch, generation, step, source: from, plan: inForce.plan, ...check } as const;
+  for (const peer of told) {
+    const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));
+    send(transition, [peer], others.length === 0 ? message : { ...message, relayed: others });
+  }
+}
+
+function fromPeers({ state }: Transition, inForce: PlanInForce): StateSource {
+  const plan = living(state, inForce);
+  invariant(plan, 'somebody has every shard');
+  const isSalvaged = plan !== inForce.plan;
+  return { from: 'peers', epoch: inForce.epoch, plan, ...(isSalvaged ? { salvaged: true as const } : {}) };
+}
