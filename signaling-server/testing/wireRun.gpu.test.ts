@@ -1,148 +1,30 @@
-/**
- * Two peers, a stage each, in one process: real stages on Dawn, real frames, nothing between them but a function call.
- * What a packed wire leaves of the golden curve, and what it saves.
- */
+/** What a packed wire leaves of the golden curve, and what it saves, on Dawn. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { invariant, normal, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
+import { invariant, normal, peerId, seededRandom } from '../../swarm/base.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
-import { encodeTensor } from '../../swarm/messages/frame.ts';
-import type { ReportMessage } from '../../swarm/messages/messages.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { type Compute, FIRST_LOSS_SCALE } from '../../swarm/precision.ts';
-import { learningRate } from '../../swarm/run/learningRate.ts';
-import { forwardOnly, stepSchedule } from '../../swarm/schedule/lower.ts';
-import { incoming, sizesOf } from '../../swarm/ways/partners.ts';
+import type { Compute } from '../../swarm/precision.ts';
 import { packedBytes, type WireEncoding } from '../../swarm/wire.ts';
-import { FULL_SPEED } from '../../web/src/executor/dutyCycle.ts';
-import type { UpdateScalars } from '../../web/src/executor/engine.ts';
-import { StepRun } from '../../web/src/executor/execute.ts';
-import { Inbox } from '../../web/src/executor/inbox.ts';
-import { buildRole, closeRole, loadRole, type Role, roleBytes } from '../../web/src/executor/role.ts';
-import type { Surroundings } from '../../web/src/executor/surroundings.ts';
+import { roleBytes } from '../../web/src/executor/role.ts';
 import { canHalve, type Gpu } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
+import { type DoneStep, OneProcess } from '../../web/src/testing/oneProcess.ts';
 import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
 
 const PEERS = [peerId('a'), peerId('b')] as const;
-const EPOCH = 1;
 
-interface DoneStep {
-  readonly loss: number;
-  readonly gradientNorm: number;
-  readonly bytes: number;
+/** Two peers, a stage each. */
+function pairOf(golden: GoldenCase, wire: WireEncoding, microBatches: number, asked?: Compute): Promise<OneProcess> {
+  invariant(gpu, 'a device');
+  const { model, run, readState: read, tokens } = golden;
+  const plan = equalSplit(model, run.train.globalBatchSize, PEERS, { microBatches });
+  const engine = gpuEngine(gpu, model, run.train, wire, asked);
+  return OneProcess.open({ engine, model, train: run.train, plan, read, tokens });
 }
-
-/** Two roles and their inboxes: a swarm that commits its own steps. */
-class Pair {
-  readonly roles: readonly Role[];
-  readonly #golden: GoldenCase;
-  readonly #lossScale: number;
-  readonly #inboxes = new Map<PeerId, Inbox>(PEERS.map((peer) => [peer, new Inbox(() => undefined)]));
-
-  private constructor(roles: readonly Role[], golden: GoldenCase, lossScale: number) {
-    this.roles = roles;
-    this.#golden = golden;
-    this.#lossScale = lossScale;
-  }
-
-  static async open(golden: GoldenCase, wire: WireEncoding, microBatches: number, asked?: Compute): Promise<Pair> {
-    invariant(gpu, 'a device');
-    const { model, run, readState } = golden;
-    const engine = gpuEngine(gpu, model, run.train, wire, asked);
-    const plan = equalSplit(model, run.train.globalBatchSize, PEERS, { microBatches });
-    const roles: Role[] = [];
-    for (const peer of PEERS) roles.push(await buildRole(engine, model, run.train, plan, peer, EPOCH));
-    for (const role of roles) await loadRole(role, readState);
-    const pair = new Pair(roles, golden, asked === 'f16' ? FIRST_LOSS_SCALE.scale : 1);
-    const sizes = sizesOf(model, { train: run.train, wire, compute: asked });
-    for (const [peer, inbox] of pair.#inboxes)
-      inbox.expect(EPOCH, 0, incoming(sizes, { plan, source: { from: 'checkpoint', step: 0 } }, peer), 1);
-    return pair;
-  }
-
-  async step(step: number): Promise<DoneStep> {
-    const { train } = this.#golden.run;
-    for (const inbox of this.#inboxes.values()) inbox.advance(EPOCH, step);
-    const reports: ReportMessage[] = [];
-    let commit: (scalars: UpdateScalars) => void = () => {};
-    const committed = new Promise<UpdateScalars>((resolve) => {
-      commit = resolve;
-    });
-    const report = (message: ReportMessage): void => {
-      reports.push(message);
-      if (reports.length < PEERS.length) return;
-      const norm = normOf(reports) / this.#lossScale;
-      const clip = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (norm + 1e-6));
-      commit({ learningRate: learningRate(train, step), clipScale: clip / this.#lossScale, time: step + 1 });
-    };
-    await Promise.all(
-      this.roles.map((role) => {
-        const run = new StepRun(role, this.#around(role, step, report, committed), step);
-        return run.train(stepSchedule(role.plan).get(role.peer) ?? []);
-      }),
-    );
-    const sum = reports.flatMap(({ losses }) => losses).reduce((total, { lossSum }) => total + (lossSum ?? NaN), 0);
-    return {
-      loss: sum / (train.globalBatchSize * train.sequenceLength),
-      gradientNorm: normOf(reports) / this.#lossScale,
-      bytes: reports.reduce((total, { bytesDirect }) => total + bytesDirect, 0),
-    };
-  }
-
-  /** The loss of a step's samples, as an evaluation computes it. */
-  async evaluate(step: number): Promise<number> {
-    const { globalBatchSize, sequenceLength } = this.#golden.run.train;
-    const unasked = () => invariant(false, 'an evaluation reports by its answer');
-    const sums = await Promise.all(
-      this.roles.map((role) => {
-        const run = new StepRun(role, this.#around(role, step, unasked, new Promise(() => {})), step, 0);
-        return run.evaluate(forwardOnly(role.plan).get(role.peer) ?? [], () => true);
-      }),
-    );
-    const sum = sums.flat().reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
-    return sum / (globalBatchSize * sequenceLength);
-  }
-
-  #around(
-    role: Role,
-    step: number,
-    report: (message: ReportMessage) => void,
-    committed: Promise<UpdateScalars>,
-  ): Surroundings {
-    const { signal } = new AbortController();
-    const own = this.#inboxes.get(role.peer);
-    invariant(own, 'every peer has an inbox');
-    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
-    return {
-      signal,
-      now: () => performance.now() / 1000,
-      throttle: FULL_SPEED,
-      links: [],
-      lossScale: this.#lossScale,
-      send: async (to, key, values) => {
-        for (const message of encodeTensor(key, values)) this.#inboxes.get(to)?.accept(role.peer, message);
-      },
-      receive: (key, from) => own.receive(key, from, signal),
-      tokens: async (microBatch) => this.#golden.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
-      report: (message) => {
-        invariant(message.type === 'report', 'a step ends with a report');
-        report(message);
-      },
-      committed: () => committed,
-    };
-  }
-
-  close(): void {
-    for (const role of this.roles) closeRole(role);
-  }
-}
-
-const normOf = (reports: readonly ReportMessage[]): number =>
-  Math.sqrt(reports.flatMap(({ shards }) => shards).reduce((sum, { sumSquares }) => sum + Number(sumSquares), 0));
 
 async function trained(golden: GoldenCase, wire: WireEncoding, steps: number, asked?: Compute): Promise<DoneStep[]> {
-  const pair = await Pair.open(golden, wire, Math.min(4, golden.run.train.globalBatchSize), asked);
+  const pair = await pairOf(golden, wire, Math.min(4, golden.run.train.globalBatchSize), asked);
   const done: DoneStep[] = [];
   for (let step = 0; step < steps; step++) done.push(await pair.step(step));
   pair.close();
@@ -217,7 +99,7 @@ describe('a packed wire', () => {
   test('[WI5] int8 gradients carry over within a step, and begin with nothing at every step', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
-    const pair = await Pair.open(golden, 'int8', 1);
+    const pair = await pairOf(golden, 'int8', 1);
     const stage = pair.roles[1]?.stages.get(1);
     invariant(stage, 'the second peer has the second stage');
     const { globalBatchSize: samples, sequenceLength } = golden.run.train;
@@ -246,7 +128,7 @@ describe('a packed wire', () => {
     async (wire) => {
       if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
       const golden = await openGoldenCase('odd-llama');
-      const pair = await Pair.open(golden, wire, 1);
+      const pair = await pairOf(golden, wire, 1);
       const [first, second] = pair.roles.map((role, index) => role.stages.get(index));
       invariant(first && second, 'each peer has a stage');
       const samples = golden.run.train.globalBatchSize;
@@ -271,7 +153,7 @@ describe('a packed wire', () => {
   test.each(['f16', 'int8'] as const)('[WI1] %s: an evaluation has the packed stream too', async (wire) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
-    const pair = await Pair.open(golden, wire, 2);
+    const pair = await pairOf(golden, wire, 2);
     const evaluated = await pair.evaluate(0);
     const { loss } = await pair.step(0);
     // The same activations to the last bit; only the loss's own kernel is another.
@@ -286,7 +168,7 @@ describe('a packed wire', () => {
     const { model, run } = golden;
     const { globalBatchSize: B, sequenceLength: T } = run.train;
     for (const wire of ['f32', 'f16', 'int8'] as const) {
-      const pair = await Pair.open(golden, wire, B);
+      const pair = await pairOf(golden, wire, B);
       // B micro-batches of one sample, there and back; an untied model's state stays where it is.
       expect((await pair.step(0)).bytes).toBe(2 * B * packedBytes(wire, T * model.width));
       for (const role of pair.roles) expect(roleBytes(role)).toBe(predictedBytes(model, role.plan, role.peer, T, wire));

@@ -1,0 +1,155 @@
+/**
+ * A swarm in one process, for tests of the numerics: real stages on Dawn, real frames, nothing between the peers but a
+ * function call. It commits its own steps.
+ */
+import { at, got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
+import type { ReportMessage } from '../../../swarm/messages/messages.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import { type Plan, peers } from '../../../swarm/plan/plan.ts';
+import { FIRST_LOSS_SCALE } from '../../../swarm/precision.ts';
+import { learningRate } from '../../../swarm/run/learningRate.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
+import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { incoming, sizesOf } from '../../../swarm/ways/partners.ts';
+import { FULL_SPEED } from '../executor/dutyCycle.ts';
+import type { MicroTokens, UpdateScalars } from '../executor/engine.ts';
+import { StepRun } from '../executor/execute.ts';
+import { Inbox } from '../executor/inbox.ts';
+import { buildRole, closeRole, type Engine, loadRole, type ReadState, type Role } from '../executor/role.ts';
+import type { Surroundings } from '../executor/surroundings.ts';
+
+const EPOCH = 1;
+
+export interface DoneStep {
+  readonly loss: number;
+  readonly gradientNorm: number;
+  readonly bytes: number;
+}
+
+interface Terms {
+  readonly engine: Engine;
+  readonly model: Model;
+  readonly train: Train;
+  readonly plan: Plan;
+  readonly read: ReadState;
+  /** Tokens of a step's samples `[from, to)`. */
+  readonly tokens: (step: number, samples: Range) => MicroTokens;
+  /** What is sent in place of a tensor. */
+  readonly tampered?: (to: PeerId, key: TensorKey, values: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
+}
+
+export class OneProcess {
+  /** In the plan's order. */
+  readonly roles: readonly Role[];
+  /** Of the newest step, in the same order. */
+  reports: readonly ReportMessage[] = [];
+  readonly #terms: Terms;
+  readonly #lossScale: number;
+  readonly #inboxes: ReadonlyMap<PeerId, Inbox>;
+
+  private constructor(roles: readonly Role[], inboxes: ReadonlyMap<PeerId, Inbox>, terms: Terms) {
+    this.roles = roles;
+    this.#inboxes = inboxes;
+    this.#terms = terms;
+    this.#lossScale = terms.engine.asked === 'f16' ? FIRST_LOSS_SCALE.scale : 1;
+  }
+
+  static async open(terms: Terms): Promise<OneProcess> {
+    const { engine, model, train, plan, read } = terms;
+    const roles: Role[] = [];
+    for (const peer of peers(plan)) roles.push(await buildRole(engine, model, train, plan, peer, EPOCH));
+    for (const role of roles) await loadRole(role, read);
+    const sizes = sizesOf(model, { train, wire: engine.wire, compute: engine.asked });
+    const inboxes = new Map(peers(plan).map((peer) => [peer, new Inbox(() => undefined)]));
+    for (const [peer, inbox] of inboxes)
+      inbox.expect(EPOCH, 0, incoming(sizes, { plan, source: { from: 'checkpoint', step: 0 } }, peer), 1);
+    return new OneProcess(roles, inboxes, terms);
+  }
+
+  async step(step: number): Promise<DoneStep> {
+    const { train } = this.#terms;
+    for (const inbox of this.#inboxes.values()) inbox.advance(EPOCH, step);
+    const reports = new Map<PeerId, ReportMessage>();
+    let commit: (scalars: UpdateScalars) => void = () => {};
+    const committed = new Promise<UpdateScalars>((resolve) => {
+      commit = resolve;
+    });
+    const report = (from: PeerId, message: ReportMessage): void => {
+      reports.set(from, message);
+      if (reports.size < this.roles.length) return;
+      this.reports = this.roles.map(({ peer }) => got(reports, peer));
+      const clip = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (this.#norm() + 1e-6));
+      commit({ learningRate: learningRate(train, step), clipScale: clip / this.#lossScale, time: step + 1 });
+    };
+    await Promise.all(
+      this.roles.map((role) => {
+        const around = this.#around(role, step, (message) => report(role.peer, message), committed);
+        return new StepRun(role, around, step).train(got(stepSchedule(role.plan), role.peer));
+      }),
+    );
+    const losses = this.reports.flatMap((one) => one.losses).toSorted((a, b) => a.microBatch - b.microBatch);
+    const sum = losses.reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
+    return {
+      loss: sum / (train.globalBatchSize * train.sequenceLength),
+      gradientNorm: this.#norm(),
+      bytes: this.reports.reduce((total, { bytesDirect }) => total + bytesDirect, 0),
+    };
+  }
+
+  /** Of the newest reports; the primaries' squares are added in the order of the plan's state. */
+  #norm(): number {
+    const { plan } = at(this.roles, 0);
+    const shards = this.reports.flatMap((one) => one.shards);
+    let squares = 0;
+    for (const { block, shards: planned } of plan.state)
+      for (const { range } of planned)
+        for (const shard of shards)
+          if (shard.block === block && shard.range[0] === range[0]) squares += Number(shard.sumSquares);
+    return Math.sqrt(squares) / this.#lossScale;
+  }
+
+  /** The loss of a step's samples, as an evaluation computes it. */
+  async evaluate(step: number): Promise<number> {
+    const { globalBatchSize, sequenceLength } = this.#terms.train;
+    const unasked = () => invariant(false, 'an evaluation reports by its answer');
+    const sums = await Promise.all(
+      this.roles.map((role) => {
+        const run = new StepRun(role, this.#around(role, step, unasked, new Promise(() => {})), step, 0);
+        return run.evaluate(forwardOnly(role.plan).get(role.peer) ?? [], () => true);
+      }),
+    );
+    const sum = sums.flat().reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
+    return sum / (globalBatchSize * sequenceLength);
+  }
+
+  #around(
+    role: Role,
+    step: number,
+    report: (message: ReportMessage) => void,
+    committed: Promise<UpdateScalars>,
+  ): Surroundings {
+    const { signal } = new AbortController();
+    const own = got(this.#inboxes, role.peer);
+    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
+    return {
+      signal,
+      now: () => performance.now() / 1000,
+      throttle: FULL_SPEED,
+      links: [],
+      lossScale: this.#lossScale,
+      send: async (to, key, values) => {
+        const sent = this.#terms.tampered?.(to, key, values.slice()) ?? values;
+        for (const message of encodeTensor(key, sent)) this.#inboxes.get(to)?.accept(role.peer, message);
+      },
+      receive: (key, from) => own.receive(key, from, signal),
+      tokens: async (microBatch) => this.#terms.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
+      report,
+      committed: () => committed,
+    };
+  }
+
+  close(): void {
+    for (const role of this.roles) closeRole(role);
+  }
+}
