@@ -1,9 +1,8 @@
 /** Every harm to everyone in every role at every point of the protocol: each case is a line of text, and played by it. */
 import { below, invariant, seededRandom } from '../../../../swarm/base.ts';
-import type { Recording } from '../../../../swarm/recording/recording.ts';
 import { HARMS, type Harm, mischiefs, OF_ALL, ROLES, type Role } from './harms.ts';
 import { pipeline } from './plans.ts';
-import { type Ending, simulate } from './simulation.ts';
+import { type Ending, type Scenario, simulate } from './simulation.ts';
 
 /** Three stages, the first one with two lanes, and a keeper that computes nothing. */
 const DONORS = 5;
@@ -51,7 +50,12 @@ export async function allCases(): Promise<readonly Case[]> {
   return keyed.sort(([a], [b]) => a - b).map(([, one]) => one);
 }
 
-export function play({ seed, ...mischief }: Case, recording?: Recording): Promise<Ending> {
-  const planned = mischiefs([mischief], seededRandom(seed));
-  return simulate({ ...scenario(seed), mischief: planned, ...(recording && { recording }) });
+type Beside = Pick<Scenario, 'recording' | 'flaw' | 'isOrdered' | 'networkSeed'>;
+
+export function play({ seed, ...mischief }: Case, beside: Beside = {}): Promise<Ending> {
+  return simulate({ ...scenario(seed), mischief: mischiefs([mischief], seededRandom(seed)), ...beside });
 }
+
+/** Nothing goes wrong. */
+export const playUndisturbed = (seed: number, beside: Beside = {}): Promise<Ending> =>
+  simulate({ ...scenario(seed), ...beside });

@@ -3,7 +3,7 @@ import { got, overlap, type Range, type Result, refusal, success } from '../../.
 import type { StoredShard } from '../../../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../../swarm/plan/handover.ts';
-import type { State, Values } from './integers.ts';
+import { added, mixed, type State, type Values } from './integers.ts';
 
 /** As the rehearsal's judge names what is of one step. */
 export const hashOf = (step: number): string => step.toString(16).padStart(64, '0');
@@ -26,6 +26,14 @@ export class Disk {
       const { value, m, v } = got(initial, block);
       this.#uploads.set(keyOf(0, block, range), Float32Array.from([...value, ...m, ...v]));
     }
+  }
+
+  /** Of a whole checkpoint, in the order of its shards. */
+  fingerprint(step: number): number {
+    let sum = 0;
+    for (const { block, range } of this.checkpoints.get(step) ?? [])
+      sum = added(sum, mixed(got(this.#uploads, keyOf(step, block, range))));
+    return sum;
   }
 
   call({ pathname: path, searchParams: query }: URL, body: Float32Array | null): Result<ArrayBuffer | string> {

@@ -11,6 +11,7 @@ import type { Engine } from '../../executor/role.ts';
 import type { Device } from './device.ts';
 import {
   added,
+  addedInOrder,
   embedded,
   embeddedBack,
   gradientAt,
@@ -187,6 +188,16 @@ interface Kept {
   readonly stage: ExactStage | null;
   sum: Float64Array;
   parts: number;
+  /** Of a replica that is late: the update that it has yet to do. */
+  late: { readonly sum: Float64Array; readonly scalars: UpdateScalars } | null;
+}
+
+/** How an engine differs from one that is right. */
+export interface Otherwise {
+  /** Other sums come of another order of their parts. */
+  readonly isOrdered?: boolean;
+  /** Replicas do each update when the next one is due. */
+  readonly isReplicaLate?: boolean;
 }
 
 class ExactShards implements Shards {
@@ -194,11 +205,13 @@ class ExactShards implements Shards {
   readonly #device: Device;
   readonly #witness: Witness;
   readonly #shards: readonly Kept[];
+  readonly #otherwise: Otherwise;
 
-  constructor(device: Device, witness: Witness, shards: readonly Kept[]) {
+  constructor(device: Device, witness: Witness, shards: readonly Kept[], otherwise: Otherwise) {
     this.#device = device;
     this.#witness = witness;
     this.#shards = shards;
+    this.#otherwise = otherwise;
   }
 
   begin(): void {
@@ -228,12 +241,20 @@ class ExactShards implements Shards {
 
   update(scalars: UpdateScalars): void {
     this.#device.submit(SMALL_WORK_MS);
-    for (const { work, own, stage, sum } of this.#shards) {
-      const value = stage ? got(stage.values, work.block).subarray(...work.range) : own.value;
-      const state = { ...own, value };
-      updated(state, sum, scalars);
-      this.#witness.updated(work.block, work.range, scalars.time, state);
+    for (const shard of this.#shards) {
+      const { late } = shard;
+      const isLate = this.#otherwise.isReplicaLate && !shard.work.isPrimary;
+      if (isLate) shard.late = { sum: shard.sum, scalars };
+      if (!isLate) this.#apply(shard, shard.sum, scalars);
+      else if (late) this.#apply(shard, late.sum, late.scalars);
     }
+  }
+
+  #apply({ work, own, stage }: Kept, sum: Float64Array, scalars: UpdateScalars): void {
+    const value = stage ? got(stage.values, work.block).subarray(...work.range) : own.value;
+    const state = { ...own, value };
+    updated(state, sum, scalars);
+    this.#witness.updated(work.block, work.range, scalars.time, state);
   }
 
   async readValues(block: BlockName, range: Range): Promise<Reading> {
@@ -272,7 +293,8 @@ class ExactShards implements Shards {
 
   #add(shard: Kept, part: Float64Array): void {
     const before = shard.parts === 0 ? new Float64Array(part.length) : shard.sum;
-    shard.sum = before.map((one, index) => added(one, at(part, index)));
+    const sum = this.#otherwise.isOrdered ? addedInOrder : added;
+    shard.sum = before.map((one, index) => sum(one, at(part, index)));
     shard.parts++;
   }
 
@@ -287,7 +309,7 @@ class ExactShards implements Shards {
   }
 }
 
-export function exactEngine(device: Device, witness: Witness, model: Model): Engine {
+export function exactEngine(device: Device, witness: Witness, model: Model, otherwise: Otherwise = {}): Engine {
   const unknown = (elements: number): Values => new Float32Array(elements).fill(Number.NaN);
   return {
     ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
@@ -302,9 +324,9 @@ export function exactEngine(device: Device, witness: Witness, model: Model): Eng
         invariant(stage === null || stage instanceof ExactStage, 'a stage of this engine');
         const elements = work.range[1] - work.range[0];
         const own = { value: unknown(elements), m: unknown(elements), v: unknown(elements) };
-        return { work, own, stage, sum: new Float64Array(elements), parts: 0 };
+        return { work, own, stage, sum: new Float64Array(elements), parts: 0, late: null };
       });
-      return new ExactShards(device, witness, kept);
+      return new ExactShards(device, witness, kept, otherwise);
     },
   };
 }

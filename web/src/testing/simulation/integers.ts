@@ -44,6 +44,9 @@ export const gradientAt = ({ s, u }: Sums, index: number, value: number): number
 
 export const added = (one: number, other: number): number => (one + other) % P;
 
+/** As rounding does it, the sum tells in which order its parts came. */
+export const addedInOrder = (one: number, other: number): number => (3 * one + other) % P;
+
 /** [N, C] of rows with these tokens. */
 export function embedded(model: Model, values: Values, ids: Uint32Array, sequence: number): Values {
   const { width, vocabulary } = model;

@@ -29,6 +29,7 @@ interface Reference {
   /** Of each step. */
   readonly losses: readonly number[];
   readonly norms: readonly number[];
+  readonly scalars: readonly Parameters<typeof updated>[2][];
 }
 
 type Blocks = ReadonlyMap<BlockName, State>;
@@ -51,6 +52,7 @@ export function sequentialRun(model: Model, train: Train, text: Uint8Array): Ref
   ];
   const losses: number[] = [];
   const norms: number[] = [];
+  const all: Parameters<typeof updated>[2][] = [];
   for (let step = 0; step < steps; step++) {
     const state = copied(got(new Map(states.entries()), step));
     const sums = new Map<string, Sums>();
@@ -68,10 +70,11 @@ export function sequentialRun(model: Model, train: Train, text: Uint8Array): Ref
     norms.push(norm);
     const clipScale = gradientClipNorm === null ? 1 : Math.min(1, gradientClipNorm / (norm + 1e-6));
     const scalars = { learningRate: learningRate(train, step), clipScale, time: step + 1 };
+    all.push(scalars);
     for (const [name, of] of state) updated(of, got(gradients, name), scalars);
     states.push(state);
   }
-  return { states, losses, norms };
+  return { states, losses, norms, scalars: all };
 }
 
 /** The sum of the sample's losses. */

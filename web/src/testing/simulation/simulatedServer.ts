@@ -20,6 +20,7 @@ import type { Recording } from '../../../../swarm/recording/recording.ts';
 import type { RehearsedEffect } from '../../../../swarm/testing/decider.ts';
 import { happen, type Rehearsal, rehearseDecisions, restart } from '../../../../swarm/testing/rehearsal.ts';
 import type { Disk } from './disk.ts';
+import type { Flaw } from './flaws.ts';
 import { Machine, Process } from './machine.ts';
 import type { Network } from './network.ts';
 import type { Accepted, Listener, SocketData } from './sockets.ts';
@@ -47,6 +48,7 @@ interface ServerOptions {
   readonly facts: RunFacts;
   readonly disk: Disk;
   readonly recording: Recording | null;
+  readonly flaw: Flaw;
   /** What a search for a plan comes to. */
   search(wanted: Search): Searched['found'];
   /** Told of each effect, right before it is performed and after it is stored. */
@@ -70,6 +72,10 @@ export class SimulatedServer {
     this.machine = new Machine(options.network.agenda);
     this.#process = new Process(this.machine);
     this.run = rehearseDecisions(options.config, options.recording);
+    const { flaw } = options;
+    const { decider } = this.run;
+    const decide = decider.decide.bind(decider);
+    if (flaw.effects) decider.decide = (...of) => flaw.effects?.(decide(...of)) ?? [];
     this.#look();
   }
 
@@ -132,7 +138,8 @@ export class SimulatedServer {
       this.#relay(from.peer, new Uint8Array(data));
       return;
     }
-    const message = decoded(data);
+    const said = decoded(data);
+    const message = this.#options.flaw.heard?.(said) ?? said;
     switch (message.type) {
       case 'hello':
         throw new Error('a donor says hello once');

@@ -15,6 +15,7 @@ import type { SignalingState } from '../../net/signaling.ts';
 import type { DonorWebSocket } from '../../net/socket.ts';
 import { Device } from './device.ts';
 import { exactEngine, type Witness } from './exactEngine.ts';
+import type { TabFlaw } from './flaws.ts';
 import type { LinkSwitch, VirtualLink } from './links.ts';
 import { type Machine, Process } from './machine.ts';
 import type { Line, Network } from './network.ts';
@@ -42,6 +43,8 @@ export interface TabOptions {
   readonly machine: Machine;
   readonly witness: Witness;
   readonly seed: number;
+  readonly flaw: TabFlaw;
+  readonly isOrdered: boolean;
 }
 
 export class Tab {
@@ -103,7 +106,7 @@ export class Tab {
   }
 
   #begin(): [Process, Device, Conversation] {
-    const { network, links, server, witness } = this.#options;
+    const { network, links, server, witness, flaw, isOrdered } = this.#options;
     const process = new Process(this.machine);
     const device = new Device(process);
     const mesh = (): Mesh => {
@@ -112,7 +115,10 @@ export class Tab {
     };
     const session: Session = new Session({
       page: {
-        sendServer: (message) => void conversation.send(message),
+        sendServer: (message) => {
+          const said = flaw.said ? flaw.said(message, (heard) => session.serverSaid(heard)) : message;
+          if (said !== null) conversation.send(said);
+        },
         sendFrame: async (peer, message) => mesh().send(peer, message),
         connect: async (peers, epoch, relayed) => mesh().connect(peers, epoch, relayed),
         openAhead: async (peers, epoch) => conversation.mesh?.openAhead(peers, epoch),
@@ -121,7 +127,10 @@ export class Tab {
         measure: async (peer, messages) => (await conversation.mesh?.measure(peer, messages)) ?? null,
         showStatus: () => {},
       },
-      engine: (model) => exactEngine(device, witness, model),
+      engine: (model) => {
+        const engine = exactEngine(device, witness, model, { ...flaw, isOrdered });
+        return flaw.engine?.(engine) ?? engine;
+      },
       files: (token) =>
         runFiles(this.#fetcher(process, token), new URL('http://server/'), token, (ms) => process.wait(ms)),
       now: () => process.now() / 1_000,
@@ -137,7 +146,7 @@ export class Tab {
         wait: (ms) => process.wait(ms),
         onState: (state) => this.#onState(state, session),
         onMessage: (message) => this.#onMessage(message, process, session, conversation),
-        onFrame: (from, message) => session.peerSent(from, message),
+        onFrame: (from, message) => session.peerSent(from, flaw.frame?.(message) ?? message),
         onLost: (peer) => session.linkLost(peer),
       },
       {
@@ -175,7 +184,9 @@ export class Tab {
 
   #onMessage(message: ServerMessage, process: Process, session: Session, { mesh }: Conversation): void {
     if (message.type === 'start' || message.type === 'evaluate') session.linksMeasured(mesh?.reports() ?? []);
-    if (message.type !== 'snapshot') session.serverSaid(message);
+    const { told } = this.#options.flaw;
+    const heard = told ? told(message) : message;
+    if (heard !== null && heard.type !== 'snapshot') session.serverSaid(heard);
     if (message.type === 'welcome') {
       this.peer = message.peer;
       process.after(MEASURING_MS, () => {
