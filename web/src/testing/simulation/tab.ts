@@ -146,7 +146,9 @@ export class Tab {
         wait: (ms) => process.wait(ms),
         onState: (state) => this.#onState(state, session),
         onMessage: (message) => this.#onMessage(message, process, session, conversation),
-        onFrame: (from, message) => session.peerSent(from, flaw.frame?.(message) ?? message),
+        onFrame: (from, message) => {
+          for (const frame of flaw.frames?.(message) ?? [message]) session.peerSent(from, frame);
+        },
         onLost: (peer) => session.linkLost(peer),
       },
       {
