@@ -18,7 +18,7 @@ import { terminalLog } from '../monitoring/log.ts';
 import { addRun, openDataDirectory } from '../store/dataDirectory.ts';
 
 const DONORS = 4;
-/** Steps before it stand committed, and no checkpoint but the first: what a roll-back costs is seen. */
+/** Steps before it stand committed, and there is no checkpoint but the first: what is not in a replica is given up. */
 const FAULT_STEP = 5;
 const STEPS = 15;
 const FAULTS: readonly { readonly script: string; readonly what: string }[] = [
@@ -38,6 +38,7 @@ const RUN = {
   model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 },
   data: { files: ['bytes.bin'], tokenizer: 'bytes', order: 'sequential' },
   init: { seed: 1 },
+  state: { replicas: 1 },
   train: {
     ...{ steps: STEPS, globalBatchSize: 8, sequenceLength: 32, gradientClipNorm: 1 },
     optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8 },
