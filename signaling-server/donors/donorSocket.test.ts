@@ -37,14 +37,20 @@ class FakeSocket extends EventEmitter {
 let socket: FakeSocket;
 let donor: DonorSocket;
 let faults: boolean[];
+/** Types of what came through. */
+let heard: string[];
 beforeEach(() => {
   socket = new FakeSocket();
   faults = [];
+  heard = [];
   const host: DonorHost = {
     arrived: () => null,
     ended: () => {},
     admit: () => peerId('peer'),
-    onMessage: () => null,
+    onMessage: (_peer, { type }) => {
+      heard.push(type);
+      return null;
+    },
     relayed: () => null,
     gone: (_peer, _detail, isAtFault) => void faults.push(isAtFault),
     strangerFailed: () => {},
@@ -116,6 +122,12 @@ describe('[RE40] silence', () => {
     measured();
     expect(looksOutlived(lookMs)).toBe(1 + donorMs / lookMs);
     expect(faults).toEqual([false]);
+  });
+  test('[RE41] is for good: what comes on the connection afterwards reaches nobody', () => {
+    measured();
+    looksOutlived(lookMs);
+    socket.say({ type: 'leave' });
+    expect(heard).toEqual(['measured']);
   });
   test('of one that checks its GPU may last longer', () => expect(looksOutlived(lookMs)).toBe(1 + strangerMs / lookMs));
   test('is none where a byte of a message has come', () => {
