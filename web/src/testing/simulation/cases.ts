@@ -1,7 +1,7 @@
 /** Every harm to everyone in every role at every point of the protocol: each case is a line of text, and played by it. */
-import { below, invariant, seededRandom } from '../../../../swarm/base.ts';
-import { HARMS, type Harm, mischiefs, OF_ALL, ROLES, type Role } from './harms.ts';
-import { pipeline } from './plans.ts';
+import { at, below, invariant, seededRandom } from '../../../../swarm/base.ts';
+import { ANY, HARMS, type Harm, mischiefs, OF_ALL, ROLES, type Role } from './harms.ts';
+import { anyPlan, pipeline } from './plans.ts';
 import { type Ending, type Scenario, simulate } from './simulation.ts';
 
 /** Three stages, the first one with two lanes, and a keeper that computes nothing. */
@@ -59,3 +59,24 @@ export function play({ seed, ...mischief }: Case, beside: Beside = {}): Promise<
 /** Nothing goes wrong. */
 export const playUndisturbed = (seed: number, beside: Beside = {}): Promise<Ending> =>
   simulate({ ...scenario(seed), ...beside });
+
+/** Points that most runs come by. */
+const MOST_POINTS = 3_000;
+const MOST_HARMS = 6;
+const MOST_DONORS = 6;
+const LONG_LIMIT_MS = 3_600_000;
+
+/** Left to chance: anyone anywhere in the plan, and some harms one after the other; when they are over the run has to end. */
+export function playByChance(seed: number, beside: Beside = {}): Promise<Ending> {
+  const random = seededRandom(seed);
+  const pick = <T>(of: readonly T[]): T => at(of, below(random, of.length));
+  const planned = Array.from({ length: below(random, MOST_HARMS + 1) }, () => ({
+    ...{ harm: pick(HARMS), whom: pick(ROLES), point: ANY, nth: 1 + below(random, MOST_POINTS) },
+  }));
+  return simulate({
+    ...{ seed, donors: 1 + below(random, MOST_DONORS), steps: 4 + below(random, 12), limitMs: LONG_LIMIT_MS },
+    ...{ checkpointEverySteps: 1 + below(random, 6), evaluation: random() < 0.2 },
+    ...{ makePlan: random() < 0.5 ? pipeline : anyPlan(seededRandom(seed)), mischief: mischiefs(planned, random) },
+    ...beside,
+  });
+}

@@ -29,11 +29,13 @@ export const OF_ALL: readonly Harm[] = ['killServer', 'fillDisk', 'join'];
 export interface Mischief {
   readonly harm: Harm;
   readonly whom: Role;
-  /** As `Simulation` tells it. */
+  /** As `Simulation` tells it; ANY: whatever it is. */
   readonly point: string;
   /** From 1. */
   readonly nth: number;
 }
+
+export const ANY = '*';
 
 const FROZEN_MS = [3_000, 10_000, 60_000];
 const CUT_MS = [2_000, 8_000, 30_000];
@@ -41,16 +43,15 @@ const FULL_MS = 20_000;
 const JUMP_MS = 3_600_000;
 const SLOW_FACTOR = 10;
 
-export const mischiefText = ({ harm, whom, point, nth }: Mischief): string =>
-  `${harm}${OF_ALL.includes(harm) ? '' : ` ${whom}`} at ${point} ${nth}`;
-
 /** Told of each point: does what is planned when it is reached. */
 export function mischiefs(planned: readonly Mischief[], random: Random) {
   const counts = new Map<string, number>();
   return (swarm: Simulation, point: string): void => {
-    const count = (counts.get(point) ?? 0) + 1;
-    counts.set(point, count);
-    for (const one of planned) if (one.point === point && one.nth === count) harm(swarm, one, random);
+    for (const of of [point, ANY]) {
+      const count = (counts.get(of) ?? 0) + 1;
+      counts.set(of, count);
+      for (const one of planned) if (one.point === of && one.nth === count) harm(swarm, one, random);
+    }
   };
 }
 

@@ -59,6 +59,8 @@ export interface Ending {
   readonly epochs: number;
   /** Steps given up, by each roll-back. */
   readonly rollBacks: readonly number[];
+  /** Between two commits, at most. */
+  readonly longestPauseMs: number;
   /** Of what was saved at the end. */
   readonly fingerprint: number;
   /** How often what arrived, or was done by the server. */
@@ -100,6 +102,8 @@ export class Simulation {
   readonly #problems: string[] = [];
   readonly #rollBacks: number[] = [];
   readonly #points = new Map<string, number>();
+  #committedMs: number | null = null;
+  #longestPauseMs = 0;
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
@@ -188,6 +192,7 @@ export class Simulation {
       epochs: run.store.epoch,
       rollBacks: this.#rollBacks,
       points: this.#points,
+      longestPauseMs: this.#longestPauseMs,
       fingerprint: disk.fingerprint(steps),
     };
   }
@@ -202,6 +207,9 @@ export class Simulation {
     if (effect.type === 'storeCommit') {
       const { step, loss, gradientNorm } = effect.record;
       const { losses, norms } = this.#reference;
+      const { nowMs } = this.agenda;
+      this.#longestPauseMs = Math.max(this.#longestPauseMs, nowMs - (this.#committedMs ?? nowMs));
+      this.#committedMs = nowMs;
       const isCompared = this.#scenario.isOrdered !== true;
       if (isCompared && (loss !== losses[step] || gradientNorm !== norms[step]))
         this.#problems.push(
