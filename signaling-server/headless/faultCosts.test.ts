@@ -74,3 +74,14 @@ test('[RE43] a server that was started again counts its bytes anew', () => {
     { entry: 'server-kill@5', detectedSeconds: 2, resumedSeconds: 3, stepsGivenUp: 1, bytesMoved: 70 },
   ]);
 });
+
+test('[RE43] of who leaves by a button: the commit that its last boundary came with is not the next one', () => {
+  const run = watch('leave:1@5');
+  run.begin(0, 'b', 1_000);
+  run.see(2_000, { committedSteps: 6 });
+  run.see(3_000, { committedSteps: 7, epoch: 2, movedBytes: 140 });
+  run.see(4_500, { committedSteps: 8 });
+  expect(run.costs()).toEqual([
+    { entry: 'leave:1@5', detectedSeconds: 2, resumedSeconds: 3.5, stepsGivenUp: 0, bytesMoved: 40 },
+  ]);
+});

@@ -58,14 +58,15 @@ export class FaultCosts {
   see(seen: Seen): void {
     const last = this.#last ?? seen;
     this.#last = seen;
-    this.#detect(seen, last);
+    const detected = this.#detect(seen, last);
     // A server that was started again counts anew.
     const moved = seen.movedBytes - (seen.movedBytes < last.movedBytes ? 0 : last.movedBytes);
     for (const fault of this.#faults) {
       if (fault.resumedMs !== null) continue;
       fault.bytesMoved += moved;
       fault.stepsGivenUp += Math.max(0, last.committedSteps - seen.committedSteps);
-      if (seen.committedSteps > last.committedSteps) fault.resumedMs = seen.nowMs;
+      // A commit that came with the next epoch was its last boundary's.
+      if (seen.committedSteps > last.committedSteps && !detected.has(fault)) fault.resumedMs = seen.nowMs;
     }
   }
 
@@ -85,7 +86,8 @@ export class FaultCosts {
   }
 
   /** Another epoch is the newest fault's doing: those before it were told of by their own donor's going, or by none. */
-  #detect({ nowMs, epoch, peers }: Seen, last: Seen): void {
+  #detect({ nowMs, epoch, peers }: Seen, last: Seen): ReadonlySet<Fault> {
+    const detected = new Set<Fault>();
     let isNewEpoch = epoch > last.epoch;
     for (const fault of this.#faults.toReversed()) {
       if (fault.detectedMs !== null) continue;
@@ -94,6 +96,8 @@ export class FaultCosts {
       if (!isFound) continue;
       fault.detectedMs = nowMs;
       fault.resumedMs = null; // what was committed meanwhile was under way before
+      detected.add(fault);
     }
+    return detected;
   }
 }
