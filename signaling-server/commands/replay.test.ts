@@ -170,6 +170,7 @@ describe('a recording of a server', () => {
     const recorder = new Recorder(openSync('/dev/full', 'a'), (text) => warned.push(text));
     const config = decisionConfig(rehearsalTerms({}).config, {});
     const start = {
+      ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
       ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
     };

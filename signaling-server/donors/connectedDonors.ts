@@ -33,9 +33,10 @@ export class ConnectedDonors {
   readonly #connections = new Map<PeerId, Connection>();
   readonly #byToken = new Map<string, Connection>();
 
-  /** A new name and a new token, on each connection. */
-  enter({ adapter, limits = NO_LIMITS, key }: HelloMessage, link: DonorLink, isOwn: boolean): Connection {
-    const peer = peerId(randomBytes(9).toString('base64url'));
+  /** A new token on each connection, and a new name unless it comes back. */
+  enter(hello: HelloMessage, link: DonorLink, isOwn: boolean, returning: PeerId | null): Connection {
+    const { adapter, limits = NO_LIMITS, key } = hello;
+    const peer = returning ?? peerId(randomBytes(9).toString('base64url'));
     const token = randomBytes(24).toString('base64url');
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);

@@ -40,7 +40,11 @@ export type RunMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'he
 export interface ReceptionHost {
   /** Why nobody may come in now; null: they may. */
   shut(): RefusalReason | null;
-  greeting(donor: string | null): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps' | 'memory'>;
+  greeting(
+    donor: string | null,
+  ): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps' | 'lastCommit' | 'memory'>;
+  /** Whether this peer, which was here before, is let in under its name. */
+  mayReturn(peer: PeerId): boolean;
   /** Its GPU is checked: it may be planned for. */
   joined(connection: Connection): void;
   /** Limits, or what one says that may be planned for; a reason where it does not fit. */
@@ -59,6 +63,8 @@ interface ReceptionOptions {
   readonly isBlocked?: (address: string) => boolean;
   /** What donors that this server opened itself say: they need no invitation, and never wait to join. */
   readonly ownKey?: string;
+  /** What proves that a tab was this peer. */
+  readonly resumeKeyOf: (peer: PeerId) => string;
 }
 
 export class Reception implements DonorHost {
@@ -98,12 +104,19 @@ export class Reception implements DonorHost {
     if (shut !== null) return shut;
     if (this.#isFull()) return 'serverFull';
     if (isOwn) this.#places.leave(link);
-    const { peer, token, donor } = this.#donors.enter(hello, link, isOwn);
+    const { peer, token, donor } = this.#donors.enter(hello, link, isOwn, this.#returning(hello));
     network.connected(peer, link, link.address);
     const { iceServers } = network;
     const greeting = this.#host.greeting(donor);
-    link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, iceServers, ...greeting });
+    const resumeKey = this.#options.resumeKeyOf(peer);
+    link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, resumeKey, iceServers, ...greeting });
     return peer;
+  }
+
+  /** The peer that this tab proves to have been, where it may be it again; null: it is a new one. */
+  #returning({ resume }: HelloMessage): PeerId | null {
+    if (resume === undefined || !isSameSecret(resume.key, this.#options.resumeKeyOf(resume.peer))) return null;
+    return this.#host.mayReturn(resume.peer) && !this.#donors.of(resume.peer) ? resume.peer : null;
   }
 
   onMessage(peer: PeerId, message: PeerMessage): RefusalReason | null {

@@ -6,6 +6,7 @@
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
+import { mayReturn } from '../../swarm/coordinator/returning.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
 import { isNeeded } from '../../swarm/coordinator/successor.ts';
@@ -18,6 +19,7 @@ import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
+import { resumeKeys } from '../donors/resumeKeys.ts';
 import { storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
@@ -80,7 +82,8 @@ export class ActiveRun implements Observed {
       uploads: this.uploads,
       trafficOf: this.trafficOf,
     } = parts);
-    this.reception = new Reception({ ...options, network: this.network }, this.#receptionHost());
+    const resumeKeyOf = resumeKeys(store, name);
+    this.reception = new Reception({ ...options, network: this.network, resumeKeyOf }, this.#receptionHost());
     this.guard = new CheckpointGuard({
       ...options,
       sendBack: this.sendBack.bind(this),
@@ -98,7 +101,7 @@ export class ActiveRun implements Observed {
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
     };
-    this.#loop = new DecisionLoop(config, startState(store, name), host, options.recorder ?? null);
+    this.#loop = new DecisionLoop(config, startState(store, name, true), host, options.recorder ?? null);
     if (gatherLimitMs)
       this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
   }
@@ -113,10 +116,6 @@ export class ActiveRun implements Observed {
 
   get committedSteps(): number {
     return this.#run.committedSteps;
-  }
-
-  tokensOf(peer: PeerId): number {
-    return this.#donor(peer)?.tokens ?? 0;
   }
 
   get epoch(): number {
@@ -254,9 +253,10 @@ export class ActiveRun implements Observed {
     return {
       shut: () => (this.phase === 'finished' ? 'runFinished' : null),
       greeting: (donor) => {
-        const { generation, epoch, committedSteps } = this.#run;
-        return { run: this.facts, generation, epoch, committedSteps, memory: memoryOf(donor) };
+        const { generation, epoch, committedSteps, lastCommit } = this.#run;
+        return { run: this.facts, generation, epoch, committedSteps, lastCommit, memory: memoryOf(donor) };
       },
+      mayReturn: (peer) => mayReturn(this.#run, peer),
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
       isNeeded: (peer) => this.#donor(peer)?.wish === 'compute' && isNeeded(this.#run, peer),
@@ -350,7 +350,7 @@ export class ActiveRun implements Observed {
 
   /** From the store, with those who are still connected. */
   #beginAgain(): void {
-    this.#loop.beginAgain(startState(this.#options.store, this.name));
+    this.#loop.beginAgain(startState(this.#options.store, this.name, false));
     for (const connection of this.reception.measured()) this.#tell(connection);
   }
 

@@ -26,6 +26,4 @@ export interface Observed {
   readonly document: RunDocument;
   readonly model: Model;
   readonly committedSteps: number;
-  /** That stand committed. */
-  tokensOf(peer: PeerId): number;
 }

@@ -13,12 +13,12 @@ export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed, up
     if (event.type === 'joined' && event.connection.member !== null)
       store.linkMember(name, event.connection.peer, event.connection.member);
     // Nobody is named for what was never done: who comes and goes would fill the list.
-    if (event.type === 'gone' && run.tokensOf(event.peer) === 0) store.unlinkPeer(name, event.peer);
+    if (event.type === 'gone') store.unlinkPeer(name, event.peer);
   },
   effect: (effect) => {
     switch (effect.type) {
       case 'storeCommit':
-        return store.commitStep(name, effect.record, effect.ledger);
+        return store.commitStep(name, effect.record, effect.ledger, JSON.stringify(effect.applied));
       case 'storeEvaluation':
         return store.saveEvaluation(name, effect.committedSteps, effect.loss);
       case 'storeCheckpoint': {

@@ -61,7 +61,11 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
     deleteMember: (id) => run('DELETE FROM member WHERE id = ?', id),
     linkMember: (name, peer, id) =>
       run('INSERT OR IGNORE INTO memberPeer SELECT ?, ?, id FROM member WHERE id = ?', name, peer, id),
-    unlinkPeer: (name, peer) => run('DELETE FROM memberPeer WHERE run = ? AND peer = ?', name, peer),
+    unlinkPeer: (name, peer) =>
+      run(
+        'DELETE FROM memberPeer WHERE run = ? AND peer = ? AND NOT EXISTS (SELECT 1 FROM credit WHERE credit.run = memberPeer.run AND credit.donor = memberPeer.peer)',
+        ...[name, peer],
+      ),
     memberCredit: (name) =>
       many(
         `SELECT id, name, team, coalesce(sum(credit.tokens), 0) AS tokens

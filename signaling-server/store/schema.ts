@@ -145,6 +145,10 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   INSERT INTO credit SELECT run, donor, sum(tokens), count(*) FROM ledger GROUP BY run, donor;
   `,
+  // 7 to 8: what a step's update is done with and what holds after it, as JSON: donors may hear of it from a later server
+  `
+  ALTER TABLE step ADD COLUMN applied TEXT;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -39,8 +39,12 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   setActive(name: string): void;
   setOperatorPaused(name: string, paused: boolean): void;
   saveEpoch(name: string, epoch: number, generation: number, plan: string, reason: string): void;
-  commitStep(name: string, record: CommitRecord, ledger: readonly LedgerEntry[]): void;
-  /** Steps from `toStep` on, and all that was made from them, never were. */
+  commitStep(name: string, record: CommitRecord, ledger: readonly LedgerEntry[], applied?: string): void;
+  /** What the newest committed step left, as JSON; null: there is none, or an older version of shoal committed it. */
+  lastApplied(name: string): string | null;
+  /** Plans of this generation from an epoch on, as JSON, in order. */
+  plansFrom(name: string, generation: number, epoch: number): { readonly epoch: number; readonly plan: string }[];
+  /** Steps from `toStep` on, and all that was made from them, never were: another generation begins. */
   rollBack(name: string, toStep: number): void;
   saveEvaluation(name: string, committedSteps: number, loss: number): void;
   saveCheckpoint(name: string, committedSteps: number, manifest: string): void;
@@ -206,19 +210,32 @@ function storeOf(database: DatabaseSyncInstance): Store {
         run('UPDATE run SET epoch = max(epoch, ?), generation = ? WHERE name = ?', epoch, generation, name);
       }),
 
-    commitStep: (name, record, ledger) =>
+    commitStep: (name, record, ledger, applied) =>
       atomically(() => {
         const places = STEP_COLUMNS.map(() => '?').join(', ');
         const values = STEP_COLUMNS.map((column) => record[column]);
-        run(`INSERT INTO step (run, ${STEP_COLUMNS.join(', ')}) VALUES (?, ${places})`, name, ...values);
+        run(
+          `INSERT INTO step (run, ${STEP_COLUMNS.join(', ')}, applied) VALUES (?, ${places}, ?)`,
+          ...[name, ...values, applied ?? null],
+        );
         for (const { peer, tokens } of ledger) {
           run('INSERT INTO ledger VALUES (?, ?, ?, ?)', name, record.step, peer, tokens);
           const added = 'ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens, steps = steps + 1';
           run(`INSERT INTO credit VALUES (?, ?, ?, 1) ${added}`, name, peer, tokens);
         }
       }),
+    lastApplied: (name) => {
+      const row = one('SELECT applied FROM step WHERE run = ? ORDER BY step DESC LIMIT 1', name);
+      return row === null || row.applied === null ? null : String(row.applied);
+    },
+    plansFrom: (name, generation, epoch) =>
+      many(
+        'SELECT epoch, plan FROM epoch WHERE run = ? AND generation = ? AND epoch >= ? ORDER BY epoch',
+        ...[name, generation, epoch],
+      ).map((row) => ({ epoch: Number(row.epoch), plan: String(row.plan) })),
     rollBack: (name, toStep) =>
       atomically(() => {
+        run('UPDATE run SET generation = generation + 1 WHERE name = ?', name);
         run('DELETE FROM step WHERE run = ? AND step >= ?', name, toStep);
         const undone =
           'SELECT donor, sum(tokens) AS tokens, count(*) AS steps FROM ledger WHERE run = ? AND step >= ? GROUP BY donor';

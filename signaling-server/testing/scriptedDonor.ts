@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
-import { invariant, type Range } from '../../swarm/base.ts';
+import { invariant, type PeerId, type Range } from '../../swarm/base.ts';
 import {
   decodeServerMessage,
   HEARTBEAT_MS,
@@ -55,6 +55,8 @@ interface ScriptedOptions {
   readonly measures?: boolean;
   readonly invite?: string | undefined;
   readonly key?: string | undefined;
+  /** Whom it says to have been. */
+  readonly resume?: { readonly peer: PeerId; readonly key: string } | undefined;
   readonly profile?: Profile;
   /** From which it seems to come, to a server that trusts this machine as a proxy. */
   readonly address?: string;
@@ -92,7 +94,7 @@ export class ScriptedDonor {
   }
 
   constructor(url: string, options: ScriptedOptions = {}) {
-    const { greets = true, invite, key, address } = options;
+    const { greets = true, invite, key, resume, address } = options;
     this.#url = url;
     this.#greets = greets;
     this.#options = options;
@@ -111,7 +113,8 @@ export class ScriptedDonor {
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
       this.#socket.on('open', () => {
-        if (greets) this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key });
+        const said = { protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key, resume };
+        if (greets) this.say({ type: 'hello', ...said });
         resolve();
       });
     });

@@ -222,6 +222,7 @@ describe('a norm far above the newest ones', () => {
     upTo(swarm, 20);
     swarm.restart();
     swarm.join('a', 'b', 'c');
+    swarm.expire(); // with nothing of what they had
     expect(swarm.run.state.committedSteps).toBe(12);
     expect(swarm.run.state.norms.map(({ step }) => step)).toEqual(Array.from({ length: 12 }, (_, step) => step));
     all(swarm, { a: honest, b: huge(1e6), c: honest });

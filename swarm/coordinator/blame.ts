@@ -7,8 +7,8 @@ import type { PeerId } from '../base.ts';
 import type { UnsoundTensor } from '../messages/messages.ts';
 import type { Pair } from './events.ts';
 import { lose, tryAgain } from './planInForce.ts';
-import type { Fault, Sighting } from './state.ts';
 import { change, log, refuse, type Transition } from './transition.ts';
+import type { Fault, Sighting } from './trouble.ts';
 
 /** Faults of its own within so many committed steps, after which a donor has to go. */
 const FAULTS_LIMIT = 3;

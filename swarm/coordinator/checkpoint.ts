@@ -116,6 +116,7 @@ export function rollBack(transition: Transition, reason: string): void {
   }
   change(transition, {
     committedSteps: toStep,
+    lastCommit: null,
     generation: state.generation + 1,
     lossScale: state.savedLossScale,
     norms: state.norms.filter(({ step }) => step < toStep),

@@ -10,11 +10,12 @@ import { relay, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
-import { replicasAfter, withStale } from './replicas.ts';
-import { type Doubt, type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
+import { leftBehind, replicasAfter, withStale } from './replicas.ts';
+import { type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
+import type { Doubt } from './trouble.ts';
 import { unequal } from './unequal.ts';
 
 /** Deadlines that everybody missed, one after the other, after which they all have to go. */
@@ -64,6 +65,14 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const seconds = tookMs / 1000;
   const rate = learningRate(config.train, step);
   const checkpoint = checkpointDue(transition);
+  const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
+  const nextScale = lossScale && afterCommit(lossScale);
+  const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
+  const after = {
+    ...inForce,
+    slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs),
+    ...replicasAfter(inForce, step, reports),
+  };
   transition.effects.push({
     type: 'storeCommit',
     record: {
@@ -72,16 +81,13 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
       ...{ bytesDirect, bytesRelayed },
     },
     ledger,
+    applied: { clipScale: scale, lossScale: nextScale, stale: leftBehind(after).stale },
   });
   const earned = new Map(ledger.map((entry) => [entry.peer, entry.tokens]));
-  const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
-  const after = {
-    ...inForce,
-    slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs),
-    ...replicasAfter(inForce, step, reports),
-  };
   change(transition, {
     committedSteps: step + 1,
+    lastCommit: { epoch, step, clipScale: scale, learningRate: rate },
+    lossScale: nextScale,
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
     newestSteps: [...newestSteps, { tokens, seconds }].slice(-NEWEST_STEPS),
@@ -90,9 +96,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     phase: { ...phase, inForce: after },
   });
   forgive(transition);
-  if (lossScale) change(transition, { lossScale: afterCommit(lossScale) });
   if (checkpoint) expectCheckpoint(transition, after);
-  const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, checkpoint } as const;
   send(transition, membersOf(inForce), message);
   boundary(transition);

@@ -22,7 +22,7 @@ it('[RE40] who is silent is known to be so after 5 s at most, and before anybody
 });
 
 it('[CO73] what lies in another thing has the shorter time', () => {
-  const { warmUp, gettingReady, handOver, firstStep, step, evaluation, upload } = DEADLINES;
+  const { warmUp, gettingReady, handOver, firstStep, step, evaluation, upload, returning } = DEADLINES;
   const inequalities: [number, number][] = [
     [HEARTBEAT_MS, step.leastMs],
     [step.leastMs, handOver.leastMs],
@@ -33,6 +33,8 @@ it('[CO73] what lies in another thing has the shorter time', () => {
     [firstStep.leastMs, evaluation.leastMs + 1],
     [step.mostMs, evaluation.mostMs],
     [gettingReady.leastMs, upload.leastMs],
+    [HEARTBEAT_MS, returning.leastMs],
+    [returning.leastMs, gettingReady.leastMs],
   ];
   for (const [inner, outer] of inequalities) expect(inner).toBeLessThan(outer);
   for (const { leastMs, unknownMs, mostMs } of Object.values(DEADLINES))

@@ -24,6 +24,8 @@ export const DEADLINES = {
   firstStep: { factor: 4, leastMs: 60_000, unknownMs: 60_000, mostMs: 600_000 },
   step: { factor: 4, leastMs: 10_000, unknownMs: 60_000, mostMs: 600_000 },
   evaluation: { factor: 4, leastMs: 60_000, unknownMs: 60_000, mostMs: 3_600_000 },
+  /** The server is back: of each donor that comes back for the next one. Longer than a page pauses between two tries. */
+  returning: { factor: 1, leastMs: 10_000, unknownMs: 10_000, mostMs: 60_000 },
   upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
 } as const satisfies Record<string, Allowance>;
 

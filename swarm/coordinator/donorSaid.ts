@@ -11,6 +11,7 @@ import type { DonorMessage } from './events.ts';
 import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
 import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
 import { reportedLate } from './replicas.ts';
+import { resumed } from './returning.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, sumLosses } from './tally.ts';
@@ -24,6 +25,9 @@ export function donorSaid(transition: Transition, peer: PeerId, message: DonorMe
   // Forgotten a moment ago; its connection is about to close.
   if (donor === undefined) return;
   switch (message.type) {
+    case 'resumed':
+      if (!resumed(transition, peer, message)) reject(transition, peer, 'it came back to what it had no part in');
+      return;
     case 'ready':
       return onReady(transition, peer, message);
     case 'warmed':

@@ -4,7 +4,7 @@
  * are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
 import type { PeerId, Range } from '../base.ts';
-import type { PeerMessage, ServerMessage } from '../messages/messages.ts';
+import type { LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { BlockName } from '../model/model.ts';
@@ -66,6 +66,24 @@ export interface StartState {
   readonly loss: number | null;
   /** The newest committed ones, as `normsKept` wants them. */
   readonly norms: readonly StepNorm[];
+  readonly lastCommit: LastCommit | null;
+  /** Of the last committed step; null: there is none. */
+  readonly applied: Applied | null;
+  /**
+   * Plans of this generation under which donors may still have the state, in the order of their epochs: from that of the
+   * last commit on. Empty where nothing is committed beyond the checkpoint: then nothing is lost without them.
+   */
+  readonly plans: readonly KeptPlan[];
+  /** What those who have a part in them earned so far. */
+  readonly credit: readonly LedgerEntry[];
+  /** What was earned since the newest checkpoint. */
+  readonly unsaved: readonly Earned[];
+}
+
+/** A plan, and its epochs: each but the first did a step again, everyone keeping what it had. */
+export interface KeptPlan {
+  readonly epochs: readonly number[];
+  readonly plan: Plan;
 }
 
 /** What is not the shell's own. */
@@ -189,6 +207,15 @@ export interface CommitRecord {
   readonly bytesRelayed: number;
 }
 
+/** What a committed step's update is done with, and what holds after it. */
+export interface Applied {
+  readonly clipScale: number;
+  /** The next step begins with it; null where the run does not ask for f16. */
+  readonly lossScale: LossScale | null;
+  /** Replicas that have their shards no more, as in `PlanInForce`. */
+  readonly stale: readonly string[];
+}
+
 export interface StoredShard {
   readonly block: BlockName;
   readonly range: Range;
@@ -198,7 +225,12 @@ export interface StoredShard {
 /** Performed by the shell in order, each done before the next: what was answered is then always stored. */
 export type Effect =
   | { readonly type: 'send'; readonly to: PeerId; readonly message: ServerMessage }
-  | { readonly type: 'storeCommit'; readonly record: CommitRecord; readonly ledger: readonly LedgerEntry[] }
+  | {
+      readonly type: 'storeCommit';
+      readonly record: CommitRecord;
+      readonly ledger: readonly LedgerEntry[];
+      readonly applied: Applied;
+    }
   | { readonly type: 'storeEvaluation'; readonly committedSteps: number; readonly loss: number }
   /** The newest checkpoint from now on: `step` steps are in it; every shard of the plan, in the plan's order. */
   | {

@@ -7,7 +7,7 @@ import { allowedFor } from './deadlines.ts';
 import type { Predicted } from './events.ts';
 import { trafficBytes } from './plausible.ts';
 import { leftBehind } from './replicas.ts';
-import { membersOf, type PlanInForce, type Preparing, type Source } from './state.ts';
+import { type CoordinatorState, membersOf, type PlanInForce, type Preparing, type Source } from './state.ts';
 import { living, membersInvolved } from './successor.ts';
 import { dutiesOf } from './tally.ts';
 import { change, log, send, type Transition } from './transition.ts';
@@ -20,22 +20,27 @@ export function begin(
   reason: string,
   isWarm = false,
 ) {
-  const { config, doubt } = transition.state;
   change(transition, { proposal: null, warmingUp: null });
-  const inForce: Omit<PlanInForce, 'epoch'> = {
-    plan,
-    duties: dutiesOf(plan),
-    slowestMs: null,
-    stale: [],
-    unheeded: [],
-    behind: [],
-    predicted,
-    isChecked: doubt !== null && doubt.came === null,
-    trafficBytes: trafficBytes(config, plan),
-    ledger: stepLedger(plan, config.layers, config.batch.sequence),
-  };
-  prepare(transition, inForce, source, reason, isWarm);
+  prepare(transition, newlyInForce(transition.state, plan, predicted), source, reason, isWarm);
 }
+
+export const newlyInForce = (
+  { config, doubt }: CoordinatorState,
+  plan: Plan,
+  predicted: Predicted | null = null,
+): Omit<PlanInForce, 'epoch'> => ({
+  plan,
+  duties: dutiesOf(plan),
+  slowestMs: null,
+  stale: [],
+  unheeded: [],
+  behind: [],
+  keptOnly: false,
+  predicted,
+  isChecked: doubt !== null && doubt.came === null,
+  trafficBytes: trafficBytes(config, plan),
+  ledger: stepLedger(plan, config.layers, config.batch.sequence),
+});
 
 /** Everyone who has a part in it is told of the new epoch, and from whom it has the state. */
 export function prepare(
@@ -81,6 +86,6 @@ export function prepare(
 function fromPeers({ state }: Transition, inForce: PlanInForce): StateSource {
   const plan = living(state, inForce);
   invariant(plan, 'somebody has every shard');
-  const isSalvaged = plan !== inForce.plan;
+  const isSalvaged = inForce.keptOnly || plan !== inForce.plan;
   return { from: 'peers', epoch: inForce.epoch, plan, ...(isSalvaged ? { salvaged: true as const } : {}) };
 }

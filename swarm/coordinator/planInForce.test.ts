@@ -195,9 +195,11 @@ describe('a run of donors', () => {
     swarm.restart();
     swarm.trace();
     swarm.join('b');
+    expect(swarm.trace()).toEqual([]);
+    swarm.expire();
     expect(swarm.trace()).toEqual([
       'roll back 3 to 2: the server started again from its store',
-      'epoch 2 b: donors are there',
+      'epoch 2 b: not everyone came back',
       'b < prepare e2 step 2 loaded',
     ]);
     swarm.settle();

@@ -81,7 +81,7 @@ function lostReason({ state }: Transition, before: PlanInForce, reason: string):
   return `${reason}, and nobody else has all that it kept`;
 }
 
-function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string) {
+export function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string) {
   change(transition, { phase: { name: 'planning', before, reason } });
   proceed(transition);
 }
@@ -131,11 +131,12 @@ function end(transition: Transition, reason: string) {
 export function planAnew(transition: Transition, reason: string) {
   const { phase } = transition.state;
   const inForce = planInForce(transition.state);
+  const hasBegun = phase.name !== 'waiting' && phase.name !== 'returning';
   if (inForce !== null) {
     sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
   }
   change(transition, { attempts: { ...transition.state.attempts, stalls: 0 } });
-  rollBack(transition, phase.name === 'waiting' ? 'the server started again from its store' : reason);
+  rollBack(transition, hasBegun ? reason : 'the server started again from its store');
   release(transition, new Set());
   const { state } = transition;
   if (isDone(state)) return finish(transition);

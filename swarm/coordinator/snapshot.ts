@@ -34,6 +34,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
 
 function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] {
   if (name === 'stopped' || name === 'diverged') return 'paused';
+  if (name === 'returning') return 'waiting';
   return name === 'holding' || name === 'planning' ? 'preparing' : name;
 }
 
@@ -71,6 +72,8 @@ function sentence(state: CoordinatorState): string {
   switch (phase.name) {
     case 'waiting':
       return waitingSentence(phase.lack);
+    case 'returning':
+      return `The server is back: ${phase.back.length} of its donors are, too, before step ${committedSteps}.${then}`;
     case 'diverged':
       return phase.sentence;
     case 'preparing':

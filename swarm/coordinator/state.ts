@@ -4,7 +4,7 @@
  * state. Rules CO in SPEC.md.
  */
 import { invariant, type PeerId, type Range } from '../base.ts';
-import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
+import type { EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -14,6 +14,7 @@ import type {
   CoordinatorConfig,
   Earned,
   Held,
+  KeptPlan,
   Pair,
   PlanAnswer,
   Predicted,
@@ -22,6 +23,7 @@ import type {
   StartState,
   StepNorm,
 } from './events.ts';
+import { type Attempts, type Doubt, type Fault, NO_ATTEMPTS, type Sighting } from './trouble.ts';
 
 export interface Donor {
   readonly peer: PeerId;
@@ -77,6 +79,8 @@ export interface PlanInForce {
   readonly unheeded: readonly string[];
   /** Replicas that had not reported when a step was committed. They may still, under this epoch. */
   readonly behind: readonly Behind[];
+  /** Its members may lack values that others sent them after the last step: only what keepers have counts in a hand-over. */
+  readonly keptOnly: boolean;
   /** Its members look at every tensor that they get and make, and say which was the first that is not sound. */
   readonly isChecked: boolean;
   /** Tensor bytes that a step sends from donor to donor. */
@@ -163,6 +167,22 @@ interface Planning {
   readonly reason: string;
 }
 
+/** The server is back from its store, and its donors may still have what is committed beyond the newest checkpoint. */
+export interface Returning {
+  readonly name: 'returning';
+  /** In the order of their epochs. */
+  readonly plans: readonly KeptPlan[];
+  /** Of the plan that did the last committed step. */
+  readonly stale: readonly string[];
+  /** What those say who are back. */
+  readonly back: readonly { readonly peer: PeerId; readonly said: ResumedMessage }[];
+  /** What those earned who may come back. */
+  readonly credit: readonly LedgerEntry[];
+  /** Since the first donor is here; null: none is. */
+  readonly since: number | null;
+  readonly deadline: number | null;
+}
+
 /** What a run waits for that has no plan. */
 export type Lack =
   | { readonly of: 'firstDonor' | 'donor' }
@@ -177,6 +197,7 @@ export type Lack =
 type Phase =
   | Holding
   | Planning
+  | Returning
   | { readonly name: 'waiting'; readonly lack: Lack }
   | Preparing
   | Training
@@ -200,44 +221,6 @@ export interface PendingCheckpoint {
   readonly askedAt: number;
 }
 
-/** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
-interface Attempts {
-  /** Shards whose keepers did not get the same slices, once for each time. */
-  readonly unequal: readonly string[];
-  /** Deadlines that everybody missed: each doubles the next one. */
-  readonly stalls: number;
-  /** Who missed its last deadline, while others met it. */
-  readonly late: readonly PeerId[];
-}
-export const NO_ATTEMPTS: Attempts = { unequal: [], stalls: 0, late: [] };
-
-/** What went wrong at a step, by donors' words: with one's own part, the link of two, or what two got of a shard. */
-export interface Fault {
-  readonly of: 'itself' | 'link' | 'slices';
-  readonly peer: PeerId;
-  /** Null of itself alone. */
-  readonly about: PeerId | null;
-  readonly step: number;
-}
-
-/** What came out of a step, or of the evaluation after so many, is not believed: it is done once more, by others where there are any. */
-export interface Doubt {
-  readonly of: 'step' | 'evaluation';
-  readonly step: number;
-  /** Null: it was not finite. An evaluation has no norm: 0. */
-  readonly came: { readonly loss: number; readonly gradientNorm: number } | null;
-  /** Others take its place until the outcome is there again; null: there is nobody else. */
-  readonly suspect: PeerId | null;
-  /** Outcomes of it that were not believed. */
-  readonly times: number;
-}
-
-/** A frame that went through the server and was not sound. */
-export interface Sighting {
-  readonly from: PeerId;
-  readonly to: PeerId;
-}
-
 /** The newest question to whoever makes plans, and what came of it. */
 interface Ask extends Question {
   readonly number: number;
@@ -255,6 +238,8 @@ export interface CoordinatorState {
   readonly generation: number;
   readonly epoch: number;
   readonly committedSteps: number;
+  /** Null: there is none, or the run went back since. */
+  readonly lastCommit: LastCommit | null;
   readonly newestCheckpointStep: number;
   readonly evaluatedSteps: number | null;
   readonly loss: number | null;
@@ -300,8 +285,7 @@ export interface CoordinatorState {
 }
 
 export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
-  const { operatorPaused, ...stored } = start;
-  const lossScale = savedScale(config, stored.savedLossScale);
+  const { operatorPaused, plans, credit, applied, ...stored } = start;
   const state: CoordinatorState = {
     config,
     ...stored,
@@ -323,12 +307,17 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     relayed: [],
     sightings: [],
     doubt: null,
-    lossScale,
-    savedLossScale: lossScale,
+    lossScale: savedScale(config, (plans.length > 0 ? applied?.lossScale : null) ?? start.savedLossScale),
+    savedLossScale: savedScale(config, start.savedLossScale),
     newestSteps: [],
-    unsaved: [],
   };
   if (isDone(state)) return { ...state, phase: { name: 'finished' } };
+  if (plans.length > 0) {
+    return {
+      ...state,
+      phase: { name: 'returning', plans, credit, stale: applied?.stale ?? [], back: [], since: null, deadline: null },
+    };
+  }
   return operatorPaused ? { ...state, phase: { name: 'paused' } } : state;
 }
 
@@ -344,7 +333,7 @@ export function expectedDonors({ config }: CoordinatorState): number {
 
 /** When the shell has to send `deadlineReached`, or null. */
 export function nextDeadline({ phase, warmingUp, donors, departures }: CoordinatorState): number | null {
-  let next = 'deadline' in phase ? phase.deadline : Number.POSITIVE_INFINITY;
+  let next = ('deadline' in phase ? phase.deadline : null) ?? Number.POSITIVE_INFINITY;
   if (departures !== null) next = Math.min(next, departures.untilMs);
   if (warmingUp !== null && warmingUp.waitingFor.length > 0) next = Math.min(next, warmingUp.deadline);
   for (const { asideUntilMs } of donors) if (asideUntilMs !== null) next = Math.min(next, asideUntilMs);

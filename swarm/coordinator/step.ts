@@ -10,6 +10,7 @@ import { dismiss, overdue } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
+import { considerReturn, missedReturn } from './returning.ts';
 import { type CoordinatorState, isPlanningAnew, membersOf, planInForce, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
@@ -20,6 +21,7 @@ export function step(before: CoordinatorState, event: CoordinatorEvent, now: num
   const transition: Transition = { state: before, effects: [], now };
   if (before.phase.name !== 'stopped') {
     handle(transition, event);
+    considerReturn(transition);
     ask(transition);
     considerWarmUp(transition);
   }
@@ -70,6 +72,7 @@ const precisionOf = ({ halves }: AdapterProfile): string =>
 function joined(transition: Transition, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
   const { peer, adapter, memoryBytes = null, address, isOwn } = event;
   const { donors, phase, config } = transition.state;
+  const earned = phase.name === 'returning' ? phase.credit.find((entry) => entry.peer === peer) : undefined;
   if (phase.name === 'finished') {
     const atStep = transition.state.committedSteps;
     transition.effects.push({
@@ -81,7 +84,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
     donors: [
       ...donors,
       {
-        ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: 0 },
+        ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: earned?.tokens ?? 0 },
         ...{ address, isOwn, wasLate: false, asideUntilMs: null },
       },
     ],
@@ -146,7 +149,7 @@ function sentBack(
 
 function expire(transition: Transition) {
   const { phase } = transition.state;
-  if ('deadline' in phase && transition.now >= phase.deadline) expirePhase(transition);
+  if ('deadline' in phase && phase.deadline !== null && transition.now >= phase.deadline) expirePhase(transition);
   lateToWarmUp(transition);
   bringBack(transition);
 }
@@ -184,6 +187,8 @@ function expirePhase(transition: Transition) {
       dismiss(transition, lost, reason);
       return planOn(transition, reason);
     }
+    case 'returning':
+      return missedReturn(transition, phase);
     case 'waiting':
     case 'planning':
     case 'paused':

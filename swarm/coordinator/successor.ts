@@ -129,7 +129,10 @@ export function keepersLive({ donors }: CoordinatorState, inForce: PlanInForce):
  * The plan with the state at those who are there and have it: none of them is missing where it is the plan itself. Null: a
  * shard is left with nobody.
  */
-export function living({ donors }: CoordinatorState, { plan, ...copies }: PlanInForce): Plan | null {
+export function living(
+  { donors }: CoordinatorState,
+  { plan, ...copies }: Pick<PlanInForce, 'plan' | 'stale' | 'behind'>,
+): Plan | null {
   const here = new Set(donors.map(({ peer }) => peer));
   if (copies.stale.length === 0 && peers(plan).every((peer) => here.has(peer))) return plan;
   const { stale } = leftBehind(copies);

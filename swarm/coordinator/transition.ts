@@ -7,7 +7,8 @@ import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { Effect } from './events.ts';
-import { type CoordinatorState, type Donor, NO_ATTEMPTS } from './state.ts';
+import type { CoordinatorState, Donor } from './state.ts';
+import { NO_ATTEMPTS } from './trouble.ts';
 
 export interface Transition {
   state: CoordinatorState;

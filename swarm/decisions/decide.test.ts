@@ -29,6 +29,7 @@ const planning: DecisionConfig['planning'] = {
   wishes: {},
 };
 const START = {
+  ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
   ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
   ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
 };

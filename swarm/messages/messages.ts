@@ -72,6 +72,13 @@ const spanSchema = z.object({
   aloneSeconds: z.number().positive().max(1e6).optional(),
 });
 
+const standing = z.object({ epoch: count, step: count });
+export type Standing = z.infer<typeof standing>;
+
+/** The newest committed step, with what its update is done with. */
+const lastCommitSchema = z.object({ epoch: count, step: count, clipScale: z.number(), learningRate: z.number() });
+export type LastCommit = z.infer<typeof lastCommitSchema>;
+
 export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('hello'),
@@ -86,9 +93,21 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
       .string()
       .regex(/^[\w-]{16,64}$/)
       .optional(),
+    /** One that was here before, and kept what it had: its name then, and the key that its `welcome` brought. */
+    resume: z.object({ peer, key: z.string().max(64) }).optional(),
   }),
   /** The kernels' check is passed: this donor may be planned for. Once, after `welcome`. */
   z.object({ type: z.literal('measured'), profile: profileSchema }),
+  /**
+   * After `measured`, of one that came back under its name: after how many updates its state stands, and under which epoch's
+   * plan. `role`: all that it holds and keeps there. `handedOver`: a copy of what it had under a plan before that.
+   */
+  z.object({
+    type: z.literal('resumed'),
+    generation: count,
+    role: standing.nullable(),
+    handedOver: standing.nullable(),
+  }),
   /** Changed while it computes. Memory counts from the next plan on. */
   z.object({ type: z.literal('limits'), limits: limitsSchema }),
   z.object({ type: z.literal('heartbeat') }),
@@ -150,6 +169,7 @@ export type PeerMessage = z.infer<typeof peerMessageSchema>;
 export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
 export type ProbedMessage = Extract<PeerMessage, { type: 'probed' }>;
+export type ResumedMessage = Extract<PeerMessage, { type: 'resumed' }>;
 export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 
 /**
@@ -173,11 +193,15 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     peer,
     /** Bearer of this donor's HTTP calls: tokens, state, uploads. */
     token: z.string(),
+    /** What its next `hello` proves by that it was this peer. */
+    resumeKey: z.string(),
     run: runFactsSchema,
     iceServers: z.array(z.record(z.string(), z.unknown())),
     generation: count,
     epoch: count,
     committedSteps: count,
+    /** Null: there is none, or the run went back since. */
+    lastCommit: lastCommitSchema.nullable(),
     /** For this donor's probe of its memory. */
     memory: z.object({
       /** What the largest run that was drafted, or may be, needs of one donor alone. */

@@ -39,6 +39,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   {
     ...{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, invite: 'i', limits: NO_LIMITS },
     key: 'a-key-of-a-browser',
+    resume: { peer: A, key: 'k' },
   },
   {
     type: 'measured',
@@ -62,6 +63,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },
   { type: 'uploaded', epoch: 1, step: 2, shards: [{ block: 'head', range: [0, 16], hash: HASH }] },
   { type: 'fault', epoch: 1, reason: 'linkLost', about: B, detail: 'd' },
+  { type: 'resumed', generation: 0, role: { epoch: 1, step: 2 }, handedOver: null },
   { type: 'pause' },
   { type: 'resume' },
   { type: 'leave' },
@@ -69,7 +71,14 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
 
 export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   {
-    ...{ type: 'welcome', protocol: PROTOCOL_VERSION, peer: A, token: 't', iceServers: [{ urls: 'stun:a' }] },
+    ...{
+      type: 'welcome',
+      protocol: PROTOCOL_VERSION,
+      peer: A,
+      token: 't',
+      resumeKey: 'k',
+      iceServers: [{ urls: 'stun:a' }],
+    },
     run: {
       name: 'r',
       model: { model_type: 'gpt2' },
@@ -82,6 +91,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
       ...{ order: { type: 'sequential' }, evaluation: null, wire: 'f32' },
     },
     ...{ generation: 0, epoch: 1, committedSteps: 2 },
+    lastCommit: { epoch: 1, step: 1, clipScale: 0.5, learningRate: 0.01 },
     memory: { draftedBytes: 5, known: { memoryBytes: 4, memoryTriedBytes: 5 } },
   },
   { type: 'refused', reason: 'malformed', detail: 'd', retrySeconds: 60 },

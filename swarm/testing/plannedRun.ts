@@ -141,7 +141,10 @@ export class PlannedRun {
       ...{ step: index, seconds: this.stepSeconds, loss: 1, gradientNorm: 1, learningRate: 1, tokens: 1, donors: 1 },
       ...{ stages: 1, microBatches: 1, plan: this.epoch, bytesDirect: 0, bytesRelayed: 0 },
     };
-    this.tell({ type: 'doing', effect: { type: 'storeCommit', record, ledger: [] } });
+    this.tell({
+      type: 'doing',
+      effect: { type: 'storeCommit', record, ledger: [], applied: { clipScale: 1, lossScale: null, stale: [] } },
+    });
   }
 }
 

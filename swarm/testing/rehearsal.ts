@@ -6,13 +6,14 @@
 
 import { answerTo } from '../autoplan/wishes.ts';
 import { invariant, type PeerId } from '../base.ts';
-import type { CommitRecord, CoordinatorConfig, StartState } from '../coordinator/events.ts';
+import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } from '../coordinator/events.ts';
 import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
-import type { ServerMessage } from '../messages/messages.ts';
+import type { LastCommit, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Block } from '../model/model.ts';
+import type { LedgerEntry } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { LossScale } from '../precision.ts';
 import type { Recording } from '../recording/recording.ts';
@@ -38,6 +39,11 @@ interface Store {
   generation: number;
   paused: boolean;
   plan: Plan | null;
+  /** Of this generation. */
+  plans: KeptPlan[];
+  lastCommit: LastCommit | null;
+  applied: Applied | null;
+  readonly ledgers: (readonly LedgerEntry[])[];
 }
 
 export interface Rehearsal {
@@ -52,6 +58,8 @@ export interface Rehearsal {
   readonly ready: Set<PeerId>;
   /** Peers who have been in the plan of the newest epoch since everyone was ready, and still live. */
   readonly holding: Set<PeerId>;
+  /** Those that had it when the server was killed. */
+  readonly heldBefore: Set<PeerId>;
   /** The newest plan that donors were told to get ready for, and who of them said that they are. */
   warm: { readonly number: number; readonly plan: Plan; readonly peers: Set<PeerId> } | null;
   /** The loss scale that stood when so many steps were committed. */
@@ -89,8 +97,12 @@ function rehearsal(
     generation: 0,
     paused: false,
     plan: null,
+    plans: [],
+    lastCommit: null,
+    applied: null,
+    ledgers: [],
   };
-  const decider = begin(stored(store));
+  const decider = begin(stored(store, false));
   return {
     config,
     blocks,
@@ -102,6 +114,7 @@ function rehearsal(
     connected: new Set(),
     ready: new Set(),
     holding: new Set(),
+    heldBefore: new Set(),
     warm: null,
     scales: new Map([[0, decider.coordinator.lossScale]]),
     departures: 0,
@@ -109,7 +122,10 @@ function rehearsal(
   };
 }
 
-function stored({ commits, evaluations, checkpoint, lossScale, epoch, generation, paused }: Store) {
+function stored(store: Store, isAway: boolean): StartState {
+  const { commits, evaluations, checkpoint, lossScale, epoch, generation, paused, lastCommit, ledgers } = store;
+  const isAhead = isAway && commits.length > checkpoint;
+  const earned = (from: number): LedgerEntry[] => ledgers.slice(from).flat();
   const evaluatedSteps = evaluations.size === 0 ? null : Math.max(...evaluations.keys());
   return {
     generation,
@@ -122,13 +138,27 @@ function stored({ commits, evaluations, checkpoint, lossScale, epoch, generation
     evaluationLoss: evaluations.get(evaluatedSteps ?? -1) ?? null,
     loss: commits.at(-1)?.loss ?? null,
     norms: commits.map(({ step, gradientNorm }) => ({ step, gradientNorm })),
+    lastCommit,
+    applied: store.applied,
+    plans: isAhead ? store.plans.filter(({ epochs }) => (epochs.at(-1) ?? 0) >= (lastCommit?.epoch ?? 0)) : [],
+    credit: isAhead ? summed(earned(0)) : [],
+    unsaved: isAhead ? [{ step: checkpoint, ledger: summed(earned(checkpoint)) }] : [],
   };
+}
+
+/** One entry for each donor. */
+function summed(entries: readonly LedgerEntry[]): LedgerEntry[] {
+  const tokens = new Map<PeerId, number>();
+  for (const entry of entries) tokens.set(entry.peer, (tokens.get(entry.peer) ?? 0) + entry.tokens);
+  return [...tokens].map(([peer, sum]) => ({ peer, tokens: sum }));
 }
 
 /** The server dies and comes back from its store, or only begins again from it; every connection is gone. */
 export function restart(run: Rehearsal, isKilled = true): void {
+  // Who was back already, or not yet, has it still.
+  for (const peer of run.holding) run.heldBefore.add(peer);
   for (const peers of [run.connected, run.ready, run.holding]) peers.clear();
-  const start = stored(run.store);
+  const start = stored(run.store, isKilled);
   if (isKilled) run.decider.begin(start);
   else run.decider.decide({ type: 'restarted', start }, 0);
   run.ended = null;
@@ -153,6 +183,8 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number, perfo
     const members = run.store.plan === null ? [] : peers(run.store.plan);
     if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
+  if (event.type === 'donorSaid' && event.message.type === 'resumed' && run.heldBefore.has(event.peer))
+    run.holding.add(event.peer);
   if (event.type === 'donorSaid' && event.message.type === 'warmed' && event.message.number === run.warm?.number)
     run.warm.peers.add(event.peer);
   const effects = run.decider.decide(event, now);
@@ -186,6 +218,16 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
       invariant(Math.abs(shared - tokens) < 1e-9 * tokens, `the ledger shares out ${shared} of ${tokens} tokens`);
       store.commits.push(record);
+      store.ledgers.push(ledger);
+      store.applied = effect.applied;
+      store.lastCommit = {
+        ...{
+          epoch: record.plan,
+          step: record.step,
+          clipScale: effect.applied.clipScale,
+          learningRate: record.learningRate,
+        },
+      };
       return;
     }
     case 'storeEvaluation':
@@ -226,6 +268,9 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
       invariant(isSame(run.state.lossScale, run.scales.get(toStep)), 'the loss scale goes back with the state');
       store.commits.length = toStep;
+      store.ledgers.length = toStep;
+      store.lastCommit = null;
+      store.plans = [];
       for (const steps of [...store.evaluations.keys()]) if (steps > toStep) store.evaluations.delete(steps);
       store.generation++;
       return;
@@ -235,6 +280,7 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       invariant(effect.generation === store.generation, 'the generation rises with each roll-back, and only then');
       // The same plan again may lack one that came back meanwhile.
       invariant(effect.plan === store.plan || usesExpected(run.state, effect.plan), 'all who are expected compute');
+      keepPlan(store, effect);
       store.epoch = effect.epoch;
       store.plan = effect.plan;
       run.ready.clear();
@@ -268,6 +314,14 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
     case 'log':
       return;
   }
+}
+
+/** The same plan again is one with it. */
+function keepPlan({ plans }: Store, { epoch, plan }: Extract<RehearsedEffect, { type: 'storeEpoch' }>): void {
+  const last = plans.at(-1);
+  const isAgain = last !== undefined && JSON.stringify(last.plan) === JSON.stringify(plan);
+  if (isAgain) plans[plans.length - 1] = { plan: last.plan, epochs: [...last.epochs, epoch] };
+  else plans.push({ plan, epochs: [epoch] });
 }
 
 const isSame = (a: LossScale | null, b: LossScale | null | undefined): boolean =>
@@ -324,7 +378,8 @@ function judgeMessage(run: Rehearsal, to: PeerId, message: ServerMessage): void 
 const primaries = ({ state }: Plan): PeerId[] => state.flatMap(({ shards }) => shards.map(({ peer }) => peer));
 
 /** These have the state, and nobody else is counted on. */
-function hold({ holding }: Rehearsal, members: readonly PeerId[]): void {
+function hold({ holding, heldBefore }: Rehearsal, members: readonly PeerId[]): void {
+  heldBefore.clear();
   holding.clear();
   for (const peer of members) holding.add(peer);
 }

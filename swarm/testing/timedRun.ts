@@ -55,6 +55,7 @@ class TimedRun {
 
   constructor(config: CoordinatorConfig) {
     const start = {
+      ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
       ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
     };

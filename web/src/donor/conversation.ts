@@ -1,6 +1,7 @@
 /**
  * What a donor says and hears: with the server by its socket, with other donors by the mesh. The server introduces
- * donors to each other, so a mesh begins with a welcome, and ends with the connection that brought it.
+ * donors to each other, so a mesh begins with a welcome. It outlives the connection that brought it as long as this tab may be the same
+ * peer again.
  */
 import type { PeerId, Random } from '../../../swarm/base.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
@@ -46,6 +47,7 @@ export class Conversation {
   readonly #ports: Ports;
   readonly #signaling: Signaling;
   #mesh: Mesh | null = null;
+  #me: PeerId | null = null;
   #reach: Reach | null = null;
 
   constructor(options: ConversationOptions, ports: Ports = BROWSER) {
@@ -81,7 +83,7 @@ export class Conversation {
   }
 
   #onState(state: SignalingState): void {
-    if (state.kind === 'closed') this.#endMesh();
+    if (state.kind === 'closed' && !state.isKept) this.#endMesh();
     this.#options.onState(state);
   }
 
@@ -91,11 +93,19 @@ export class Conversation {
       return;
     }
     if (message.type === 'start' || message.type === 'evaluate') this.#mesh?.changeOver();
-    if (message.type === 'welcome') this.#openMesh(message);
+    if (message.type === 'welcome') this.#welcome(message);
     const partners = this.#reach?.told(message) ?? null;
     if (partners !== null) this.#mesh?.allow(partners);
     if (message.type === 'probe') this.#mesh?.probeAsked(message.peer);
     this.#options.onMessage(message);
+  }
+
+  /** Under its old name this tab keeps its links. */
+  #welcome(message: Extract<ServerMessage, { type: 'welcome' }>): void {
+    // What the server had to relay is lost.
+    if (this.#mesh !== null && this.#me === message.peer) this.#mesh.relay.restart();
+    else this.#openMesh(message);
+    this.#me = message.peer;
   }
 
   #openMesh({ peer: me, iceServers, run }: Extract<ServerMessage, { type: 'welcome' }>): void {

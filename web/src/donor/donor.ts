@@ -296,7 +296,7 @@ export class Donor implements DonorPage {
   }
 
   #onSignaling(state: SignalingState): void {
-    if (state.kind === 'closed') this.#bridge?.disconnected();
+    if (state.kind === 'closed') this.#bridge?.disconnected(state.isKept);
     if (state.kind === 'refused') this.#stop();
     // The server plans without a donor whose connection is gone: that is all that leaving asks for.
     if ((state.kind === 'closed' || state.kind === 'refused') && this.#live.current.pending === 'leave') {

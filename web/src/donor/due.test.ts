@@ -51,7 +51,7 @@ describe('[LI12] the traffic of a day', () => {
   });
 
   test('outlasts a lost connection: the worker’s count goes on where it was', () => {
-    const lost: DonorEvent = { type: 'signalingChanged', state: { kind: 'closed', pauseMs: 500 } };
+    const lost: DonorEvent = { type: 'signalingChanged', state: { kind: 'closed', pauseMs: 500, isKept: true } };
     expect(reached(onDay('2026-11-21'), sent(5e6), lost, sent(6e6)).today.sentBytes).toBe(6e6);
     const anew: DonorEvent = {
       type: 'gpuOpened',

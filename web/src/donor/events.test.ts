@@ -54,7 +54,7 @@ const asked = (what: 'pause' | 'resume' | 'leave'): DonorEvent =>
   what === 'pause' ? { type: 'asked', what, rest: { kind: 'button' } } : { type: 'asked', what };
 const CLICK: DonorEvent = { type: 'donateClicked' };
 const OPENED: DonorEvent = { type: 'gpuOpened', adapter: ADAPTER };
-const CLOSED: DonorEvent = { type: 'signalingChanged', state: { kind: 'closed', pauseMs: 500 } };
+const CLOSED: DonorEvent = { type: 'signalingChanged', state: { kind: 'closed', pauseMs: 500, isKept: true } };
 
 /** Every welcome here is followed by a check that is passed. */
 const reached = (...events: readonly DonorEvent[]): DonorState =>
@@ -149,8 +149,14 @@ describe('a donor’s state', () => {
 
   test('contributed tokens add up over connections, and start over with a new visit', () => {
     const first = [CLICK, WELCOME, START, snapshot({ tokens: 100 })];
+    const again = said({ type: 'welcome', peer: peerId('again'), run: RUN });
+    expect(contributedTokens(reached(...first, CLOSED, again))).toBe(100);
+    expect(contributedTokens(reached(...first, CLOSED, again, snapshot({ peer: peerId('again'), tokens: 7 })))).toBe(
+      107,
+    );
+    // Under its old name the server counts it on.
     expect(contributedTokens(reached(...first, CLOSED, WELCOME))).toBe(100);
-    expect(contributedTokens(reached(...first, CLOSED, WELCOME, snapshot({ tokens: 7 })))).toBe(107);
+    expect(contributedTokens(reached(...first, CLOSED, WELCOME, snapshot({ tokens: 107 })))).toBe(107);
     expect(contributedTokens(reached(...first, CLOSED, WELCOME, standby('left'), CLICK))).toBe(0);
   });
 

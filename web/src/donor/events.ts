@@ -197,17 +197,20 @@ function refused(state: DonorState, { reason, detail, retrySeconds }: Refused): 
 
 function afterMessage(state: DonorState, message: ServerMessage): DonorState {
   switch (message.type) {
-    case 'welcome':
+    case 'welcome': {
+      // The same peer again is counted on.
+      const isStill = message.peer === state.me;
       return {
         ...state,
         phase: { kind: 'starting', waitsFor: 'check' },
         pending: null,
         me: message.peer,
         run: runSummary(message.run),
-        snapshot: null,
+        snapshot: isStill ? state.snapshot : null,
         status: null,
-        earlierTokens: contributedTokens(state),
+        earlierTokens: isStill ? state.earlierTokens : contributedTokens(state),
       };
+    }
     case 'prepare':
     case 'abandon':
       return inPlan(state, { kind: 'joined' });

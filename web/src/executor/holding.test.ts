@@ -32,6 +32,7 @@ async function holding(replicas: number): Promise<Holding> {
     peer: REPLICA,
     plan: { ...split, state },
     epoch: 1,
+    generation: 0,
     step: 4,
   };
   await made.arrive(

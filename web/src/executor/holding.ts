@@ -5,7 +5,7 @@
  */
 import type { PeerId, Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import type { StateSource } from '../../../swarm/messages/messages.ts';
+import type { ResumedMessage, StateSource } from '../../../swarm/messages/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/handover.ts';
 import { keepersOf, type Plan, peers } from '../../../swarm/plan/plan.ts';
@@ -22,6 +22,7 @@ interface Target {
   readonly peer: PeerId;
   readonly plan: Plan;
   readonly epoch: number;
+  readonly generation: number;
   /** Committed steps. */
   readonly step: number;
 }
@@ -41,6 +42,9 @@ export class Holding {
   /** Steps whose gradients are added up here, that are committed, and whose values the stages have gathered. */
   #addedStep = 0;
   #committedStep = 0;
+  #generation = 0;
+  /** The role has all of its state. */
+  #isWhole = false;
   #gatheredStep = 0;
   /** What this peer had under the plan before, until the first step of the new one. */
   #heldBefore: HeldState | null = null;
@@ -55,6 +59,23 @@ export class Holding {
    */
   get step(): number {
     return Math.min(this.#addedStep, this.#committedStep);
+  }
+
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** Under which epochs' plans this peer has its part of the state, and after how many steps. */
+  get standing(): Pick<ResumedMessage, 'role' | 'handedOver'> {
+    const before = this.#heldBefore;
+    return {
+      role: this.#role && this.#isWhole ? { epoch: this.#role.epoch, step: this.step } : null,
+      handedOver: before && { epoch: before.epoch, step: before.step },
+    };
+  }
+
+  get committedStep(): number {
+    return this.#committedStep;
   }
 
   /** The gradients of so many steps are added up. */
@@ -87,6 +108,7 @@ export class Holding {
   }
 
   async arrive(target: Target, source: StateSource, ways: Ways): Promise<void> {
+    this.#generation = target.generation;
     switch (source.from) {
       case 'checkpoint':
         await this.#load(target, source.step, ways);
@@ -101,12 +123,14 @@ export class Holding {
     this.#addedStep = target.step;
     this.#committedStep = target.step;
     this.#gatheredStep = target.step;
+    this.#isWhole = true;
   }
 
   /** Everything from a checkpoint, over HTTP. */
   async #load({ engine, model, train, plan, peer, epoch }: Target, checkpoint: number, ways: Ways): Promise<void> {
     const links = ways.connect();
     this.settle();
+    this.#isWhole = false;
     this.drop();
     const role = await buildRole(engine, model, train, plan, peer, epoch);
     this.#role = role;
@@ -117,7 +141,7 @@ export class Holding {
   /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */
   async #keep({ plan, epoch, step }: Target, ways: Ways): Promise<void> {
     // A replica that missed the step is asked for nothing from now on: the server knows that it has not said so.
-    if (!this.#role || (this.step !== step && this.#role.kept.some(({ isPrimary }) => isPrimary)))
+    if (!this.#role || !this.#isWhole || (this.step !== step && this.#role.kept.some(({ isPrimary }) => isPrimary)))
       throw new Error(`the state here stands after ${this.step} steps, not ${step}`);
     const role: Role = { ...this.#role, plan, epoch };
     this.#role = role;
@@ -144,10 +168,12 @@ export class Holding {
     if (peers(before).includes(me) && gives && !this.#heldBefore) {
       // Values of those who are gone may be missing here: what this peer keeps has had every update.
       const stands = salvaged ? this.step : Math.min(this.step, this.#gatheredStep);
-      if (!this.#role || stands !== step) throw new Error(`the state here stands after ${stands} steps, not ${step}`);
+      if (!this.#role || !this.#isWhole || stands !== step)
+        throw new Error(`the state here stands after ${stands} steps, not ${step}`);
       this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin };
     }
     const links = ways.connect();
+    this.#isWhole = false;
     this.drop();
     if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
     await links;

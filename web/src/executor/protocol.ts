@@ -95,8 +95,8 @@ export interface DonorWorker {
   linkLost(peer: PeerId): void;
   /** The ways to the peers of the plan, before each step: none of them changes during it. */
   linksMeasured(links: readonly LinkReport[]): void;
-  /** The socket is gone: drop the plan; a new `welcome` follows some day. */
-  disconnected(): void;
+  /** The socket is gone; a new `welcome` follows some day. Unless what is here is kept for it, the plan is dropped. */
+  disconnected(isKept: boolean): void;
   /** Resolves after this much time by the worker's clock: the timers of a hidden page are late, a worker's are not. */
   wait(milliseconds: number): Promise<void>;
 }

@@ -13,9 +13,14 @@ async function upload(answers: readonly (number | null)[]) {
     if (status === null) throw new TypeError('Failed to fetch');
     return Response.json({ hash: HASH }, { status: status ?? 0 });
   };
-  const files = runFiles(fetchUrl, new URL('http://localhost/'), 'token', async (pauseMs) => {
-    pauses.push(pauseMs);
-  });
+  const files = runFiles(
+    fetchUrl,
+    new URL('http://localhost/'),
+    () => 'token',
+    async (pauseMs) => {
+      pauses.push(pauseMs);
+    },
+  );
   const outcome = await files.upload(new Float32Array(3), SHARD).catch((error: Error) => error.message);
   return { outcome, tries, pauses };
 }

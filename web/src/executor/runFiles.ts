@@ -36,10 +36,9 @@ const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
 type Wait = (milliseconds: number) => Promise<void>;
 const timer: Wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-export function runFiles(fetchUrl: typeof fetch, base: URL, token: string, wait = timer): RunFiles {
-  const headers = { authorization: `Bearer ${token}` };
+export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string, wait = timer): RunFiles {
   const send = (path: string, init: RequestInit): Promise<Response> =>
-    fetchUrl(new URL(path, base), { ...init, headers: { ...headers, ...init.headers } });
+    fetchUrl(new URL(path, base), { ...init, headers: { authorization: `Bearer ${token()}`, ...init.headers } });
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> => taken(path, await send(path, init));
   return {
     tokenShard: async (hash) => (await ask(`api/tokens/${hash}`)).arrayBuffer(),

@@ -39,7 +39,8 @@ interface SessionParts {
     'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'bar' | 'openDirect' | 'measure' | 'showStatus'
   >;
   readonly engine: OpenEngine;
-  readonly files: (token: string) => RunFiles;
+  /** `token`: of the connection that there is now. */
+  readonly files: (token: () => string) => RunFiles;
   /** Seconds, monotonic. */
   readonly now: () => number;
   readonly wait: (seconds: number) => Promise<void>;
@@ -58,6 +59,9 @@ export class Session {
   #partners: Partners = new Map();
   #settledEpoch = 0;
   #run: JoinedRun | null = null;
+  #token = '';
+  /** What the admission found; null: it is not over. */
+  #profile: Profile | null = null;
   #links: readonly LinkReport[] = [];
   readonly #holding = new Holding();
   readonly #epochs: Epochs;
@@ -88,17 +92,14 @@ export class Session {
     this.#traffic.limit(limits);
   }
 
-  serverSaid(message: ServerMessage): void {
+  serverSaid(message: ServerMessage) {
     switch (message.type) {
       case 'welcome':
-        this.#welcome(message);
-        return;
+        return this.#welcome(message);
       case 'warm':
-        this.#warm(message);
-        return;
+        return this.#warm(message);
       case 'prepare':
-        this.#prepare(message);
-        return;
+        return this.#prepare(message);
       case 'start':
         this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message.step, message.lossScale));
         return;
@@ -106,17 +107,14 @@ export class Session {
         this.#epochs.enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
         return;
       case 'committed':
-        this.#committed(message);
-        return;
+        return this.#committed(message);
       case 'save':
         this.#epochs.enqueue(message.epoch, () => this.#save(message.epoch, message.step));
         return;
       case 'abandon':
-        this.#epochs.abandon(message.epoch, message.detail);
-        return;
+        return this.#epochs.abandon(message.epoch, message.detail);
       case 'standby':
-        this.#leave();
-        return;
+        return this.#leave();
       case 'limits':
         this.#downloads = new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond]));
         this.#shareDownloads();
@@ -148,6 +146,7 @@ export class Session {
   /** What the admission found: from now on the server may plan with this donor. */
   measured(profile: Profile): void {
     if (!this.#run) return; // the connection is gone: the next one measures anew
+    this.#profile = profile;
     const { model, facts } = this.#run;
     this.#dutyCycle.admitted = admittedSeconds(model, facts.train, profile);
     this.#parts.page.sendServer({ type: 'measured', profile });
@@ -158,15 +157,35 @@ export class Session {
     this.#links = links;
   }
 
-  /** The server is out of reach: what was in progress will not be committed. */
-  disconnected(): void {
+  /** The server is out of reach. Unless what is here is kept for its return, it is dropped. */
+  disconnected(isKept: boolean): void {
+    if (isKept) return;
     this.#leave();
     this.#run = null;
+    this.#profile = null;
   }
 
-  #welcome({ peer, run: facts, token }: Message<'welcome'>): void {
-    const files = meteredFiles(this.#parts.files(token), this.#meter, this.#traffic);
+  /** Under this name everything here goes on: it was admitted before, and nothing of it is dropped. */
+  isStill(peer: PeerId): boolean {
+    return this.#run?.peer === peer && this.#profile !== null;
+  }
+
+  #welcome(message: Message<'welcome'>) {
+    const { peer, run: facts, token } = message;
+    this.#token = token;
+    if (this.isStill(peer)) return this.#resume(message);
+    this.disconnected(false);
+    const found = this.#parts.files(() => this.#token);
+    const files = meteredFiles(found, this.#meter, this.#traffic);
     this.#run = joinedRun(peer, facts, this.#parts.engine, files);
+  }
+
+  /** Completes a commit that it had not heard of, and says what stands here. */
+  #resume({ generation, lastCommit }: Message<'welcome'>): void {
+    const { sendServer } = this.#parts.page;
+    if (this.#profile) sendServer({ type: 'measured', profile: this.#profile });
+    if (lastCommit && generation === this.#holding.generation) this.#committed({ ...lastCommit, checkpoint: false });
+    sendServer({ type: 'resumed', generation: this.#holding.generation, ...this.#holding.standing });
   }
 
   #shareDownloads(): void {
@@ -214,17 +233,21 @@ export class Session {
   async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
     const run = this.#run;
     invariant(run, 'a plan came before the welcome');
-    const { plan, source, step, relayed = [] } = message;
+    const { plan, source, generation, step, relayed = [] } = message;
     this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
     this.#exchange(arrivalPartners(run.sizes, message));
     this.#meter.prepare(plan, run.peer, step);
-    await this.#holding.arrive({ ...run, train: run.facts.train, epoch: epoch.number, step, plan }, source, {
-      connect: () => this.#connect([...(this.#partners.get(run.peer) ?? [])], epoch, relayed),
-      read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
-      send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
-      receive: (key, sender) => this.#receive(epoch.abort.signal, key, sender),
-    });
+    await this.#holding.arrive(
+      { ...run, train: run.facts.train, epoch: epoch.number, generation, step, plan },
+      source,
+      {
+        connect: () => this.#connect([...(this.#partners.get(run.peer) ?? [])], epoch, relayed),
+        read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
+        send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
+        receive: (key, sender) => this.#receive(epoch.abort.signal, key, sender),
+      },
+    );
     // What was gathered here and what a step gathers have the same keys.
     this.#inbox.advance(epoch.number, step);
     const { role } = this.#holding;
@@ -277,10 +300,10 @@ export class Session {
     this.#meter.show({ activity: 'waiting' });
   }
 
-  #committed({ epoch, step, clipScale, learningRate, checkpoint }: Message<'committed'>): void {
+  #committed({ epoch, step, clipScale, learningRate, checkpoint }: Omit<Message<'committed'>, 'type'>): void {
     const { current } = this.#epochs;
     const { role } = this.#holding;
-    if (current?.number !== epoch || !role) return;
+    if (current?.number !== epoch || !role || this.#holding.committedStep !== step) return;
     const scalars = { learningRate, clipScale, time: step + 1 };
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).

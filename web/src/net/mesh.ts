@@ -28,7 +28,7 @@ const PROBE_MESSAGES = 8;
 export class Mesh {
   readonly refusals: MeshRefusals = { oversizedMessages: 0, staleSignals: 0, badSignals: 0, strangers: 0 };
   readonly #options: MeshOptions;
-  readonly #relay: Relay;
+  readonly relay: Relay;
   readonly #ways = new Map<PeerId, Way>();
   /** Whom the plan makes partners of this tab, and until when links to others stay. */
   #allowed: ReadonlySet<PeerId> = new Set();
@@ -48,7 +48,7 @@ export class Mesh {
 
   constructor(options: MeshOptions) {
     this.#options = options;
-    this.#relay = new Relay({ ...options, mayCome: (peer) => this.#isPartner(peer) });
+    this.relay = new Relay({ ...options, mayCome: (peer) => this.#isPartner(peer) });
   }
 
   /** From now on these are the plan's partners of this tab: links are opened to and taken from them alone. */
@@ -186,23 +186,23 @@ export class Mesh {
 
   /** Resolves when the link's channel, or the server's socket, has taken the message. */
   async send(peer: PeerId, message: ArrayBuffer): Promise<void> {
-    if (this.#told.has(peer)) return this.#relay.send(peer, message);
+    if (this.#told.has(peer)) return this.relay.send(peer, message);
     const way = this.#ways.get(peer);
     if (!way?.route) throw new Error(`there is no link to ${peer}`);
-    await (way.route === 'direct' ? way.link.send(message) : this.#relay.send(peer, message));
+    await (way.route === 'direct' ? way.link.send(message) : this.relay.send(peer, message));
   }
 
   /** A binary message of the server: a frame that was relayed, or a word about one. */
   onBytes(message: ArrayBuffer): void {
-    if (!this.#closed) this.#relay.onBytes(message);
+    if (!this.#closed) this.relay.onBytes(message);
   }
 
   /** Asks every other end whether it lives, gives up what did not open in time, begins again what is due. */
   pulse(): void {
     const nowMs = this.#options.now();
-    for (const peer of this.#told) this.#relay.ping(peer);
+    for (const peer of this.#told) this.relay.ping(peer);
     for (const way of [...this.#ways.values()]) {
-      if (way.route === 'relayed') this.#relay.ping(way.peer);
+      if (way.route === 'relayed') this.relay.ping(way.peer);
       if (way.link.state === 'open') way.link.ping(nowMs);
       else if (way.link.state === 'connecting' && nowMs >= way.attemptEndMs) {
         way.link.close();
@@ -219,10 +219,10 @@ export class Mesh {
   /** The ways to the peers of the plan. */
   reports(): LinkReport[] {
     return [...this.#wanted].flatMap((peer) => {
-      if (this.#told.has(peer)) return { peer, route: 'relayed', ...this.#relay.measured(peer), why: 'server' };
+      if (this.#told.has(peer)) return { peer, route: 'relayed', ...this.relay.measured(peer), why: 'server' };
       const way = this.#ways.get(peer);
       if (!way?.route) return [];
-      const { roundTripMs, bytesPerSecond } = way.route === 'direct' ? way.link : this.#relay.measured(peer);
+      const { roundTripMs, bytesPerSecond } = way.route === 'direct' ? way.link : this.relay.measured(peer);
       const why = way.route === 'relayed' && way.why !== null ? { why: way.why } : {};
       return { peer, route: way.route, roundTripMs, bytesPerSecond, ...why };
     });
@@ -233,7 +233,7 @@ export class Mesh {
     for (const { link } of this.#ways.values()) link.close();
     this.#ways.clear();
     for (const peer of this.#probes.peers) this.#endProbe(peer);
-    this.#relay.close();
+    this.relay.close();
     this.#waiting?.reject(new Error('the mesh is closed'));
     this.#waiting = null;
     this.#waitingNext?.();

@@ -94,11 +94,17 @@ export class Relay {
     else this.#credit(peer, envelope);
   }
 
-  close(): void {
-    this.#closed = true;
+  /** Nothing is on its way any more, and nobody waits for it to be. */
+  restart(): void {
     for (const { waiters } of this.#ways.values()) {
       for (const { reject } of waiters.splice(0)) reject(new Error('the connection to the server is closed'));
     }
+    this.#ways.clear();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.restart();
   }
 
   #way(peer: PeerId): Way {

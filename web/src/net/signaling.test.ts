@@ -1,10 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../swarm/base.ts';
+import { DEADLINES } from '../../../swarm/coordinator/deadlines.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
-import { Signaling, type SignalingState } from './signaling.ts';
-import { type DonorWebSocket, OPEN_LIMIT_MS, PROVEN_MS, RETRY_FIRST_MS, RETRY_MOST_MS, retryMs } from './socket.ts';
+import { KEPT_MS, Signaling, type SignalingState } from './signaling.ts';
+import {
+  AWAITED_RETRY_MOST_MS,
+  type DonorWebSocket,
+  OPEN_LIMIT_MS,
+  PROVEN_MS,
+  RETRY_FIRST_MS,
+  RETRY_MOST_MS,
+  retryMs,
+} from './socket.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: 'd', software: false, browser: 'b' };
 const WELCOME = {
@@ -12,6 +21,7 @@ const WELCOME = {
   protocol: PROTOCOL_VERSION,
   peer: 'p1',
   token: 't',
+  resumeKey: 'k',
   run: {
     name: 'r',
     model: {},
@@ -30,6 +40,7 @@ const WELCOME = {
   generation: 0,
   epoch: 0,
   committedSteps: 0,
+  lastCommit: null,
   memory: { draftedBytes: 0, known: null },
 };
 
@@ -215,6 +226,30 @@ describe('Signaling', () => {
     await sleep(RETRY_MOST_MS);
     join();
     expect(messages.map(({ type }) => type)).toEqual(['welcome', 'welcome']);
+  });
+
+  test('[RE38] says on the next connection who it was, for ten minutes', async () => {
+    const { states, last, join, sleep } = conversation();
+    join();
+    last().onclose?.(CLOSE);
+    await sleep(AWAITED_RETRY_MOST_MS);
+    last().onopen?.(new Event('open'));
+    expect(last().sent[0]).toMatchObject({ type: 'hello', resume: { peer: 'p1', key: 'k' } });
+    const pauses: number[] = [];
+    for (let waitedMs = AWAITED_RETRY_MOST_MS; waitedMs < KEPT_MS; waitedMs += AWAITED_RETRY_MOST_MS) {
+      last().onclose?.(CLOSE);
+      const state = states.at(-1);
+      expect(state).toMatchObject({ kind: 'closed', isKept: true });
+      if (state?.kind === 'closed') pauses.push(state.pauseMs);
+      await sleep(AWAITED_RETRY_MOST_MS);
+    }
+    // The server does not wait longer for it than it pauses.
+    expect(Math.max(...pauses)).toBeLessThan(DEADLINES.returning.leastMs);
+    last().onclose?.(CLOSE);
+    expect(states.at(-1)).toMatchObject({ kind: 'closed', isKept: false });
+    await sleep(RETRY_MOST_MS);
+    last().onopen?.(new Event('open'));
+    expect(last().sent[0]).not.toHaveProperty('resume');
   });
 
   test('[WP4] gives up a connection that does not open', async () => {

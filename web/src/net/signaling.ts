@@ -3,7 +3,7 @@
  * then typed messages both ways. A refusal is the server's last word and ends this conversation, also where it says when
  * to ask again; a connection that is merely gone comes back by itself.
  */
-import type { Random } from '../../../swarm/base.ts';
+import type { PeerId, Random } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import {
   decodeServerMessage,
@@ -19,7 +19,8 @@ import { type DonorWebSocket, RetrySocket } from './socket.ts';
 export type SignalingState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
-  | { readonly kind: 'closed'; readonly pauseMs: number }
+  /** isKept: what this tab has may still be wanted, by a server that is back soon. */
+  | { readonly kind: 'closed'; readonly pauseMs: number; readonly isKept: boolean }
   | {
       readonly kind: 'refused';
       readonly reason: RefusalReason;
@@ -27,6 +28,9 @@ export type SignalingState =
       /** When to ask again; null: this is final. */
       readonly retrySeconds: number | null;
     };
+
+/** A server that is away for so long is not waited for with what this tab has. */
+export const KEPT_MS = 600_000;
 
 /** What the link that was opened lets its donor in by. */
 export interface Entry {
@@ -59,6 +63,9 @@ export class Signaling {
   readonly #options: SignalingOptions;
   readonly #socket: RetrySocket;
   #welcomed = false;
+  /** Who this tab was, and until when it may be it again. */
+  #resume: { readonly peer: PeerId; readonly key: string } | null = null;
+  #keptUntilMs = 0;
   /** Messages of the server that were not understood, or came before its welcome. */
   malformedMessages = 0;
 
@@ -71,6 +78,7 @@ export class Signaling {
       wait,
       random,
       now,
+      isAwaited: () => this.#resume !== null,
       onOpen: () => this.#greet(),
       onText: (text) => this.#onText(text),
       onBytes: (bytes) => {
@@ -78,8 +86,10 @@ export class Signaling {
         else this.malformedMessages += 1;
       },
       onClosed: (pauseMs) => {
+        if (this.#welcomed) this.#keptUntilMs = now() + KEPT_MS;
         this.#welcomed = false;
-        onState({ kind: 'closed', pauseMs });
+        if (now() >= this.#keptUntilMs) this.#resume = null;
+        onState({ kind: 'closed', pauseMs, isKept: this.#resume !== null });
       },
     });
   }
@@ -115,6 +125,7 @@ export class Signaling {
       ...(invite ? { invite } : {}),
       ...(own ? { own } : {}),
       ...(key ? { key } : {}),
+      ...(this.#resume ? { resume: this.#resume } : {}),
     };
     this.#socket.send(JSON.stringify(hello));
   }
@@ -132,6 +143,7 @@ export class Signaling {
     if (message.type === 'refused') this.#end(message.reason, message.detail, message.retrySeconds);
     else if (message.type === 'welcome') {
       this.#welcomed = true;
+      this.#resume = { peer: message.peer, key: message.resumeKey };
       onState({ kind: 'open' });
       onMessage(message);
     } else if (this.#welcomed) onMessage(message);

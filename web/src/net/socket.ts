@@ -16,14 +16,16 @@ export interface DonorWebSocket {
 
 export const RETRY_FIRST_MS = 500;
 export const RETRY_MOST_MS = 15_000;
+/** While others may wait for what this tab has: less than a server waits for it (`returning` of the deadlines). */
+export const AWAITED_RETRY_MOST_MS = 4_000;
 /** A connection that lived so long was a good one: the next pause is the first one again. */
 export const PROVEN_MS = 10_000;
 /** A connection that is not open by then is given up; browsers themselves wait up to minutes. */
 export const OPEN_LIMIT_MS = 20_000;
 
 /** The pause after so many failures in a row: doubling, with half of it random so that a swarm does not come back at once. */
-export function retryMs(failures: number, random: Random): number {
-  return doubledMs(RETRY_FIRST_MS, RETRY_MOST_MS, failures) * (0.5 + 0.5 * random());
+export function retryMs(failures: number, random: Random, mostMs = RETRY_MOST_MS): number {
+  return doubledMs(RETRY_FIRST_MS, mostMs, failures) * (0.5 + 0.5 * random());
 }
 
 interface RetrySocketOptions {
@@ -32,6 +34,8 @@ interface RetrySocketOptions {
   wait(milliseconds: number): Promise<void>;
   readonly random: Random;
   readonly now: () => number;
+  /** Whether others may wait for this tab. */
+  isAwaited?(): boolean;
   onOpen(): void;
   onText(text: string): void;
   onBytes?(bytes: ArrayBuffer): void;
@@ -104,11 +108,11 @@ export class RetrySocket {
   }
 
   #retry(openedMs: number | null): void {
-    const { wait, random, now, onClosed } = this.#options;
+    const { wait, random, now, isAwaited, onClosed } = this.#options;
     this.#socket = null;
     this.#isOpen = false;
     if (openedMs !== null && now() - openedMs >= PROVEN_MS) this.#failures = 0;
-    const pauseMs = retryMs(this.#failures, random);
+    const pauseMs = retryMs(this.#failures, random, isAwaited?.() ? AWAITED_RETRY_MOST_MS : RETRY_MOST_MS);
     this.#failures += 1;
     onClosed(pauseMs);
     void wait(pauseMs).then(() => {

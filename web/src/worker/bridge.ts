@@ -92,8 +92,8 @@ export class DonorBridge {
     this.#tell(() => this.#remote.limit(limits));
   }
 
-  disconnected(): void {
-    this.#tell(() => this.#remote.disconnected());
+  disconnected(isKept: boolean): void {
+    this.#tell(() => this.#remote.disconnected(isKept));
   }
 
   /** By the worker's clock, while there is one. */

@@ -115,10 +115,11 @@ async function tryOut(about: About, seconds: number, onRound: (tokensPerSecond: 
   return tryLayers({ gpu: gpuOf(opened), model: model.value, train: about.train, memoryBytes, now }, seconds, onRound);
 }
 
-/** On every welcome: the check and the measurements, then the server may plan with this donor. */
+/** On every welcome but of one that comes back under its name: the check and the measurements, then the server may plan with this donor. */
 function serverSaid(message: ServerMessage): void {
+  const isStill = message.type === 'welcome' && session?.isStill(message.peer);
   session?.serverSaid(message);
-  if (message.type !== 'welcome') return;
+  if (message.type !== 'welcome' || isStill) return;
   newest = message;
   // One at a time: a connection that came back during a check has its own after it.
   applying = applying
@@ -138,9 +139,9 @@ const worker: DonorWorker = {
   peerSent: (from: PeerId, message: ArrayBuffer) => session?.peerSent(from, message),
   linkLost: (peer: PeerId) => session?.linkLost(peer),
   linksMeasured: (links: readonly LinkReport[]) => session?.linksMeasured(links),
-  disconnected: () => {
+  disconnected: (isKept) => {
     newest = null;
-    session?.disconnected();
+    session?.disconnected(isKept);
   },
   wait: (milliseconds) => wait(milliseconds / 1000),
 };

@@ -4,6 +4,7 @@
  */
 import { got, invariant, type PeerId, peerId, type Result, refusal } from '../../../../swarm/base.ts';
 import { SILENCE } from '../../../../swarm/coordinator/deadlines.ts';
+import { mayReturn } from '../../../../swarm/coordinator/returning.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/decide.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
 import {
@@ -119,16 +120,22 @@ export class SimulatedServer {
   #greet(socket: Accepted, data: SocketData): Connected {
     const hello = decoded(data);
     invariant(hello.type === 'hello', 'a donor says hello first');
-    const peer = peerId(`d${this.#names++}`);
+    const peer = this.#returning(hello) ?? peerId(`d${this.#names++}`);
     const connected = { peer, socket, hello, isMeasured: false, silentMs: 0 };
     this.#connected.set(peer, connected);
-    const { generation, epoch, committedSteps } = this.run.state;
+    const { generation, epoch, committedSteps, lastCommit } = this.run.state;
     const memory = { draftedBytes: 0, known: null };
     this.#send(connected, {
       ...{ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token: peer, run: this.#options.facts, iceServers: [] },
-      ...{ generation, epoch, committedSteps, memory },
+      ...{ resumeKey: keyOf(peer), generation, epoch, committedSteps, lastCommit, memory },
     });
     return connected;
+  }
+
+  #returning({ resume }: HelloMessage): PeerId | null {
+    if (resume?.key !== undefined && resume.key !== keyOf(resume.peer)) throw new Error('a donor says its own key');
+    const may = resume !== undefined && mayReturn(this.run.state, resume.peer) && !this.#connected.has(resume.peer);
+    return may ? resume.peer : null;
   }
 
   #received(from: Connected, data: SocketData): void {
@@ -241,6 +248,8 @@ export class SimulatedServer {
     return true;
   }
 }
+
+const keyOf = (peer: PeerId): string => `key of ${peer}`;
 
 function decoded(data: SocketData): PeerMessage {
   invariant(typeof data === 'string', 'a donor says hello first');

@@ -176,7 +176,7 @@ export class Tab {
   #onState(state: SignalingState, session: Session): void {
     if (state.kind === 'closed') {
       this.peer = null;
-      session.disconnected();
+      session.disconnected(state.isKept);
     }
     if (state.kind !== 'refused') return;
     this.#end(false);
@@ -188,9 +188,10 @@ export class Tab {
     if (message.type === 'start' || message.type === 'evaluate') session.linksMeasured(mesh?.reports() ?? []);
     const { told } = this.#options.flaw;
     const heard = told ? told(message) : message;
+    const isStill = message.type === 'welcome' && session.isStill(message.peer);
+    if (message.type === 'welcome') this.peer = message.peer;
     if (heard !== null && heard.type !== 'snapshot') session.serverSaid(heard);
-    if (message.type === 'welcome') {
-      this.peer = message.peer;
+    if (message.type === 'welcome' && !isStill) {
       process.after(MEASURING_MS, () => {
         if (this.peer === message.peer) session.measured(PROFILE);
       });
@@ -199,7 +200,7 @@ export class Tab {
   }
 
   /** What the run's files need of `fetch`. */
-  #fetcher(process: Process, token: string): typeof fetch {
+  #fetcher(process: Process, token: () => string): typeof fetch {
     const { network, server } = this.#options;
     const ask = (url: URL, init: RequestInit): Promise<Response> =>
       new Promise((resolve, reject) => {
@@ -212,7 +213,7 @@ export class Tab {
         const down = network.line(server.machine, process);
         const body = init.body instanceof Float32Array ? Float32Array.from(init.body) : null;
         up.carry(body ? 'upload' : 'fetch', () => {
-          const found = server.files(token, url, body);
+          const found = server.files(token(), url, body);
           const status = found.ok ? 200 : Number(found.reason);
           const answer = {
             ...{ ok: found.ok, status, statusText: '' },

@@ -1,0 +1,40 @@
+/** What goes wrong at a step, as far as it is remembered until it is over. */
+import type { PeerId } from '../base.ts';
+
+/** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
+export interface Attempts {
+  /** Shards whose keepers did not get the same slices, once for each time. */
+  readonly unequal: readonly string[];
+  /** Deadlines that everybody missed: each doubles the next one. */
+  readonly stalls: number;
+  /** Who missed its last deadline, while others met it. */
+  readonly late: readonly PeerId[];
+}
+export const NO_ATTEMPTS: Attempts = { unequal: [], stalls: 0, late: [] };
+
+/** What went wrong at a step, by donors' words: with one's own part, the link of two, or what two got of a shard. */
+export interface Fault {
+  readonly of: 'itself' | 'link' | 'slices';
+  readonly peer: PeerId;
+  /** Null of itself alone. */
+  readonly about: PeerId | null;
+  readonly step: number;
+}
+
+/** What came out of a step, or of the evaluation after so many, is not believed: it is done once more, by others where there are any. */
+export interface Doubt {
+  readonly of: 'step' | 'evaluation';
+  readonly step: number;
+  /** Null: it was not finite. An evaluation has no norm: 0. */
+  readonly came: { readonly loss: number; readonly gradientNorm: number } | null;
+  /** Others take its place until the outcome is there again; null: there is nobody else. */
+  readonly suspect: PeerId | null;
+  /** Outcomes of it that were not believed. */
+  readonly times: number;
+}
+
+/** A frame that went through the server and was not sound. */
+export interface Sighting {
+  readonly from: PeerId;
+  readonly to: PeerId;
+}
