@@ -1,5 +1,8 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../../swarm/base.ts';
+import { parseLine, recording, replay } from '../../../../swarm/recording/recording.ts';
+import { parseCase, play } from './cases.ts';
 import { anyPlan, pipeline } from './plans.ts';
 import { simulate } from './simulation.ts';
 
@@ -29,4 +32,16 @@ describe('a swarm that nobody disturbs', () => {
       simulate({ seed: 7, donors: 4, steps: 4, makePlan: anyPlan(seededRandom(7)), limitMs: LIMIT_MS });
     expect(await play()).toEqual(await play());
   });
+});
+
+test('[RE51] what a simulation decided is replayed from its recording, over a killed server too', async () => {
+  const text: string[] = [];
+  const hash = (of: string): string => createHash('sha256').update(of).digest('base64url');
+  const killed = parseCase('1 killServer first at frame values 55');
+  await play(killed, { recording: recording(hash, (part) => void text.push(part)) });
+  const lines = text.join('').trimEnd().split('\n');
+  const parsed = lines.map((line, index) => parseLine(line, index === 0));
+  const events = parsed.flatMap((line) => (line.ok ? line.value : []));
+  expect(events.filter(({ event }) => event.type === 'began')).toHaveLength(2);
+  expect(await replay(events, hash)).toMatchObject({ events: lines.length, difference: null, threw: [] });
 });
