@@ -1,9 +1,10 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import type { Command } from 'commander';
-import { got, type Result, rounded } from '../../swarm/base.ts';
+import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
+import { replicaWish } from '../../swarm/planner/replication.ts';
 import { type Progress, quickWork } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted } from '../../swarm/quantityText.ts';
@@ -46,9 +47,10 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const batch = batchOf(run);
+  const replicas = replicaWish(run.state?.replicas);
   const planned = (of: Cluster): Result<ClusterPlan> =>
     planCluster(
-      { model: modelOf(run), batch, cluster: of, keepers: true, gathers: true },
+      { model: modelOf(run), batch, cluster: of, keepers: true, gathers: true, replicas },
       patience(seconds, of.peers.length),
     );
   const answer = need(planned(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));
@@ -86,18 +88,23 @@ const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
 function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result<ClusterPlan> | null): string {
   const numbers = new Map(predicted.peers.map((peer) => [peer.peer, peer]));
+  const row = (peer: PeerId, ...part: string[]): string[] => {
+    const own = got(numbers, peer);
+    return [
+      ...[peer, ...part, `${rounded(own.busySeconds, 4)} s`, megabytes(own.memoryBytes)],
+      ...[megabytes(own.memoryLimitBytes), megabytes(own.sentBytes)],
+    ];
+  };
+  const members = new Set(plan.stages.flatMap((stage) => stage.members.map(({ peer }) => peer)));
+  const keepers = predicted.peers.filter(({ peer }) => !members.has(peer));
   const rows = [
     ['peer', 'stage', 'layers', 'samples', 'recomputed', 'busy', 'memory', 'of', 'sent a step'],
-    ...plan.stages.flatMap(({ layers, members }, stage) =>
-      members.map(({ peer, samples, recompute }) => {
-        const own = got(numbers, peer);
-        return [
-          ...[peer, String(stage), `[${layers.join(', ')})`, String(samples), String(recompute.length)],
-          ...[`${rounded(own.busySeconds, 4)} s`, megabytes(own.memoryBytes)],
-          ...[megabytes(own.memoryLimitBytes), megabytes(own.sentBytes)],
-        ];
-      }),
+    ...plan.stages.flatMap((stage, index) =>
+      stage.members.map(({ peer, samples, recompute }) =>
+        row(peer, String(index), `[${stage.layers.join(', ')})`, String(samples), String(recompute.length)),
+      ),
     ),
+    ...keepers.map(({ peer }) => row(peer, 'none', '', '0', '0')),
   ];
   const rate = ({ predicted: { stepSeconds, tokensPerSecond } }: ClusterPlan): string =>
     `${rounded(stepSeconds, 4)} s a step, ${rounded(tokensPerSecond, 4)} tokens a second`;

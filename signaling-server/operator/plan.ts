@@ -13,6 +13,7 @@ import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCo
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
+import { replicaWish } from '../../swarm/planner/replication.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { rangeText } from '../../swarm/quantityText.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
@@ -85,6 +86,7 @@ const problemOf = (file: RunFile, cluster: Cluster): ClusterProblem => ({
   model: modelOf(file),
   batch: batchOf(file),
   cluster,
+  replicas: replicaWish(file.state?.replicas),
 });
 
 function predictionOf(file: RunFile, { plan, predicted }: ClusterPlan): Prediction {

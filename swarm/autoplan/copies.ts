@@ -5,7 +5,7 @@ import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import type { ReplicaWish } from '../planner/replicas.ts';
-import { DEFAULT_REPLICAS, lackOf, type Replicated, replicated, replicatedWithin } from '../planner/replication.ts';
+import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replication.ts';
 import type { ReplannerEvent, ReplannerState } from './replannerState.ts';
 import { type Replanning, remember } from './replanning.ts';
 import { arrivalReason, capsOf } from './wishes.ts';
@@ -16,15 +16,9 @@ type PlanWanted = Extract<ReplannerEvent, { type: 'planWanted' }>;
 const LEAST_COPIED = 0.1;
 
 /** `before`: whose keepers have the state. */
-export function replicaWish({ config, donors }: ReplannerState, before: Plan | null): ReplicaWish {
-  const { replicas: asked } = config.wishes;
+export function wishOf({ config, donors }: ReplannerState, before: Plan | null): ReplicaWish {
   const sites = donors.map(({ peer, address, rememberedAs }) => [peer, { network: address, browser: rememberedAs }]);
-  return {
-    count: asked ?? DEFAULT_REPLICAS,
-    isAsked: asked !== undefined,
-    sites: Object.fromEntries(sites),
-    before,
-  };
+  return replicaWish(config.wishes.replicas, { sites: Object.fromEntries(sites), before });
 }
 
 /** A plan that no measurement decides, with its replicas: by the memory that donors give. One that was given has its own. */
@@ -37,7 +31,7 @@ export function withCopies(replanning: Replanning, wanted: PlanWanted, made: Pla
   if (plan === null) return made;
   const model = acceptedModel(config);
   const run = { model, batch: config.batch, caps: capsOf(wanted), offer: offer.map(({ peer }) => peer) };
-  const wish = replicaWish(replanning.state, inForce);
+  const wish = wishOf(replanning.state, inForce);
   const copied = replicatedWithin(run, plan, wish);
   if (made.answer === 'stays' && !hasMore(copied, plan, wish)) return made;
   remember(replanning, { ...copied, idle: [] }, [], false);
@@ -54,7 +48,7 @@ export function moreCopied(
   costs: ClusterCosts,
   inForce: Plan,
 ): { readonly copied: Replicated; readonly reason: string } | null {
-  const wish = replicaWish(state, inForce);
+  const wish = wishOf(state, inForce);
   if (lackOf(inForce, wish) <= LEAST_COPIED) return null;
   const copied = replicated(costs, inForce, wish);
   if (!hasMore(copied, inForce, wish)) return null;

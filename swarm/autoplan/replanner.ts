@@ -12,7 +12,7 @@ import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../planner/clusterCosts.ts';
 import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit } from '../planner/fit.ts';
-import { moreCopied, replicaWish, withCopies } from './copies.ts';
+import { moreCopied, wishOf, withCopies } from './copies.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
 import { isRash } from './doubt.ts';
 import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
@@ -115,7 +115,7 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
     );
   if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
   const offer = wanted.offer.map(({ peer }) => peer);
-  const replicas = replicaWish(replanning.state, wanted.inForce);
+  const replicas = wishOf(replanning.state, wanted.inForce);
   const problem = { ...searchProblem(config, donors, offer, capsOf(wanted)), replicas };
   // Nobody of them has measured anything: they are taken for equals.
   if (problem.cluster.peers.length === 0) return answer(replanning, wanted.ask, withoutSearch(replanning, wanted));
@@ -205,7 +205,7 @@ function compareIfWanted(replanning: Replanning) {
   // Where a member goes, the next plan is asked for, and judged when it has begun.
   const isWhole = plan !== null && peersOf(plan).every((peer) => offer.includes(peer));
   if (causes.length > 0) change(replanning, { causes: [] });
-  const replicas = replicaWish(replanning.state, plan);
+  const replicas = wishOf(replanning.state, plan);
   const problem =
     causes.length > 0 && isWhole ? { ...searchProblem(config, donors, offer), inForce: plan, replicas } : null;
   if (problem === null || problem.cluster.peers.length === 0) {

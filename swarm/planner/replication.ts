@@ -19,13 +19,23 @@ import type { Reason } from './reason.ts';
 import { type Placing, type ReplicaWish, withoutReplicas, withReplicas } from './replicas.ts';
 
 /** Copies of each shard beside its primary, where nobody says how many. */
-export const DEFAULT_REPLICAS = 0;
+const DEFAULT_REPLICAS = 0;
 /** A step may take so much longer for copies that nobody asked for. */
 const MOST_GROWTH = 0.1;
 /** Bytes a second over a link without bounds: a copy costs something there too. */
 const MOST_RATE = 1e10;
 /** Spares that are looked at: those who are here longest. */
 const MOST_SPARES = 32;
+
+/** `asked`: by a person; undefined: nobody did. */
+export const replicaWish = (
+  asked: number | undefined,
+  known: Partial<Pick<ReplicaWish, 'sites' | 'before'>> = {},
+): ReplicaWish => ({
+  count: asked ?? DEFAULT_REPLICAS,
+  isAsked: asked !== undefined,
+  ...{ sites: {}, before: null, ...known },
+});
 
 export interface Replicated {
   readonly plan: Plan;

@@ -38,6 +38,8 @@ export class PlannedRun {
   /** Who was told its number in the queue. */
   readonly queue: (readonly [PeerId, number | undefined])[] = [];
   readonly searches: Extract<ReplannerEffect, { type: 'search' }>[] = [];
+  /** What the operator reads. */
+  readonly logs: string[] = [];
   plan: Plan | null = null;
   epoch = 0;
   stepSeconds = 0;
@@ -66,6 +68,7 @@ export class PlannedRun {
     if (effect.type === 'search') this.searches.push(effect);
     if (effect.type === 'send' && effect.message.type === 'probe') this.probes.push([effect.to, effect.message.peer]);
     if (effect.type === 'send' && effect.message.type === 'standby') this.queue.push([effect.to, effect.message.place]);
+    if (effect.type === 'log' && effect.level === 'info') this.logs.push(effect.text);
     if (effect.type !== 'planned') return;
     const { answer } = effect;
     invariant(answer.answer !== 'none', 'there is a plan');
