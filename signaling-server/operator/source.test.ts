@@ -1,6 +1,7 @@
 /** What the dashboard is told, through a real server with donors that answer by a script. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stepTimelineSchema } from '../../swarm/messages/watch.ts';
+import { parameters } from '../../swarm/model/model.ts';
 import { OperatedServer, OPERATED_STEPS as STEPS } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 
@@ -14,7 +15,7 @@ afterEach(() => operated.close());
 
 describe('the dashboard', () => {
   it('[OP1] has every join, plan, checkpoint, departure and operator’s word in order, with their steps', async () => {
-    const server = await operated.serve(2);
+    const server = await operated.serve(2, { replicas: 0 });
     const { post } = await operated.logIn();
     const first = new ScriptedDonor(server.url);
     const second = new ScriptedDonor(server.url);
@@ -70,9 +71,11 @@ describe('the dashboard', () => {
     });
     expect(faults.length).toBeLessThan(3);
     expect(peers?.find(({ peer }) => peer === first?.welcome.peer)?.faults).toBe(3);
-    // 4 samples of 8 positions, 8 wide, 4 bytes each; the tied table of 256 · 8 goes to its primary and back.
+    // 4 samples of 8 positions, 8 wide, 4 bytes each; the tied table of 256 · 8 goes to its primary and back, and all of
+    // the model to the replicas.
+    const state = 4 * (256 * 8 + parameters(server.run.model));
     expect(recent[0]?.traffic).toEqual({
-      ...{ activation: 4 * 8 * 8 * 4, gradient: 4 * 8 * 8 * 4, slice: 256 * 8 * 4, values: 256 * 8 * 4 },
+      ...{ activation: 4 * 8 * 8 * 4, gradient: 4 * 8 * 8 * 4, slice: state, values: state },
     });
     expect(served?.checkpoint).toBeGreaterThan(0);
   });

@@ -53,7 +53,7 @@ const types = (effects: readonly DecisionEffect[]): string[] => effects.map(({ t
 test('[CO27] what the wishes decide is answered within the same event, and the page is told once', () => {
   const { told, state } = deciding(false);
   const effects = told(joins(A));
-  expect(types(effects)).toEqual(['log', 'storeEpoch', 'log', 'send', 'recordPlan', 'publish']);
+  expect(types(effects)).toEqual(['log', 'storeEpoch', 'log', 'send', 'log', 'recordPlan', 'publish']);
   expect(state().coordinator.phase.name).toBe('preparing');
   expect(planningOf(state())).toMatchObject({ epoch: 1, reason: 'donors are there', measuredSeconds: null });
 });

@@ -19,7 +19,7 @@ import type { Reason } from './reason.ts';
 import { type Placing, type ReplicaWish, withoutReplicas, withReplicas } from './replicas.ts';
 
 /** Copies of each shard beside its primary, where nobody says how many. */
-const DEFAULT_REPLICAS = 0;
+const DEFAULT_REPLICAS = 1;
 /** A step may take so much longer for copies that nobody asked for. */
 const MOST_GROWTH = 0.1;
 /** Bytes a second over a link without bounds: a copy costs something there too. */
