@@ -76,7 +76,7 @@ test.each([3, 4])('of %i donors the one that reports no step any more goes, and 
 test('of three donors one sends what is no number: it goes, nobody else, and the others train on', async () => {
   const { refused, rollbacks, donorsAtEnd } = await chaos(3, 'nan:1@5');
   expect(refused).toEqual([{ donor: 1, atStep: 5, reason: 'faulty' }]);
-  expect(rollbacks).toHaveLength(1);
+  expect(rollbacks).toEqual([]);
   expect(donorsAtEnd).toBe(2);
 });
 

@@ -3,18 +3,23 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
+import { parameters } from '../swarm/model/model.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
 import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
 
-/** Two stages, B micro-batches of one sample: the stream there and back, and a tied table's gradient and values. */
+/**
+ * Two stages, B micro-batches of one sample: the stream there and back; a tied table's gradient and values; and all
+ * gradients and values once more, for the replica that each of the two keeps of the other's state.
+ */
 function stepBytes(path: string): number {
   const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
   if (!parsed.ok) throw new Error(parsed.reason);
   const { train, precision } = parsed.value;
   const model = modelOf(parsed.value);
   const tied = model.tied ? 2 * 4 * model.vocabulary * model.width : 0;
-  return 2 * train.globalBatchSize * packedBytes(precision.wire, train.sequenceLength * model.width) + tied;
+  const copies = 2 * 4 * parameters(model);
+  return 2 * train.globalBatchSize * packedBytes(precision.wire, train.sequenceLength * model.width) + tied + copies;
 }
 
 test('[WI10] [WI7] llama-tiny, int8: the golden curve within 1e-2', async () => {
