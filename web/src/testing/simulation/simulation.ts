@@ -85,7 +85,8 @@ function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false 
       ...{ gradientClipNorm: train.gradientClipNorm, checkpointEverySteps, capacity: 16, expectedDonors: donors },
       evaluation: evaluation ? { everySteps: 3, windows: Math.floor((TEXT_BYTES - 1) / SEQUENCE) } : null,
     },
-    planning: { model: MODEL, batch, wishes: { auto: true } },
+    // Replicas stand in the plans that a simulation makes for itself.
+    planning: { model: MODEL, batch, wishes: { auto: true, replicas: 0 } },
   };
   return { train, facts, decisions };
 }
