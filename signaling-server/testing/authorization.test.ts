@@ -186,7 +186,7 @@ describe('[OP31] [OP30] HTTP', () => {
 
   test('[WP44] who gets ready reads the state that its part needs, and no other', async () => {
     const servers = new TinyServers({ steps: 9, layers: 2 });
-    const { url } = await servers.serve({ stages: 2, expectedDonors: 2 });
+    const { url } = await servers.serve({ stages: 2, expectedDonors: 2, replicas: 0 });
     const donors = [new ScriptedDonor(url), new ScriptedDonor(url)];
     for (const donor of donors) donor.obedient = false;
     for (const [stage, donor] of donors.entries()) {
