@@ -11,6 +11,10 @@ import type { Harm } from './harms.ts';
 const IS_LONG = process.env.SHOAL_LONG === '1';
 const CASES = 510;
 const GROUPS = 30;
+/** From one commit to the next, where nothing is lost: of the simulation's clock. */
+const LONGEST_PAUSE_MS = 10_000;
+/** A link that does not open again is tried for 15 s (CONNECT_LIMIT_MS) before frames go through the server. */
+const LONGEST_PAUSE_FOR_LINKS_MS = 20_000;
 /** One case alone, as a failure names it. */
 const ONE = process.env.SHOAL_CASE;
 const AGAIN = 'npx vitest run --project unit web/src/testing/simulation/harmed.test.ts';
@@ -36,11 +40,12 @@ const FOUND: readonly (readonly [why: string, text: string])[] = [
 ];
 
 async function problemsOf(one: Case): Promise<string[]> {
-  const { problems, rollBacks } = await play(one);
-  const lost = NOTHING_IS_LOST.includes(one.harm)
-    ? rollBacks.map((steps) => `${steps} committed steps are given up`)
-    : [];
-  return [...problems, ...lost];
+  const { problems, rollBacks, longestPauseMs } = await play(one);
+  if (!NOTHING_IS_LOST.includes(one.harm)) return [...problems];
+  const lost = rollBacks.map((steps) => `${steps} committed steps are given up`);
+  const limitMs = one.harm === 'loseLinks' ? LONGEST_PAUSE_FOR_LINKS_MS : LONGEST_PAUSE_MS;
+  const late = longestPauseMs > limitMs ? [`${longestPauseMs} ms pass between two commits`] : [];
+  return [...problems, ...lost, ...late];
 }
 
 /** Played once more, with what was decided on a file. */
