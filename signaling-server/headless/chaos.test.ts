@@ -54,7 +54,7 @@ describe('faults', () => {
     const done: string[] = [];
     let nowMs = 0;
     const effects = new Map<string, (took: boolean) => void>();
-    let admit: (admitted: boolean) => void = () => {};
+    let admit: (peer: string | null) => void = () => {};
     const begin = (name: string): Promise<boolean> => {
       done.push(name);
       return new Promise((resolve) => effects.set(name, resolve));
@@ -85,7 +85,7 @@ describe('faults', () => {
     const passes = (milliseconds: number): void => {
       nowMs += milliseconds;
     };
-    return { chaos, done, passes, takesEffect, admit: (admitted: boolean) => admit(admitted) };
+    return { chaos, done, passes, takesEffect, admit: (peer: string | null) => admit(peer) };
   }
 
   it('[SV4] are sent once, when their step or a later one is first announced', async () => {
@@ -108,13 +108,13 @@ describe('faults', () => {
 
   it('[RE43] cost from when they are sent, a newcomer from its admission on, and nothing where they could not be', async () => {
     const { chaos, passes, takesEffect, admit } = rehearse('kill:1@3,join@3,freeze:2@3+9s');
-    const run = { epoch: 1, movedBytes: 0, peers: new Set(['peer 1', 'peer 2']) };
+    const run = { epoch: 1, epochReason: '', movedBytes: 0, peers: new Set(['peer 1', 'peer 2']) };
     chaos.seen({ ...run, committedSteps: 3 });
     chaos.stepAnnounced(3);
     passes(1_000);
     await takesEffect('kill 1');
     await takesEffect('freeze 2 for 9', false);
-    admit(true);
+    admit('peer 9');
     chaos.seen({ ...run, committedSteps: 3, peers: new Set(['peer 2']) });
     passes(500);
     chaos.seen({ ...run, committedSteps: 4, peers: new Set(['peer 2']) });
@@ -137,7 +137,7 @@ describe('faults', () => {
     const { chaos, done, admit } = rehearse('join@4');
     expect(done).toEqual(['hold']);
     chaos.stepAnnounced(4);
-    admit(true);
+    admit('peer 9');
     expect(done).toEqual(['hold', 'join', 'release']);
     expect(chaos.records()).toEqual([{ entry: 'join@4', firedAtStep: 4 }]);
   });
@@ -145,7 +145,7 @@ describe('faults', () => {
   it('hold it no longer for one who never comes', () => {
     const { chaos, done, admit } = rehearse('join@4');
     chaos.stepAnnounced(5);
-    admit(false);
+    admit(null);
     expect(done).toEqual(['hold', 'join', 'release']);
     expect(chaos.records()).toEqual([{ entry: 'join@4', firedAtStep: null }]);
   });

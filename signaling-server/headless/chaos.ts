@@ -18,8 +18,8 @@ export interface ChaosActions {
   slow(donor: number, times: number): Promise<boolean>;
   /** From this step on. */
   sendNaN(donor: number, step: number): Promise<boolean>;
-  /** Resolves when the newcomer is in the plan; `onAdmitted` is called when it is admitted, or never will be. */
-  join(onAdmitted: (admitted: boolean) => void): Promise<boolean>;
+  /** Resolves when the newcomer is in the plan; `onAdmitted` gets its name when it is admitted, null if it never will be. */
+  join(onAdmitted: (peer: string | null) => void): Promise<boolean>;
   killServer(): Promise<boolean>;
   /** Whether the last step waits for a newcomer. */
   holdLastStep(held: boolean): void;
@@ -141,10 +141,10 @@ export class Chaos {
       case 'server-kill':
         return this.#actions.killServer();
       case 'join':
-        return this.#actions.join((admitted) => {
-          if (admitted && !this.#ended) {
+        return this.#actions.join((peer) => {
+          if (peer !== null && !this.#ended) {
             sent.admittedAtStep = this.#stepOf(sent);
-            this.#begins(sent);
+            this.#costs.begin(entry, peer, this.#actions.nowMs());
           }
           this.#awaited--;
           if (this.#awaited === 0) this.#actions.holdLastStep(false);

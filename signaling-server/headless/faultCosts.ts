@@ -21,6 +21,8 @@ export interface FaultCost {
 export interface Seen {
   readonly nowMs: number;
   readonly epoch: number;
+  /** Why that epoch began. */
+  readonly epochReason: string;
   readonly committedSteps: number;
   /** By all changes of plan since the server started. */
   readonly movedBytes: number;
@@ -43,31 +45,56 @@ interface Fault {
 const isLoss = ({ kind }: ChaosEntry): boolean =>
   kind === 'kill' || kind === 'freeze' || kind === 'cut' || kind === 'gpu-lost';
 
+/** Another epoch is its doing only where the reason of that epoch names its donor. */
+const isAlwaysNamed = ({ kind }: ChaosEntry): boolean => kind === 'slow' || kind === 'leave' || kind === 'join';
+
+const names = (reason: string, peer: string | null): boolean =>
+  peer !== null && reason.split(/[\s,:;.]+/).includes(peer);
+
 export class FaultCosts {
   readonly #faults: Fault[] = [];
   #last: Seen | null = null;
+  /** The newest epoch, where a newcomer may still say that it is its own. */
+  #arrival: { readonly nowMs: number; readonly reason: string; readonly moved: number } | null = null;
 
   begin(entry: ChaosEntry, peer: string | null, nowMs: number): void {
+    // A newcomer's epoch may have begun before this side heard of its admission.
+    const arrival = entry.kind === 'join' && names(this.#arrival?.reason ?? '', peer) ? this.#arrival : null;
     this.#faults.push({
-      ...{ entry, peer, sinceMs: nowMs, detectedMs: null, resumedMs: null },
-      ...{ stepsGivenUp: 0, bytesMoved: 0 },
+      ...{ entry, peer, sinceMs: arrival?.nowMs ?? nowMs, detectedMs: arrival?.nowMs ?? null, resumedMs: null },
+      ...{ stepsGivenUp: 0, bytesMoved: arrival?.moved ?? 0 },
     });
+    if (arrival !== null) this.#arrival = null;
   }
 
   /** After each change of the run. */
   see(seen: Seen): void {
     const last = this.#last ?? seen;
     this.#last = seen;
-    const detected = this.#detect(seen, last);
     // A server that was started again counts anew.
     const moved = seen.movedBytes - (seen.movedBytes < last.movedBytes ? 0 : last.movedBytes);
-    for (const fault of this.#faults) {
-      if (fault.resumedMs !== null) continue;
-      fault.bytesMoved += moved;
-      fault.stepsGivenUp += Math.max(0, last.committedSteps - seen.committedSteps);
-      // A commit that came with the next epoch was its last boundary's.
-      if (seen.committedSteps > last.committedSteps && !detected.has(fault)) fault.resumedMs = seen.nowMs;
+    const givenUp = Math.max(0, last.committedSteps - seen.committedSteps);
+    const detected = new Set(this.#faults.filter((fault) => isLoss(fault.entry) && isGone(fault, seen)));
+    let isArrival = false;
+    let cause: Fault | null = null;
+    if (seen.epoch > last.epoch) {
+      cause = this.#causeOf(seen);
+      isArrival = cause === null && seen.epochReason.includes(' joins');
+      this.#arrival = isArrival ? { nowMs: seen.nowMs, reason: seen.epochReason, moved } : null;
+      if (cause?.detectedMs === null && !isLoss(cause.entry)) detected.add(cause);
     }
+    for (const fault of detected) {
+      fault.detectedMs = seen.nowMs;
+      fault.resumedMs = null; // what was committed meanwhile was under way before
+    }
+    const owner = isArrival ? null : (cause ?? this.#newestOpen());
+    if (owner !== null) {
+      owner.bytesMoved += moved;
+      owner.stepsGivenUp += givenUp;
+    }
+    // A commit that came with the next epoch was its last boundary's.
+    if (seen.committedSteps <= last.committedSteps) return;
+    for (const fault of this.#faults) if (!detected.has(fault)) fault.resumedMs ??= seen.nowMs;
   }
 
   /** Of these entries, in their order. */
@@ -85,19 +112,26 @@ export class FaultCosts {
     );
   }
 
-  /** Another epoch is the newest fault's doing: those before it were told of by their own donor's going, or by none. */
-  #detect({ nowMs, epoch, peers }: Seen, last: Seen): ReadonlySet<Fault> {
-    const detected = new Set<Fault>();
-    let isNewEpoch = epoch > last.epoch;
-    for (const fault of this.#faults.toReversed()) {
-      if (fault.detectedMs !== null) continue;
-      const isFound = isLoss(fault.entry) ? fault.peer !== null && !peers.has(fault.peer) : isNewEpoch;
-      isNewEpoch = false;
-      if (!isFound) continue;
-      fault.detectedMs = nowMs;
-      fault.resumedMs = null; // what was committed meanwhile was under way before
-      detected.add(fault);
-    }
-    return detected;
+  /** Whose doing the epoch is: of those whose donor its reason names the newest, else of those that need no naming. */
+  #causeOf({ epochReason }: Seen): Fault | null {
+    const named = this.#faults.findLast(({ peer, detectedMs, resumedMs }) => {
+      return names(epochReason, peer) && (detectedMs === null || resumedMs === null);
+    });
+    if (named !== undefined) return named;
+    const isArrival = epochReason.includes(' joins');
+    const unnamed = ({ entry, detectedMs }: Fault): boolean =>
+      // All who come back to a server that was started again join.
+      detectedMs === null && !isLoss(entry) && !isAlwaysNamed(entry) && (!isArrival || entry.kind === 'server-kill');
+    return this.#faults.findLast(unnamed) ?? null;
+  }
+
+  /** The newest of those that are not got over: what is known to have happened first. */
+  #newestOpen(): Fault | null {
+    const open = this.#faults.filter(({ resumedMs }) => resumedMs === null);
+    const known = open.findLast(({ detectedMs }) => detectedMs !== null);
+    return known ?? open.findLast(({ entry }) => !isAlwaysNamed(entry)) ?? null;
   }
 }
+
+const isGone = ({ peer, detectedMs }: Fault, { peers }: Seen): boolean =>
+  detectedMs === null && peer !== null && !peers.has(peer);

@@ -84,6 +84,9 @@ function until(server: TrainingServer, holds: (status: RunStatus) => boolean): P
 const stands = ({ snapshot: { phase }, announcedStep, end }: RunStatus): boolean =>
   end !== null || phase === 'waiting' || phase === 'paused' || (phase === 'preparing' && announcedStep !== null);
 
+/** The name that the server gave it last. */
+const newestOf = (peers: Iterable<string>): string | null => [...peers].at(-1) ?? null;
+
 /** The donors of a training, in the order opened, and what happens to them. */
 class Swarm {
   readonly #training: Training;
@@ -128,7 +131,7 @@ class Swarm {
         this.#lastStepHeld = held;
         this.#hold();
       },
-      peerOf: (donor) => [...(this.#donors[donor]?.peers ?? [])].at(-1) ?? null,
+      peerOf: (donor) => newestOf(this.#donors[donor]?.peers ?? []),
       nowMs: monotonicMs,
     });
     server.onChange(() => this.#changed());
@@ -179,9 +182,10 @@ class Swarm {
     const status = this.#training.server.status();
     for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
     for (const one of status.refused) this.#refused.set(one.peer, one);
-    const { snapshot, movedBytes } = status;
+    const { snapshot, epochReason, movedBytes } = status;
     const { epoch, committedSteps, donors } = snapshot;
-    this.#chaos.seen({ epoch, committedSteps, movedBytes, peers: new Set(donors.map(({ peer }) => peer)) });
+    const peers = new Set(donors.map(({ peer }) => peer));
+    this.#chaos.seen({ epoch, epochReason, committedSteps, movedBytes, peers });
     if (status.end !== null) this.#chaos.end();
     else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
     this.#training.onChange?.(status);
@@ -261,7 +265,7 @@ class Swarm {
     return restarted.ok;
   }
 
-  async #join(onAdmitted: (admitted: boolean) => void): Promise<boolean> {
+  async #join(onAdmitted: (peer: string | null) => void): Promise<boolean> {
     const opening = this.#opening.then(() => {
       this.#isOpening = true;
       return this.#whileOthersStand(() => this.#openPersistently());
@@ -269,7 +273,7 @@ class Swarm {
     this.#opening = opening;
     const opened = await opening.catch(() => null);
     this.#opened();
-    onAdmitted(opened?.ok === true);
+    onAdmitted(opened?.ok ? newestOf(opened.value.peers) : null);
     return opened?.ok === true && opened.value.computes();
   }
 }

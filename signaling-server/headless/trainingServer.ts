@@ -21,6 +21,8 @@ export const runStatusSchema = z.object({
   lacksPlan: z.boolean(),
   /** The step that donors were told to do, or that is held back; null between two plans. */
   announcedStep: z.int().nullable(),
+  /** Why the newest epoch began; empty: none did since the server started. */
+  epochReason: z.string(),
   /** By changes of plan since the server started. */
   movedBytes: z.number(),
   /** The newest of whom the run threw out. */
@@ -65,6 +67,7 @@ function statusOf(run: ActiveRun): RunStatus {
     end: phase === 'finished' || phase === 'diverged' || phase === 'stopped' ? phase : null,
     lacksPlan: run.lacksPlan,
     announcedStep: run.announcedStep,
+    epochReason: run.history.epochReason,
     movedBytes: run.moved.sum,
     refused: [...run.refused.newest],
     memory: run.memory.all(),

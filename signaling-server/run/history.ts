@@ -38,6 +38,8 @@ export class RunHistory implements RunObserver {
   readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
   #reported = '';
   #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+  /** Why the newest epoch began; empty: none did since the server started. */
+  epochReason = '';
   #unsaved: TraceRow[] = [];
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
@@ -96,6 +98,7 @@ export class RunHistory implements RunObserver {
       case 'storeEpoch': {
         const { epoch, reason, plan } = effect;
         this.#plan = { epoch, plan };
+        this.epochReason = reason;
         const { stages, microBatches, schedule } = plan;
         const counts = { donors: peers(plan).length, stages: stages.length, microBatches: microBatches.length };
         this.#add({ kind: 'plan', epoch, reason, ...counts, schedule });
