@@ -8,12 +8,13 @@ import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { relay, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
+import { allowedMs, DEADLINES } from './deadlines.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { leftBehind, replicasAfter, withStale } from './replicas.ts';
 import { type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
 import { offerOf } from './successor.ts';
-import { clipScale, type Tally, tally } from './tally.ts';
+import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
 import type { Doubt } from './trouble.ts';
 import { unequal } from './unequal.ts';
@@ -34,7 +35,7 @@ export function considerCommit(transition: Transition, phase: Training) {
   const result = tally(phase.inForce, reports, targets, lossScale?.scale);
   switch (result.outcome) {
     case 'open':
-      return;
+      return hurry(transition, phase);
     case 'whole': {
       const said = phase.reports.map(({ peer, report }) => ({ peer, losses: report.losses }));
       const { step } = phase;
@@ -55,6 +56,41 @@ export function considerCommit(transition: Transition, phase: Training) {
   }
 }
 
+/** Those who report last have as long as the others took some times over, whatever the step was allowed at its start. */
+function hurry(transition: Transition, phase: Training) {
+  const owing = reportersOf(phase.inForce.duties);
+  const missing = owing.filter((peer) => phase.reports.every((one) => one.peer !== peer));
+  if (2 * missing.length > owing.length) return;
+  const elapsedMs = transition.now - phase.startedAt;
+  const isWhole = missing.length === 0;
+  const allowed = allowedMs(isWhole ? DEADLINES.copies : DEADLINES.lastReports, elapsedMs);
+  // What comes after that moves it no more.
+  if (isWhole && phase.reportedMs !== null) return;
+  const deadline = Math.min(phase.deadline, transition.now + allowed);
+  change(transition, { phase: { ...phase, deadline, reportedMs: isWhole ? elapsedMs : null } });
+}
+
+/**
+ * Only keepers of copies are late: the step is committed without them, they go, and others keep those copies. A commit
+ * is never held up for long by who has no other part in it.
+ */
+export function withoutLateCopies(transition: Transition, phase: Training) {
+  const reported = new Set(phase.reports.map(({ peer }) => peer));
+  const late = phase.inForce.duties.filter(({ peer, replica }) => replica.length > 0 && !reported.has(peer));
+  const unheeded = late.flatMap(({ peer, replica }) => replica.map((key) => keeperKey(peer, key)));
+  const inForce = { ...phase.inForce, unheeded: [...phase.inForce.unheeded, ...unheeded] };
+  const after = { ...phase, inForce };
+  change(transition, { phase: after });
+  considerCommit(transition, after);
+  const reason = `${late.map(({ peer }) => peer).join(', ')} did not report in time what it keeps`;
+  dismiss(
+    transition,
+    late.map(({ peer }) => peer),
+    reason,
+  );
+  planOn(transition, reason);
+}
+
 function commit(transition: Transition, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
   const { step, inForce, startedAt } = phase;
   const { config, donors, newestSteps, unsaved, lossScale, norms, newestCheckpointStep } = transition.state;
@@ -70,7 +106,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
   const after = {
     ...inForce,
-    slowestMs: Math.max(inForce.slowestMs ?? 0, tookMs),
+    slowestMs: Math.max(inForce.slowestMs ?? 0, phase.reportedMs ?? tookMs),
     ...replicasAfter(inForce, step, reports),
   };
   transition.effects.push({

@@ -171,7 +171,7 @@ function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, d
   // The step is committed already: only the uploads are needed, and they have a deadline.
   if (transition.state.phase.name === 'saving') return log(transition, 'warn', text);
   const isAnother =
-    reason === 'linkLost' && about !== undefined && about !== peer && dutiesIn(inForce, about) !== undefined;
+    reason === 'linkLost' && about !== undefined && about !== peer && membersInvolved(transition.state).includes(about);
   if (isAnother) linkLost(transition, peer, about, text);
   else faulty(transition, peer, text);
 }

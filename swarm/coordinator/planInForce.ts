@@ -305,7 +305,9 @@ function train(transition: Transition, inForce: PlanInForce) {
   const { slowestMs, predicted, epoch } = inForce;
   const deadline = transition.now + patience(transition) * stepAllowedMs(slowestMs, predicted);
   const { committedSteps: step, lossScale } = transition.state;
-  change(transition, { phase: { name: 'training', inForce, step, reports: [], startedAt: transition.now, deadline } });
+  change(transition, {
+    phase: { name: 'training', inForce, step, reports: [], reportedMs: null, startedAt: transition.now, deadline },
+  });
   send(transition, membersOf(inForce), {
     type: 'start',
     epoch,

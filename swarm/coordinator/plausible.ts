@@ -56,7 +56,7 @@ export function reportProblem(
   if (stray !== undefined) return `the report has shard ${stray}, which this peer does not keep`;
   const reported = new Set(keys);
   if (reported.size !== keys.length) return 'the report has a shard twice';
-  const missing = primary.find((key) => !reported.has(key));
+  const missing = [...primary, ...replica].find((key) => !reported.has(key));
   if (missing !== undefined) return `the report lacks shard ${missing}`;
   for (const [index, { range, sumSquares, digest }] of report.shards.entries()) {
     const key = keys[index] ?? '';

@@ -116,7 +116,7 @@ describe('a member is gone', () => {
   });
 
   /** Two compute and keep each other's replicas; the third, c, only keeps one of everything. */
-  function besideKeeper(): Script {
+  function besideKeeper(isAlone = false): Script {
     const terms = rehearsalTerms({ steps: 6, expectedDonors: 3 });
     const makePlan: typeof terms.makePlan = (offer, caps) => {
       const [c] = offer.length > 2 ? offer.slice(2) : [];
@@ -125,7 +125,7 @@ describe('a member is gone', () => {
       const { state, ...rest } = ringReplicas(plan.value, 1);
       const more = state.map(({ block, shards }) => ({
         block,
-        shards: shards.map((shard) => ({ ...shard, replicas: [...shard.replicas, c] })),
+        shards: shards.map((shard) => ({ ...shard, replicas: isAlone ? [c] : [...shard.replicas, c] })),
       }));
       return success({ ...rest, state: more });
     };
@@ -181,5 +181,26 @@ describe('a member is gone', () => {
     expect(swarm.trace().filter((line) => line.startsWith('roll back') || line.includes('start'))).toEqual([]);
     expect(swarm.run.ended).toBe('finished');
     expect(swarm.run.store.checkpoint).toBe(2);
+  });
+
+  it('[RE27] who only keeps copies holds a commit up for some seconds at most, then goes; its time counts for no deadline', () => {
+    const swarm = besideKeeper(true);
+    swarm.pass(1_000);
+    swarm.settle('c report');
+    expect(swarm.run.state).toMatchObject({ committedSteps: 0, phase: { reportedMs: 1_000 } });
+    swarm.trace();
+    swarm.expire();
+    const trace = swarm.trace();
+    expect(trace).toContain('commit 0');
+    expect(trace).toContain('refuse c tooLate');
+    expect(trace.filter((line) => line.startsWith('roll back'))).toEqual([]);
+    swarm.settle();
+    expect(swarm.run.ended).toBe('finished');
+    const other = besideKeeper(true);
+    other.pass(1_000);
+    other.settle('c report');
+    other.pass(4_000);
+    other.settleOne();
+    expect(other.run.state).toMatchObject({ committedSteps: 1, phase: { inForce: { slowestMs: 1_000 } } });
   });
 });

@@ -128,6 +128,8 @@ export interface Training {
   readonly inForce: PlanInForce;
   readonly step: number;
   readonly reports: readonly Reported[];
+  /** How long it took until all had reported without whom there is no commit; null: not all have. */
+  readonly reportedMs: number | null;
   readonly startedAt: number;
   readonly deadline: number;
 }

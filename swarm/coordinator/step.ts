@@ -6,12 +6,12 @@ import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { ask, departed, planned } from './asking.ts';
 import { awaitedCheckpoint, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
-import { dismiss, overdue } from './commit.ts';
+import { dismiss, overdue, withoutLateCopies } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { considerReturn, missedReturn } from './returning.ts';
-import { type CoordinatorState, isPlanningAnew, membersOf, planInForce, savedScale } from './state.ts';
+import { type CoordinatorState, isPlanningAnew, planInForce, savedScale } from './state.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 import { unequalRelayed } from './unequal.ts';
@@ -167,9 +167,7 @@ function expirePhase(transition: Transition) {
       const reported = phase.reports.map(({ peer }) => peer);
       const missing = owing.filter((peer) => !reported.includes(peer));
       if (missing.length > 0) return overdue(transition, owing, missing);
-      // Only replicas are late: their primaries cannot commit without one.
-      const replicas = membersOf(phase.inForce).filter((peer) => !reported.includes(peer));
-      return overdue(transition, [...owing, ...replicas], replicas);
+      return withoutLateCopies(transition, phase);
     }
     case 'evaluating': {
       const owing = evaluatorsOf(phase.inForce.plan);

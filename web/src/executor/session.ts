@@ -19,32 +19,18 @@ import { StepRun } from './execute.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
 import { Inbox } from './inbox.ts';
-import { type JoinedRun, joinedRun, type OpenEngine } from './joinedRun.ts';
+import { type JoinedRun, joinedRun } from './joinedRun.ts';
 import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
 import { probeLink } from './probe.ts';
-import type { DonorPage } from './protocol.ts';
 import { type Role, roleBytes } from './role.ts';
-import type { RunFiles } from './runFiles.ts';
+import type { SessionParts } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
 import { warmUp } from './warmUp.ts';
-
-interface SessionParts {
-  readonly page: Pick<
-    DonorPage,
-    'sendServer' | 'sendFrame' | 'connect' | 'openAhead' | 'bar' | 'openDirect' | 'measure' | 'showStatus'
-  >;
-  readonly engine: OpenEngine;
-  /** `token`: of the connection that there is now. */
-  readonly files: (token: () => string) => RunFiles;
-  /** Seconds, monotonic. */
-  readonly now: () => number;
-  readonly wait: (seconds: number) => Promise<void>;
-}
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
@@ -57,6 +43,8 @@ export class Session {
   #downloads: ReadonlyMap<PeerId, number> = new Map();
   /** Who exchanges tensors with whom now. */
   #partners: Partners = new Map();
+  /** Of these the links: who only handed over to this peer may go when all of it is here. */
+  #needed: Partners = new Map();
   #settledEpoch = 0;
   #run: JoinedRun | null = null;
   #token = '';
@@ -139,7 +127,7 @@ export class Session {
 
   linkLost(peer: PeerId): void {
     const epoch = this.#epochs.current;
-    if (!epoch || !this.#run || !this.#partners.get(this.#run.peer)?.has(peer)) return;
+    if (!epoch || !this.#run || !this.#needed.get(this.#run.peer)?.has(peer)) return;
     this.#epochs.fault(epoch, 'linkLost', `the link to ${peer} closed`, peer);
   }
 
@@ -202,6 +190,7 @@ export class Session {
 
   #exchange(partners: Partners): void {
     this.#partners = partners;
+    this.#needed = partners;
     this.#shareDownloads();
   }
 
@@ -258,6 +247,7 @@ export class Session {
     if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
     this.#meter.show({ activity: 'waiting', gpuMemoryBytes: roleBytes(role) });
+    this.#needed = planPartners(run.sizes, plan);
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
   }
 
