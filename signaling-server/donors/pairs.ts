@@ -4,10 +4,10 @@
  * what the server tells the donors; nobody's word changes it. Rules WP in SPEC.md.
  */
 import type { PeerId } from '../../swarm/base.ts';
-import { framedBytes } from '../../swarm/messages/frame.ts';
+import { framedBytes, type TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import { arrivalTensors, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
-import { heldOutTensors, type Passage, stepTensors } from '../../swarm/ways/tensors.ts';
+import { heldOutTensors, type Passage, stepTensors, type TensorName } from '../../swarm/ways/tensors.ts';
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
@@ -37,6 +37,9 @@ export class Pairs {
   /** What was told of last, so that one word to many donors counts once. */
   #prepared: Said<'prepare'> | null = null;
   #told = '';
+  /** Of the plan that was told of last: the step begun last, null before the first, and its slices' names. */
+  #startedStep: number | null = null;
+  #slices: ReadonlySet<string> | null = null;
   /** Of the plan that its members get ready for beside the one in force: they open links, and send nothing yet. */
   #ahead: { readonly number: number; readonly partners: Partners } | null = null;
   readonly #probes = new Map<string, number>();
@@ -90,10 +93,27 @@ export class Pairs {
     return true;
   }
 
+  /** Steps begun since this slice's own; null: the plan has none of that name between these, or its step was not begun. */
+  sliceAge(from: PeerId, to: PeerId, key: TensorKey): number | null {
+    const [prepared, started] = [this.#prepared, this.#startedStep];
+    if (prepared?.epoch !== key.epoch || started === null) return null;
+    if (key.step < prepared.step || key.step > started) return null;
+    const { model } = this.#sizes;
+    // Only where a pair is watched.
+    this.#slices ??= new Set(
+      stepTensors(model, prepared.plan, this.#sizes).flatMap((one) =>
+        one.tensor.kind === 'slice' ? sliceName(one.from, one.to, one.tensor) : [],
+      ),
+    );
+    return this.#slices.has(sliceName(from, to, key)) ? started - key.step : null;
+  }
+
   #prepare(message: Said<'prepare'>): void {
     if (this.#prepared?.epoch === message.epoch) return;
     const { plan, source } = message;
     this.#prepared = message;
+    this.#startedStep = null;
+    this.#slices = null;
     if (source.from !== 'kept') this.#ahead = null;
     const before = this.#ways;
     const own = this.#waysOf(plan);
@@ -128,6 +148,7 @@ export class Pairs {
     if (this.#prepared?.epoch !== epoch || this.#told === told) return;
     const isFirst = !this.#told.includes(` ${epoch} `);
     this.#told = told;
+    if (type === 'start') this.#startedStep = step;
     const before = this.#ways;
     if (isFirst) this.#ways = this.#waysOf(this.#prepared.plan);
     for (const [from, others] of this.#ways)
@@ -149,6 +170,9 @@ export class Pairs {
     return ways;
   }
 }
+
+const sliceName = (from: PeerId, to: PeerId, { stage, index, range }: TensorName): string =>
+  `${from} ${to} ${stage}/${index}/${range.join('-')}`;
 
 const nameOf = (from: PeerId, to: PeerId): string => `${from} ${to}`;
 

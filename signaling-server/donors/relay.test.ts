@@ -8,6 +8,11 @@ import {
   encodeEnvelope,
   RELAY_WINDOW_BYTES,
 } from '../../swarm/messages/relay.ts';
+import { equalSplit } from '../../swarm/planner/equalSplit.ts';
+import { outlineModel } from '../../swarm/testing/randomPlan.ts';
+import { ringReplicas } from '../../swarm/testing/ringReplicas.ts';
+import { type Passage, stepTensors } from '../../swarm/ways/tensors.ts';
+import { Pairs } from './pairs.ts';
 import { Relay } from './relay.ts';
 
 const ALICE = peerId('alice');
@@ -38,7 +43,7 @@ class Port {
 function relayed(...members: PeerId[]) {
   const inPlan = (peer: PeerId): boolean => members.includes(peer);
   const isPair = (from: PeerId, to: PeerId): boolean => inPlan(from) && inPlan(to);
-  const relay = new Relay({ isPair, take: (from, to) => isPair(from, to) });
+  const relay = new Relay({ isPair, take: (from, to) => isPair(from, to), sliceAge: () => 0 });
   const ports = new Map([ALICE, BOB, CAROL].map((peer) => [peer, new Port()]));
   for (const [peer, port] of ports) relay.connected(peer, port);
   const port = (peer: PeerId): Port => {
@@ -160,5 +165,78 @@ describe('Relay', () => {
     expect(told).toEqual([]);
     send(CAROL, 'slice', 2, 3);
     expect(told).toEqual([ALICE]);
+  });
+
+  describe('slices of the plan in force', () => {
+    const MODEL = outlineModel(2, false);
+    const SIZES = { model: MODEL, sequence: 5, wire: 'f32', asked: 'f32', rounds: 0 } as const;
+    /** Alice computes the first layer, Bob keeps it, and so does Carol. */
+    const PLAN = ringReplicas(equalSplit(MODEL, 4, [ALICE, BOB, CAROL]), 2);
+    const SLICES = stepTensors(MODEL, PLAN, SIZES).filter(({ tensor }) => tensor.kind === 'slice');
+
+    /** All pairs are watched, and steps 3 to 4 + `more` of epoch 7 begun. */
+    function watched(more = 0) {
+      const pairs = new Pairs(SIZES);
+      const relay = new Relay(pairs);
+      for (const peer of [ALICE, BOB, CAROL]) relay.connected(peer, new Port());
+      const source = { from: 'checkpoint', step: 3 } as const;
+      const told: PeerId[] = [];
+      const all = [[ALICE, BOB], [ALICE, CAROL], [BOB, CAROL]] as const; // biome-ignore format: one line
+      relay.watch(all, 7, { unsound: () => undefined, unequal: (from) => told.push(from) });
+      pairs.told(ALICE, { type: 'prepare', epoch: 7, generation: 0, step: 3, source, plan: PLAN }, 0);
+      for (let step = 3; step <= 4 + more; step++) pairs.told(ALICE, { type: 'start', epoch: 7, step }, 0);
+      const send = ({ from, to, tensor }: Passage, step: number, value: number, epoch = 7) => {
+        const [message] = encodeTensor({ ...tensor, epoch, step }, new Float32Array(tensor.range[1]).fill(value));
+        return relay.accept(from, encodeEnvelope('frame', to, new Uint8Array(message ?? new ArrayBuffer(1))));
+      };
+      return { send, told };
+    }
+    /** The same slice of one sender to two keepers. */
+    function toBoth(): [Passage, Passage] {
+      for (const one of SLICES) {
+        const other = SLICES.find(
+          ({ from, to, tensor }) =>
+            from === one.from && to !== one.to && JSON.stringify(tensor) === JSON.stringify(one.tensor),
+        );
+        if (other) return [one, other];
+      }
+      throw new Error('no slice goes to two keepers');
+    }
+    const [ONE, OTHER] = toBoth();
+
+    test('[RE18] what nobody asked for ends who sends it, and blinds nobody', () => {
+      const unasked: Passage['tensor'] = { ...ONE.tensor, range: [0, 1] };
+      for (const [tensor, step] of [
+        [ONE.tensor, 1_000_000],
+        [ONE.tensor, 5],
+        [ONE.tensor, 2],
+        [{ ...ONE.tensor, stage: ONE.tensor.stage + 1 }, 4],
+        [{ ...ONE.tensor, index: 60_000 }, 4],
+        [unasked, 4],
+      ] as const) {
+        const { send, told } = watched();
+        expect(send(ONE, 4, 1)).toBeNull();
+        expect(send({ ...ONE, tensor }, step, 1), `${JSON.stringify(tensor)} of step ${step}`).toBe('faulty');
+        expect(send(OTHER, 4, 2)).toBeNull();
+        expect(told).toEqual([ONE.from]);
+      }
+      // Of another epoch it is on its way still, and is dropped where it arrives.
+      expect(watched().send({ ...ONE, tensor: unasked }, 1, 1, 6)).toBeNull();
+    });
+
+    test('[RE18] a slice is compared as long as its receiver may be current', () => {
+      for (const [more, seen] of [
+        [0, [ONE.from]],
+        [2, [ONE.from]],
+        [3, []],
+      ] as const) {
+        // biome-ignore format: one line
+        const { send, told } = watched(more);
+        expect(send(ONE, 4, 1)).toBeNull();
+        for (let step = 5; step <= 4 + more; step++) expect(send(ONE, step, 1)).toBeNull();
+        expect(send(OTHER, 4, 2)).toBeNull();
+        expect(told, `${more} steps later`).toEqual(seen);
+      }
+    });
   });
 });

@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import type { Pair } from '../../swarm/coordinator/events.ts';
-import { decodeFrame, type Frame, keyText } from '../../swarm/messages/frame.ts';
+import { BEHIND_LIMIT } from '../../swarm/coordinator/replicas.ts';
+import { decodeFrame, type Frame, type TensorKey } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 import { isSound } from '../../swarm/wire.ts';
@@ -15,9 +16,6 @@ import { isSound } from '../../swarm/wire.ts';
 const HANDED_BYTES = 524_288;
 /** Pings and their answers that it holds at once: what is more says nothing of the way's speed. */
 const HANDED_PINGS = 64;
-
-/** Of one sender's slices in a step: 4 GiB in whole frames. */
-const HASHES_LIMIT = 65_536;
 
 /** A sender is refused that has so much dropped under one plan. */
 const DROPPED_BYTES_LIMIT = 67_108_864;
@@ -48,6 +46,8 @@ export interface RelayPairs {
   isPair(from: PeerId, to: PeerId): boolean;
   /** Counts the bytes where it is true. */
   take(from: PeerId, to: PeerId, bytes: number): boolean;
+  /** Steps begun since this slice's own; null: the plan has none of that name between these, or its step was not begun. */
+  sliceAge(from: PeerId, to: PeerId, key: TensorKey): number | null;
 }
 
 /** What is told of the frames that go by. */
@@ -63,8 +63,8 @@ interface Watch {
   readonly sight: Sight;
   /** Directions, and senders. */
   readonly told: Set<string>;
-  /** By sender, of its newest step: hashes of the slices' frames. */
-  readonly slices: Map<PeerId, { readonly step: number; readonly hashes: Map<string, string> }>;
+  /** By step: hashes of the slices' frames. There are no more than the plan has. */
+  readonly slices: Map<number, Map<string, string>>;
 }
 
 export class Relay {
@@ -92,21 +92,28 @@ export class Relay {
     this.#watch = pairs.length === 0 ? null : { pairs, epoch, sight, told: new Set(), slices: new Map() };
   }
 
-  #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): void {
+  /** False: it is a slice that nobody asked for. */
+  #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): boolean {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
-    if (!watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to))) return;
+    if (!watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to))) return true;
     const frame = decodeFrame(content.slice().buffer);
-    if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return;
+    if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return true;
     const { payload, encoding, offset, kind } = frame.value;
-    if (kind === 'slice' && !watch.told.has(from) && !isSameToAll(watch, from, frame.value)) {
-      watch.told.add(from);
-      watch.sight.unequal(from);
+    if (kind === 'slice') {
+      const age = this.#pairs.sliceAge(from, to, frame.value);
+      if (age === null) return false;
+      if (!watch.told.has(from) && !isSameToAll(watch, from, frame.value, age)) {
+        watch.told.add(from);
+        watch.sight.unequal(from);
+      }
     }
-    if (watch.told.has(direction)) return;
-    if (isSound(encoding, new Uint32Array(payload.buffer, payload.byteOffset, payload.length / 4), offset / 4)) return;
+    if (watch.told.has(direction)) return true;
+    if (isSound(encoding, new Uint32Array(payload.buffer, payload.byteOffset, payload.length / 4), offset / 4))
+      return true;
     watch.told.add(direction);
     watch.sight.unsound(from, to);
+    return true;
   }
 
   connected(peer: PeerId, port: RelayPort): void {
@@ -137,7 +144,7 @@ export class Relay {
     if (bytes > RELAY_WINDOW_BYTES) return 'tooManyMessages';
     onTheWay?.set(to, bytes);
     if (!receiver || !this.#pairs.take(from, to, content.length)) return this.#dropNew(from, to, content.length);
-    this.#look(from, to, content);
+    if (!this.#look(from, to, content)) return 'faulty';
     const envelope = encodeEnvelope('frame', from, content);
     receiver.queue.push({ from, frameBytes: content.length, envelope });
     this.#pump(to, receiver);
@@ -184,15 +191,18 @@ export class Relay {
   }
 }
 
-/** As it sent it to whoever else got it. */
-function isSameToAll({ slices }: Watch, from: PeerId, { payload, offset, ...key }: Frame): boolean {
-  const known = slices.get(from);
-  const seen = known && known.step >= key.step ? known : { step: key.step, hashes: new Map<string, string>() };
-  slices.set(from, seen);
-  const [name, hash] = [`${keyText(key)}/${offset}`, createHash('sha256').update(payload).digest('base64')];
-  const first = seen.hashes.get(name);
-  if (first === undefined && seen.hashes.size < HASHES_LIMIT) seen.hashes.set(name, hash);
-  return first === undefined || first === hash;
+/** As it sent it to whoever else got it. A keeper that is further behind has nothing that counts any more. */
+function isSameToAll({ slices }: Watch, from: PeerId, frame: Frame, age: number): boolean {
+  const { step, stage, index, range, offset, payload } = frame;
+  if (age >= BEHIND_LIMIT) return true;
+  for (const known of slices.keys()) if (known <= step + age - BEHIND_LIMIT) slices.delete(known);
+  const hashes = slices.get(step) ?? new Map<string, string>();
+  slices.set(step, hashes);
+  const name = `${from} ${stage}/${index}/${range.join('-')}/${offset}`;
+  const hash = createHash('sha256').update(payload).digest('base64');
+  const first = hashes.get(name) ?? hash;
+  hashes.set(name, first);
+  return first === hash;
 }
 
 /** Past the frames that wait. */

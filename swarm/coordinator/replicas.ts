@@ -8,7 +8,7 @@ import { type Behind, keeperKey, type PlanInForce, shardKey } from './state.ts';
 import { wordsOf } from './tally.ts';
 
 /** A replica that owes the reports of so many committed steps keeps nothing any more. */
-const BEHIND_LIMIT = 3;
+export const BEHIND_LIMIT = 3;
 
 /** After the commit of a step: replicas that had not what their primary had, and those that have not said so yet. */
 export function replicasAfter(
