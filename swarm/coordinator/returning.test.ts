@@ -61,6 +61,21 @@ describe('the server was killed, and is back', () => {
     expect(swarm.trace().slice(0, 2)).toEqual([ROLLED_BACK, 'epoch 4 a b: not everyone came back']);
   });
 
+  it('[RE31] who says again and again that it is back moves nothing, but its newest word counts', () => {
+    const swarm = killedAtSeven();
+    comeBack(swarm, 'a', { role: null });
+    const said = { type: 'resumed', generation: 0, handedOver: null } as const;
+    for (let second = 0; second < 9; second++) {
+      swarm.pass(1_000);
+      swarm.say('a', { ...said, role: { epoch: swarm.run.store.lastCommit?.epoch ?? 0, step: 7 } });
+    }
+    expect(swarm.run.state.phase).toMatchObject({ name: 'returning', back: [{ said: { role: { step: 7 } } }] });
+    expect(swarm.trace()).toEqual([]);
+    swarm.pass(1_000);
+    swarm.tick();
+    expect(swarm.trace()[0]).toBe(ROLLED_BACK);
+  });
+
   it('[RE31] those who come one after the other keep it waiting for a minute at most', () => {
     const swarm = killedAtSeven();
     swarm.join('d');

@@ -30,8 +30,11 @@ export function resumed(transition: Transition, peer: PeerId, said: ResumedMessa
   const { phase, generation } = transition.state;
   if (phase.name !== 'returning') return said.generation <= generation;
   if (!mayReturn(transition.state, peer)) return false;
-  const back = [...phase.back.filter((one) => one.peer !== peer), { peer, said }];
-  change(transition, { phase: { ...phase, back, ...waitedFor(phase, transition.now) } });
+  const others = phase.back.filter((one) => one.peer !== peer);
+  // Who says it again may have another word, but is no further one who is back.
+  const isFirst = others.length === phase.back.length;
+  const clock = isFirst ? waitedFor(phase, transition.now) : {};
+  change(transition, { phase: { ...phase, back: [...others, { peer, said }], ...clock } });
   const what = said.role === null ? 'no whole state' : `the state after ${said.role.step} steps`;
   log(transition, 'info', `${peer} is back with ${what}.`);
   return true;
