@@ -318,6 +318,25 @@ describe('checkpoints and evaluations', () => {
     expect(swarm.trace()).toContain('checkpoint 1');
   });
 
+  it('[CO73] an upload is one time of what is usual, however often its donor tells of it', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settle('b uploaded');
+    const before = swarm.run.state.seen.upload.length;
+    for (let time = 0; time < 20; time++) upload(swarm, 'a', 1);
+    expect(swarm.run.state.seen.upload).toHaveLength(before);
+    upload(swarm, 'b', 1);
+    expect(swarm.run.state.seen.upload).toHaveLength(before + 1);
+  });
+
+  it('[CO33] refuses an upload of nothing', () => {
+    const swarm = training({ steps: 9, checkpointEverySteps: 1 });
+    swarm.settle('b uploaded');
+    swarm.trace();
+    swarm.say('b', { type: 'uploaded', epoch: 1, step: 1, shards: [] });
+    expect(swarm.trace()[0]).toBe('refuse b outOfOrder');
+    expect(swarm.run.state.seen.upload).toHaveLength(1);
+  });
+
   it('[CO33] refuses a shard that is not its own', () => {
     const swarm = training({ checkpointEverySteps: 1 });
     swarm.settleOne();
