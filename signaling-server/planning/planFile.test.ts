@@ -135,6 +135,39 @@ describe('a plan file', () => {
     });
   });
 
+  describe('what would change its meaning, and is not done, is refused by its place', () => {
+    const [first, ...others] = DOCUMENT.state;
+    const withShard = (more: object) => ({
+      ...DOCUMENT,
+      state: [{ ...first, shards: first?.shards.map((shard) => ({ ...shard, ...more })) }, ...others],
+    });
+    const withMember = (more: object) => ({
+      ...DOCUMENT,
+      stages: DOCUMENT.stages.map((stage) => ({
+        ...stage,
+        members: stage.members.map((member) => ({ ...member, ...more })),
+      })),
+    });
+    const later = 'comes with a later version of shoal: expected';
+    const unknown = 'is unknown: expected the fields that shoal plan --json writes';
+    test.each([
+      [withShard({ in: 'host' }), `state[0].shards[0].in ${later} "gpu", or no such field`],
+      [{ ...DOCUMENT, warmup: 'overlap' }, `warmup ${later} "normal", or no such field`],
+      [{ ...DOCUMENT, maxInFlight: 3 }, `maxInFlight ${later} null, or no such field`],
+      [{ ...DOCUMENT, links: [{ from: 'a', to: 'b' }] }, `links ${later} [], or no such field`],
+      [withMember({ recomputed: [0] }), `stages[0].members[0].recomputed ${unknown}`],
+      [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
+      [{ ...DOCUMENT, islands: [] }, `islands ${unknown}`],
+    ])('%#', async (document, reason) => {
+      expect(await read(document)).toEqual({ ok: false, reason: `${folder}/plan.json: ${reason}` });
+    });
+
+    test('but not where it says what is done anyhow', async () => {
+      const plain = { ...withShard({ in: 'gpu' }), warmup: 'normal', maxInFlight: null, links: [] };
+      expect(await read(plain)).toEqual(await read(DOCUMENT));
+    });
+  });
+
   /** Read, and seated with donors of other names, as the coordinator does. */
   async function plansRead(document: unknown): Promise<{ plan: Plan; seats: readonly string[] }> {
     const plan = await read(document);

@@ -28,6 +28,8 @@ function parsePlan(json: unknown, path: string, model: Model, samples: number): 
     return refusal(`${path}: ${sentence(issue && { ...issue, message: faultWords(issue) }, 'the plan')}`);
   }
   const plan: Plan = parsed.data;
+  const unread = unreadField(json, plan, '');
+  if (unread !== null) return refusal(`${path}: ${unread}`);
   const [first, ...more] = problems(model, { samples }, plan);
   if (first !== undefined) {
     const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
@@ -35,6 +37,35 @@ function parsePlan(json: unknown, path: string, model: Model, samples: number): 
   }
   const gap = unsupported(plan);
   return gap === null ? success(plan) : refusal(`${path}: ${gap}`);
+}
+
+/** Predictions and explanations of `shoal plan`. */
+const IGNORED = ['predicted', 'idle', 'reasons'];
+/** Each says, where it is not the default, to do something that no run does yet. */
+const LATER_FIELDS = new Map<string, unknown>([
+  ['in', 'gpu'],
+  ['warmup', 'normal'],
+  ['maxInFlight', null],
+  ['links', []],
+]);
+
+/** The first field of the file that the plan does not have: it might have changed what the plan means. */
+function unreadField(json: unknown, plan: unknown, place: string): string | null {
+  if (json === null || typeof json !== 'object' || plan === null || typeof plan !== 'object') return null;
+  const read = new Map<string, unknown>(Object.entries(plan));
+  for (const [name, value] of Object.entries(json)) {
+    const at = Array.isArray(json) ? `${place}[${name}]` : place === '' ? name : `${place}.${name}`;
+    if (read.has(name)) {
+      const deeper = unreadField(value, read.get(name), at);
+      if (deeper !== null) return deeper;
+    } else if (LATER_FIELDS.has(name)) {
+      const expected = JSON.stringify(LATER_FIELDS.get(name));
+      if (JSON.stringify(value) !== expected) return `${at} ${COMES_LATER}: expected ${expected}, or no such field`;
+    } else if (place !== '' || !IGNORED.includes(name)) {
+      return `${at.slice(0, 120)} is unknown: expected the fields that shoal plan --json writes`;
+    }
+  }
+  return null;
 }
 
 /** What a valid plan may ask for that this version does not do. */
