@@ -77,7 +77,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option(
       '--chaos <script>',
-      'faults to happen, as in kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
+      'faults to happen, as in kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,leave:1@8,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
     )
     .option(
       '--report <file>',

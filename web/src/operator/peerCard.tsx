@@ -64,7 +64,7 @@ export function PeerCard({ row, links, close }: CardProps) {
         </button>
         <Confirm
           label="Let go now"
-          question="What it holds is lost: the run goes back to the newest checkpoint."
+          question="The step in progress is done again. If nobody else has a copy of its part, the run goes back to the newest checkpoint."
           disabled={act.isOff}
           onSure={() => letGo('atOnce', 'It was let go.')}
         />
