@@ -268,3 +268,46 @@ describe('a report', () => {
     expect(swarm.run.store.evaluations.get(0)).toBe((20 + 21 + 22) / 30);
   });
 });
+
+describe('state that is handed over and cannot be', () => {
+  /** `b` takes over from `a`, and says each time that what it got is not finite. */
+  const takingOver = () => {
+    const swarm = script({ steps: 9 });
+    swarm.join('a');
+    swarm.settle('* report');
+    swarm.join('b');
+    while (swarm.run.state.phase.name !== 'preparing') swarm.settleOne();
+    const say = (): string[] => {
+      swarm.trace();
+      swarm.say('b', {
+        type: 'fault',
+        epoch: swarm.run.state.epoch,
+        reason: 'badFrame',
+        detail: 'd',
+        about: swarm.peer('a'),
+      });
+      return swarm.trace();
+    };
+    return { swarm, say };
+  };
+
+  it('[CO36] is the pair’s fault: told again it goes through the server, and who was seen to give it goes', () => {
+    const { swarm, say } = takingOver();
+    for (const relayed of [0, 1]) {
+      expect(say().at(-1)).toMatch(/^a b < prepare e\d+ step 1 handed over$/);
+      expect(swarm.run.state.relayed).toHaveLength(relayed);
+    }
+    swarm.saw(swarm.peer('a'), swarm.peer('b'));
+    expect(say()[0]).toBe('refuse a faulty');
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [swarm.peer('b')]]);
+  });
+
+  it('[CO36] is the fault of who says so where the server saw nothing', () => {
+    const { swarm, say } = takingOver();
+    for (let time = 0; time < 4; time++) expect(say()[0]).toMatch(/^a b < abandon/);
+    expect(say()[0]).toBe('refuse b faulty');
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.length]).toEqual(['finished', 1]);
+  });
+});

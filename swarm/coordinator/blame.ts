@@ -25,7 +25,7 @@ export function faulty(transition: Transition, culprit: PeerId, detail: string) 
   throwOut(transition, culprit, detail, `${culprit} failed ${times} times`);
 }
 
-/** A link is gone, by the word of one end. */
+/** A link is gone, or of no use, by the word of one end. */
 export function linkLost(transition: Transition, peer: PeerId, about: PeerId, detail: string) {
   if (isPair(transition.state.relayed, peer, about))
     return faulty(transition, peer, `${detail}: but it goes through the server`);
@@ -39,6 +39,13 @@ export function linkLost(transition: Transition, peer: PeerId, about: PeerId, de
   if (lost.filter((fault) => isBetween(fault, peer, about)).length >= LINK_LOSSES_LIMIT)
     relay(transition, [[peer, about]]);
   tryAgain(transition, detail);
+}
+
+/** What one handed over cannot be state, by the word of who got it: where the server saw it, by what it saw. */
+export function badState(transition: Transition, peer: PeerId, about: PeerId, detail: string) {
+  const wasSeen = transition.state.sightings.some(({ from, to }) => from === about && to === peer);
+  if (wasSeen) return throwOut(transition, about, detail, `the server saw it too: ${detail}`);
+  linkLost(transition, peer, about, detail);
 }
 
 /** Its place goes to others. `isProven`: it was shown to harm the run. */

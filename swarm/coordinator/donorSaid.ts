@@ -3,7 +3,7 @@
  * passed over; a word that nobody can have asked for is a broken page, which is refused.
  */
 import { assertNever, invariant, type PeerId } from '../base.ts';
-import { faulty, linkLost } from './blame.ts';
+import { badState, faulty, linkLost } from './blame.ts';
 import { takeUpload } from './checkpoint.ts';
 import { considerCommit, isBelieved, notFinite } from './commit.ts';
 import { withSeen } from './deadlines.ts';
@@ -170,9 +170,11 @@ function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, d
   const text = `${peer}: ${reason}${about === undefined ? '' : ` about ${about}`}. ${detail}`;
   // The step is committed already: only the uploads are needed, and they have a deadline.
   if (transition.state.phase.name === 'saving') return log(transition, 'warn', text);
-  const isAnother =
-    reason === 'linkLost' && about !== undefined && about !== peer && membersInvolved(transition.state).includes(about);
-  if (isAnother) linkLost(transition, peer, about, text);
+  const { phase } = transition.state;
+  const isAnother = about !== undefined && about !== peer && membersInvolved(transition.state).includes(about);
+  const isHandOver = phase.name === 'preparing' && phase.source.from === 'peers';
+  if (isAnother && reason === 'linkLost') linkLost(transition, peer, about, text);
+  else if (isAnother && reason === 'badFrame' && isHandOver) badState(transition, peer, about, text);
   else faulty(transition, peer, text);
 }
 

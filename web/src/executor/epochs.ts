@@ -15,6 +15,15 @@ export interface Epoch {
 }
 
 type FaultReason = 'linkLost' | 'badFrame' | 'internal';
+/** What another peer sent makes the epoch fail. */
+export class BadTensorError extends Error {
+  readonly from: PeerId;
+  constructor(from: PeerId, sentence: string) {
+    super(sentence);
+    this.from = from;
+  }
+}
+
 type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
 
 export class Epochs {
@@ -85,7 +94,8 @@ export class Epochs {
     try {
       await work();
     } catch (error) {
-      this.fault(epoch, 'internal', String(error));
+      if (error instanceof BadTensorError) this.fault(epoch, 'badFrame', error.message, error.from);
+      else this.fault(epoch, 'internal', String(error));
     }
   }
 }

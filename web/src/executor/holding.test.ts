@@ -4,6 +4,7 @@ import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import type { Shards, Stage } from './engine.ts';
+import { Epochs } from './epochs.ts';
 import { Holding } from './holding.ts';
 import type { Engine } from './role.ts';
 
@@ -64,6 +65,40 @@ test('[RE19] what an abandoned attempt added does not count for the next one', a
   replica.committed(5);
   expect(replica.step).toBe(4);
 });
+
+test.each([Number.NaN, Number.NEGATIVE_INFINITY, 2 ** 51])(
+  '[CO36] puts nothing into a shard of what was handed over with %d in it, and names its giver',
+  async (value) => {
+    const written: Float32Array[] = [];
+    const engine = {
+      ...ENGINE,
+      shards: async () => ({ ...NOTHING, writeState: (...of: unknown[]) => written.push(of[3] as Float32Array) }),
+    } as unknown as Engine;
+    const before = equalSplit(MODEL, 2, [A], { microBatches: 1 });
+    const plan = equalSplit(MODEL, 2, [B], { microBatches: 1 });
+    const target = { model: MODEL, train: TRAIN, engine, peer: B, plan, epoch: 2, generation: 0, step: 4 };
+    const told: unknown[] = [];
+    const epochs = new Epochs((...fault) => told.push(fault));
+    epochs.begin(2, null, () =>
+      new Holding().arrive(
+        target,
+        { from: 'peers', epoch: 1, plan: before },
+        {
+          connect: async () => undefined,
+          read: async () => new Float32Array(1),
+          send: async () => undefined,
+          receive: async ({ kind, range: [from, to] }) => {
+            expect(kind).toBe('state');
+            return new Float32Array(to - from).fill(value, to - from - 1);
+          },
+        },
+      ),
+    );
+    await epochs.current?.work;
+    expect(told).toEqual([[2, 'badFrame', expect.stringContaining('a handed over value of'), A]]);
+    expect(written).toEqual([]);
+  },
+);
 
 test('[RE19] who keeps nothing stands where the commits do', async () => {
   const member = await holding(0);

@@ -10,6 +10,8 @@ import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { stateTensor } from '../../../swarm/ways/tensors.ts';
+import { isSound } from '../../../swarm/wire.ts';
+import { BadTensorError } from './epochs.ts';
 import type { Role } from './role.ts';
 
 interface HeldRange {
@@ -76,6 +78,12 @@ function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, v
   }
 }
 
+/** It is refused before it is in any stage or shard. */
+function sound(values: Float32Array, { from, block, kind, range }: Transfer): Float32Array {
+  if (isSound('f32', new Uint32Array(values.buffer, values.byteOffset, values.length))) return values;
+  throw new BadTensorError(from, `${from} handed over ${kind} of ${block} [${range.join(', ')}) that is not finite`);
+}
+
 interface Move {
   readonly model: Model;
   /** As in `transfers`. */
@@ -113,7 +121,7 @@ export async function move({
     const { from, to } = transfer;
     if (to === me && from !== me) {
       invariant(role, 'a peer without a role is given nothing');
-      work.push(receive(keyOf(transfer), from).then((values) => put(role, transfer, values)));
+      work.push(receive(keyOf(transfer), from).then((values) => put(role, transfer, sound(values, transfer))));
     }
     if (from !== me) continue;
     invariant(had, 'a peer that had nothing gives nothing');
