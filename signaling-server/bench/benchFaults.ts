@@ -17,6 +17,7 @@ import { trainHeadless } from '../headless/trainHeadless.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { addRun, openDataDirectory } from '../store/dataDirectory.ts';
 
+const STOPPED = 'stopped before all faults were measured';
 const DONORS = 4;
 /** Steps before it stand committed, and there is no checkpoint but the first: what is not in a replica is given up. */
 const FAULT_STEP = 5;
@@ -70,7 +71,8 @@ async function benchFaults({ json }: { readonly json?: boolean }): Promise<void>
     for (const [index, { script, what }] of FAULTS.entries()) {
       const cost = await costOf(script, join(folder, 'run.json'), join(folder, `data-${index}`), interrupt);
       faults.push(cost);
-      if (!json) console.log(line(what, cost));
+      if (json) process.stderr.write(`${line(what, cost)}\n`);
+      else console.log(line(what, cost));
     }
     if (json) console.log(JSON.stringify({ donors: DONORS, faults }));
   } finally {
@@ -84,8 +86,10 @@ async function costOf(script: string, runPath: string, directory: string, interr
   const data = need(await openDataDirectory(directory), failed);
   const runName = need(await addRun(data, runPath), failed);
   data.close(); // the server process has it now
+  // Ctrl-C reaches the server's process too: what it then fails with is no news.
+  const whyNot = (reason: string) => failed(interrupt.signal.aborted ? STOPPED : reason);
   const options = { directory, runName, pages: PAGES_FOLDER, port: 0, expectedDonors: DONORS };
-  const server = need(await openServerProcess(options), failed);
+  const server = need(await openServerProcess(options), whyNot);
   const trained = await trainHeadless({
     server,
     donors: DONORS,
@@ -94,8 +98,8 @@ async function costOf(script: string, runPath: string, directory: string, interr
     chaos: need(parseChaosScript(script, DONORS), failed),
     killServer: (donors) => server.killAndRestart(donors),
   });
-  const { outcome, faults } = need(trained, failed);
-  if (outcome === 'interrupted') throw failed('stopped before all faults were measured');
+  const { outcome, faults } = need(trained, whyNot);
+  if (outcome === 'interrupted') throw failed(STOPPED);
   const [cost] = faults;
   if (cost === undefined) throw failed(`${script} took no effect before the run ended`);
   return cost;

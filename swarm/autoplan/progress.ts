@@ -81,7 +81,7 @@ function began(replanning: Replanning, { epoch, plan, reason }: Extract<Effect, 
     trial: isAgain ? replanning.state.trial : made?.isAtLength ? unforced : isAuto(replanning) ? forced : null,
     appraisal: { epoch, reason, predictedSeconds: predicted, reasons, verdict: appraisal?.verdict ?? null },
   });
-  if (made?.isAtLength !== true) addCause(replanning, { reason: 'looked at again, at leisure', by: null });
+  if (made?.isAtLength !== true) addCause(replanning, { reason: 'The plan was looked at again', by: null });
   const { schedule } = plan;
   replanning.effects.push({ type: 'recordPlan', epoch, schedule, predictedSeconds: predicted, reasons });
 }

@@ -30,7 +30,7 @@ export function linkLost(transition: Transition, peer: PeerId, about: PeerId, de
   if (isPair(transition.state.relayed, peer, about))
     return faulty(transition, peer, `${detail}: but it goes through the server`);
   const lost = remember(transition, 'link', peer, about).filter((fault) => fault.of === 'link');
-  log(transition, 'warn', `${detail}: the link of ${peer} and ${about}`);
+  log(transition, 'warn', `${detail}.`);
   const culprit = [peer, about].find((one) => partnersOf(lost, one).size > 1);
   if (culprit !== undefined) {
     const others = [...partnersOf(lost, culprit)].join(' and to ');

@@ -167,7 +167,8 @@ function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, d
     refuse(transition, peer, 'faulty', detail);
     return lose(transition, peer, `${peer} has not enough memory`);
   }
-  const text = `${peer}: ${reason}${about === undefined ? '' : ` about ${about}`}. ${detail}`;
+  const what = reason === 'linkLost' && about !== undefined ? `the link to ${about} was lost` : reason;
+  const text = `${peer}: ${what}${detail === '' ? '' : `: ${detail}`}`;
   // The step is committed already: only the uploads are needed, and they have a deadline.
   if (transition.state.phase.name === 'saving') return log(transition, 'warn', text);
   const { phase } = transition.state;

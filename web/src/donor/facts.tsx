@@ -1,6 +1,6 @@
 /** What a person should know before the click, and may read again at any time. */
 import { type LocalNetwork, localNetworkFact } from './localNetwork.ts';
-import { minuteText } from './work.ts';
+import { minuteRangeText, minuteText } from './work.ts';
 
 export interface FactsProps {
   /** Who runs this server, as far as a browser can know. */
@@ -18,7 +18,7 @@ const NAMED = ' Your name is known to nobody, unless you choose one for the lead
 
 function trafficFact(minuteBytes: number | null): string {
   if (minuteBytes !== null) return `Measured here most recently: ${minuteText(minuteBytes)}.`;
-  return 'Data flows both ways all the time: even a tiny model moves some 40 to 130 MB a minute, like a film in HD; a large one takes what your line gives. It is shown as measured, and you can cap it.';
+  return `Data flows both ways all the time: even a tiny model moves some ${minuteRangeText(40, 130)}; a large one takes what your line gives. It is shown as measured, and you can cap it.`;
 }
 
 function facts({ host, minuteBytes, relayOnly, localNetwork }: FactsProps): readonly (readonly [string, string])[] {

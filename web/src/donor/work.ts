@@ -83,10 +83,17 @@ const COMPARISONS = [
   [250, 'about as much as a film in 4K'],
 ] as const;
 
+const comparison = (bytes: number): string =>
+  COMPARISONS.find(([megabytes]) => bytes < megabytes * MEGABYTE)?.[1] ?? 'more than a film in 4K';
+
 /** `34 MB a minute, about as much as a film in HD`. */
-export function minuteText(bytes: number): string {
-  const found = COMPARISONS.find(([megabytes]) => bytes < megabytes * MEGABYTE);
-  return `${trafficText(bytes)} a minute, ${found?.[1] ?? 'more than a film in 4K'}`;
+export const minuteText = (bytes: number): string => `${trafficText(bytes)} a minute, ${comparison(bytes)}`;
+
+/** `40 to 130 MB a minute, about as much as a film in HD to about as much as a film in 4K`, without saying it twice. */
+export function minuteRangeText(fromMegabytes: number, toMegabytes: number): string {
+  const [least, most] = [fromMegabytes, toMegabytes].map((megabytes) => comparison(megabytes * MEGABYTE));
+  const compared = least === most ? least : `${least} up to ${most}`;
+  return `${fromMegabytes} to ${toMegabytes} MB a minute, ${compared}`;
 }
 
 /** What a screen reader hears of the timeline. */

@@ -169,10 +169,9 @@ export class StepRun {
   }
 
   #handOver(op: 'F' | 'B', stage: number, microBatch: number, reading: Reading): void {
-    this.#handoffs.set(
-      `${op}${stage}/${microBatch}`,
-      reading.take((values) => ({ encoding: 'f32', words: values.slice() })),
-    );
+    const values = reading.take((read) => ({ encoding: 'f32' as const, words: read.slice() }));
+    values.catch(() => undefined); // awaited by the next stage, which a step that is left never comes to
+    this.#handoffs.set(`${op}${stage}/${microBatch}`, values);
   }
 
   async #input(op: 'F' | 'B', stage: number, microBatch: number): Promise<Stream> {
@@ -236,7 +235,7 @@ export class StepRun {
   }
 
   #send(to: PeerId, key: TensorKey, reading: Reading): void {
-    this.#sendBeside([to], key, reading, () => undefined).catch(() => undefined); // awaited at the end of the step
+    void this.#sendBeside([to], key, reading, () => undefined);
   }
 
   /** Resolves with what `look` makes of the values while they are lent. */
@@ -254,7 +253,9 @@ export class StepRun {
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
     if (key.kind !== 'values') for (const one of to) this.#count(one, key); // values were counted with the report
-    return taken.then(({ seen }) => seen);
+    const looked = taken.then(({ seen }) => seen);
+    looked.catch(() => undefined); // awaited with the report, which a step that is left never comes to
+    return looked;
   }
 
   #count(to: PeerId, tensor: Pick<TensorKey, 'range' | 'encoding'>): void {

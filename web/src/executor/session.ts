@@ -128,7 +128,7 @@ export class Session {
   linkLost(peer: PeerId): void {
     const epoch = this.#epochs.current;
     if (!epoch || !this.#run || !this.#needed.get(this.#run.peer)?.has(peer)) return;
-    this.#epochs.fault(epoch, 'linkLost', `the link to ${peer} closed`, peer);
+    this.#epochs.fault(epoch, 'linkLost', 'it closed', peer);
   }
 
   /** What the admission found: from now on the server may plan with this donor. */
