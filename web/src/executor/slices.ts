@@ -85,7 +85,9 @@ export async function addSlices(
       if (isCompared) digests.push(...pieces.map(({ values }) => sha256(values)));
       shards.addReceived(block, range, pieces);
     }
-    found.push(isCompared ? digestOf(digests) : Promise.resolve(null));
+    const digest = isCompared ? digestOf(digests) : Promise.resolve(null);
+    digest.catch(() => undefined); // awaited below, unless what is received next fails first
+    found.push(digest);
   }
   return Promise.all(found);
 }
