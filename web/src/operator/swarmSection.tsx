@@ -137,7 +137,7 @@ function Scrubber({ first, last, chosen, shown, choose }: ScrubberProps) {
           value={shown}
           onInput={(event) => choose(Number(event.currentTarget.value))}
         />
-        <output for="step">{shown + 1}</output>
+        <output for="step">{shown}</output>
       </span>
       <label class="check">
         <input
