@@ -12,6 +12,7 @@ import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { bearer, countText, problem } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { stateBytes } from '../store/checkpointState.ts';
 
@@ -19,6 +20,8 @@ import { stateBytes } from '../store/checkpointState.ts';
 const CALLS_PER_MINUTE = 6_000;
 const YEAR_SECONDS = 31_536_000;
 const FLOAT_BYTES = 4;
+/** Donors try again and again while the disk is full. */
+const WARN_INTERVAL_MS = 60_000;
 
 const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
@@ -35,6 +38,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
   // A token that nobody has is its address's call: else each made-up one would begin a count of its own.
   const keyGenerator = (request: FastifyRequest): string => run.donorOfToken(bearer(request)) ?? networkOf(request.ip);
+  let warnedMs = Number.NEGATIVE_INFINITY;
   const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator };
 
   app.register(async (api) => {
@@ -96,9 +100,11 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (!query.success || peer === null) return problem(reply, 400, 'expected epoch, step, block, from and to');
       const { from, to, ...rest } = query.data;
       const upload = { ...rest, range: [from, to] as const };
+      const length = request.headers['content-length'];
+      const sizeBytes = length === undefined ? null : Number(length);
       try {
         return {
-          hash: await run.uploads.take(peer, upload, request.body, (bytes) => run.uploadCame(peer, bytes)),
+          hash: await run.uploads.take(peer, upload, { sizeBytes, chunks: request.body }, run.uploadBegins(peer)),
         };
       } catch (error) {
         if (error instanceof UploadError) {
@@ -107,7 +113,11 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
           return problem(reply, error.status, error.message);
         }
         // A full disk, say. The donor tries again; what to do about it is the operator's.
-        run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
+        const nowMs = monotonicMs();
+        if (nowMs - warnedMs >= WARN_INTERVAL_MS) {
+          warnedMs = nowMs;
+          run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
+        }
         run.couldNotKeep(error);
         return problem(reply, 507, 'the server cannot keep it now');
       }

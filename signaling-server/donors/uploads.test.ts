@@ -2,15 +2,16 @@
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { invariant, peerId } from '../../swarm/base.ts';
 import { parseRunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
+import { DecisionLoop } from '../run/decisionLoop.ts';
 import { type Manifest, manifestHashes, parseManifest } from '../store/checkpointState.ts';
 import { type Store, storeOn } from '../store/store.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
-import { Uploads } from './uploads.ts';
+import { type UploadCame, Uploads } from './uploads.ts';
 
 const EVERY = 3;
 const HEAD = 16;
@@ -55,18 +56,83 @@ describe('[SV6] a donor uploads what it was asked for', () => {
     expect((await donor.fetch('/api/state', { method: 'PUT', body: 'x' })).status).toBe(415);
     const answers: string[] = [];
     while (answers.at(-1) !== notAsked) answers.push(await put(honest()));
-    expect(answers.length).toBe(5);
+    expect(answers.length).toBe(9);
     expect(new Set(answers).size).toBe(2);
   });
 
   it('of the size that the shard has', async () => {
     const { put, honest } = await askedDonor();
-    expect(await put(honest().slice(1))).toBe('400 the upload ended early: a shard of 192 bytes was asked for');
+    expect(await put(honest().slice(1))).toBe('400 the upload has 188 bytes: a shard of 192 bytes was asked for');
     expect(await put(new Float32Array(3 * HEAD + 1))).toBe(
-      '413 the upload is too long: a shard of 192 bytes was asked for',
+      '400 the upload has 196 bytes: a shard of 192 bytes was asked for',
     );
     expect(await put(new Float32Array(0))).toMatch(/^400 /);
     expect(await put(honest())).toMatch(/^200 [0-9a-f]{64}$/);
+  });
+
+  it('and says how long it is', async () => {
+    const { donor, shard, honest } = await askedDonor();
+    const { epoch, step, block, range } = shard;
+    const answer = await donor.fetch(
+      `/api/state?epoch=${epoch}&step=${step}&block=${block}&from=${range[0]}&to=${range[1]}`,
+      {
+        ...{ method: 'PUT', headers: { 'content-type': 'application/octet-stream' }, duplex: 'half' },
+        body: new Blob([honest()]).stream(),
+      } as RequestInit,
+    );
+    expect([answer.status, await answer.json()]).toEqual([
+      411,
+      { error: 'the upload does not say its length: a shard of 192 bytes was asked for' },
+    ]);
+  });
+
+  it('[RE25] eight times at most, whole or not, and what is new of it counts once', async () => {
+    const { server, donor, shard, put, honest } = await askedDonor();
+    const bytes = new Uint8Array(honest().buffer);
+    const { uploads } = server.run;
+    const came: (readonly [number, number, boolean])[] = [];
+    async function* cut(lengthBytes: number) {
+      yield bytes.subarray(0, lengthBytes);
+      throw new Error('aborted');
+    }
+    const lengths = [10, 5, 30, 30, 31, 0, 31, 50];
+    for (const lengthBytes of lengths) {
+      const body = { sizeBytes: bytes.length, chunks: cut(lengthBytes) };
+      const taken = uploads.take(donor.welcome.peer, shard, body, (...piece) => void came.push(piece));
+      await expect(taken).rejects.toMatchObject({ status: 400, message: 'the upload was cut off' });
+    }
+    expect(came.map(([sizeBytes]) => sizeBytes)).toEqual(lengths);
+    expect(came.map(([, newBytes]) => newBytes)).toEqual([10, 0, 20, 0, 1, 0, 0, 19]);
+    expect(await put(honest())).toBe('403 no such upload was asked for');
+  });
+
+  it('[RE25] and the decisions hear of what never came before, where it comes at 5 bytes a millisecond or more', async () => {
+    const { server, donor } = await askedDonor();
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const told = vi.spyOn(DecisionLoop.prototype, 'dispatch');
+    const tellings = (): number => told.mock.calls.filter(([{ type }]) => type === 'uploading').length;
+    const tellingsAfter = (ms: number, newBytes: number, came: UploadCame, isWhole = false): number => {
+      vi.advanceTimersByTime(ms);
+      came(1_000_000, newBytes, isWhole);
+      return tellings();
+    };
+    try {
+      const trickle = server.run.uploadBegins(donor.welcome.peer);
+      for (let seconds = 0; seconds < 600; seconds++) expect(tellingsAfter(1_000, 1, trickle)).toBe(0);
+      const slow = server.run.uploadBegins(donor.welcome.peer);
+      expect(tellingsAfter(5_000, 24_999, slow)).toBe(0);
+      expect(tellingsAfter(1_000, 5_001, slow)).toBe(1);
+      expect(tellingsAfter(4_999, 1e6, slow)).toBe(1); // soon enough
+      expect(tellingsAfter(1, 1, slow)).toBe(2);
+      expect(tellingsAfter(60_000, 0, slow)).toBe(2); // what came before counts for nothing, and costs no time
+      expect(tellingsAfter(5_000, 25_000, slow)).toBe(3);
+      const short = server.run.uploadBegins(donor.welcome.peer);
+      expect(tellingsAfter(100, 499, short, true)).toBe(3);
+      expect(tellingsAfter(0, 1, short, true)).toBe(4);
+    } finally {
+      vi.useRealTimers();
+      told.mockRestore();
+    }
   });
 
   it('[SV50] says a hash that it uploaded itself, for this shard', async () => {
@@ -169,7 +235,7 @@ it('[SV13] uploads that came into no checkpoint are taken off the disk; what a r
     for (const [index, peer] of [a, b].entries()) {
       const bytes = new Uint8Array(Float32Array.of((step + index / 2) * 1e-4, 0, 0).buffer);
       const upload = { epoch: 1, step, block: 'head', range: [0, 1] } as const;
-      await uploads.take(peer, upload, Readable.from([bytes]), () => {});
+      await uploads.take(peer, upload, { sizeBytes: bytes.length, chunks: Readable.from([bytes]) }, () => {});
     }
   }
   const kept = await blobs.list();

@@ -8,6 +8,7 @@ import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';
 import { shardKey } from '../../swarm/coordinator/state.ts';
 import type { PeerMessage } from '../../swarm/messages/messages.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
+import { STATE_BYTES_PER_ELEMENT } from '../../swarm/plan/handover.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { implausible, progress } from '../../swarm/run/plausibleState.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
@@ -18,8 +19,8 @@ import { sweepBlobs } from '../store/keptBlobs.ts';
 import type { Store } from '../store/store.ts';
 import { UploadCheck, UploadError } from './uploadCheck.ts';
 
-/** Times that one shard may be sent, some of them at once: the network may lose an answer. */
-const TIMES = 4;
+/** Times that one shard may be sent, whole or not, some of them at once: the network may lose it, or an answer. */
+const TIMES = 8;
 /** Of these it may be wrong so often: the second time its donor goes. */
 const WRONG_LIMIT = 2;
 
@@ -36,12 +37,23 @@ export interface Upload extends Request {
   readonly range: Range;
 }
 
+/** A shard on its way. `sizeBytes`: what its call says; null: nothing. */
+export interface UploadBody {
+  readonly sizeBytes: number | null;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+/** Told of every piece: its bytes, how many of them never came before, and whether the shard is whole with it. */
+export type UploadCame = (sizeBytes: number, newBytes: number, isWhole: boolean) => void;
+
 /** A shard that one donor was asked for. */
 interface Asked {
   readonly block: BlockName;
   readonly range: Range;
   times: number;
   wrong: number;
+  /** The most of it that came at one time. */
+  mostBytes: number;
   /** What it uploaded, found right. */
   readonly hashes: Set<BlobHash>;
 }
@@ -51,6 +63,24 @@ export interface UploadsOf {
   readonly blobs: BlobStore;
   readonly name: string;
   readonly train: Train;
+}
+
+const shardBytes = ([from, to]: Range): number => (to - from) * STATE_BYTES_PER_ELEMENT;
+
+/** Before anything of it is read. */
+function checkSize({ range }: Upload, { sizeBytes }: UploadBody): void {
+  const expected = `a shard of ${shardBytes(range)} bytes was asked for`;
+  if (sizeBytes === null) throw new UploadError(411, `the upload does not say its length: ${expected}`);
+  if (sizeBytes !== shardBytes(range)) throw new UploadError(400, `the upload has ${sizeBytes} bytes: ${expected}`);
+}
+
+/** What ends a body early is the network's or its donor's doing, and nothing that the server could not keep. */
+async function* uncut(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch {
+    throw new UploadError(400, 'the upload was cut off');
+  }
 }
 
 const requestKey = ({ epoch, step }: Request): string => `${epoch} ${step}`;
@@ -89,20 +119,15 @@ export class Uploads {
       shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
     );
     return new Map(
-      own.map((shard) => [shardKey(shard.block, shard.range), { ...shard, times: 0, wrong: 0, hashes: new Set() }]),
+      own.map((shard) => [
+        shardKey(shard.block, shard.range),
+        { ...shard, times: 0, wrong: 0, mostBytes: 0, hashes: new Set() },
+      ]),
     );
   }
 
-  /**
-   * Keeps what comes, where it was asked for and can be true; throws an `UploadError` where it is not kept.
-   * `came`: told of every piece.
-   */
-  async take(
-    peer: PeerId,
-    upload: Upload,
-    body: AsyncIterable<Uint8Array>,
-    came: (bytes: number) => void,
-  ): Promise<BlobHash> {
+  /** Keeps what comes, where it was asked for and can be true; throws an `UploadError` where it is not kept. */
+  async take(peer: PeerId, upload: Upload, body: UploadBody, came: UploadCame): Promise<BlobHash> {
     const asked = this.#asked.get(peer)?.get(requestKey(upload))?.get(shardKey(upload.block, upload.range));
     const { store, blobs, name, train } = this.#of;
     if (this.#over.includes(requestKey(upload))) throw new UploadError(410, 'the run has gone back since');
@@ -111,19 +136,20 @@ export class Uploads {
     const newest = store.newestCheckpoint(name);
     if (newest === null || newest.committedSteps >= upload.step)
       throw new UploadError(410, 'a newer checkpoint is stored already');
+    checkSize(upload, body);
     const base = parseManifest(newest.manifest);
     const letGo = blobs.hold(manifestHashes(base));
     // Now: while it comes the run may go back, and know nothing of these steps any more.
     const gradient = largestGradient(store, name, base, upload.step, train.gradientClipNorm);
     asked.times += 1;
     try {
-      const hash = await blobs.putStream(this.#looked(asked, upload, { base, gradient }, body, came));
+      const hash = await blobs.putStream(this.#looked(asked, upload, { base, gradient }, body.chunks, came));
       asked.hashes.add(hash);
       this.#requests.set(hash, requestKey(upload));
       return hash;
     } catch (error) {
       if (error instanceof UploadError && error.status === 422) asked.wrong += 1;
-      else asked.times -= 1; // the network, or the disk
+      if (!(error instanceof UploadError)) asked.times -= 1; // the disk, say: not the donor's doing
       throw error;
     } finally {
       await letGo();
@@ -137,20 +163,25 @@ export class Uploads {
   }
 
   async *#looked(
-    { block, range }: Asked,
+    asked: Asked,
     { step }: Request,
     { base, gradient }: { readonly base: Manifest; readonly gradient: number },
     body: AsyncIterable<Uint8Array>,
-    came: (bytes: number) => void,
+    came: UploadCame,
   ): AsyncGenerator<Uint8Array> {
+    const { block, range } = asked;
     const { blobs, train } = this.#of;
     const check = new UploadCheck(range, async (part) => {
       const bytes = await readState(blobs, base, block, 'value', part);
       if (!bytes.ok) throw new Error(bytes.reason);
       return new Float32Array(bytes.value.buffer);
     });
-    for await (const chunk of check.through(body)) {
-      came(chunk.length);
+    let hereBytes = 0;
+    for await (const chunk of check.through(uncut(body))) {
+      hereBytes += chunk.length;
+      const newBytes = Math.max(0, hereBytes - asked.mostBytes);
+      asked.mostBytes += newBytes;
+      came(chunk.length, newBytes, hereBytes === shardBytes(range));
       yield chunk;
     }
     const wrong = implausible(check.sums, progress(train, base.step, step), gradient);

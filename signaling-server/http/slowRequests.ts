@@ -3,6 +3,7 @@
  * holds a connection and its memory. Large bodies are the donors' shards, over lines as slow as donors may say.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { AddressLimit } from './addressLimit.ts';
 import { problem } from './calls.ts';
@@ -10,8 +11,6 @@ import { networkOf } from './networkOf.ts';
 
 /** Of any body, whatever its length. */
 const BODY_LIMIT_MS = 10_000;
-/** Beside it: half of the least rate that a donor may give. */
-const LEAST_BYTES_PER_MS = 5;
 /** Nothing came for so long. */
 const PAUSE_LIMIT_MS = 20_000;
 const LOOK_MS = 1_000;

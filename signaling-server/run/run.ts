@@ -5,6 +5,7 @@
 
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
+import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { mayReturn } from '../../swarm/coordinator/returning.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
@@ -20,6 +21,7 @@ import type { Connection } from '../donors/connectedDonors.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
+import type { UploadCame } from '../donors/uploads.ts';
 import { storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
@@ -56,8 +58,6 @@ export class ActiveRun implements Observed {
   readonly #loop: DecisionLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
-  /** When the decisions were told last that an upload comes on. */
-  readonly #uploadsTold = new Map<PeerId, number>();
   /** Where an effect threw: those before have done it. */
   #unkept: { readonly effect: DecisionEffect; readonly observer: number } | null = null;
 
@@ -147,10 +147,15 @@ export class ActiveRun implements Observed {
 
   snapshot(): Snapshot {
     const shown = snapshot(this.#run, this.#loop.now());
+    const sentence = this.standsSentence;
+    return sentence === null ? shown : { ...shown, phase: 'paused', sentence };
+  }
+
+  /** Why nothing can be kept now; null: it can. */
+  get standsSentence(): string | null {
     const reason = this.#loop.standsBecause;
-    if (reason === null) return shown;
-    const sentence = `The server cannot keep anything now: ${reason}. Nothing is lost, and the run goes on by itself when that is mended.`;
-    return { ...shown, phase: 'paused', sentence };
+    if (reason === null) return null;
+    return `The server cannot keep anything now: ${reason}. Nothing is lost, and the run goes on by itself when that is mended.`;
   }
 
   /** Called after every event that changed something to see. */
@@ -243,9 +248,25 @@ export class ActiveRun implements Observed {
     this.#loop.close();
     this.#options.recorder?.close();
     clearTimeout(this.#gatherTimer);
-    for (const observer of this.#observers) observer.close?.();
+    this.#closeObservers();
     this.reception.close();
     this.#options.release?.();
+  }
+
+  /** All of them, whatever one cannot write any more. */
+  #closeObservers(): void {
+    const problems = new Set<string>();
+    for (const observer of this.#observers) {
+      try {
+        observer.close?.();
+      } catch (error) {
+        const problem = storageProblem(error);
+        if (problem === null) this.failed(error);
+        else problems.add(problem);
+      }
+    }
+    for (const problem of problems)
+      this.warn(`The last lines of the metrics file, or what the last steps took, could not be kept: ${problem}.`);
   }
 
   #receptionHost(): ReceptionHost {
@@ -283,7 +304,6 @@ export class ActiveRun implements Observed {
   }
 
   #gone(peer: PeerId, detail: string): void {
-    this.#uploadsTold.delete(peer);
     try {
       this.#observe({ type: 'gone', peer, detail });
     } finally {
@@ -294,25 +314,38 @@ export class ActiveRun implements Observed {
 
   #observe(event: DonorEvent): void {
     for (const observer of this.#observers) {
-      try {
-        observer.event?.(event);
-      } catch (error) {
-        // No donor's fault, and nothing that a step depends on.
-        const problem = storageProblem(error);
-        if (problem === null) throw error;
-        this.#loop.standStill(problem);
-      }
+      // No donor's fault, and nothing that a step depends on.
+      this.keep(() => observer.event?.(event));
     }
   }
 
-  /** A piece of a checkpoint's shard. */
-  uploadCame(peer: PeerId, bytes: number): void {
-    this.counts.served('checkpoint', bytes);
-    const now = this.#loop.now();
-    const isToldAgain = now - (this.#uploadsTold.get(peer) ?? Number.NEGATIVE_INFINITY) >= UPLOAD_TOLD_MS;
-    if (!isToldAgain || !this.#donor(peer)) return;
-    this.#uploadsTold.set(peer, now);
-    this.#loop.dispatch({ type: 'uploading', peer });
+  /** What can be done without: where the disk does not take it, the run stands and its caller goes on. */
+  keep(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      if (storageProblem(error) === null) throw error;
+      this.couldNotKeep(error);
+    }
+  }
+
+  /** A checkpoint's shard is on its way, once: the decisions hear of what is new of it, while that comes fast enough. */
+  uploadBegins(peer: PeerId): UploadCame {
+    let since = { atMs: this.#loop.now(), newBytes: 0 };
+    return (sizeBytes, newBytes, isWhole) => {
+      this.counts.served('checkpoint', sizeBytes);
+      const now = this.#loop.now();
+      if (newBytes === 0) {
+        since = { atMs: now, newBytes: 0 };
+        return;
+      }
+      since.newBytes += newBytes;
+      const passedMs = now - since.atMs;
+      const isTold = (isWhole || passedMs >= UPLOAD_TOLD_MS) && since.newBytes >= passedMs * LEAST_BYTES_PER_MS;
+      if (!isTold || !this.#donor(peer)) return;
+      since = { atMs: now, newBytes: 0 };
+      this.#loop.dispatch({ type: 'uploading', peer });
+    };
   }
 
   /** Something could not be written: the run waits where the reason is the disk. */

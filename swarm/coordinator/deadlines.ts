@@ -33,6 +33,13 @@ export const DEADLINES = {
   upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
 } as const satisfies Record<string, Allowance>;
 
+/** Of any body on its way to the server: half of the least rate that a donor may give. */
+export const LEAST_BYTES_PER_MS = 5;
+
+/** Beside the deadline that any upload has, so often as long as its bytes take at the least rate: the network fails too. */
+const UPLOAD_FACTOR = 2;
+export const longestUploadMs = (sizeBytes: number): number => (UPLOAD_FACTOR * sizeBytes) / LEAST_BYTES_PER_MS;
+
 /** Where one donor goes others often do too: a plan waits until nobody has gone for so long, and no longer than this. */
 export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;
 

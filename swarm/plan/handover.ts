@@ -10,6 +10,8 @@ import { keepersOf, type Plan, peers } from './plan.ts';
 
 /** What is kept of each element: its value, and Adam's two moments. */
 export const STATE_KINDS = ['value', 'm', 'v'] as const;
+/** Of one parameter: each kind is a float. */
+export const STATE_BYTES_PER_ELEMENT = 4 * STATE_KINDS.length;
 export type StateKind = (typeof STATE_KINDS)[number];
 
 export interface Transfer {

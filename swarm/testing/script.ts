@@ -39,6 +39,7 @@ export interface Script {
   gatheringEnded(): void;
   /** What was asked for last, or, without a number, what nobody asked for. */
   answer(answer: PlanAnswer, ask?: number | null): void;
+  now(): number;
   /** The clock moves on. */
   pass(ms: number): void;
   /** `deadlineReached`, whatever the time. */
@@ -120,6 +121,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
     answer: (answer, ask = null) => event({ type: 'planned', ask, answer }),
     operator: (command) => event({ type: 'operatorSaid', command }),
+    now: () => now,
     pass: (ms) => {
       now += ms;
     },
