@@ -110,7 +110,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const ownKey = data.store.secret('ownDonorKey', newSessionKey);
   const run = activeRun(options, ownKey, recorder?.value);
   const app = application(access, host);
-  const sessions = { saved: data.store.sessions(), save: (text: string) => data.store.saveSessions(text) };
+  const sessions = {
+    saved: data.store.sessions(),
+    save: (text: string) => run.keep(() => data.store.saveSessions(text)),
+  };
   const session = operatorSession(sessions, (token) => options.onOperatorToken?.(token));
   limitBodies(app);
   await addPages(app, options.pages);
@@ -237,8 +240,10 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store, visib
     visible.refusal('status', request) === null ? { phase: run.phase } : {};
   app.get('/healthz', async (request) => ({ ok: true, ...phaseFor(request) }));
   app.get('/readyz', async (request, reply) => {
-    const ready = run.phase !== 'diverged' && run.phase !== 'stopped';
-    return reply.code(ready ? 200 : 503).send({ ok: ready, ...phaseFor(request) });
+    const reason = run.standsSentence;
+    const ready = run.phase !== 'diverged' && run.phase !== 'stopped' && reason === null;
+    const body = { ok: ready, ...phaseFor(request), ...(reason === null ? {} : { reason }) };
+    return reply.code(ready ? 200 : 503).send(body);
   });
   app.get('/metrics', { onRequest: visible.only('status') }, async ({ headers }, reply) => {
     const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;

@@ -20,7 +20,10 @@ const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
 };
 
 /** What the run's pages ask all the time, read again only where something was written meanwhile. */
-export function publicStatus(run: Pick<ActiveRun, 'name' | 'snapshot'>, store: Store): () => PublicStatus {
+export function publicStatus(
+  run: Pick<ActiveRun, 'name' | 'snapshot' | 'standsSentence'>,
+  store: Store,
+): () => PublicStatus {
   const stored = keptWhile(
     () => store.version(),
     () => fromStore(store, run.name),
@@ -31,7 +34,7 @@ export function publicStatus(run: Pick<ActiveRun, 'name' | 'snapshot'>, store: S
       ...{
         run: run.name,
         phase,
-        sentence: SENTENCES[phase],
+        sentence: run.standsSentence ?? SENTENCES[phase],
         committedSteps,
         steps,
         loss,

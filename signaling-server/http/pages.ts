@@ -4,6 +4,7 @@ import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { storageProblem } from '../files/storageProblem.ts';
 import { problem } from './calls.ts';
 import { networkOf } from './networkOf.ts';
 import { RateStore } from './rateStore.ts';
@@ -35,9 +36,12 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
   });
   const keyGenerator = ({ ip }: FastifyRequest): string => networkOf(ip);
   await app.register(rateLimit, { max: CALLS_PER_MINUTE, timeWindow: 60_000, store: RateStore, keyGenerator });
-  app.setErrorHandler((error: FastifyError, _request, reply) =>
-    error.statusCode === 429 ? problem(reply, 429, TOO_OFTEN) : reply.send(error),
-  );
+  app.setErrorHandler((error: FastifyError, _request, reply) => {
+    if (error.statusCode === 429) return problem(reply, 429, TOO_OFTEN);
+    const reason = storageProblem(error);
+    if (reason === null) return reply.send(error);
+    return problem(reply, 503, `the server cannot keep this now, because ${reason}: try again later`);
+  });
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
   for (const [path, file, policy] of PAGES)

@@ -40,7 +40,7 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
   const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
 
   const note = (what: string, cookie: string | undefined): void =>
-    audit(store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs());
+    run.keep(() => audit(store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs()));
   /** Only who may change the run is told how others are invited to it. */
   const ofSession = (cookie: string | undefined): Pick<WatchMessage, 'role' | 'invite'> => {
     const role = session.roleOf(cookie) ?? 'viewer';

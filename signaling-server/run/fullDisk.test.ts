@@ -18,7 +18,9 @@ beforeEach(() => {
 afterEach(() => servers.close());
 
 /** As long as `isFull` says so. */
-function failing<Name extends 'commitStep' | 'saveCheckpoint' | 'saveEpoch' | 'addEvent'>(store: Store, name: Name) {
+function failing<
+  Name extends 'commitStep' | 'saveCheckpoint' | 'saveEpoch' | 'addEvent' | 'saveSessions' | 'saveTraces',
+>(store: Store, name: Name) {
   const disk = { isFull: false, tries: 0 };
   const kept = store[name] as (...values: unknown[]) => unknown;
   Object.assign(store, {
@@ -67,12 +69,21 @@ describe('[SV60] a disk that is full', () => {
   it('[SV61] lets the server stop at once, and the next one goes on from what was kept', async () => {
     const data = await servers.data();
     const disk = failing(data.store, 'commitStep');
-    const server = await servers.serve();
-    disk.isFull = true;
+    const traces = failing(data.store, 'saveTraces');
+    const lines: string[] = [];
+    const server = await servers.serve({ log: (_, text) => void lines.push(text) });
     await ScriptedDonor.joined(server.url);
+    await server.run.until(({ committedSteps }) => committedSteps === 2);
+    disk.isFull = true;
+    traces.isFull = true;
     await vi.waitUntil(() => server.run.snapshot().phase === 'paused', { timeout: 60_000 });
     await server.close();
+    expect(traces.tries).toBe(1);
+    expect(lines.filter((line) => line.includes('could not be kept'))).toEqual([
+      'The last lines of the metrics file, or what the last steps took, could not be kept: its disk is full.',
+    ]);
     disk.isFull = false;
+    traces.isFull = false;
     const next = await servers.serve();
     const donor = await ScriptedDonor.joined(next.url);
     expect(await donor.hears('standby')).toEqual({ type: 'standby', state: 'finished' });
@@ -83,16 +94,57 @@ describe('[SV60] a disk that is full', () => {
     const data = await servers.data();
     const { putStream } = data.blobs;
     let isFull = true;
+    let tries = 0;
     data.blobs.putStream = async (chunks) => {
       if (!isFull) return putStream(chunks);
+      tries += 1;
       for await (const _ of chunks);
       throw NO_SPACE;
     };
-    const server = await servers.serve();
+    const lines: string[] = [];
+    const server = await servers.serve({ log: (_, text) => void lines.push(text) });
     const donor = await ScriptedDonor.joined(server.url);
     await vi.waitUntil(() => server.run.snapshot().phase === 'paused', { timeout: 60_000 });
+    await vi.waitUntil(() => tries > 2, { timeout: 60_000 });
     isFull = false;
     expect(await donor.hears('standby')).toEqual({ type: 'standby', state: 'finished' });
     expect(server.run.refused.newest).toEqual([]);
+    expect(lines.filter((line) => line.includes('cannot be kept'))).toHaveLength(1); // a minute
+  });
+
+  it('[SV60] is said where people and load balancers look, and lets an operator in', async () => {
+    const { store, blobs } = await servers.data();
+    vi.spyOn(blobs, 'tryDisk').mockRejectedValue(NO_SPACE);
+    const [events, sessions] = [failing(store, 'addEvent'), failing(store, 'saveSessions')];
+    const server = await servers.serve({ publicView: 'status' });
+    const answer = async (path: string) => {
+      const response = await fetch(`${server.url}${path}`);
+      return [response.status, await response.json()];
+    };
+    expect((await answer('/readyz'))[0]).toBe(200);
+    events.isFull = true;
+    sessions.isFull = true;
+    const login = await fetch(`${server.url}/api/operator/login`, {
+      method: 'POST',
+      body: JSON.stringify({ token: server.operatorToken() }),
+      headers: { 'content-type': 'application/json', origin: server.url },
+    });
+    expect(login.status).toBe(200);
+    const reason =
+      'The server cannot keep anything now: its disk is full. Nothing is lost, and the run goes on by itself when that is mended.';
+    expect(await answer('/readyz')).toEqual([503, { ok: false, phase: 'waiting', reason }]);
+    expect((await answer('/healthz'))[0]).toBe(200);
+    expect((await answer('/api/status'))[1]).toMatchObject({ phase: 'paused', sentence: reason });
+    const headers = {
+      cookie: login.headers.get('set-cookie')?.split(';')[0] ?? '',
+      ...{ origin: server.url, 'content-type': 'application/json' },
+    };
+    expect((await fetch(`${server.url}/api/snapshot`, { headers })).status).toBe(200);
+    const body = JSON.stringify({ command: 'pause' });
+    const command = await fetch(`${server.url}/api/operator/command`, { method: 'POST', body, headers });
+    expect([command.status, await command.json()]).toEqual([
+      503,
+      { error: 'the server cannot keep this now, because its disk is full: try again later' },
+    ]);
   });
 });
