@@ -11,7 +11,8 @@ import { type Manifest, manifestHashes, parseManifest } from '../store/checkpoin
 import { type Store, storeOn } from '../store/store.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
-import { type UploadCame, Uploads } from './uploads.ts';
+import type { UploadCame } from './uploadPace.ts';
+import { Uploads } from './uploads.ts';
 
 const EVERY = 3;
 const HEAD = 16;

@@ -18,6 +18,7 @@ import { largestGradient } from '../store/checkpoints.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import type { Store } from '../store/store.ts';
 import { UploadCheck, UploadError } from './uploadCheck.ts';
+import type { UploadCame } from './uploadPace.ts';
 
 /** Times that one shard may be sent, whole or not, some of them at once: the network may lose it, or an answer. */
 const TIMES = 8;
@@ -42,9 +43,6 @@ export interface UploadBody {
   readonly sizeBytes: number | null;
   readonly chunks: AsyncIterable<Uint8Array>;
 }
-
-/** Told of every piece: its bytes, how many of them never came before, and whether the shard is whole with it. */
-export type UploadCame = (sizeBytes: number, newBytes: number, isWhole: boolean) => void;
 
 /** A shard that one donor was asked for. */
 interface Asked {

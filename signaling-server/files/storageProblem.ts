@@ -19,3 +19,7 @@ export function storageProblem(error: unknown): string | null {
   if (typeof extended === 'number') return SQLITE.get(extended % 256) ?? null;
   return typeof code === 'string' ? (FILES.get(code) ?? null) : null;
 }
+
+/** For people, while the run waits until it can. */
+export const standsSentence = (problem: string): string =>
+  `The server cannot keep anything now: ${problem}. Nothing is lost, and the run goes on by itself when that is mended.`;

@@ -5,7 +5,6 @@
 
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
-import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { mayReturn } from '../../swarm/coordinator/returning.ts';
 import { snapshot } from '../../swarm/coordinator/snapshot.ts';
@@ -21,21 +20,19 @@ import type { Connection } from '../donors/connectedDonors.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
-import type { UploadCame } from '../donors/uploads.ts';
-import { storageProblem } from '../files/storageProblem.ts';
+import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
+import { standsSentence, storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { audit } from './history.ts';
-import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
+import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
 import { configOf, startState } from './runStart.ts';
 import { Watchers } from './watchers.ts';
-
-const UPLOAD_TOLD_MS = 5_000;
 
 export class ActiveRun implements Observed {
   readonly name: string;
@@ -154,8 +151,7 @@ export class ActiveRun implements Observed {
   /** Why nothing can be kept now; null: it can. */
   get standsSentence(): string | null {
     const reason = this.#loop.standsBecause;
-    if (reason === null) return null;
-    return `The server cannot keep anything now: ${reason}. Nothing is lost, and the run goes on by itself when that is mended.`;
+    return reason === null ? null : standsSentence(reason);
   }
 
   /** Called after every event that changed something to see. */
@@ -248,25 +244,9 @@ export class ActiveRun implements Observed {
     this.#loop.close();
     this.#options.recorder?.close();
     clearTimeout(this.#gatherTimer);
-    this.#closeObservers();
+    closeAll(this.#observers, this);
     this.reception.close();
     this.#options.release?.();
-  }
-
-  /** All of them, whatever one cannot write any more. */
-  #closeObservers(): void {
-    const problems = new Set<string>();
-    for (const observer of this.#observers) {
-      try {
-        observer.close?.();
-      } catch (error) {
-        const problem = storageProblem(error);
-        if (problem === null) this.failed(error);
-        else problems.add(problem);
-      }
-    }
-    for (const problem of problems)
-      this.warn(`The last lines of the metrics file, or what the last steps took, could not be kept: ${problem}.`);
   }
 
   #receptionHost(): ReceptionHost {
@@ -313,10 +293,8 @@ export class ActiveRun implements Observed {
   }
 
   #observe(event: DonorEvent): void {
-    for (const observer of this.#observers) {
-      // No donor's fault, and nothing that a step depends on.
-      this.keep(() => observer.event?.(event));
-    }
+    // What cannot be kept is no donor's fault, and nothing that a step depends on.
+    for (const observer of this.#observers) this.keep(() => observer.event?.(event));
   }
 
   /** What can be done without: where the disk does not take it, the run stands and its caller goes on. */
@@ -329,23 +307,11 @@ export class ActiveRun implements Observed {
     }
   }
 
-  /** A checkpoint's shard is on its way, once: the decisions hear of what is new of it, while that comes fast enough. */
+  /** A checkpoint's shard is on its way, once. */
   uploadBegins(peer: PeerId): UploadCame {
-    let since = { atMs: this.#loop.now(), newBytes: 0 };
-    return (sizeBytes, newBytes, isWhole) => {
-      this.counts.served('checkpoint', sizeBytes);
-      const now = this.#loop.now();
-      if (newBytes === 0) {
-        since = { atMs: now, newBytes: 0 };
-        return;
-      }
-      since.newBytes += newBytes;
-      const passedMs = now - since.atMs;
-      const isTold = (isWhole || passedMs >= UPLOAD_TOLD_MS) && since.newBytes >= passedMs * LEAST_BYTES_PER_MS;
-      if (!isTold || !this.#donor(peer)) return;
-      since = { atMs: now, newBytes: 0 };
-      this.#loop.dispatch({ type: 'uploading', peer });
-    };
+    const count = (sizeBytes: number): void => this.counts.served('checkpoint', sizeBytes);
+    const tell = (): unknown => this.#donor(peer) && this.#loop.dispatch({ type: 'uploading', peer });
+    return uploadPace(() => this.#loop.now(), count, tell);
   }
 
   /** Something could not be written: the run waits where the reason is the disk. */

@@ -4,6 +4,7 @@ import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import type { RunMessage } from '../donors/reception.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import type { RunDocument } from '../store/runDocument.ts';
 
 export type DonorEvent =
@@ -26,4 +27,23 @@ export interface Observed {
   readonly document: RunDocument;
   readonly model: Model;
   readonly committedSteps: number;
+}
+
+/** All of them, whatever one cannot write any more. */
+export function closeAll(
+  observers: readonly RunObserver[],
+  run: { warn(text: string): void; failed(error: unknown): void },
+): void {
+  const problems = new Set<string>();
+  for (const observer of observers) {
+    try {
+      observer.close?.();
+    } catch (error) {
+      const problem = storageProblem(error);
+      if (problem === null) run.failed(error);
+      else problems.add(problem);
+    }
+  }
+  for (const problem of problems)
+    run.warn(`The last lines of the metrics file, or what the last steps took, could not be kept: ${problem}.`);
 }
