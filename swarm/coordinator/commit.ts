@@ -3,7 +3,6 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
-import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { relay, throwOut, verdictOf } from './blame.ts';
@@ -12,7 +11,7 @@ import { allowedMs, DEADLINES } from './deadlines.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { leftBehind, replicasAfter, withStale } from './replicas.ts';
-import { type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
+import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
@@ -199,9 +198,8 @@ function disown(transition: Transition, peer: PeerId) {
   const { phase } = transition.state;
   if (phase.name !== 'training' && phase.name !== 'evaluating') return;
   const { inForce } = phase;
-  const kept = inForce.plan.state.flatMap(({ block, shards }) =>
-    shards.flatMap((shard) => (keepersOf(shard).includes(peer) ? keeperKey(peer, shardKey(block, shard.range)) : [])),
-  );
+  const { primary = [], replica = [] } = dutiesIn(inForce, peer) ?? {};
+  const kept = [...primary, ...replica].map((key) => keeperKey(peer, key));
   change(transition, { phase: { ...phase, inForce: { ...inForce, ...withStale(inForce, kept) } } });
 }
 

@@ -8,7 +8,7 @@ import { tensorBytes } from '../messages/frame.ts';
 import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
-import { holdings, STATE_KINDS } from '../plan/handover.ts';
+import { holdings, STATE_BYTES_PER_ELEMENT, STATE_KINDS } from '../plan/handover.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
@@ -94,9 +94,6 @@ export interface Incoming {
   readonly earlyBytes: ReadonlyMap<PeerId, number>;
 }
 
-/** Three numbers an element: its value and both moments. */
-const STATE_BYTES = 12;
-
 export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): Incoming {
   const mine = (list: readonly Passage[]): Passage[] => list.filter(({ to }) => to === me);
   const { model } = sizes;
@@ -107,7 +104,7 @@ export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): I
   for (const passage of step) add(passage.from, bytesOf(passage));
   for (const { shards } of plan.state)
     for (const shard of shards)
-      for (const keeper of keepersOf(shard)) add(keeper, STATE_BYTES * (shard.range[1] - shard.range[0]));
+      for (const keeper of keepersOf(shard)) add(keeper, STATE_BYTES_PER_ELEMENT * (shard.range[1] - shard.range[0]));
   return {
     arrival: source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : [], // kept: as a step sends them
     step,
