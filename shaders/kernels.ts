@@ -28,8 +28,10 @@ import { rmsNormForward } from './norm/rmsNormForward.ts';
 import { adamw, adamwShadow } from './update/adamw.ts';
 import { sumSquares } from './update/sumSquares.ts';
 import { packF16 } from './wire/packF16.ts';
+import { packInt4, packInt4Drawn } from './wire/packInt4.ts';
 import { packInt8, packInt8Feedback } from './wire/packInt8.ts';
 import { unpackF16 } from './wire/unpackF16.ts';
+import { unpackInt4 } from './wire/unpackInt4.ts';
 import { unpackInt8 } from './wire/unpackInt8.ts';
 
 /** The forms of the matrix product that the models are made of: forward, weight gradients, input gradients, tied head. */
@@ -81,4 +83,7 @@ export const kernels: readonly Kernel[] = [
   packInt8,
   packInt8Feedback,
   unpackInt8,
+  packInt4,
+  packInt4Drawn,
+  unpackInt4,
 ];

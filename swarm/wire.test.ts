@@ -39,4 +39,17 @@ describe('[WI12] a tensor is sound', () => {
     for (const from of [0, 1, 16, 17, 33, 34]) expect(isSound('int8', words.subarray(from), from)).toBe(false);
     for (const from of [35, 51]) expect(isSound('int8', words.subarray(from), from)).toBe(true);
   });
+
+  it('int4: the ranges of its tiles alone, wherever a frame of it begins', () => {
+    // Six whole tiles and a part of a seventh: a word of rotations before the first and before the sixth.
+    const words = new Uint32Array(packedWords('int4', 200)).fill(0xffff_ffff);
+    expect(words).toHaveLength(7 * 5 + 2);
+    for (const at of [1, 6, 11, 16, 21, 27, 32]) words[at] = 0x7bff_fbff;
+    for (const from of [0, 1, 2, 6, 22, 26, 27, 33]) expect(isSound('int4', words.subarray(from), from)).toBe(true);
+    for (const broken of [0x7c00_0000, 0x0000_fe00]) {
+      words[27] = broken;
+      for (const from of [0, 1, 22, 26, 27]) expect(isSound('int4', words.subarray(from), from)).toBe(false);
+      for (const from of [28, 32]) expect(isSound('int4', words.subarray(from), from)).toBe(true);
+    }
+  });
 });

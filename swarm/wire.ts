@@ -4,17 +4,27 @@
  * as float32. A packed tensor is a whole number of 32-bit words, whatever its encoding, so it goes through buffers,
  * readbacks and frames as floats do. Rules WI in SPEC.md.
  *
- * f16: two halves a word. int8: blocks of INT8_BLOCK elements, each a float32 scale and four codes a word.
+ * f16: two halves a word. int8: blocks of INT8_BLOCK elements, each a float32 scale and four codes a word. int4: groups of
+ * INT4_TILES tiles of INT4_TILE elements; a word says how each of them is rotated, then each has its range, two halves a
+ * word, and eight codes a word.
  */
 import { assertNever } from './base.ts';
 
-export const WIRE_ENCODINGS = ['f32', 'f16', 'int8'] as const;
+export const WIRE_ENCODINGS = ['f32', 'f16', 'int8', 'int4'] as const;
 export type WireEncoding = (typeof WIRE_ENCODINGS)[number];
 
 /** Elements that share a scale: 17 words for 64 elements are 0.27 of float32. */
 export const INT8_BLOCK = 64;
 /** Words of a whole block: its scale, and its codes. */
 export const INT8_BLOCK_WORDS = 1 + INT8_BLOCK / 4;
+
+/** Elements that share a range and a rotation. */
+export const INT4_TILE = 32;
+/** Words of a tile: its range, and its codes. */
+export const INT4_TILE_WORDS = 1 + INT4_TILE / 8;
+/** Tiles whose rotations, six bits each, share a word: 26 words for 160 elements are 0.16 of float32. */
+export const INT4_TILES = 5;
+const INT4_GROUP_WORDS = 1 + INT4_TILES * INT4_TILE_WORDS;
 
 export function packedWords(encoding: WireEncoding, elements: number): number {
   switch (encoding) {
@@ -24,6 +34,10 @@ export function packedWords(encoding: WireEncoding, elements: number): number {
       return Math.ceil(elements / 2);
     case 'int8':
       return Math.ceil(elements / INT8_BLOCK) + Math.ceil(elements / 4);
+    case 'int4': {
+      const tiles = Math.ceil(elements / INT4_TILE);
+      return Math.ceil(tiles / INT4_TILES) + tiles * INT4_TILE_WORDS;
+    }
     default:
       return assertNever(encoding);
   }
@@ -59,10 +73,14 @@ export function isSound(encoding: WireEncoding, words: Uint32Array, firstWord = 
       )
         if (!isSoundFloat(words[at] ?? 0)) return false;
       return true;
+    case 'int4':
+      return words.every((word, i) => !isInt4Range(firstWord + i) || (isFiniteHalf(word) && isFiniteHalf(word >>> 16)));
     default:
       return assertNever(encoding);
   }
 }
 
+/** Whether this word of a packed tensor is a tile's range. */
+const isInt4Range = (word: number): boolean => (word % INT4_GROUP_WORDS) % INT4_TILE_WORDS === 1;
 const isSoundFloat = (bits: number): boolean => (bits & 0x7fffffff) <= LARGEST_SOUND_BITS;
 const isFiniteHalf = (bits: number): boolean => (bits & HALF_INFINITY_BITS) !== HALF_INFINITY_BITS;

@@ -14,11 +14,8 @@ fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
 // 1 where the lane that starts at element `first` holds element `index`.
 fn one_hot(first: u32, index: u32) -> Lane { return select(0.0, 1.0, first == index); }
-// packed[i] = halves of x[2i]·gain and x[2i + 1]·gain. One invocation a word.
-//
-// Rounding (to even), saturation and what is not finite are settled on the bits of the float, so that pack2x16float has
-// nothing left to round: some GPUs would cut, and none promises anything of NaN.
-
+// Two floats as a word of halves. Rounding (to even), saturation and what is not finite are settled on the bits of the
+// floats, so that pack2x16float has nothing left to round: some GPUs would cut, and none promises anything of NaN.
 const INFINITY_BITS = 0x7f800000u;
 const LARGEST_BITS = 0x477fe000u; // 65504
 
@@ -35,13 +32,19 @@ fn finished(half: u32, bits: u32) -> u32 {
   return select(0x7e00u, ((bits >> 16u) & 0x8000u) | 0x7c00u, magnitude == INFINITY_BITS);
 }
 
+fn half_word(low: f32, high: f32) -> u32 {
+  let first = bitcast<u32>(low);
+  let second = bitcast<u32>(high);
+  let word = pack2x16float(vec2f(rounded(first), rounded(second)));
+  return finished(word & 0xffffu, first) | (finished(word >> 16u, second) << 16u);
+}
+// packed[i] = halves of x[2i]·gain and x[2i + 1]·gain. One invocation a word.
+
 fn item(i: u32) {
   if (2u * i >= dims.n) { return; }
-  let first = bitcast<u32>(load_x(2u * i) * dims.gain);
-  var second = 0u;
-  if (2u * i + 1u < dims.n) { second = bitcast<u32>(load_x(2u * i + 1u) * dims.gain); }
-  let word = pack2x16float(vec2f(rounded(first), rounded(second)));
-  store_packed(i, finished(word & 0xffffu, first) | (finished(word >> 16u, second) << 16u));
+  var second = 0.0;
+  if (2u * i + 1u < dims.n) { second = load_x(2u * i + 1u) * dims.gain; }
+  store_packed(i, half_word(load_x(2u * i) * dims.gain, second));
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

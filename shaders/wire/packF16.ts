@@ -8,6 +8,7 @@ import { halfBits } from '../kernel/half.ts';
 import { kernel } from '../kernel/kernel.ts';
 import { laneSource, laneWidth } from '../kernel/lanes.ts';
 import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
+import halfWord from './halfWord.wgsl?raw';
 import code from './packF16.wgsl?raw';
 
 export const packF16 = kernel({
@@ -15,7 +16,8 @@ export const packF16 = kernel({
   tensors: [half(read('x')), readWrite('packed', 'u32')],
   dims: [u32('n'), f32('gain')],
   sizes: ({ n }) => ({ x: n, packed: packedWords('f16', n) }),
-  source: (_family) => laneSource({ name: 'packF16', code, width: laneWidth(1) }, ({ n }) => packedWords('f16', n)),
+  source: (_family) =>
+    laneSource({ name: 'packF16', code: halfWord + code, width: laneWidth(1) }, ({ n }) => packedWords('f16', n)),
   cpu({ x, packed }, { n, gain }) {
     const half = (i: number): number => (i < n ? halfBits(Math.fround(at(x, i) * gain)) : 0);
     for (let i = 0; 2 * i < n; i++) packed[i] = half(2 * i) + half(2 * i + 1) * 0x10000;

@@ -1,29 +1,8 @@
 // packed[i] = halves of x[2i]·gain and x[2i + 1]·gain. One invocation a word.
-//
-// Rounding (to even), saturation and what is not finite are settled on the bits of the float, so that pack2x16float has
-// nothing left to round: some GPUs would cut, and none promises anything of NaN.
-
-const INFINITY_BITS = 0x7f800000u;
-const LARGEST_BITS = 0x477fe000u; // 65504
-
-// The float of eleven significant bits that is nearest, at most the largest half.
-fn rounded(bits: u32) -> f32 {
-  let magnitude = bits & 0x7fffffffu;
-  let nearest = (magnitude + 0xfffu + ((magnitude >> 13u) & 1u)) & 0xffffe000u;
-  return bitcast<f32>((bits & 0x80000000u) | min(nearest, LARGEST_BITS));
-}
-
-fn finished(half: u32, bits: u32) -> u32 {
-  let magnitude = bits & 0x7fffffffu;
-  if (magnitude < INFINITY_BITS) { return half; }
-  return select(0x7e00u, ((bits >> 16u) & 0x8000u) | 0x7c00u, magnitude == INFINITY_BITS);
-}
 
 fn item(i: u32) {
   if (2u * i >= dims.n) { return; }
-  let first = bitcast<u32>(load_x(2u * i) * dims.gain);
-  var second = 0u;
-  if (2u * i + 1u < dims.n) { second = bitcast<u32>(load_x(2u * i + 1u) * dims.gain); }
-  let word = pack2x16float(vec2f(rounded(first), rounded(second)));
-  store_packed(i, finished(word & 0xffffu, first) | (finished(word >> 16u, second) << 16u));
+  var second = 0.0;
+  if (2u * i + 1u < dims.n) { second = load_x(2u * i + 1u) * dims.gain; }
+  store_packed(i, half_word(load_x(2u * i) * dims.gain, second));
 }

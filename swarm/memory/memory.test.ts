@@ -13,6 +13,7 @@ import {
   stageBuffers,
   stagesOfPeer,
   WIRE,
+  WIRE_KEY,
   WIRE_RESIDUAL,
 } from './memory.ts';
 
@@ -79,22 +80,29 @@ describe('halves', () => {
   });
 });
 
-test('[WI11] a stage has a place for one packed stream where a neighbour is elsewhere, and for what int8 gradients left over', () => {
+test('[WI11] a stage has a place for one packed stream where a neighbour is elsewhere, for what int8 gradients left over, and for what int4 ones are drawn by', () => {
   const buffers = (layers: readonly [number, number], wire: WireEncoding) => {
     const specs = stageBuffers(model, { layers, samples: 2, sequence: 16, slots: 3, wire });
-    return specs.flatMap(({ name, bytes }) => (name === WIRE || name === WIRE_RESIDUAL ? [[name, bytes]] : []));
+    return specs.flatMap(({ name, bytes }) =>
+      [WIRE, WIRE_KEY, WIRE_RESIDUAL, WIRE_KEY].includes(name) ? [[name, bytes]] : [],
+    );
   };
   const elements = 2 * 16 * model.width;
-  const packed = { f16: 2 * elements, int8: elements + 4 * Math.ceil(elements / 64) };
-  const left = [WIRE_RESIDUAL, 4 * elements];
+  const tiles = elements / 32;
+  const packed = {
+    f16: 2 * elements,
+    int8: elements + 4 * Math.ceil(elements / 64),
+    int4: 4 * (5 * tiles + Math.ceil(tiles / 5)),
+  };
+  const beside = { f16: [], int8: [[WIRE_RESIDUAL, 4 * elements]], int4: [[WIRE_KEY, 16]] };
   const [first, last] = [
     [0, 1],
     [1, model.layers],
   ] as const;
-  for (const wire of ['f16', 'int8'] as const) {
+  for (const wire of ['f16', 'int8', 'int4'] as const) {
     const stream = [WIRE, packed[wire]];
     expect(buffers(first, wire)).toEqual([stream]);
-    expect(buffers(last, wire)).toEqual(wire === 'int8' ? [stream, left] : [stream]);
+    expect(buffers(last, wire)).toEqual([stream, ...beside[wire]]);
     expect(buffers([0, model.layers], wire)).toEqual([]);
     expect(buffers(last, 'f32')).toEqual([]);
   }

@@ -32,6 +32,7 @@ const READBACKS = 3;
 
 export const WIRE = 'wire';
 export const WIRE_RESIDUAL = 'wire.residual';
+export const WIRE_KEY = 'wire.key';
 
 /** Elements of activations and weights take half a float each where they are halves. */
 type Keep = (name: string, elements: number) => BufferSpec;
@@ -114,7 +115,8 @@ interface WireSize {
 }
 
 /**
- * The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over. What is
+ * The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over, or by
+ * what int4 gradients are drawn. What is
  * kept as halves comes and goes as floats, values too: they pass through the same place.
  */
 function wireBuffers({ first, last }: Program, { stream, largestSlice, wire = 'f32', compute }: WireSize) {
@@ -123,6 +125,7 @@ function wireBuffers({ first, last }: Program, { stream, largestSlice, wire = 'f
   if (compute === 'f16') specs.push(storage(WIRE, Math.max(largestSlice, alone ? 0 : stream)));
   else if (wire !== 'f32' && !alone) specs.push(storage(WIRE, packedWords(wire, stream)));
   if (wire === 'int8' && !first) specs.push(storage(WIRE_RESIDUAL, stream));
+  if (wire === 'int4' && !first) specs.push(storage(WIRE_KEY, 1));
   return specs;
 }
 

@@ -27,9 +27,9 @@ export interface Stream {
 export interface Stage {
   /**
    * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
-   * `lossScale`.
+   * `lossScale`, and drawn by the step's number where their packing draws.
    */
-  begin(lossScale: number): void;
+  begin(step: number, lossScale: number): void;
   /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
   forward(work: ForwardWork): void;
   /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */

@@ -54,7 +54,7 @@ export class StepRun {
 
   /** Runs a training step to the last gather; what this peer's GPU did. */
   async train(actions: readonly Action[]): Promise<Timeline> {
-    for (const stage of this.#role.stages.values()) stage.begin(this.#around.lossScale);
+    for (const stage of this.#role.stages.values()) stage.begin(this.#step, this.#around.lossScale);
     this.#role.shards.begin();
     await this.#runAll(actions);
     await Promise.all(this.#pending);

@@ -5,11 +5,15 @@
  * nothing of it; a stage that keeps halves packs floats too, for itself as another stage's neighbour.
  */
 import { copyIn, copyOut } from '../../../shaders/arrays/copy.ts';
+import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { packF16 } from '../../../shaders/wire/packF16.ts';
+import { packInt4, packInt4Drawn } from '../../../shaders/wire/packInt4.ts';
 import { packInt8, packInt8Feedback } from '../../../shaders/wire/packInt8.ts';
 import { unpackF16 } from '../../../shaders/wire/unpackF16.ts';
+import { unpackInt4 } from '../../../shaders/wire/unpackInt4.ts';
 import { unpackInt8 } from '../../../shaders/wire/unpackInt8.ts';
-import { WIRE, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import { assertNever } from '../../../swarm/base.ts';
+import { WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { INPUT, type Program, STREAM } from '../../../swarm/model/program.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
@@ -50,27 +54,58 @@ export function encodingsOf({ first, last }: Program, wire: WireEncoding, comput
 
 /** `isScaled`: gradients are multiplied with the run's loss scale already, as halves want it. */
 export function packingOf(program: Program, places: Places, wire: WireEncoding, isScaled = false): Packing {
-  const { first, last, output } = program;
   if (wire === 'f32') return asFloats(program, places);
-  const packed = places.buffer(WIRE);
+  const { first, last, output } = program;
   const n = places.samples * places.sequence * places.width;
   const gain = isScaled ? 1 : gradientGain(1 / places.lossScale);
-  const half = wire === 'f16';
-  const pack = (label: string, name: string, isGradient: boolean): KernelCall => {
-    const buffers = { x: places.buffer(name), packed };
-    if (half) return call(packF16, buffers, { n, gain: isGradient ? gain : 1 }, label);
-    if (!isGradient) return call(packInt8, buffers, { n }, label);
-    return call(packInt8Feedback, { ...buffers, residual: places.buffer(WIRE_RESIDUAL) }, { n }, label);
-  };
-  const unpack = (label: string, name: string, isGradient: boolean): KernelCall => {
-    const buffers = { packed, x: places.buffer(name) };
-    if (half) return call(unpackF16, buffers, { n, gain: isGradient ? 1 / gain : 1 }, label);
-    return call(unpackInt8, buffers, { n }, label);
-  };
+  const way = { packed: places.buffer(WIRE), n, places, wire };
   return {
-    packOutput: last ? [] : [pack('pack output', output, false)],
-    unpackInput: first ? [] : [unpack('unpack input', INPUT, false)],
-    packGradient: first ? [] : [pack('pack gradient', STREAM, true)],
-    unpackGradient: last ? [] : [unpack('unpack gradient', STREAM, true)],
+    packOutput: last ? [] : [packCall({ ...way, gain: 1, isGradient: false }, output, 'pack output')],
+    unpackInput: first ? [] : [unpackCall({ ...way, gain: 1 }, INPUT, 'unpack input')],
+    packGradient: first ? [] : [packCall({ ...way, gain, isGradient: true }, STREAM, 'pack gradient')],
+    unpackGradient: last ? [] : [unpackCall({ ...way, gain: 1 / gain }, STREAM, 'unpack gradient')],
   };
+}
+
+interface Way {
+  readonly wire: Exclude<WireEncoding, 'f32'>;
+  readonly places: Places;
+  readonly packed: BufferSlice;
+  readonly n: number;
+  readonly gain: number;
+}
+
+/** `isGradient`: a sum of many is made of it, which what the codes miss must not bias. */
+function packCall(
+  { wire, places, packed, n, gain, isGradient }: Way & { readonly isGradient: boolean },
+  name: string,
+  label: string,
+): KernelCall {
+  const buffers = { x: places.buffer(name), packed };
+  switch (wire) {
+    case 'f16':
+      return call(packF16, buffers, { n, gain }, label);
+    case 'int8':
+      if (!isGradient) return call(packInt8, buffers, { n }, label);
+      return call(packInt8Feedback, { ...buffers, residual: places.buffer(WIRE_RESIDUAL) }, { n }, label);
+    case 'int4':
+      if (!isGradient) return call(packInt4, buffers, { n, gain }, label);
+      return call(packInt4Drawn, { ...buffers, key: places.buffer(WIRE_KEY) }, { n, gain }, label);
+    default:
+      return assertNever(wire);
+  }
+}
+
+function unpackCall({ wire, places, packed, n, gain }: Way, name: string, label: string): KernelCall {
+  const buffers = { packed, x: places.buffer(name) };
+  switch (wire) {
+    case 'f16':
+      return call(unpackF16, buffers, { n, gain }, label);
+    case 'int8':
+      return call(unpackInt8, buffers, { n }, label);
+    case 'int4':
+      return call(unpackInt4, buffers, { n, gain }, label);
+    default:
+      return assertNever(wire);
+  }
 }

@@ -5,8 +5,9 @@
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
+import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { got, invariant, type Range } from '../../../swarm/base.ts';
-import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
@@ -67,6 +68,7 @@ export class GpuStage implements Stage {
   readonly #compute: Compute;
   /** Where values come in as floats and are kept as halves. */
   readonly #writers = new Map<BlockName, HalfWriter>();
+  #step = 0;
   #lossScale = 1;
   /** What the newest work made for others to read. */
   #made: { readonly what: 'output' | 'gradient'; readonly microBatch: number; readonly encoding: WireEncoding } | null =
@@ -106,7 +108,8 @@ export class GpuStage implements Stage {
     }
   }
 
-  begin(lossScale = 1): void {
+  begin(step = 0, lossScale = 1): void {
+    this.#step = step;
     if (lossScale !== this.#lossScale) {
       this.#lossScale = lossScale;
       for (const { launch, dims, scale } of this.#compiled?.losses ?? [])
@@ -167,6 +170,7 @@ export class GpuStage implements Stage {
       this.#gpu.device.queue.writeBuffer(stream, 0, this.#floats(gradient));
     }
     this.#made = encoding ? { what: 'gradient', microBatch, encoding } : null;
+    if (encoding === 'int4') this.#writeKey(microBatch);
     this.#submit(`B${microBatch}`, [...run, ...this.#packingOf(launches, encoding, 'packGradient')]);
   }
 
@@ -250,6 +254,11 @@ export class GpuStage implements Stage {
     const isPacked = this.#launched(microBatch).packing.has(made.encoding);
     const run = isPacked ? this.#packed(microBatch, made.encoding) : this.#streamOf(microBatch, name, made.encoding);
     return this.#readbacks.read([run], this.proof);
+  }
+
+  /** By which the gradient that is packed next is drawn. */
+  #writeKey(microBatch: number): void {
+    this.#gpu.device.queue.writeBuffer(this.#buffers.get(WIRE_KEY), 0, Uint32Array.of(int4Key(this.#step, microBatch)));
   }
 
   #submit(label: string, launches: readonly Launch[]): void {

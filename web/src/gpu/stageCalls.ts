@@ -4,7 +4,7 @@
  */
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { type StageSize, sharedBuffers, WIRE, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import { type StageSize, sharedBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Program } from '../../../swarm/model/program.ts';
@@ -68,7 +68,7 @@ function placesOf(
   const { size, globalBatch } = plan;
   const elementBytes = ELEMENT_BYTES[compute];
   const shared = sharedBuffers(program, samples, size.sequence).map(({ name }) => name);
-  const names = new Set([...shared, WIRE, WIRE_RESIDUAL]);
+  const names = new Set([...shared, WIRE, WIRE_RESIDUAL, WIRE_KEY]);
   const tensor =
     (kind: 'values' | 'gradients') =>
     (...joined: readonly string[]) => {

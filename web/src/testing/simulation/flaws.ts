@@ -200,7 +200,9 @@ function abandonedGradientsKept(): Flaw {
           async stage(...of) {
             const stage: Stage = await engine.stage(...of);
             const begin = stage.begin.bind(stage);
-            return Object.assign(stage, { begin: (scale: number) => (wasAbandoned ? undefined : begin(scale)) });
+            return Object.assign(stage, {
+              begin: (...of: Parameters<typeof begin>) => (wasAbandoned ? undefined : begin(...of)),
+            });
           },
         }),
       };
