@@ -31,6 +31,7 @@ import { boundedLog } from './monitoring/log.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './monitoring/metrics.ts';
 import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
+import { Rehearsals } from './operator/rehearsals.ts';
 import { newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
 import { type PlanSearch, planSearch } from './planning/planThread.ts';
@@ -93,6 +94,8 @@ export interface Server {
   /** What a donor opens that this server's own command starts: by it the server knows that it is none of the others. */
   readonly ownDonorUrl: string;
   readonly run: ActiveRun;
+  /** To be told of the donors that its own command opened. */
+  readonly rehearsals: Rehearsals;
   operatorToken(): string;
   /** Stops at the next step boundary, with everything saved, and closes. */
   stop(): Promise<void>;
@@ -121,7 +124,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addDonorApi(app, run, data.blobs);
   const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);
   addMemberApi(app, run, data, access, visible);
-  addOperatorApi(app, { run, data, session, access, onActivate: options.onActivate });
+  const rehearsals = new Rehearsals(run);
+  addOperatorApi(app, { run, data, session, access, rehearsals, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
   addMonitoring(app, run, data.store, visible);
   limitConnections(app, run, access, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
@@ -155,6 +159,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     url,
     ownDonorUrl: `${url}/#own=${ownKey}`,
     run,
+    rehearsals,
     operatorToken: session.token,
     stop: async () => {
       run.shutDown();

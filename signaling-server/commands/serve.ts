@@ -6,10 +6,12 @@ import { modelOf } from '../../swarm/run/runFile.ts';
 import { PUBLIC_VIEWS, type PublicView } from '../api/visible.ts';
 import { readIceServers } from '../donors/iceServers.ts';
 import type { NetworkOptions } from '../donors/network.ts';
+import { Rehearsal } from '../faults/rehearsal.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonors } from '../headless/headless.ts';
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
+import { statusOf } from '../headless/trainingServer.ts';
 import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../http/access.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
@@ -133,6 +135,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     let server = need(await createServer({ ...opened, runName, port, onActivate: next.choose }), failed);
     announce(server, access, options);
     const donors = await headlessDonors(server, options, log);
+    rehearseOn(donors, server);
     for (;;) {
       const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
       log('info', 'stopping at the next step boundary; a second Ctrl-C stops at once');
@@ -145,6 +148,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
       const changed = await createServer({ ...again, runName: chosen });
       if (!changed.ok) log('warn', `the run stays ${server.run.name}: ${changed.reason}`);
       server = changed.ok ? changed.value : need(await createServer({ ...again, runName: server.run.name }), failed);
+      rehearseOn(donors, server);
       onOperatorToken(server.operatorToken());
     }
     await closeAll(donors);
@@ -240,4 +244,11 @@ async function headlessDonors(server: Server, options: ServeOptions, log: Log): 
     throw failed(opened.reason);
   }
   return opened.value;
+}
+
+/** From the dashboard: what befalls donors that this command opened is nobody else's loss. */
+function rehearseOn(donors: readonly HeadlessDonor[], { run, rehearsals }: Server): void {
+  const rehearsal = new Rehearsal(donors);
+  run.onChange(() => rehearsal.see(statusOf(run)));
+  rehearsals.attach(rehearsal);
 }

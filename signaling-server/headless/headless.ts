@@ -5,6 +5,7 @@
 import { type Browser, type BrowserServer, chromium, type Page } from 'playwright';
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
 import { LEAST_SPEED, type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
+import type { RehearsedDonor } from '../faults/rehearsal.ts';
 import type { Log } from '../monitoring/log.ts';
 import { donorProcesses, goOn, stopFor } from './donorProcesses.ts';
 import { findBrowser, HEADLESS_SWITCHES, noBrowser, WEBGPU_SWITCHES } from './findBrowser.mjs';
@@ -15,30 +16,12 @@ const ADMISSION_LIMIT_MS = 120_000;
 /** How often a page is asked for its state: one that is asked at each frame draws them all, and four tabs share two cores. */
 const POLL_MS = 100;
 
-export interface HeadlessDonor {
+export interface HeadlessDonor extends RehearsedDonor {
   readonly page: Page;
   readonly browser: Browser;
   readonly browserPid: number;
   /** Resolves when this donor computes no more: browser gone, tab crashed, or the page gave up; with the reason. */
   readonly ended: Promise<string>;
-  /** Every name that the server gave it: a new one on each connection. */
-  readonly peers: ReadonlySet<string>;
-  /** SIGKILL to its tab's renderer process. */
-  kill(): Promise<boolean>;
-  /** Its GPU process crashes; resolves when the page says so. */
-  loseGpu(): Promise<boolean>;
-  /** Whatever its page says to the server goes on, but for reports of steps. */
-  mute(): Promise<boolean>;
-  /** By its button. */
-  leave(): Promise<boolean>;
-  /** Its tab's page and worker stand still for so long. */
-  freeze(seconds: number): Promise<boolean>;
-  /** For so long it reaches nobody and nobody reaches it, while all of it lives and no connection ends by it. */
-  cut(seconds: number): Promise<boolean>;
-  /** From now on its GPU work takes so many times as long: its page's own control gives less of the GPU's time. */
-  slow(times: number): Promise<boolean>;
-  /** From this step on what it sends is spoiled; resolves when the first tensor is. */
-  sendNaN(firstStep: number): Promise<boolean>;
   /** Resolves with true when it is in a plan, with false when it never will be. */
   computes(): Promise<boolean>;
   close(): Promise<void>;
@@ -115,8 +98,8 @@ export async function openHeadlessDonor(
   const session = await browser.newBrowserCDPSession();
   processes = await donorProcesses(session);
   const { renderer, network } = processes;
-  let speed = limits.speed;
   const over = Promise.race([ended, failure(page)]);
+  void over.then(close); // a browser whose tab is gone serves nobody
   const until = (state: PageState): Promise<boolean> =>
     Promise.race([untilState(page, state), over.then(() => false)]).catch(() => false);
   return success({
@@ -135,10 +118,7 @@ export async function openHeadlessDonor(
     leave: () => Promise.race([pressLeave(page), over.then(() => false)]).catch(() => false),
     freeze: async (seconds) => stopFor(renderer, seconds),
     cut: async (seconds) => stopFor(network, seconds),
-    slow: async (times) => {
-      speed /= times;
-      return speed >= LEAST_SPEED && setSpeed(page, speed);
-    },
+    slow: async (times) => limits.speed / times >= LEAST_SPEED && setSpeed(page, limits.speed / times),
     sendNaN: (firstStep) => Promise.race([sendNaN(page, firstStep), over.then(() => false)]).catch(() => false),
     computes: () => until('computing'),
     close,

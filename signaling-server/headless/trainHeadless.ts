@@ -6,12 +6,12 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Limits } from '../../swarm/limits.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
-import { monotonicMs } from '../monitoring/clock.ts';
+import { Chaos, type ChaosRecord } from '../faults/chaos.ts';
+import type { ChaosEntry } from '../faults/chaosScript.ts';
+import type { FaultCost } from '../faults/faultCosts.ts';
+import { newestOf, Rehearsal } from '../faults/rehearsal.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { RefusedDonor } from '../run/refusedDonors.ts';
-import { Chaos, type ChaosRecord } from './chaos.ts';
-import type { ChaosEntry } from './chaosScript.ts';
-import type { FaultCost } from './faultCosts.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';
 import type { RunStatus, TrainingServer } from './trainingServer.ts';
@@ -84,9 +84,6 @@ function until(server: TrainingServer, holds: (status: RunStatus) => boolean): P
 const stands = ({ snapshot: { phase }, announcedStep, end }: RunStatus): boolean =>
   end !== null || phase === 'waiting' || phase === 'paused' || (phase === 'preparing' && announcedStep !== null);
 
-/** The name that the server gave it last. */
-const newestOf = (peers: Iterable<string>): string | null => [...peers].at(-1) ?? null;
-
 /** The donors of a training, in the order opened, and what happens to them. */
 class Swarm {
   readonly #training: Training;
@@ -94,6 +91,7 @@ class Swarm {
   readonly #memory = new Map<string, DonorMemory>();
   /** By peer: a connection is refused once. */
   readonly #refused = new Map<string, RefusedDonor>();
+  readonly #rehearsal: Rehearsal;
   readonly #chaos: Chaos;
   #living = 0;
   /** Donors are opened one at a time. */
@@ -111,15 +109,7 @@ class Swarm {
   constructor(training: Training) {
     this.#training = training;
     const { server, chaos = [] } = training;
-    this.#chaos = new Chaos(chaos, {
-      kill: async (donor) => (await this.#donors[donor]?.kill()) ?? false,
-      loseGpu: async (donor) => (await this.#donors[donor]?.loseGpu()) ?? false,
-      mute: async (donor) => (await this.#donors[donor]?.mute()) ?? false,
-      leave: async (donor) => (await this.#donors[donor]?.leave()) ?? false,
-      freeze: async (donor, seconds) => (await this.#donors[donor]?.freeze(seconds)) ?? false,
-      cut: async (donor, seconds) => (await this.#donors[donor]?.cut(seconds)) ?? false,
-      slow: async (donor, times) => (await this.#donors[donor]?.slow(times)) ?? false,
-      sendNaN: async (donor, step) => (await this.#donors[donor]?.sendNaN(step)) ?? false,
+    this.#rehearsal = new Rehearsal(this.#donors, {
       join: (onAdmitted) => this.#join(onAdmitted),
       killServer: () => {
         this.#serverKills++;
@@ -127,13 +117,12 @@ class Swarm {
         this.#serverBack = back;
         return back;
       },
-      holdLastStep: (held) => {
-        this.#lastStepHeld = held;
-        this.#hold();
-      },
-      peerOf: (donor) => newestOf(this.#donors[donor]?.peers ?? []),
-      nowMs: monotonicMs,
     });
+    this.#chaos = new Chaos(chaos, this.#rehearsal, (held) => {
+      this.#lastStepHeld = held;
+      this.#hold();
+    });
+    server.rehearsals?.attach(this.#rehearsal);
     server.onChange(() => this.#changed());
   }
 
@@ -169,7 +158,8 @@ class Swarm {
       const donor = this.#donors.findIndex(({ peers }) => peers.has(peer));
       return donor === -1 ? [] : { donor, atStep, reason };
     });
-    return { outcome, committedSteps, chaos: this.#chaos.records(), faults: this.#chaos.costs(), memory, refused };
+    const faults = [...this.#chaos.costs(), ...(server.rehearsals?.costs() ?? [])];
+    return { outcome, committedSteps, chaos: this.#chaos.records(), faults, memory, refused };
   }
 
   async close(): Promise<void> {
@@ -182,10 +172,7 @@ class Swarm {
     const status = this.#training.server.status();
     for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
     for (const one of status.refused) this.#refused.set(one.peer, one);
-    const { snapshot, epochReason, movedBytes } = status;
-    const { epoch, committedSteps, donors } = snapshot;
-    const peers = new Set(donors.map(({ peer }) => peer));
-    this.#chaos.seen({ epoch, epochReason, committedSteps, movedBytes, peers });
+    this.#rehearsal.see(status);
     if (status.end !== null) this.#chaos.end();
     else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
     this.#training.onChange?.(status);
@@ -196,7 +183,7 @@ class Swarm {
   #considerWaiting(): void {
     const { lacksPlan, snapshot } = this.#training.server.status();
     const { phase, sentence } = snapshot;
-    if (lacksPlan && !this.#chaos.hasBegun) this.#giveUp(sentence);
+    if (lacksPlan && !this.#rehearsal.hasBegun) this.#giveUp(sentence);
     if (phase === 'waiting' && !this.#isOpening && !this.#closed) {
       const giveUp = () => this.#giveUp(this.#training.server.status().snapshot.sentence);
       this.#hopeless ??= setTimeout(giveUp, HOPELESS_MS);

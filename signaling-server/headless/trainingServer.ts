@@ -8,6 +8,7 @@ import { type Result, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
 import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
 import type { Log } from '../monitoring/log.ts';
+import type { Rehearsals } from '../operator/rehearsals.ts';
 import { refusedDonorSchema } from '../run/refusedDonors.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { createServer } from '../server.ts';
@@ -36,6 +37,8 @@ export interface TrainingServer {
   readonly url: string;
   readonly ownDonorUrl: string;
   readonly operatorToken: string;
+  /** What its dashboard rehearses; absent where that is another process. */
+  readonly rehearsals?: Rehearsals;
   status(): RunStatus;
   onChange(listener: () => void): () => void;
   /** Which steps wait for a donor that is on its way. */
@@ -60,7 +63,7 @@ export interface TrainingOptions extends PlanWishes {
   readonly port: number;
 }
 
-function statusOf(run: ActiveRun): RunStatus {
+export function statusOf(run: ActiveRun): RunStatus {
   const { phase } = run;
   return {
     snapshot: run.snapshot(),
@@ -81,10 +84,11 @@ export async function openTrainingServer(
   options.data.store.setOperatorPaused(options.runName, false);
   const created = await createServer(options);
   if (!created.ok) return created;
-  const { url, ownDonorUrl, run, operatorToken, stop, close } = created.value;
+  const { url, ownDonorUrl, run, rehearsals, operatorToken, stop, close } = created.value;
   return success({
     url,
     ownDonorUrl,
+    rehearsals,
     operatorToken: operatorToken(),
     status: () => statusOf(run),
     onChange: (listener) => run.onChange(listener),

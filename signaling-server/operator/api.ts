@@ -35,7 +35,7 @@ const stepsQuery = z.object({ run: z.string().max(1_000), until: countText.optio
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
 export function addOperatorApi(app: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, access } = context;
+  const { run, data, session, access, rehearsals } = context;
   const { store } = data;
   const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
 
@@ -86,12 +86,12 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
       return { ok: true };
     });
     api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }) => ({
-      ...operatorSource(run, store)(),
+      ...operatorSource(run, store, rehearsals)(),
       ...ofSession(cookie),
     }));
     addOperatorControls(api, context);
     api.get('/api/watch', { websocket: true }, (socket, { headers: { cookie } }) => {
-      const source = operatorSource(run, store);
+      const source = operatorSource(run, store, rehearsals);
       const picture = () => ({ ...source(), ...ofSession(cookie) });
       watch(socket, run, picture, () => session.roleOf(cookie) !== null);
     });

@@ -8,6 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import { count } from '../../swarm/fields.ts';
+import { rehearsalText, rehearsalWishSchema } from '../../swarm/messages/rehearsal.ts';
 import { alertLimitsSchema } from '../../swarm/messages/watch.ts';
 import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
@@ -43,7 +44,7 @@ export function addressKey(store: Store, address: string): string {
 }
 
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, onActivate } = context;
+  const { run, data, session, rehearsals, onActivate } = context;
   const { store } = data;
 
   /** A change: its body is checked, what came of it is answered and written down. */
@@ -149,6 +150,12 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     letGoBody,
     ({ peer, how }) => `${LET_GO_WORDS[how]} ${peer}`,
     ({ peer, how }) => letGo(context, peerId(peer), how),
+  );
+  change(
+    '/api/operator/rehearse',
+    rehearsalWishSchema,
+    (wish) => `rehearse on ${wish.peer}: ${rehearsalText(wish)}`,
+    (wish) => rehearsals.begin(wish),
   );
   change(
     '/api/operator/unblock',

@@ -2,6 +2,7 @@
 import type { Access } from '../http/access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
+import type { Rehearsals } from './rehearsals.ts';
 import type { OperatorSession } from './session.ts';
 
 export interface OperatorContext {
@@ -9,6 +10,7 @@ export interface OperatorContext {
   readonly data: DataDirectory;
   readonly session: OperatorSession;
   readonly access: Access;
+  readonly rehearsals: Rehearsals;
   /** Changes to another run; absent where this server is for one run alone. */
   readonly onActivate?: ((run: string) => void) | undefined;
 }

@@ -43,7 +43,7 @@ describe('the dashboard', () => {
     const [a, b] = [new ScriptedDonor(url), new ScriptedDonor(url)];
     await a.hears('standby', ({ state }) => state === 'finished');
     let now = 0;
-    const source = operatorSource(run, operated.data.store, () => now);
+    const source = operatorSource(run, operated.data.store, operated.server.rehearsals, () => now);
     const told = (): number | undefined => source().snapshot.links?.length;
     expect([told(), told()]).toEqual([0, undefined]);
     const way = { route: 'direct', roundTripMs: 1, bytesPerSecond: 1 } as const;

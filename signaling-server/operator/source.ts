@@ -23,6 +23,7 @@ import type { ActiveRun } from '../run/run.ts';
 import type { EventRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
 import { clusterOf, predictedSpans } from './plan.ts';
+import type { Rehearsals } from './rehearsals.ts';
 
 /** Steps and events that a new dashboard is told of. */
 const RECENT_STEPS = 1_000;
@@ -39,7 +40,12 @@ export function withLinks(run: ActiveRun): Snapshot {
   return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
 }
 
-export function operatorSource(run: ActiveRun, store: Store, now: () => number = monotonicMs): OperatorSource {
+export function operatorSource(
+  run: ActiveRun,
+  store: Store,
+  rehearsals: Pick<Rehearsals, 'shown'>,
+  now: () => number = monotonicMs,
+): OperatorSource {
   let nextStep = 0;
   const linksTold = { atMs: Number.NEGATIVE_INFINITY, count: 0 };
   let lastEvent = 0;
@@ -74,6 +80,7 @@ export function operatorSource(run: ActiveRun, store: Store, now: () => number =
       ...news('traces', run.history.range() as WatchMessage['traces']),
       ...news('alertLimits', alertLimits(store, run.name)),
       ...news('served', run.counts.servedBytes),
+      ...news('rehearsals', rehearsals.shown()),
     };
   };
 }

@@ -49,6 +49,7 @@ export const WHO: Readonly<Record<string, Who>> = {
   'POST /api/operator/samples': 'operator',
   'POST /api/operator/alerts': 'operator',
   'POST /api/operator/let-go': 'operator',
+  'POST /api/operator/rehearse': 'operator',
   'POST /api/operator/unblock': 'operator',
 };
 

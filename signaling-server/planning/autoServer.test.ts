@@ -37,7 +37,7 @@ test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a ro
   await second.hears('committed', (message) => message.epoch === epoch);
   const slow = new ScriptedDonor(server.url, { profile: profile(40) });
   await slow.hears('standby', ({ state }) => state === 'spare');
-  const { snapshot } = operatorSource(server.run, data.store)();
+  const { snapshot } = operatorSource(server.run, data.store, server.rehearsals)();
   expect(snapshot).toMatchObject({
     generation: 0,
     planning: { predictedSeconds: expect.any(Number), verdict: expect.any(String) },

@@ -90,6 +90,7 @@ const TABLE: readonly Row[] = [
     'samples',
     'alerts',
     'let-go',
+    'rehearse',
     'unblock',
   ].map((name): Row => ({ route: `POST /api/operator/${name}`, may: ['operator'] })),
   // Last: it ends their sessions.

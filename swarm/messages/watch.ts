@@ -6,6 +6,7 @@ import { limitsSchema } from '../limits.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import { STEP_TENSORS } from './frame.ts';
 import { adapterSchema, profileSchema } from './profile.ts';
+import { rehearsalsSchema } from './rehearsal.ts';
 import { snapshotSchema } from './snapshot.ts';
 
 export const OPERATOR_COMMANDS = ['start', 'pause', 'resume', 'stop'] as const;
@@ -157,6 +158,7 @@ const watchSchema = z.object({
   alertLimits: alertLimitsSchema.optional(),
   /** tokens and state to donors, checkpoints from them. */
   served: z.record(z.enum(SERVED_KINDS), z.int().min(0)).optional(),
+  rehearsals: rehearsalsSchema.optional(),
 });
 export type WatchMessage = z.infer<typeof watchSchema>;
 

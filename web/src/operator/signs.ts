@@ -1,4 +1,5 @@
 /** States as glyph, word and tone: never a colour alone. */
+import type { RehearsalRow } from '../../../swarm/messages/rehearsal.ts';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import type { OperatorConnection } from './state.ts';
 
@@ -50,4 +51,11 @@ const DONOR_STATES: Readonly<Record<DonorState, Sign>> = {
   computing: { tone: 'good', glyph: '●', word: 'Computing' },
   spare: { tone: 'calm', glyph: '○', word: 'Spare' },
   paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
+};
+
+export const REHEARSAL_STATES: Readonly<Record<RehearsalRow['state'], Sign>> = {
+  begins: { tone: 'wait', glyph: '◔', word: 'Begins' },
+  fired: { tone: 'wait', glyph: '◑', word: 'Under way' },
+  over: { tone: 'good', glyph: '✓', word: 'Over' },
+  failed: { tone: 'bad', glyph: '✕', word: 'Not done' },
 };

@@ -1,5 +1,6 @@
 /** What an operator's page knows, and how each event changes it. Pure. */
 import { assertNever } from '../../../swarm/base.ts';
+import type { RehearsalsShown } from '../../../swarm/messages/rehearsal.ts';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import {
   type AlertLimits,
@@ -33,6 +34,7 @@ export interface OperatorState {
   readonly alertLimits: AlertLimits;
   /** Bytes that went through the server itself since it began. */
   readonly served: Readonly<Record<ServedKind, number>> | null;
+  readonly rehearsals: RehearsalsShown;
   readonly section: Section;
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
@@ -65,6 +67,7 @@ export const INITIAL_STATE: OperatorState = {
   traces: null,
   alertLimits: INITIAL_ALERT_LIMITS,
   served: null,
+  rehearsals: { donors: [], rows: [] },
   section: 'run',
   asked: null,
   answer: null,
@@ -130,6 +133,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     traces: message.traces === undefined ? known.traces : message.traces,
     alertLimits: message.alertLimits ?? known.alertLimits,
     served: message.served ?? known.served,
+    rehearsals: message.rehearsals ?? known.rehearsals,
     answer: isNews ? state.answer : null,
   };
 }

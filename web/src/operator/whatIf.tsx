@@ -124,7 +124,7 @@ interface ChoiceProps {
   readonly choose: (peer: string) => void;
 }
 
-function PeerChoice({ label, none, value, peers, choose }: ChoiceProps) {
+export function PeerChoice({ label, none, value, peers, choose }: ChoiceProps) {
   return (
     <label>
       <span>{label}</span>

@@ -52,7 +52,7 @@ const names = (reason: string, peer: string | null): boolean =>
   peer !== null && reason.split(/[\s,:;.]+/).includes(peer);
 
 export class FaultCosts {
-  readonly #faults: Fault[] = [];
+  #faults: Fault[] = [];
   #last: Seen | null = null;
   /** The newest epoch, where a newcomer may still say that it is its own. */
   #arrival: { readonly nowMs: number; readonly reason: string; readonly moved: number } | null = null;
@@ -95,6 +95,10 @@ export class FaultCosts {
     // A commit that came with the next epoch was its last boundary's.
     if (seen.committedSteps <= last.committedSteps) return;
     for (const fault of this.#faults) if (!detected.has(fault)) fault.resumedMs ??= seen.nowMs;
+  }
+
+  forget(entry: ChaosEntry): void {
+    this.#faults = this.#faults.filter((fault) => fault.entry !== entry);
   }
 
   /** Of these entries, in their order. */

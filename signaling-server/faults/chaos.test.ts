@@ -1,6 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
-import { Chaos, type ChaosActions } from './chaos.ts';
+import { Chaos } from './chaos.ts';
 import { parseChaosScript } from './chaosScript.ts';
+import { Rehearsal, type RehearsedDonor } from './rehearsal.ts';
 
 const entries = (script: string, donors = 4) => {
   const parsed = parseChaosScript(script, donors);
@@ -59,25 +60,33 @@ describe('faults', () => {
       done.push(name);
       return new Promise((resolve) => effects.set(name, resolve));
     };
-    const actions: ChaosActions = {
-      kill: (donor) => begin(`kill ${donor}`),
-      loseGpu: (donor) => begin(`gpu ${donor}`),
-      mute: (donor) => begin(`mute ${donor}`),
-      leave: (donor) => begin(`leave ${donor}`),
-      freeze: (donor, seconds) => begin(`freeze ${donor} for ${seconds}`),
-      cut: (donor, seconds) => begin(`cut ${donor} for ${seconds}`),
-      slow: (donor, times) => begin(`slow ${donor} by ${times}`),
-      sendNaN: (donor, step) => begin(`nan ${donor} from ${step}`),
+    const donors = [0, 1, 2, 3].map(
+      (donor): RehearsedDonor => ({
+        peers: new Set([`peer ${donor}`]),
+        kill: () => begin(`kill ${donor}`),
+        loseGpu: () => begin(`gpu ${donor}`),
+        mute: () => begin(`mute ${donor}`),
+        leave: () => begin(`leave ${donor}`),
+        freeze: (seconds) => begin(`freeze ${donor} for ${seconds}`),
+        cut: (seconds) => begin(`cut ${donor} for ${seconds}`),
+        slow: (times) => begin(`slow ${donor} by ${times}`),
+        sendNaN: (step) => begin(`nan ${donor} from ${step}`),
+      }),
+    );
+    const rehearsal = new Rehearsal(donors, {
       killServer: () => begin('server'),
       join: (onAdmitted) => {
         admit = onAdmitted;
         return begin('join');
       },
-      peerOf: (donor) => `peer ${donor}`,
       nowMs: () => nowMs,
-      holdLastStep: (held) => void done.push(held ? 'hold' : 'release'),
-    };
-    const chaos = new Chaos(entries(script), actions);
+    });
+    const chaos = new Chaos(entries(script), rehearsal, (held) => void done.push(held ? 'hold' : 'release'));
+    const seen = (committedSteps: number, peers: readonly string[]): void =>
+      rehearsal.see({
+        snapshot: { epoch: 1, committedSteps, donors: peers.map((peer) => ({ peer })) },
+        ...{ epochReason: '', movedBytes: 0 },
+      });
     const takesEffect = async (name: string, took = true): Promise<void> => {
       effects.get(name)?.(took);
       await new Promise((resolve) => setImmediate(resolve));
@@ -85,7 +94,7 @@ describe('faults', () => {
     const passes = (milliseconds: number): void => {
       nowMs += milliseconds;
     };
-    return { chaos, done, passes, takesEffect, admit: (peer: string | null) => admit(peer) };
+    return { chaos, done, seen, passes, takesEffect, admit: (peer: string | null) => admit(peer) };
   }
 
   it('[SV4] are sent once, when their step or a later one is first announced', async () => {
@@ -107,17 +116,16 @@ describe('faults', () => {
   });
 
   it('[RE43] cost from when they are sent, a newcomer from its admission on, and nothing where they could not be', async () => {
-    const { chaos, passes, takesEffect, admit } = rehearse('kill:1@3,join@3,freeze:2@3+9s');
-    const run = { epoch: 1, epochReason: '', movedBytes: 0, peers: new Set(['peer 1', 'peer 2']) };
-    chaos.seen({ ...run, committedSteps: 3 });
+    const { chaos, seen, passes, takesEffect, admit } = rehearse('kill:1@3,join@3,freeze:2@3+9s');
+    seen(3, ['peer 1', 'peer 2']);
     chaos.stepAnnounced(3);
     passes(1_000);
     await takesEffect('kill 1');
     await takesEffect('freeze 2 for 9', false);
     admit('peer 9');
-    chaos.seen({ ...run, committedSteps: 3, peers: new Set(['peer 2']) });
+    seen(3, ['peer 2']);
     passes(500);
-    chaos.seen({ ...run, committedSteps: 4, peers: new Set(['peer 2']) });
+    seen(4, ['peer 2']);
     expect(chaos.costs()).toEqual([
       { entry: 'kill:1@3', detectedSeconds: 1, resumedSeconds: 1.5, stepsGivenUp: 0, bytesMoved: 0 },
       { entry: 'join@3', detectedSeconds: null, resumedSeconds: 0.5, stepsGivenUp: 0, bytesMoved: 0 },

@@ -1,0 +1,72 @@
+/** An operator has donors of the server's own fail on purpose, and reads what it cost. */
+import type { Page } from 'playwright';
+import { expect, test } from 'vitest';
+import { openBrowser, openOperator } from './browser.ts';
+import { go } from './dashboardControls.ts';
+import { expectAccessible } from './pageChecks.ts';
+import { copyOfRun, startServer, withSteps } from './product.ts';
+
+const CARD = '.card:has(> #rehearsals)';
+
+/** By the panel's own controls; resolves with the cells of its row when it is over. */
+async function rehearse(page: Page, what: string, seconds?: number): Promise<string[]> {
+  const card = page.locator(CARD);
+  const before = await card.locator('tbody tr').count();
+  await card.getByLabel('What').selectOption(what);
+  if (seconds !== undefined) await card.getByLabel('Seconds').fill(String(seconds));
+  await card.getByRole('button', { name: 'Rehearse' }).click();
+  await card.getByRole('button', { name: 'Yes, rehearse' }).click();
+  await expect.poll(() => card.locator('tbody tr').count(), { timeout: 10_000 }).toBe(before + 1);
+  const row = card.locator('tbody tr').first();
+  await row.getByText('Over').waitFor();
+  return row.locator('td, th').allTextContents();
+}
+
+const SECONDS = expect.stringMatching(/^\d+\.\d s$/);
+
+test('[RE45] an operator freezes and kills donors of the server’s own: no step is given up, a viewer reads the table', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', withSteps(5_000)), { donors: 4, schedule: 'gpipe' });
+  const operator = await openOperator(server);
+  const { page } = operator;
+  await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 4);
+  await operator.untilFurther(3);
+  await go(page, 'Swarm');
+  const frozen = await rehearse(page, 'freeze', 8);
+  expect(frozen).toEqual([
+    'freeze it for 8 s',
+    expect.anything(),
+    expect.anything(),
+    expect.stringContaining('Over'),
+    SECONDS,
+    SECONDS,
+    '0',
+    expect.anything(),
+  ]);
+  // It came back by itself.
+  await operator.until(({ donors }) => donors.length === 4);
+  const killed = await rehearse(page, 'kill');
+  expect(killed).toEqual([
+    'kill its tab',
+    expect.anything(),
+    expect.anything(),
+    expect.stringContaining('Over'),
+    SECONDS,
+    SECONDS,
+    '0',
+    expect.anything(),
+  ]);
+  await operator.until(({ donors }) => donors.length === 3);
+  await expectAccessible(page, 'Swarm');
+
+  const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
+  const token = await page.evaluate(
+    async (init) => (await (await fetch('/api/operator/viewer', init)).json()).token,
+    asked,
+  );
+  const { context } = await openBrowser({ webGpu: false });
+  const viewer = await context.newPage();
+  await viewer.goto(`${server.url}/operator#token=${token}`);
+  await go(viewer, 'Swarm');
+  await expect.poll(() => viewer.locator(CARD).locator('tbody tr').count()).toBe(2);
+  expect(await viewer.locator(CARD).getByRole('button').count()).toBe(0);
+});
