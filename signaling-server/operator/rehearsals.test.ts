@@ -116,9 +116,9 @@ test('[RE45] what could not be done, or never showed, is not waited for', async 
   rehearsals.begin({ kind: 'slow', peer: 'a', factor: 4 });
   await takesEffect();
   see(62_000, 9);
-  see(120_999, 70);
+  see(80_999, 70);
   expect(states().at(-1)).toBe('fired');
-  see(121_000, 70);
+  see(81_000, 70);
   expect(states().at(-1)).toBe('over');
   expect(rehearsals.costs()).toMatchObject([{ entry: 'slow:0@7*4', resumedSeconds: 1 }]);
 });

@@ -13,6 +13,8 @@ import type { ActiveRun } from '../run/run.ts';
 const ROWS = 50;
 /** Whatever has not shown by then, beside the time that a fault lasts, is not waited for. */
 const WATCHED_MS = 60_000;
+/** Who is slow stays so, and need not be noticed. */
+const SLOW_WATCHED_MS = 20_000;
 /** After what was over by itself: a connection that it broke shows by then. */
 const AFTERWARDS_MS = 5_000;
 
@@ -88,8 +90,7 @@ export class Rehearsals {
       cost: { entry: entry.text, detectedSeconds: null, resumedSeconds: null, stepsGivenUp: 0, bytesMoved: 0 },
     };
     this.#rehearsed = [...this.#rehearsed, rehearsed].slice(-ROWS);
-    for (const ms of [longestMs(wish), WATCHED_MS + longestMs(wish)])
-      setTimeout(() => this.#run.tellWatchers(), ms).unref();
+    for (const ms of [lastsMs(wish), watchedMs(wish)]) setTimeout(() => this.#run.tellWatchers(), ms).unref();
     const took = await rehearsal.begin(entry);
     if (rehearsed.state === 'begins') rehearsed.state = took ? 'fired' : 'failed';
     if (!took) rehearsal.forget(entry);
@@ -130,14 +131,16 @@ function entryOf(wish: RehearsalWish, donor: number, step: number): ChaosEntry {
   }
 }
 
-/** How long it lasts, with what may come of it afterwards; 0: it takes effect once, or from then on. */
-const longestMs = (wish: RehearsalWish): number => ('seconds' in wish ? wish.seconds * 1_000 + AFTERWARDS_MS : 0);
+/** With what may come of it afterwards; 0: it takes effect once, or from then on. */
+const lastsMs = (wish: RehearsalWish): number => ('seconds' in wish ? wish.seconds * 1_000 + AFTERWARDS_MS : 0);
+const watchedMs = (wish: RehearsalWish): number =>
+  wish.kind === 'slow' ? SLOW_WATCHED_MS : WATCHED_MS + lastsMs(wish);
 
 /** The next step stands committed after the run knew, or after nothing showed any more. */
 function isOver({ wish, sinceMs, state, cost }: Rehearsed, nowMs: number): boolean {
   const passedMs = nowMs - sinceMs;
-  if (passedMs >= WATCHED_MS + longestMs(wish)) return true;
+  if (passedMs >= watchedMs(wish)) return true;
   if (state === 'begins' || cost.resumedSeconds === null) return false;
   if ('seconds' in wish && passedMs < wish.seconds * 1_000) return false;
-  return cost.detectedSeconds !== null || ('seconds' in wish && passedMs >= longestMs(wish));
+  return cost.detectedSeconds !== null || ('seconds' in wish && passedMs >= lastsMs(wish));
 }

@@ -53,6 +53,17 @@ describe('the dashboard', () => {
     expect([told(), told()]).toEqual([1, undefined]);
   });
 
+  it('[OP1] has who keeps copies of each stage: here the other donor', async () => {
+    const server = await operated.serve(2, { replicas: 1 });
+    await operated.logIn();
+    const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
+    await donors[0]?.hears('committed');
+    const { plan } = await operated.shown();
+    const computes = plan?.stages.map(({ members }) => members.map(({ peer }) => peer));
+    expect(plan?.stages.map(({ copies }) => copies)).toEqual(computes?.toReversed());
+    expect(new Set(computes?.flat()).size).toBe(2);
+  });
+
   it('[OP1] [OP16] has a donor’s faults, once a plan, and what its steps send by kind', async () => {
     const server = await operated.serve(2);
     await operated.logIn();

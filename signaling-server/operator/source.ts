@@ -15,7 +15,7 @@ import {
   type WatchMessage,
   watchedEventSchema,
 } from '../../swarm/messages/watch.ts';
-import type { Plan } from '../../swarm/plan/plan.ts';
+import { homeStage, type Plan } from '../../swarm/plan/plan.ts';
 import { computeOf } from '../../swarm/precision.ts';
 import { batchOf } from '../../swarm/run/runFile.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -135,8 +135,9 @@ export function watchedPlan(epoch: number, plan: Plan, reason: string): PlanInFo
     reason,
     schedule: plan.schedule,
     microBatches: plan.microBatches.map(({ id, samples: [from, to] }) => ({ id, samples: [from, to] })),
-    stages: plan.stages.map(({ layers: [from, to], members }) => ({
+    stages: plan.stages.map(({ layers: [from, to], members }, stage) => ({
       layers: [from, to],
+      copies: copiesOf(plan, stage),
       members: members.map(({ peer, microBatches, samples, recompute }) => ({
         peer,
         microBatches: [...microBatches],
@@ -145,6 +146,11 @@ export function watchedPlan(epoch: number, plan: Plan, reason: string): PlanInFo
       })),
     })),
   };
+}
+
+function copiesOf(plan: Plan, stage: number): string[] {
+  const blocks = plan.state.filter(({ block }) => homeStage(plan, block) === stage);
+  return [...new Set(blocks.flatMap(({ shards }) => shards.flatMap(({ replicas }) => replicas)))];
 }
 
 /** The step's own timeline, or that of the newest one before it that is kept; null where there is none. */

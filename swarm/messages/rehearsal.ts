@@ -36,7 +36,8 @@ const WORDS: Readonly<Record<RehearsedKind, string>> = {
 export const faultText = (kind: RehearsedKind): string => WORDS[kind];
 export const rehearsalText = (wish: RehearsalWish): string => {
   if ('seconds' in wish) return `${WORDS[wish.kind]} for ${wish.seconds} s`;
-  return 'factor' in wish ? `${WORDS[wish.kind]} ${wish.factor} times` : WORDS[wish.kind];
+  if (!('factor' in wish)) return WORDS[wish.kind];
+  return wish.factor === 1 ? 'slow it down no more' : `${WORDS[wish.kind]} ${wish.factor} times`;
 };
 
 const seconds = z.number().min(0).nullable();

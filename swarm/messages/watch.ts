@@ -114,6 +114,8 @@ const planInForceSchema = z.object({
       members: z.array(
         z.object({ peer: name, microBatches: z.array(count), samples: count, recompute: z.array(count) }),
       ),
+      /** Who keeps copies of its state, beside those who have it first. */
+      copies: z.array(name),
     }),
   ),
 });

@@ -111,6 +111,16 @@ describe('a donor’s state', () => {
     }
   });
 
+  test('[RE10] a donor whose plan has it compute nothing keeps copies, and says so', () => {
+    const stage = { stage: 0, layers: [0, 1] as [number, number] };
+    const keeper = reached(CLICK, WELCOME, START, snapshot({ stages: [] }));
+    expect(headlineOf(keeper)).toMatchObject({
+      word: 'Keeps copies',
+      sentence: expect.stringMatching(/nothing is lost/),
+    });
+    expect(headlineOf(nextState(keeper, snapshot({ stages: [stage] }))).word).toBe('Computing');
+  });
+
   test('a spare donor is told why, as soon as the server knows it', () => {
     const spare = (why?: SpareReason): DonorEvent =>
       said({ type: 'standby', state: 'spare', ...(why === undefined ? {} : { why }) });

@@ -117,7 +117,9 @@ export function headlineOf(state: DonorState): Headline {
       return headline('wait', '◔', 'Joined', isPreparing ? ACTIVITIES.preparing : waiting);
     }
     case 'computing':
-      return headline('good', '●', 'Computing', computingSentence(state));
+      return keepsCopiesAlone(state)
+        ? headline('good', '▣', 'Keeps copies', KEEPS_COPIES)
+        : headline('good', '●', 'Computing', computingSentence(state));
     case 'spare':
       return phase.finished
         ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
@@ -143,6 +145,15 @@ export function headlineOf(state: DonorState): Headline {
 function postponedHeadline({ reason, secondsLeft }: Extract<DonorPhase, { kind: 'postponed' }>): Headline {
   const again = `${REFUSAL_SENTENCES[reason]} This page asks again by itself in ${durationText(secondsLeft)}.`;
   return reason === 'runFinished' ? headline('good', '✓', 'Finished', again) : headline('wait', '◔', 'Waiting', again);
+}
+
+const KEEPS_COPIES =
+  'This tab computes nothing now. It keeps copies of what others have learned, so that nothing is lost when one of them goes.';
+
+/** Its plan has it keep state, and compute nothing. */
+function keepsCopiesAlone(state: DonorState): boolean {
+  const own = ownEntry(state);
+  return own?.state === 'computing' && own.stages.length === 0;
 }
 
 function computingSentence(state: DonorState): string {

@@ -40,6 +40,17 @@ describe('alerts', () => {
     expect(alertsOf(input({ curve: [], stillMs: 31_000 }))).toHaveLength(1);
   });
 
+  test('[RE20] a run that went back to a checkpoint, until it has come as far again', () => {
+    const back = { id: 3, kind: 'rollBack', atMs: 0, step: 6, atStep: 10, toStep: 6, reason: 'a is gone' } as const;
+    expect(alertsOf(input({ events: [checkpoint(0, 6), back] }))).toEqual([
+      {
+        kind: 'rollBack',
+        text: 'The run went back to the newest checkpoint and does steps 6 to 10 again: a is gone.',
+      },
+    ]);
+    expect(alertsOf(input({ events: [{ ...back, atStep: 9 }, checkpoint(0, 6)] }))).toEqual([]);
+  });
+
   test('too few donors, a run that diverges', () => {
     expect(alertsOf(input({ computing: 0 }))).toEqual([
       { kind: 'donors', text: 'Too few donors: 0 at work, at least 1 wanted.' },

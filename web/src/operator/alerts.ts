@@ -45,7 +45,7 @@ const newestCheckpoint = (events: readonly WatchedEvent[]): WatchedEvent | undef
 
 /** At most one of each kind. */
 export interface Alert {
-  readonly kind: 'diverged' | 'donors' | 'stalled' | 'checkpoint';
+  readonly kind: 'diverged' | 'rollBack' | 'donors' | 'stalled' | 'checkpoint';
   readonly text: string;
 }
 
@@ -55,6 +55,12 @@ export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs }: 
   if (phase === 'paused' || phase === 'finished') return [];
   const found: Alert[] = [];
   const alert = (kind: Alert['kind'], text: string) => found.push({ kind, text });
+  const back = events.findLast((event) => event.kind === 'rollBack');
+  if (back !== undefined && committedSteps < back.atStep)
+    alert(
+      'rollBack',
+      `The run went back to the newest checkpoint and does steps ${back.toStep} to ${back.atStep} again: ${back.reason}.`,
+    );
   const computing = donors.filter(({ state }) => state === 'computing').length;
   // Between two plans everyone gets ready: that is a moment, or else the run stalls.
   if (phase !== 'preparing' && computing < limits.donors)

@@ -25,6 +25,7 @@ const PLAN = {
   stages: [
     {
       layers: [0, 2] as [number, number],
+      copies: ['b', 'd'],
       members: [
         { peer: 'a', microBatches: [0, 1], samples: 4, recompute: [] },
         { peer: 'b', microBatches: [2], samples: 2, recompute: [] },
@@ -35,14 +36,19 @@ const PLAN = {
 
 describe('rows of donors', () => {
   test('say why each has its size: its speed beside the fastest, or the planner’s own words', () => {
-    const rows = peerRows([donor('a'), donor('b'), donor('c')], [facts('a', 0.1), facts('b', 0.1, 0.5)], PLAN, [
-      { peer: peerId('c'), text: 'left idle: with it a step takes longer' },
-    ]);
-    expect(rows.map(({ layerSeconds }) => layerSeconds)).toEqual([0.1, 0.2, null]);
+    const rows = peerRows(
+      [donor('a'), donor('b'), donor('c'), donor('d')],
+      [facts('a', 0.1), facts('b', 0.1, 0.5)],
+      PLAN,
+      [{ peer: peerId('c'), text: 'left idle: with it a step takes longer' }],
+    );
+    expect(rows.map(({ layerSeconds }) => layerSeconds)).toEqual([0.1, 0.2, null, null]);
+    expect(rows.map(({ copies }) => copies)).toEqual([[], [0], [], [0]]);
     expect(rows.map(({ why }) => why)).toEqual([
       '4 of 6 samples: as fast as the fastest',
-      '2 of 6 samples: 50 % of the speed of the fastest',
+      '2 of 6 samples: 50 % of the speed of the fastest; keeps copies of stage 1',
       'left idle: with it a step takes longer',
+      'keeps copies of stage 1',
     ]);
   });
 

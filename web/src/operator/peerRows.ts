@@ -11,6 +11,8 @@ export interface PeerRow extends Donor {
   /** Of a sample through a layer, there and back, at the share of its GPU that it gives; null: not measured. */
   readonly layerSeconds: number | null;
   readonly samples: number;
+  /** Stages whose copies it keeps. */
+  readonly copies: readonly number[];
   readonly why: string;
 }
 
@@ -36,7 +38,8 @@ export function peerRows(
   const rows = donors.map((donor) => {
     const own = known.get(donor.peer) ?? null;
     const samples = samplesOf.get(donor.peer) ?? 0;
-    return { ...donor, facts: own, layerSeconds: layerSeconds(own), samples, why: '' };
+    const copies = plan?.stages.flatMap((stage, index) => (stage.copies.includes(donor.peer) ? index : [])) ?? [];
+    return { ...donor, facts: own, layerSeconds: layerSeconds(own), samples, copies, why: '' };
   });
   const all = plan?.microBatches.reduce((sum, { samples: [from, to] }) => sum + to - from, 0) ?? 0;
   const fastest = Math.min(...rows.flatMap((row) => row.layerSeconds ?? []));
@@ -55,9 +58,16 @@ function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, planne
   if (planned !== undefined) return planned;
   const speed =
     row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;
+  const copies = copiesText(row.copies);
+  if (row.samples === 0 && copies !== '') return copies;
   if (row.samples === 0) return row.state === 'spare' ? 'no plan has a place for it' : 'not in the plan';
-  return `${row.samples} of ${all} samples${speed}`;
+  return `${row.samples} of ${all} samples${speed}${copies && `; ${copies}`}`;
 }
+
+const copiesText = (stages: readonly number[]): string =>
+  stages.length === 0
+    ? ''
+    : `keeps copies of ${stages.length === 1 ? 'stage' : 'stages'} ${stages.map((stage) => stage + 1).join(', ')}`;
 
 function speedText(share: number): string {
   if (share > 0.95) return 'as fast as the fastest';

@@ -90,6 +90,7 @@ const HEADS: readonly (readonly [Column | null, string, boolean])[] = [
   [null, MORE, false],
   ['state', 'State', false],
   [null, 'Stage', false],
+  [null, 'Copies of', false],
   [null, 'Layers', false],
   ['samples', 'Samples', true],
   ['layerSeconds', 'Layer time', true],
@@ -117,7 +118,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
   });
   return (
     <Stacks labelledBy="donors" heads={heads} kind="many">
-      {rows.map(({ peer, state, stages, samples, layerSeconds, facts, tokens }) => (
+      {rows.map(({ peer, state, stages, copies, samples, layerSeconds, facts, tokens }) => (
         <DrawnWhenSeen key={peer} tag="tr" renew={chosen === peer}>
           <th {...ROW_HEAD} title={peer}>
             {shortId(peer)}
@@ -134,9 +135,10 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
             </button>
           </td>
           <td {...cell()}>
-            <Chip {...donorSign(state, phase)} />
+            <Chip {...donorSign({ state, stages }, phase)} />
           </td>
-          <td {...cell('Stage')}>{stages.map(({ stage }) => stage + 1).join(', ') || NOTHING}</td>
+          <td {...cell('Stage')}>{stagesText(stages.map(({ stage }) => stage)) || NOTHING}</td>
+          <td {...cell('Copies of')}>{stagesText(copies) || NOTHING}</td>
           <td {...cell('Layers')}>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
           <td {...cell('Samples', 'number')}>{samples}</td>
           <td {...cell('Layer time', 'number')}>{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
@@ -148,6 +150,8 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
     </Stacks>
   );
 }
+
+const stagesText = (stages: readonly number[]): string => stages.map((stage) => stage + 1).join(', ');
 
 interface SortProps {
   readonly name: string;

@@ -119,8 +119,8 @@ function wishOf(kind: RehearsedKind, peer: string, seconds: number, factor: numb
 }
 
 const HEADS: readonly Head[] = [
-  { name: 'Fault' },
   { name: 'Donor' },
+  { name: 'Fault' },
   { name: 'Step', isNumber: true },
   { name: 'State' },
   { name: 'Known after', isNumber: true },
@@ -134,11 +134,11 @@ function Row({ row: { wish, entry, step, state, ...cost } }: { readonly row: Reh
   const unnoticed = state === 'over' ? 'not noticed' : NOTHING;
   return (
     <tr {...ROW}>
-      <th {...ROW_HEAD} title={`--chaos ${entry}`}>
-        {rehearsalText(wish)}
-      </th>
-      <td {...cell('Donor')} title={wish.peer}>
+      <th {...ROW_HEAD} title={wish.peer}>
         {shortId(wish.peer)}
+      </th>
+      <td {...cell()} title={`--chaos ${entry}`}>
+        {rehearsalText(wish)}
       </td>
       <td {...cell('Step', 'number')}>{countText(step)}</td>
       <td {...cell()}>

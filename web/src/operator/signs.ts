@@ -41,12 +41,16 @@ export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
 
 const RESTING: readonly SnapshotPhase[] = ['paused', 'finished'];
 
-/** Without a plan everyone is about to join one; while the run rests that is called being ready. */
-export const donorSign = (state: DonorState, phase: SnapshotPhase): Sign =>
-  state === 'joining' && RESTING.includes(phase) ? { tone: 'calm', glyph: '○', word: 'Ready' } : DONOR_STATES[state];
+type Donor = Pick<Snapshot['donors'][number], 'state' | 'stages'>;
 
-type DonorState = Snapshot['donors'][number]['state'];
-const DONOR_STATES: Readonly<Record<DonorState, Sign>> = {
+/** Without a plan everyone is about to join one; while the run rests that is called being ready. */
+export function donorSign({ state, stages }: Donor, phase: SnapshotPhase): Sign {
+  if (state === 'joining' && RESTING.includes(phase)) return { tone: 'calm', glyph: '○', word: 'Ready' };
+  return state === 'computing' && stages.length === 0 ? KEEPS_COPIES : DONOR_STATES[state];
+}
+
+const KEEPS_COPIES: Sign = { tone: 'good', glyph: '▣', word: 'Keeps copies' };
+const DONOR_STATES: Readonly<Record<Donor['state'], Sign>> = {
   joining: { tone: 'wait', glyph: '◔', word: 'Joining' },
   computing: { tone: 'good', glyph: '●', word: 'Computing' },
   spare: { tone: 'calm', glyph: '○', word: 'Spare' },

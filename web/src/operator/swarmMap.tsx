@@ -6,6 +6,7 @@ import type { PeerUse, StepUse } from '../../../swarm/timeline/waits.ts';
 import { byteRateText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import {
+  copiesText,
   type Link,
   type LinksByEnds,
   linkClass,
@@ -54,7 +55,7 @@ interface StageProps {
 }
 
 function Stage({ plan, stage, byEnds, seconds, useOf }: StageProps) {
-  const { layers, members } = plan.stages[stage] ?? { layers: [0, 0], members: [] };
+  const { layers, members, copies } = plan.stages[stage] ?? { layers: [0, 0], members: [], copies: [] };
   // They change with the step that is shown, the ways between them with every message.
   const cells = useMemo(
     () =>
@@ -89,6 +90,7 @@ function Stage({ plan, stage, byEnds, seconds, useOf }: StageProps) {
       <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
         {cells}
       </ul>
+      <p class="soft small">{copiesText(copies)}</p>
       {band}
     </>
   );

@@ -5,6 +5,7 @@ import { shifted } from '../../../swarm/timeline/timeline.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
 import {
   bottleneckText,
+  copiesText,
   type Link,
   linkClass,
   linksBehind,
@@ -19,8 +20,8 @@ const member = (peer: string, microBatches = [0, 1]) => ({
 });
 const PLAN = {
   stages: [
-    { layers: [0, 1] as [number, number], members: [member('aaaaaaaa')] },
-    { layers: [1, 2] as [number, number], members: [member('bbbbbbbb')] },
+    { layers: [0, 1] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] },
+    { layers: [1, 2] as [number, number], members: [member('bbbbbbbb')], copies: [] },
   ],
 };
 const link = (from: string, peer: string, part: Partial<Link> = {}): Link => ({
@@ -51,7 +52,9 @@ describe('what holds a step up', () => {
     const ways = [link('bbbbbbbb', 'aaaaaaaa'), link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 5e5 })];
     expect(bottleneckText(useOf(far, PLAN), PLAN, ways)).toContain(' (0.5 MB/s, direct) is the bottleneck');
     expect(bottleneckText(useOf([], PLAN), PLAN, [])).toBe('No step of this plan is measured yet.');
-    const alone = { stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')] }] };
+    const alone = {
+      stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] }],
+    };
     expect(bottleneckText(useOf(spansOf(A, '0F0 0-1'), alone), alone, [])).toContain('alone, 100 %');
   });
 });
@@ -68,4 +71,10 @@ describe('[WP28] links between stages', () => {
     expect(linksBehind(PLAN, 1, linksByEnds(links))).toEqual([]);
     expect([null, 9e5, 1e6, 1e7].map(linkClass)).toEqual(['unknown', 'slow', 'fair', 'fast']);
   });
+});
+
+test('who keeps copies of a stage is named, of many how many', () => {
+  expect(copiesText([])).toBe('No copies are kept.');
+  expect(copiesText(['bbbbbbbb', 'cccccccc'])).toBe('Copies kept by bbbbbb, cccccc.');
+  expect(copiesText([...'abcdefg'])).toBe('Copies kept by 7 donors.');
 });

@@ -101,6 +101,15 @@ export function linksBehind(plan: Pick<PlanInForce, 'stages'>, stage: number, li
   );
 }
 
+/** Of more donors than these, how many there are. */
+const MOST_KEEPERS = 6;
+
+export function copiesText(copies: readonly string[]): string {
+  if (copies.length === 0) return 'No copies are kept.';
+  const names = copies.length > MOST_KEEPERS ? `${copies.length} donors` : copies.map(shortId).join(', ');
+  return `Copies kept by ${names}.`;
+}
+
 /** Many ways in one sentence that names the slowest. */
 export function waysText(links: readonly StageLink[]): string {
   const measured = links.filter(({ bytesPerSecond }) => bytesPerSecond !== null);
