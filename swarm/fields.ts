@@ -23,6 +23,8 @@ export const DETAIL_LENGTH_LIMIT = 2_000;
 export const sentence = z.string().max(DETAIL_LENGTH_LIMIT);
 export const range = z.tuple([count, count]).readonly();
 export const hash = z.string().regex(/^[0-9a-f]{64}$/);
+/** The first 128 bits of a SHA-256, in base64url. */
+export const digest = z.string().regex(/^[\w-]{22}$/);
 export const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
 /** What a donor may say went wrong with its part. */
 export const FAULT_REASONS = ['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal'] as const;

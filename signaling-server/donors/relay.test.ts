@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { RelayedSlice } from '../../swarm/coordinator/events.ts';
 import { encodeTensor, FRAME_BYTES } from '../../swarm/messages/frame.ts';
 import {
   creditBytes,
@@ -117,7 +119,7 @@ describe('Relay', () => {
     const watch = (epoch: number): void =>
       relay.watch([[BOB, ALICE]], epoch, {
         unsound: (from, to) => told.push(`${epoch}: ${from} to ${to}`),
-        unequal: () => undefined,
+        slice: () => undefined,
       });
     const send = (from: PeerId, to: PeerId, value: number, epoch = 7): void => {
       const key = { kind: 'activation', epoch, step: 3, stage: 1, index: 0, range: [0, 20_000] } as const;
@@ -136,7 +138,7 @@ describe('Relay', () => {
     const again = relayed(ALICE, BOB);
     again.relay.watch([[ALICE, BOB]], 7, {
       unsound: (from, to) => told.push(`again: ${from} to ${to}`),
-      unequal: () => undefined,
+      slice: () => undefined,
     });
     for (const time of [1, 2]) {
       const key = { kind: 'slice', epoch: 7, step: time, stage: 0, index: 0, range: [0, 4] } as const;
@@ -147,24 +149,39 @@ describe('Relay', () => {
     expect(again.relay.accept(ALICE, again.frame(BOB, 10))).toBeNull();
   });
 
-  test('[RE18] tells once who sends two donors other bytes of the same slice', () => {
-    const { relay } = relayed(ALICE, BOB, CAROL);
-    const told: PeerId[] = [];
+  test('[RE18] tells of each slice that went by in whole, and refuses whose frames are not in order', () => {
+    const { relay, port } = relayed(ALICE, BOB, CAROL);
+    const told: RelayedSlice[] = [];
     const pairs = [[ALICE, BOB], [ALICE, CAROL]] as const; // biome-ignore format: one line
-    relay.watch(pairs, 7, { unsound: () => undefined, unequal: (from) => told.push(from) });
+    relay.watch(pairs, 7, { unsound: () => undefined, slice: (slice) => told.push(slice) });
     const send = (to: PeerId, kind: 'slice' | 'activation', step: number, last: number): void => {
       const values = new Float32Array(20_000).fill(1);
       values[19_999] = last;
       for (const message of encodeTensor({ kind, epoch: 7, step, stage: 0, index: 2, range: [0, 20_000] }, values))
         expect(relay.accept(ALICE, encodeEnvelope('frame', to, new Uint8Array(message)))).toBeNull();
     };
+    const digestOf = (last: number): string => {
+      const hash = createHash('sha256').update(new Uint8Array(new Float32Array(20_000).fill(1, 0, 19_999).fill(last, 19_999).buffer)); // biome-ignore format: one line
+      return hash.digest('base64url').slice(0, 21);
+    };
     for (const to of [BOB, CAROL]) send(to, 'slice', 1, 1);
     send(BOB, 'activation', 1, 2);
-    send(CAROL, 'activation', 1, 3);
-    send(BOB, 'slice', 2, 2);
-    expect(told).toEqual([]);
     send(CAROL, 'slice', 2, 3);
-    expect(told).toEqual([ALICE]);
+    const seen = told.map(({ digest, ...of }) => ({ ...of, digest: digest.slice(0, 21) }));
+    const of = { from: ALICE, slice: '0/2/0-20000' };
+    expect(seen).toEqual([
+      { ...of, step: 1, to: BOB, digest: digestOf(1) },
+      { ...of, step: 1, to: CAROL, digest: digestOf(1) },
+      { ...of, step: 2, to: CAROL, digest: digestOf(3) },
+    ]);
+    expect(told.every(({ digest }) => /^[\w-]{22}$/.test(digest))).toBe(true);
+    const key = { kind: 'slice', epoch: 7, step: 3, stage: 0, index: 2, range: [0, 20_000] } as const;
+    const [first, second] = encodeTensor(key, new Float32Array(20_000));
+    const accept = (message: ArrayBuffer | undefined) =>
+      relay.accept(ALICE, encodeEnvelope('frame', BOB, new Uint8Array(message ?? new ArrayBuffer(1))));
+    expect(accept(second)).toBe('faulty');
+    port(BOB).take();
+    expect([accept(first), accept(first)]).toEqual([null, 'faulty']);
   });
 
   describe('slices of the plan in force', () => {
@@ -180,9 +197,9 @@ describe('Relay', () => {
       const relay = new Relay(pairs);
       for (const peer of [ALICE, BOB, CAROL]) relay.connected(peer, new Port());
       const source = { from: 'checkpoint', step: 3 } as const;
-      const told: PeerId[] = [];
+      const told: RelayedSlice[] = [];
       const all = [[ALICE, BOB], [ALICE, CAROL], [BOB, CAROL]] as const; // biome-ignore format: one line
-      relay.watch(all, 7, { unsound: () => undefined, unequal: (from) => told.push(from) });
+      relay.watch(all, 7, { unsound: () => undefined, slice: (slice) => told.push(slice) });
       pairs.told(ALICE, { type: 'prepare', epoch: 7, generation: 0, step: 3, source, plan: PLAN }, 0);
       for (let step = 3; step <= 4 + more; step++) pairs.told(ALICE, { type: 'start', epoch: 7, step }, 0);
       const send = ({ from, to, tensor }: Passage, step: number, value: number, epoch = 7) => {
@@ -218,7 +235,7 @@ describe('Relay', () => {
         expect(send(ONE, 4, 1)).toBeNull();
         expect(send({ ...ONE, tensor }, step, 1), `${JSON.stringify(tensor)} of step ${step}`).toBe('faulty');
         expect(send(OTHER, 4, 2)).toBeNull();
-        expect(told).toEqual([ONE.from]);
+        expect(told.map(({ to }) => to)).toEqual([ONE.to, OTHER.to]);
       }
       // Of another epoch it is on its way still, and is dropped where it arrives.
       expect(watched().send({ ...ONE, tensor: unasked }, 1, 1, 6)).toBeNull();
@@ -226,16 +243,19 @@ describe('Relay', () => {
 
     test('[RE18] a slice is compared as long as its receiver may be current', () => {
       for (const [more, seen] of [
-        [0, [ONE.from]],
-        [2, [ONE.from]],
-        [3, []],
+        [0, true],
+        [2, true],
+        [3, false],
       ] as const) {
         // biome-ignore format: one line
         const { send, told } = watched(more);
         expect(send(ONE, 4, 1)).toBeNull();
         for (let step = 5; step <= 4 + more; step++) expect(send(ONE, step, 1)).toBeNull();
         expect(send(OTHER, 4, 2)).toBeNull();
-        expect(told, `${more} steps later`).toEqual(seen);
+        expect(
+          told.some(({ to, step }) => to === OTHER.to && step === 4),
+          `${more} steps later`,
+        ).toBe(seen);
       }
     });
   });

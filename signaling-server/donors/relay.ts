@@ -3,13 +3,14 @@
  * rest waits in its queue, and only what its socket has taken is credited to the sender; so the queue of a donor that
  * does not read is never longer than the windows of those who send to it. Rules WP in SPEC.md.
  */
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
-import type { Pair } from '../../swarm/coordinator/events.ts';
+import type { Pair, RelayedSlice } from '../../swarm/coordinator/events.ts';
 import { BEHIND_LIMIT } from '../../swarm/coordinator/replicas.ts';
-import { decodeFrame, type Frame, type TensorKey } from '../../swarm/messages/frame.ts';
+import { decodeFrame, type Frame, type TensorKey, tensorBytes } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
+import { sliceName } from '../../swarm/ways/compared.ts';
 import { isSound } from '../../swarm/wire.ts';
 
 /** What a receiver's socket holds of relayed frames at once. */
@@ -17,6 +18,8 @@ const HANDED_BYTES = 524_288;
 /** Pings and their answers that it holds at once: what is more says nothing of the way's speed. */
 const HANDED_PINGS = 64;
 
+/** As a donor's digests. */
+const DIGEST_BYTES = 16;
 /** A sender is refused that has so much dropped under one plan. */
 const DROPPED_BYTES_LIMIT = 67_108_864;
 
@@ -53,18 +56,23 @@ export interface RelayPairs {
 /** What is told of the frames that go by. */
 interface Sight {
   readonly unsound: (from: PeerId, to: PeerId) => void;
-  /** It sent two donors the same slice of its gradient, and not the same bytes. */
-  readonly unequal: (from: PeerId) => void;
+  /** Of a slice of the newest steps, when all of it went by. */
+  readonly slice: (slice: RelayedSlice) => void;
 }
 
 interface Watch {
   readonly pairs: readonly Pair[];
   readonly epoch: number;
   readonly sight: Sight;
-  /** Directions, and senders. */
+  /** Directions. */
   readonly told: Set<string>;
-  /** By step: hashes of the slices' frames. There are no more than the plan has. */
-  readonly slices: Map<number, Map<string, string>>;
+  /** By step: those of which not all went by, or all of them. There are no more than the plan has. */
+  readonly slices: Map<number, Map<string, PartOfSlice>>;
+}
+
+interface PartOfSlice {
+  readonly hash: Hash;
+  bytes: number;
 }
 
 export class Relay {
@@ -92,7 +100,7 @@ export class Relay {
     this.#watch = pairs.length === 0 ? null : { pairs, epoch, sight, told: new Set(), slices: new Map() };
   }
 
-  /** False: it is a slice that nobody asked for. */
+  /** False: it is a slice that nobody asked for, or not its next frame. */
   #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): boolean {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
@@ -102,11 +110,7 @@ export class Relay {
     const { payload, encoding, offset, kind } = frame.value;
     if (kind === 'slice') {
       const age = this.#pairs.sliceAge(from, to, frame.value);
-      if (age === null) return false;
-      if (!watch.told.has(from) && !isSameToAll(watch, from, frame.value, age)) {
-        watch.told.add(from);
-        watch.sight.unequal(from);
-      }
+      if (age === null || !isNext(watch, from, to, frame.value, age)) return false;
     }
     if (watch.told.has(direction)) return true;
     if (isSound(encoding, new Uint32Array(payload.buffer, payload.byteOffset, payload.length / 4), offset / 4))
@@ -191,18 +195,23 @@ export class Relay {
   }
 }
 
-/** As it sent it to whoever else got it. A keeper that is further behind has nothing that counts any more. */
-function isSameToAll({ slices }: Watch, from: PeerId, frame: Frame, age: number): boolean {
-  const { step, stage, index, range, offset, payload } = frame;
+/** Frames of a slice come in their order, once. A keeper that is further behind has nothing that counts any more. */
+function isNext({ slices, sight }: Watch, from: PeerId, to: PeerId, frame: Frame, age: number): boolean {
+  const { step, offset, payload } = frame;
   if (age >= BEHIND_LIMIT) return true;
   for (const known of slices.keys()) if (known <= step + age - BEHIND_LIMIT) slices.delete(known);
-  const hashes = slices.get(step) ?? new Map<string, string>();
-  slices.set(step, hashes);
-  const name = `${from} ${stage}/${index}/${range.join('-')}/${offset}`;
-  const hash = createHash('sha256').update(payload).digest('base64');
-  const first = hashes.get(name) ?? hash;
-  hashes.set(name, first);
-  return first === hash;
+  const parts = slices.get(step) ?? new Map<string, PartOfSlice>();
+  slices.set(step, parts);
+  const slice = sliceName(frame);
+  const name = `${from} ${to} ${slice}`;
+  const part = parts.get(name) ?? { hash: createHash('sha256'), bytes: 0 };
+  parts.set(name, part);
+  if (offset !== part.bytes) return false;
+  part.bytes += payload.length;
+  part.hash.update(payload);
+  if (part.bytes === tensorBytes(frame))
+    sight.slice({ step, from, to, slice, digest: part.hash.digest().subarray(0, DIGEST_BYTES).toString('base64url') });
+  return true;
 }
 
 /** Past the frames that wait. */

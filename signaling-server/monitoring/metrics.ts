@@ -60,6 +60,7 @@ export class RunCounts {
   readonly #heldOutLoss = this.#gauge('shoal_run_held_out_loss', 'Newest loss on unseen text, nats a token.');
   readonly #speed = this.#gauge('shoal_run_tokens_per_second', 'Over the newest steps; 0 while none is done.');
   readonly #lastCommit = this.#gauge('shoal_last_commit_timestamp_seconds', 'Unix time of the newest commit.');
+  readonly #uncopied = this.#gauge('shoal_run_uncopied_blocks', 'Blocks a part of which one donor alone has.');
   readonly #lastCheckpoint = this.#gauge(
     'shoal_last_checkpoint_timestamp_seconds',
     'Unix time of the newest checkpoint.',
@@ -132,6 +133,7 @@ export class RunCounts {
     this.#steps.set(steps);
     this.#committedSteps.set(committedSteps);
     this.#generation.set(generation);
+    this.#uncopied.set(snapshot.uncopied?.length ?? 0);
     for (const way of ['direct', 'relayed'] as const)
       this.#links.set({ way }, links.filter(({ route }) => route === way).length);
     const seconds = links.flatMap(({ roundTripMs }) => (roundTripMs === null ? [] : roundTripMs / 1000));

@@ -382,7 +382,7 @@ export class ActiveRun implements Observed {
   #watch({ epoch, relayed }: Extract<DecisionEffect, { type: 'storeEpoch' }>): void {
     this.network.relay.watch(relayed, epoch, {
       unsound: (from, to) => this.#loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
-      unequal: (from) => this.#loop.dispatch({ type: 'unequalRelayed', epoch, from }),
+      slice: (slice) => this.#loop.dispatch({ type: 'sliceRelayed', epoch, ...slice }),
     });
   }
 

@@ -96,9 +96,9 @@ async function trained(replicas: number, asked: Compute, steps: number) {
       );
       invariant(own, 'every shard has a primary');
       states.push(own.bytes);
-      expect(own.said?.digest === null, `${name} has a digest`).toBe(others.length === 0);
+      expect(own.said?.digests === null, `${name} has a digest`).toBe(others.length === 0);
       for (const { said, bytes } of others) {
-        expect(said?.digest, name).toBe(own.said?.digest);
+        expect(said?.digests, name).toEqual(own.said?.digests);
         expect(said?.sumSquares, name).toBeNull();
         expect(bytes.equals(own.bytes), name).toBe(true);
       }
@@ -145,7 +145,7 @@ describe('replicas', () => {
     const differing = plan.state.flatMap(({ block: name, shards }) =>
       shards.flatMap(({ range }) => {
         const words = swarm.reports.flatMap(({ shards: said }) =>
-          said.flatMap((one) => (one.block === name && one.range[0] === range[0] ? one.digest : [])),
+          said.flatMap((one) => (one.block === name && one.range[0] === range[0] ? (one.digests?.join() ?? '') : [])),
         );
         expect(words).toHaveLength(2);
         return words[0] === words[1] ? [] : `${name}/${range[0]}`;

@@ -14,12 +14,14 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
+import { acceptedModel } from '../../swarm/model/acceptedModel.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
-import { keepersOf, type Plan, peers } from '../../swarm/plan/plan.ts';
+import { keepersOf, type Plan, peers, type Shard } from '../../swarm/plan/plan.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';
+import { comparedShards, onlySent } from '../../swarm/ways/compared.ts';
 
 export const SCRIPTED_ADAPTER: AdapterProfile = {
   vendor: 'none',
@@ -69,6 +71,8 @@ interface ScriptedOptions {
   /** What it uploads in place of a shard's floats. */
   readonly forge?: (shard: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
 }
+
+const digestAt = (step: number): string => step.toString(16).padStart(22, 'd');
 
 export class ScriptedDonor {
   readonly received: ServerMessage[] = [];
@@ -258,11 +262,22 @@ export class ScriptedDonor {
     return plan.state.flatMap(({ block, shards }) =>
       shards
         .filter((shard) => keepersOf(shard).includes(me))
-        .map(({ peer, range, replicas }) => ({
-          ...{ block, range, sumSquares: peer === me ? 0.25 : null },
-          digest: replicas.length > 0 ? step.toString(16).padStart(64, 'd') : null,
+        .map((shard) => ({
+          ...{ block, range: shard.range, sumSquares: shard.peer === me ? 0.25 : null },
+          digests: this.#digests(plan, step, shard),
         })),
     );
+  }
+
+  /** The same of every slice of a step. */
+  #digests(plan: Plan, step: number, shard: Shard): string[] | null {
+    const compared = comparedShards(acceptedModel(this.welcome.run), plan);
+    return compared.find((one) => one.shard === shard)?.slices.map(() => digestAt(step)) ?? null;
+  }
+
+  #sent(plan: Plan, step: number): Pick<ReportMessage, 'sent'> {
+    const sent = onlySent(comparedShards(acceptedModel(this.welcome.run), plan), this.welcome.peer);
+    return sent.length > 0 ? { sent: sent.map(() => digestAt(step)) } : {};
   }
 
   #report(epoch: number, step: number): void {
@@ -275,6 +290,7 @@ export class ScriptedDonor {
       step,
       losses: this.#losses(scriptedLoss(step), samples),
       shards: this.#reportedShards(plan, step),
+      ...this.#sent(plan, step),
       bytesDirect: peers(plan).length > 1 ? 100 : 0,
       bytesRelayed: 0,
       spans: this.#spans(plan),

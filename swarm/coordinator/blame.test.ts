@@ -51,7 +51,7 @@ function report(swarm: Script, name: string, change: (honest: ReportMessage) => 
   const { state, store } = swarm.run;
   invariant(store.plan, 'a plan is in force');
   const start = { type: 'start', epoch: state.epoch, step: state.committedSteps } as const;
-  const honest = answer(peerId(name), store.plan, start);
+  const honest = answer(swarm.run.config, peerId(name), store.plan, start);
   invariant(honest?.type === 'report', `${name} reports`);
   swarm.say(name, change(honest));
 }
@@ -235,7 +235,7 @@ describe('a report', () => {
     ['a loss of 1e308', (word) => ({ ...word, losses: word.losses.map((loss) => ({ ...loss, lossSum: 1e308 })) })],
     ['a loss below 0', (word) => ({ ...word, losses: word.losses.map((loss) => ({ ...loss, lossSum: -1 })) })],
     ['squares that no sum in float32 reaches', (word) => ({ ...word, shards: word.shards.map((shard) => ({ ...shard, sumSquares: 1e308 })) })],
-    ['a digest that nobody asked for', (word) => ({ ...word, shards: word.shards.map((shard) => ({ ...shard, digest: '0'.repeat(64) })) })],
+    ['a digest that nobody asked for', (word) => ({ ...word, shards: word.shards.map((shard) => ({ ...shard, digests: ['0'.repeat(22)] })) })],
     ['more bytes than the step sends', (word) => ({ ...word, bytesDirect: 1e9 })],
     ['work that ends before it begins', (word) => ({ ...word, spans: [{ action: '2F0', start: 1, end: 0 }] })],
     ['more work than the step has lasted', (word) => ({ ...word, spans: [{ action: '2F0', start: 0, end: 9 }] })],

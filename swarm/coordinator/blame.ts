@@ -64,13 +64,13 @@ export function relay(transition: Transition, pairs: readonly Pair[]) {
   }
 }
 
-/** Two who keep the same shard got other slices of it, as they say: whoever differs from several is wrong. */
-export function differ(transition: Transition, one: PeerId, other: PeerId): PeerId | undefined {
-  const found = remember(transition, 'slices', one, other).filter((fault) => fault.of === 'slices');
-  return [one, other].find((peer) => partnersOf(found, peer).size > 1);
-}
-
-function remember(transition: Transition, of: Fault['of'], peer: PeerId, about: PeerId | null): readonly Fault[] {
+/** All faults of the newest steps, with this one. */
+export function remember(
+  transition: Transition,
+  of: Fault['of'],
+  peer: PeerId,
+  about: PeerId | null,
+): readonly Fault[] {
   const { faults, committedSteps: step } = transition.state;
   const kept = [...faults.filter((fault) => step - fault.step < FAULTS_KEPT_STEPS), { of, peer, about, step }];
   change(transition, { faults: kept });
@@ -80,7 +80,7 @@ function remember(transition: Transition, of: Fault['of'], peer: PeerId, about: 
 const isBetween = ({ peer, about }: Fault, one: PeerId, other: PeerId): boolean =>
   (peer === one && about === other) || (peer === other && about === one);
 
-const isPair = (pairs: readonly Pair[], one: PeerId, other: PeerId): boolean =>
+export const isPair = (pairs: readonly Pair[], one: PeerId, other: PeerId): boolean =>
   pairs.some((pair) => pair.includes(one) && pair.includes(other));
 
 function partnersOf(lost: readonly Fault[], one: PeerId): Set<PeerId> {

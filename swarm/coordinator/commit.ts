@@ -5,18 +5,18 @@
 import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
-import { relay, throwOut, verdictOf } from './blame.ts';
+import { relay, remember, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES } from './deadlines.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
-import { leftBehind, replicasAfter, withStale } from './replicas.ts';
+import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
 import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
 import type { Doubt } from './trouble.ts';
-import { unequal } from './unequal.ts';
+import { settleDisputes } from './unequal.ts';
 
 /** Deadlines that everybody missed, one after the other, after which they all have to go. */
 const STALLS_LIMIT = 3;
@@ -48,8 +48,13 @@ export function considerCommit(transition: Transition, phase: Training) {
     case 'notFinite':
       if (result.what === 'gradient norm' && halveLossScale(transition, phase.step)) return;
       return notFinite(transition, phase, result.what);
-    case 'unequal':
-      return unequal(transition, phase, result.shards);
+    case 'unequal': {
+      if (settleDisputes(transition, phase)) return;
+      const [first = '', ...others] = result.shards;
+      const sentence = `The keepers of ${first}${others.length > 0 ? ' and others' : ''} did not get the same slices`;
+      log(transition, 'warn', `${sentence}.`);
+      return tryAgain(transition, sentence);
+    }
     default:
       assertNever(result);
   }
@@ -76,8 +81,8 @@ function hurry(transition: Transition, phase: Training) {
 export function withoutLateCopies(transition: Transition, phase: Training) {
   const reported = new Set(phase.reports.map(({ peer }) => peer));
   const late = phase.inForce.duties.filter(({ peer, replica }) => replica.length > 0 && !reported.has(peer));
-  const unheeded = late.flatMap(({ peer, replica }) => replica.map((key) => keeperKey(peer, key)));
-  const inForce = { ...phase.inForce, unheeded: [...phase.inForce.unheeded, ...unheeded] };
+  const lost = late.flatMap(({ peer, replica }) => replica.map((key) => keeperKey(peer, key)));
+  const inForce = { ...phase.inForce, lacking: withStale(phase.inForce.lacking, lost) };
   const after = { ...phase, inForce };
   change(transition, { phase: after });
   considerCommit(transition, after);
@@ -103,10 +108,11 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const nextScale = lossScale && afterCommit(lossScale);
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
+  const { lacking, late } = lackingAfter(inForce, step, reports);
   const after = {
     ...inForce,
     slowestMs: Math.max(inForce.slowestMs ?? 0, phase.reportedMs ?? tookMs),
-    ...replicasAfter(inForce, step, reports),
+    lacking,
   };
   transition.effects.push({
     type: 'storeCommit',
@@ -116,7 +122,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
       ...{ bytesDirect, bytesRelayed },
     },
     ledger,
-    applied: { clipScale: scale, lossScale: nextScale, stale: leftBehind(after).stale },
+    applied: { clipScale: scale, lossScale: nextScale, stale: staleOf(leftBehind(lacking)) },
   });
   const earned = new Map(ledger.map((entry) => [entry.peer, entry.tokens]));
   change(transition, {
@@ -134,7 +140,23 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   if (checkpoint) expectCheckpoint(transition, after);
   const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, checkpoint } as const;
   send(transition, membersOf(inForce), message);
+  if (settleDisputes(transition, phase) || dismissLate(transition, late)) return;
   boundary(transition);
+}
+
+/** Who was too late with its copies gets them anew, once; the second time they go to others. True: somebody was dismissed. */
+function dismissLate(transition: Transition, keepers: readonly string[]): boolean {
+  const { donors } = transition.state;
+  const late = donors.flatMap(({ peer }) => (keepers.some((one) => one.startsWith(`${peer} `)) ? peer : []));
+  const again = late.filter(
+    (peer) =>
+      remember(transition, 'copies', peer, null).filter((one) => one.of === 'copies' && one.peer === peer).length > 1,
+  );
+  if (again.length === 0) return false;
+  const reason = `${again.join(', ')} did not report in time what it keeps`;
+  dismiss(transition, again, reason);
+  planOn(transition, reason);
+  return true;
 }
 
 /** Ordinary where gradients are scaled: the same step again at half the scale. False where there is nothing to halve. */
@@ -200,7 +222,7 @@ function disown(transition: Transition, peer: PeerId) {
   const { inForce } = phase;
   const { primary = [], replica = [] } = dutiesIn(inForce, peer) ?? {};
   const kept = [...primary, ...replica].map((key) => keeperKey(peer, key));
-  change(transition, { phase: { ...phase, inForce: { ...inForce, ...withStale(inForce, kept) } } });
+  change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, kept) } } });
 }
 
 /**

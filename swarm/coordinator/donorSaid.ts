@@ -16,6 +16,7 @@ import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } 
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
+import { settleLateDisputes } from './unequal.ts';
 import { warmed } from './warmUp.ts';
 
 type Said<Type extends DonorMessage['type']> = Extract<DonorMessage, { type: Type }>;
@@ -96,12 +97,13 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
 function onLateReport(transition: Transition, inForce: PlanInForce, peer: PeerId, message: Said<'report'>) {
   const { phase } = transition.state;
   const duties = dutiesIn(inForce, peer);
-  if (!('inForce' in phase) || !duties || inForce.behind.length === 0) return;
+  if (!('inForce' in phase) || !duties || inForce.lacking.length === 0) return;
   const { trafficBytes } = inForce;
   const problem = reportProblem(duties, message, { trafficBytes, elapsedMs: Number.POSITIVE_INFINITY });
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, inForce: reportedLate(inForce, peer, message) };
   change(transition, { phase: after });
+  if (settleLateDisputes(transition, inForce, peer, message)) return;
   if (after.name === 'training') considerCommit(transition, after);
 }
 

@@ -43,6 +43,16 @@ export interface CoordinatorConfig {
 
 export type Pair = readonly [PeerId, PeerId];
 
+/** A slice of the gradient that went through the server, between two whom it watches. */
+export interface RelayedSlice {
+  readonly step: number;
+  readonly from: PeerId;
+  readonly to: PeerId;
+  /** `sliceName`. */
+  readonly slice: string;
+  readonly digest: string;
+}
+
 export interface StepNorm {
   readonly step: number;
   readonly gradientNorm: number;
@@ -137,9 +147,8 @@ export type CoordinatorEvent =
   | { readonly type: 'uploading'; readonly peer: PeerId }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
+  | ({ readonly type: 'sliceRelayed'; readonly epoch: number } & RelayedSlice)
   /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */
-  /** Two who keep the same shard were sent other slices of it through the server, which saw both. */
-  | { readonly type: 'unequalRelayed'; readonly epoch: number; readonly from: PeerId }
   | { readonly type: 'unsoundRelayed'; readonly epoch: number; readonly from: PeerId; readonly to: PeerId }
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }

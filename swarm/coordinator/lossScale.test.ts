@@ -40,7 +40,7 @@ function alone(compute: 'f32' | 'f16') {
     sumSquares: number | 'Infinity',
     lossSum: number | null,
   ): ReportMessage => {
-    const [first, ...others] = swarm.shardsOf('a').map((shard) => ({ ...shard, sumSquares: 0, digest: null }));
+    const [first, ...others] = swarm.shardsOf('a').map((shard) => ({ ...shard, sumSquares: 0, digests: null }));
     return {
       ...{ type: 'report', epoch, step: at, bytesDirect: 0, bytesRelayed: 0, spans: [] },
       losses: [0, 1, 2, 3, 4, 5].slice(0, microBatches).map((microBatch) => ({ microBatch, lossSum })),

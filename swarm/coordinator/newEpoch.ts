@@ -1,6 +1,7 @@
 /** How an epoch begins: what is stored and said of it, and for whom it waits. Which one, planInForce.ts decides. */
 import { invariant } from '../base.ts';
 import type { StateSource } from '../messages/messages.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import { allowedFor } from './deadlines.ts';
@@ -30,11 +31,10 @@ export const newlyInForce = (
   predicted: Predicted | null = null,
 ): Omit<PlanInForce, 'epoch'> => ({
   plan,
-  duties: dutiesOf(plan),
+  duties: dutiesOf(acceptedModel(config), plan),
   slowestMs: null,
-  stale: [],
-  unheeded: [],
-  behind: [],
+  lacking: [],
+  watched: [],
   keptOnly: false,
   predicted,
   isChecked: doubt !== null && doubt.came === null,
@@ -54,9 +54,10 @@ export function prepare(
   const { warmingUp } = transition.state;
   // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
   const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;
-  change(transition, { epoch, sightings: [], warmingUp: stillWarm });
+  change(transition, { epoch, sightings: [], relayedSlices: [], warmingUp: stillWarm });
   const { generation, committedSteps: step } = transition.state;
-  const inForce: PlanInForce = { ...before, ...leftBehind(before), epoch };
+  const { relayed: watched } = transition.state;
+  const inForce: PlanInForce = { ...before, lacking: leftBehind(before.lacking), watched, epoch };
   const members = membersOf(inForce);
   const phase: Preparing = {
     name: 'preparing',

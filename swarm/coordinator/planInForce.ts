@@ -16,7 +16,8 @@ import {
 } from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Proposal } from './events.ts';
-import { begin, prepare } from './newEpoch.ts';
+import { begin, newlyInForce, prepare } from './newEpoch.ts';
+import { staleOf } from './replicas.ts';
 import {
   type CoordinatorState,
   evaluationDue,
@@ -112,6 +113,16 @@ export function proceed(transition: Transition) {
 function handOver(transition: Transition, before: PlanInForce, proposal: Proposal, reason: string) {
   end(transition, reason);
   begin(transition, proposal, { from: 'peers', inForce: before }, reason, true);
+}
+
+/** At a boundary: replicas that have not what they should keep get it before the next step. */
+function copyAnew(transition: Transition, inForce: PlanInForce) {
+  const stale = staleOf(inForce.lacking);
+  const reason = `${stale.slice(0, 3).join(', ')}${stale.length > 3 ? ' and others' : ''}: copied anew`;
+  const { plan, predicted, slowestMs } = inForce;
+  end(transition, reason);
+  const again = { ...newlyInForce(transition.state, plan, predicted), slowestMs };
+  prepare(transition, again, { from: 'peers', inForce }, reason);
 }
 
 /** What was begun under the epoch in progress ends; a step that is whole is completed by those who did it. */
@@ -251,6 +262,8 @@ export function boundary(transition: Transition) {
   if (stop !== null && successor) return handOver(transition, inForce, successor, stop.reason);
   if (stop !== null && saved) return planAnew(transition, stop.reason);
   if (stop !== null && saving) return save(transition, inForce);
+  if (staleOf(inForce.lacking).length > 0 && state.operator === 'run' && state.committedSteps < state.config.steps)
+    return copyAnew(transition, inForce);
   if ((state.held === 'everyStep' || isTakingIn(state)) && state.committedSteps < state.config.steps)
     return change(transition, { phase: { name: 'holding', inForce, awaits: 'newcomer' } });
   if (evaluationDue(state)) return evaluate(transition, inForce);

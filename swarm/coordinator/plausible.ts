@@ -45,7 +45,7 @@ export function trafficBytes(config: CoordinatorConfig, plan: Plan): number {
 
 /** What is wrong with a report of a peer with these duties, or null. `elapsedMs`: since the server said start. */
 export function reportProblem(
-  { losses, primary, replica, replicated }: Duties,
+  { losses, primary, replica, replicated, sends }: Duties,
   report: ReportMessage,
   { trafficBytes: bytes, elapsedMs }: { readonly trafficBytes: number; readonly elapsedMs: number },
 ): string | null {
@@ -58,18 +58,20 @@ export function reportProblem(
   if (reported.size !== keys.length) return 'the report has a shard twice';
   const missing = [...primary, ...replica].find((key) => !reported.has(key));
   if (missing !== undefined) return `the report lacks shard ${missing}`;
-  for (const [index, { range, sumSquares, digest }] of report.shards.entries()) {
+  for (const [index, { range, sumSquares, digests }] of report.shards.entries()) {
     const key = keys[index] ?? '';
     if ((sumSquares !== null) !== primary.includes(key))
       return sumSquares === null
         ? `the report lacks the squares of shard ${key}`
         : `the report has squares of shard ${key}, of which this peer is a replica`;
-    if (digest === null && replicated.includes(key)) return `the report lacks the digest of shard ${key}`;
-    if (digest !== null && !replicated.includes(key))
-      return `the report has a digest of shard ${key}, which has no replica`;
+    const slices = Object.hasOwn(replicated, key) ? replicated[key] : undefined;
+    if (digests?.length !== slices)
+      return `the report has ${digests?.length ?? 'no'} digests of shard ${key}, of which ${slices ?? 'none'} are due`;
     if (Number(sumSquares) !== Number.POSITIVE_INFINITY && Number(sumSquares) > (range[1] - range[0]) * LARGEST_FLOAT32)
       return `the report says ${sumSquares} for the squares of shard ${key}, more than they can sum to`;
   }
+  const { length: told } = report.sent ?? [];
+  if (told !== sends) return `the report has ${told} digests of what it sent, not ${sends}`;
   const sent = report.bytesDirect + report.bytesRelayed;
   if (sent > MOST_TRAFFIC * bytes) return `the report tells of ${sent} bytes sent, of a step that sends ${bytes}`;
   return spansProblem(report, elapsedMs / 1000);

@@ -10,6 +10,7 @@ import { DEADLINES } from './deadlines.ts';
 import type { KeptPlan } from './events.ts';
 import { newlyInForce, prepare } from './newEpoch.ts';
 import { planAnew, stopNow, waitForPlan } from './planInForce.ts';
+import { withStale } from './replicas.ts';
 import {
   type CoordinatorState,
   expectedDonors,
@@ -61,9 +62,7 @@ export function considerReturn(transition: Transition) {
 /** Who is not back by now is not waited for any more: others have what they kept, or the newest checkpoint has. */
 export function missedReturn(transition: Transition, phase: Returning) {
   const { state } = transition;
-  const left = phase.plans
-    .map((kept) => whoIsBack(state, phase, kept))
-    .findLast((one) => living(state, { ...one, behind: [] }) !== null);
+  const left = phase.plans.map((kept) => whoIsBack(state, phase, kept)).findLast((one) => living(state, one) !== null);
   if (left === undefined) return planAnew(transition, 'not everyone came back');
   goOnFrom(transition, left, `${left.missing.join(', ')} did not come back`);
 }
@@ -76,16 +75,16 @@ function waitedFor({ since }: Returning, now: number): Pick<Returning, 'since' |
 }
 
 /** All of a plan's members have what they had: the same plan again. */
-function goOnWith(transition: Transition, { plan, stale }: Back) {
+function goOnWith(transition: Transition, { plan, lacking }: Back) {
   const reason = 'the server is back, and everyone of the plan';
   gather(transition, plan);
-  prepare(transition, { ...newlyInForce(transition.state, plan), stale }, { from: 'kept' }, reason);
+  prepare(transition, { ...newlyInForce(transition.state, plan), lacking }, { from: 'kept' }, reason);
 }
 
 /** Every shard is with one of them: another plan, or the same one with nobody missing. */
-function goOnFrom(transition: Transition, { plan, epoch, stale }: Back, reason: string) {
+function goOnFrom(transition: Transition, { plan, epoch, lacking }: Back, reason: string) {
   gather(transition, plan);
-  waitForPlan(transition, { ...newlyInForce(transition.state, plan), epoch, stale, keptOnly: true }, reason);
+  waitForPlan(transition, { ...newlyInForce(transition.state, plan), epoch, lacking, keptOnly: true }, reason);
 }
 
 /** Where all who are expected are back nobody is missing; else fewer will do. */
@@ -97,7 +96,7 @@ function gather(transition: Transition, plan: Plan) {
   change(transition, { gathering: isWhole ? 'whole' : 'over' });
 }
 
-interface Back extends Pick<PlanInForce, 'plan' | 'epoch' | 'stale'> {
+interface Back extends Pick<PlanInForce, 'plan' | 'epoch' | 'lacking'> {
   /** Members who are not here, or not with their part of the state after the last committed step: what they keep is stale. */
   readonly missing: readonly PeerId[];
   /** None of the others has begun to hand it over. */
@@ -127,5 +126,6 @@ function whoIsBack(state: CoordinatorState, { back, stale }: Returning, { plan, 
   );
   const isLast = epochs.includes(state.lastCommit?.epoch ?? -1);
   const epoch = copied[0] ?? epochs.at(-1) ?? 0;
-  return { plan, epoch, stale: [...(isLast ? stale : []), ...lost], missing, areInPlace: copied.length === 0 };
+  const lacking = withStale([], [...(isLast ? stale : []), ...lost]);
+  return { plan, epoch, lacking, missing, areInPlace: copied.length === 0 };
 }

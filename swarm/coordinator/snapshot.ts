@@ -4,17 +4,19 @@ import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import { counted } from '../quantityText.ts';
 import { type CoordinatorState, type Donor, dutiesIn, type Lack, planInForce } from './state.ts';
-import { offerOf } from './successor.ts';
+import { offerOf, uncopied, uncopiedSentence } from './successor.ts';
 import { reportersOf } from './tally.ts';
 
 export function snapshot(state: CoordinatorState, now: number): Snapshot {
   const { config, phase } = state;
+  const blocks = uncopied(state);
   return {
     run: config.name,
     phase: shownPhase(phase.name),
     ...(phase.name === 'stopped' ? { isStopped: true } : {}),
     ...(phase.name === 'diverged' ? { hasDiverged: true } : {}),
-    sentence: sentence(state),
+    sentence: [sentence(state), uncopiedSentence(blocks)].filter(Boolean).join(' '),
+    ...(blocks.length > 0 ? { uncopied: blocks } : {}),
     generation: state.generation,
     epoch: state.epoch,
     committedSteps: state.committedSteps,

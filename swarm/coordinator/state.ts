@@ -20,6 +20,7 @@ import type {
   Predicted,
   Proposal,
   Question,
+  RelayedSlice,
   StartState,
   StepNorm,
 } from './events.ts';
@@ -51,17 +52,21 @@ export interface Duties {
   /** Keys of the shards it is primary of, and replica of. */
   readonly primary: readonly string[];
   readonly replica: readonly string[];
-  /** Of these the shards that have a replica: only of them a digest is wanted. */
-  readonly replicated: readonly string[];
+  /** Of these the shards that have a replica, with their slices: of each of them a digest is wanted. */
+  readonly replicated: Readonly<Record<string, number>>;
+  /** Slices that it sends of other shards that have a replica. */
+  readonly sends: number;
 }
 
-/** A replica that has a committed step to report. */
-export interface Behind {
+/** A replica that is not known to have what its primary has. */
+export interface Lacking {
   /** By `keeperKey`. */
   readonly keeper: string;
-  readonly step: number;
-  /** Its primary's. */
-  readonly digest: string | null;
+  /**
+   * Committed steps that it may still report, under this epoch, with its primary's digests. None: it missed a step, or got
+   * other slices, and has that shard no more.
+   */
+  readonly owes: readonly { readonly step: number; readonly digests: readonly string[] | null }[];
 }
 
 /** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same plan in force. */
@@ -73,12 +78,9 @@ export interface PlanInForce {
   /** The slowest step committed with this plan; null before the first. */
   readonly slowestMs: number | null;
   readonly predicted: Predicted | null;
-  /** Replicas that missed a committed step or got other slices than their primary: by `keeperKey`. They have that shard no more. */
-  readonly stale: readonly string[];
-  /** Replicas whose word of the step in progress no commit waits for, since it differs again and again: by `keeperKey`. */
-  readonly unheeded: readonly string[];
-  /** Replicas that had not reported when a step was committed. They may still, under this epoch. */
-  readonly behind: readonly Behind[];
+  readonly lacking: readonly Lacking[];
+  /** The server sees what these send each other. */
+  readonly watched: readonly Pair[];
   /** Its members may lack values that others sent them after the last step: only what keepers have counts in a hand-over. */
   readonly keptOnly: boolean;
   /** Its members look at every tensor that they get and make, and say which was the first that is not sound. */
@@ -273,6 +275,8 @@ export interface CoordinatorState {
   readonly relayed: readonly Pair[];
   /** In the epoch in progress, first seen first. */
   readonly sightings: readonly Sighting[];
+  /** Slices of the newest steps that went through the server in the epoch in progress. */
+  readonly relayedSlices: readonly RelayedSlice[];
   readonly doubt: Doubt | null;
   /** Of committed steps, newest last: what the next one is compared with, also after a roll-back. */
   readonly norms: readonly StepNorm[];
@@ -308,6 +312,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     faults: [],
     relayed: [],
     sightings: [],
+    relayedSlices: [],
     doubt: null,
     lossScale: savedScale(config, (plans.length > 0 ? applied?.lossScale : null) ?? start.savedLossScale),
     savedLossScale: savedScale(config, start.savedLossScale),

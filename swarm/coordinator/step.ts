@@ -12,9 +12,10 @@ import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { considerReturn, missedReturn } from './returning.ts';
 import { type CoordinatorState, isPlanningAnew, planInForce, savedScale } from './state.ts';
+import { keepingState, uncopied, uncopiedSentence } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
-import { unequalRelayed } from './unequal.ts';
+import { sliceRelayed } from './unequal.ts';
 import { bringBack, considerWarmUp, lateToWarmUp } from './warmUp.ts';
 
 export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
@@ -24,9 +25,18 @@ export function step(before: CoordinatorState, event: CoordinatorEvent, now: num
     considerReturn(transition);
     ask(transition);
     considerWarmUp(transition);
+    tellOfLastCopies(before, transition);
   }
   if (showsMore(before, transition.state)) transition.effects.push({ type: 'publish' });
   return [transition.state, transition.effects];
+}
+
+function tellOfLastCopies(before: CoordinatorState, transition: Transition) {
+  const { state } = transition;
+  const isSame = before.donors === state.donors && keepingState(before)?.lacking === keepingState(state)?.lacking;
+  if (isSame || uncopied(before).length > 0) return;
+  const sentence = uncopiedSentence(uncopied(state));
+  if (sentence !== '') log(transition, 'warn', sentence);
 }
 
 function handle(transition: Transition, event: CoordinatorEvent) {
@@ -53,8 +63,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       change(transition, { gathering: 'over' });
       if (transition.state.donors.length > 0) considerInterruption(transition);
       return;
-    case 'unequalRelayed':
-      return unequalRelayed(transition, event);
+    case 'sliceRelayed':
+      return sliceRelayed(transition, event);
     case 'unsoundRelayed':
       return unsoundRelayed(transition, event);
     case 'planned':

@@ -3,10 +3,12 @@
  * Pure questions about a state; what is done about the answers is in asking.ts and planInForce.ts.
  */
 import type { PeerId } from '../base.ts';
+import type { BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { survivors } from '../plan/survivors.ts';
+import { counted } from '../quantityText.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
-import { leftBehind } from './replicas.ts';
+import { leftBehind, staleOf } from './replicas.ts';
 import {
   type CoordinatorState,
   dutiesIn,
@@ -131,15 +133,35 @@ export function keepersLive({ donors }: CoordinatorState, inForce: PlanInForce):
  */
 export function living(
   { donors }: CoordinatorState,
-  { plan, ...copies }: Pick<PlanInForce, 'plan' | 'stale' | 'behind'>,
+  { plan, lacking }: Pick<PlanInForce, 'plan' | 'lacking'>,
 ): Plan | null {
   const here = new Set(donors.map(({ peer }) => peer));
-  if (copies.stale.length === 0 && peers(plan).every((peer) => here.has(peer))) return plan;
-  const { stale } = leftBehind(copies);
+  if (staleOf(lacking).length === 0 && peers(plan).every((peer) => here.has(peer))) return plan;
+  const without = staleOf(leftBehind(lacking));
   return survivors(
     plan,
-    (peer, block, { range }) => here.has(peer) && !stale.includes(keeperKey(peer, shardKey(block, range))),
+    (peer, block, { range }) => here.has(peer) && !without.includes(keeperKey(peer, shardKey(block, range))),
   );
+}
+
+/** Blocks a part of which only one donor has by now, though the plan has it copied. */
+export function uncopied(state: CoordinatorState): BlockName[] {
+  const inForce = keepingState(state);
+  const left = inForce === null ? null : living(state, inForce);
+  if (inForce === null || left === null || left === inForce.plan) return [];
+  return inForce.plan.state.flatMap(({ block, shards }, place) => {
+    const now = left.state[place]?.shards ?? [];
+    const isAlone = shards.some(({ replicas }, i) => replicas.length > 0 && now[i]?.replicas.length === 0);
+    return isAlone ? block : [];
+  });
+}
+
+/** Nothing where each has a copy. */
+export function uncopiedSentence(blocks: readonly BlockName[]): string {
+  const [first, ...others] = blocks;
+  if (first === undefined) return '';
+  const more = others.length > 0 ? ` and ${counted(others.length, 'other block')}` : '';
+  return `No copy of ${first}${more} is left beside the primary's.`;
 }
 
 /** Others compute with it: where it is lost, so are their steps. */

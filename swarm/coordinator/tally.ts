@@ -2,42 +2,41 @@
  * What a step adds up to: which reports it needs, and the sums over all of them. Every sum has
  * a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
-import { at, type PeerId, type Range } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
-import type { BlockName } from '../model/model.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import type { Model } from '../model/model.ts';
+import { keepersOf, type Plan, peers } from '../plan/plan.ts';
+import { comparedShards, onlySent } from '../ways/compared.ts';
+import { areSame, staleOf, wordsOf } from './replicas.ts';
 import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
 
 /** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */
 const CLIP_EPSILON = 1e-6;
 
-export function dutiesOf(plan: Plan): Duties[] {
+export function dutiesOf(model: Model, plan: Plan): Duties[] {
   const last = at(plan.stages, plan.stages.length - 1).members;
   const shards = plan.state.flatMap(({ block, shards }) =>
     shards.map(({ peer, replicas, range }) => ({ peer, replicas, key: shardKey(block, range) })),
   );
+  const compared = comparedShards(model, plan);
   return peers(plan).map((peer) => ({
     peer,
     losses: last.flatMap((member) => (member.peer === peer ? member.microBatches : [])).toSorted((a, b) => a - b),
     primary: shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])),
     replica: shards.flatMap((shard) => (shard.replicas.includes(peer) ? shard.key : [])),
-    replicated: shards.flatMap(({ key, replicas, ...shard }) =>
-      replicas.length > 0 && (shard.peer === peer || replicas.includes(peer)) ? key : [],
+    replicated: Object.fromEntries(
+      compared.flatMap(({ block, shard, slices }) =>
+        keepersOf(shard).includes(peer) ? [[shardKey(block, shard.range), slices.length] as const] : [],
+      ),
     ),
+    sends: onlySent(compared, peer).length,
   }));
-}
-
-export interface Unequal {
-  readonly block: BlockName;
-  readonly range: Range;
-  /** Those that are current, the primary first. */
-  readonly keepers: readonly [PeerId, ...PeerId[]];
 }
 
 export type Tally =
   | { readonly outcome: 'open' }
-  /** No replica of these shards received what the primary received. */
-  | { readonly outcome: 'unequal'; readonly shards: readonly Unequal[] }
+  /** No replica of these shards, by their keys, received what the primary received. */
+  | { readonly outcome: 'unequal'; readonly shards: readonly string[] }
   | { readonly outcome: 'notFinite'; readonly what: 'loss' | 'gradient norm' }
   | {
       readonly outcome: 'whole';
@@ -51,16 +50,9 @@ export type Tally =
 export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
   duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
-/** What each keeper says of a shard; undefined: nothing. */
-export const wordsOf = (reports: ReadonlyMap<PeerId, ReportMessage>, block: string, range: Range) => {
-  const key = shardKey(block, range);
-  return (from: PeerId) =>
-    reports.get(from)?.shards.find((shard) => shard.block === block && shardKey(shard.block, shard.range) === key);
-};
-
 /** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
-  { plan, duties, stale, unheeded, behind }: Pick<PlanInForce, 'plan' | 'duties' | 'stale' | 'unheeded' | 'behind'>,
+  { plan, duties, lacking }: Pick<PlanInForce, 'plan' | 'duties' | 'lacking'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
   lossScale = 1,
@@ -68,20 +60,19 @@ export function tally(
   if (reportersOf(duties).some((peer) => !reports.has(peer))) return { outcome: 'open' };
   let sumSquares = 0;
   let isOpen = false;
-  const unequal: Unequal[] = [];
+  const unequal: string[] = [];
+  const stale = staleOf(lacking);
   for (const { block, shards } of plan.state) {
     for (const { peer, range, replicas } of shards) {
       const key = shardKey(block, range);
-      const said = wordsOf(reports, block, range);
+      const said = wordsOf(reports, key);
       const own = said(peer);
       sumSquares += Number(own?.sumSquares); // 'NaN' and 'Infinity' become what they say
-      const isHeeded = (keeper: string) => !stale.includes(keeper) && !unheeded.includes(keeper);
-      const current = replicas.filter((replica) => isHeeded(keeperKey(replica, key)));
-      const isCaughtUp = (replica: PeerId) => behind.every(({ keeper }) => keeper !== keeperKey(replica, key));
-      const agrees = (replica: PeerId) => said(replica)?.digest === own?.digest;
+      const current = replicas.filter((replica) => !stale.includes(keeperKey(replica, key)));
+      const isCaughtUp = (replica: PeerId) => lacking.every(({ keeper }) => keeper !== keeperKey(replica, key));
+      const agrees = (replica: PeerId) => areSame(said(replica), own);
       if (current.length > 0 && !current.some((replica) => agrees(replica) && isCaughtUp(replica))) {
-        if (current.every((replica) => reports.has(replica) && !agrees(replica)))
-          unequal.push({ block, range, keepers: [peer, ...current] });
+        if (current.every((replica) => reports.has(replica) && !agrees(replica))) unequal.push(key);
         else isOpen = true;
       }
     }

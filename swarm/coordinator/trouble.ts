@@ -3,18 +3,16 @@ import type { PeerId } from '../base.ts';
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
 export interface Attempts {
-  /** Shards whose keepers did not get the same slices, once for each time. */
-  readonly unequal: readonly string[];
   /** Deadlines that everybody missed: each doubles the next one. */
   readonly stalls: number;
   /** Who missed its last deadline, while others met it. */
   readonly late: readonly PeerId[];
 }
-export const NO_ATTEMPTS: Attempts = { unequal: [], stalls: 0, late: [] };
+export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
 
-/** What went wrong at a step, by donors' words: with one's own part, the link of two, or what two got of a shard. */
+/** What went wrong at a step, by donors' words: with one's own part or its copies, the link of two, or what one says that it sent the other. */
 export interface Fault {
-  readonly of: 'itself' | 'link' | 'slices';
+  readonly of: 'itself' | 'copies' | 'link' | 'slices';
   readonly peer: PeerId;
   /** Null of itself alone. */
   readonly about: PeerId | null;

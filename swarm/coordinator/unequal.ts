@@ -1,66 +1,154 @@
 /**
- * Where the keepers of a shard did not get the same slices, the step is done again, then through the server, and then it
- * goes on without the one that differs. Rules RE in SPEC.md.
+ * Where the keepers of a shard did not get the same slices, their words and that of the holder who sent them say between
+ * whom. It is forgiven once; the second time what these two send each other goes through the server, and who then says
+ * another digest than went by is refused. Rules RE in SPEC.md.
  */
-import { got } from '../base.ts';
+import type { PeerId } from '../base.ts';
+import type { ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
-import { holders } from '../plan/plan.ts';
-import { differ, relay, throwOut } from './blame.ts';
-import type { CoordinatorEvent, Pair } from './events.ts';
-import { tryAgain } from './planInForce.ts';
-import { keeperKey, shardKey, type Training } from './state.ts';
-import type { Unequal } from './tally.ts';
+import { keepersOf } from '../plan/plan.ts';
+import { type ComparedShard, comparedShards, onlySent, sliceName } from '../ways/compared.ts';
+import { isPair, relay, remember, throwOut } from './blame.ts';
+import type { CoordinatorEvent, Pair, RelayedSlice } from './events.ts';
+import { BEHIND_LIMIT, wordsOf } from './replicas.ts';
+import { keeperKey, type PlanInForce, shardKey, type Training } from './state.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
 /** What the server saw itself needs nobody's word. */
-export function unequalRelayed(
+export function sliceRelayed(
   transition: Transition,
-  { epoch, from }: Extract<CoordinatorEvent, { type: 'unequalRelayed' }>,
+  { epoch, step, from, to, slice, digest }: Extract<CoordinatorEvent, { type: 'sliceRelayed' }>,
 ) {
-  if (epoch !== transition.state.epoch || !donorOf(transition, from)) return;
-  const why = 'the server saw that it sent the keepers of a shard different slices';
-  throwOut(transition, from, why, `${from} was refused: ${why}`);
+  const { state } = transition;
+  if (epoch !== state.epoch || !donorOf(transition, from)) return;
+  const recent = state.relayedSlices.filter((one) => one.step > step - BEHIND_LIMIT);
+  change(transition, { relayedSlices: [...recent, { step, from, to, slice, digest }] });
+  const other = recent.find((one) => one.step === step && one.from === from && one.slice === slice);
+  if (other === undefined || other.digest === digest) return;
+  const why = `the server saw that it sent ${other.to} and ${to} different slices`;
+  throwOut(transition, from, why, `${from} was refused: ${why}`, true);
 }
 
-/** Keepers say that they did not get the same slices. */
-export function unequal(transition: Transition, phase: Training, shards: readonly Unequal[]) {
-  const { attempts, relayed, config } = transition.state;
-  const keys = shards.map(({ block, range }) => shardKey(block, range));
-  const who = new Set(shards.flatMap(({ keepers }) => keepers));
-  const sentence = `${[...who].join(', ')} did not get the same slices of ${keys[0]}${keys.length > 1 ? ' and others' : ''}`;
-  log(transition, 'warn', `${sentence}.`);
-  change(transition, { attempts: { ...attempts, unequal: [...attempts.unequal, ...keys] } });
-  const again = shards.filter((_, place) => attempts.unequal.includes(keys[place] ?? ''));
-  if (again.length === 0) return tryAgain(transition, sentence);
-  const order = holders(acceptedModel(config), phase.inForce.plan);
-  const pairs = again.flatMap(({ block, keepers }) =>
-    got(order, block).flatMap(({ peer }) =>
-      keepers.flatMap((keeper): Pair[] => (keeper === peer ? [] : [[peer, keeper]])),
-    ),
-  );
-  relay(transition, pairs);
-  // Through the server a holder that sends each of them something else is seen to do so.
-  if (transition.state.relayed.length > relayed.length) return tryAgain(transition, sentence);
-  distrust(transition, phase, again, sentence);
+/** Of a slice of which a shard's primary and a replica have not the same: what its holder says that it sent, and one of them that it got. */
+interface Dispute {
+  readonly slice: string;
+  readonly holder: PeerId;
+  /** Undefined: it has not reported. */
+  readonly sent: string | undefined;
+  readonly keeper: PeerId;
+  readonly received: string | undefined;
 }
 
-/** Nobody sent them different slices: it goes on without the replicas, and in the end without whoever differs from several. */
-function distrust(transition: Transition, phase: Training, shards: readonly Unequal[], sentence: string) {
-  const pairs = new Map(
-    shards.flatMap(({ keepers: [primary, ...replicas] }) =>
-      replicas.map((replica) => [`${primary} ${replica}`, [primary, replica] as const]),
-    ),
-  );
-  for (const [primary, replica] of pairs.values()) {
-    const culprit = differ(transition, primary, replica);
-    if (culprit !== undefined)
-      return throwOut(transition, culprit, sentence, `${culprit} differs from several: ${sentence}`);
+/**
+ * After the reports of a step: refuses who is shown to have said what is not so, else remembers between whom it was. True:
+ * somebody was refused.
+ */
+export function settleDisputes(transition: Transition, { inForce, step, reports }: Training): boolean {
+  const words = new Map(reports.map(({ peer, report }) => [peer, report]));
+  const compared = comparedShards(acceptedModel(transition.state.config), inForce.plan);
+  const sent = sentWords(compared, words);
+  const found = compared.flatMap(({ block, shard, slices }) => {
+    const said = wordsOf(words, shardKey(block, shard.range));
+    const digestsOf = (peer: PeerId) => said(peer)?.digests ?? null;
+    return shard.replicas.flatMap((replica) =>
+      disputes({ shard, slices }, replica, digestsOf, (holder, slice) => sent(holder).get(slice)),
+    );
+  });
+  return settle(transition, inForce, step, found);
+}
+
+/** The same of one replica's report of a step that is committed already: what holders said of it is forgotten by now. */
+export function settleLateDisputes(transition: Transition, before: PlanInForce, peer: PeerId, report: ReportMessage) {
+  const compared = comparedShards(acceptedModel(transition.state.config), before.plan);
+  const found = compared.flatMap(({ block, shard, slices }) => {
+    const key = shardKey(block, shard.range);
+    const owes = before.lacking.find(({ keeper }) => keeper === keeperKey(peer, key))?.owes ?? [];
+    const primary = owes.find(({ step }) => step === report.step)?.digests ?? null;
+    const own = wordsOf(new Map([[peer, report]]), key)(peer)?.digests ?? null;
+    const digestsOf = (of: PeerId) => (of === peer ? own : of === shard.peer ? primary : null);
+    return disputes({ shard, slices }, peer, digestsOf, () => undefined);
+  });
+  return settle(transition, before, report.step, found);
+}
+
+type Compared = Pick<ComparedShard, 'shard' | 'slices'>;
+
+/** Where a replica has not what the primary has, which of the two has not what its holder says that it sent. */
+function disputes(
+  { shard, slices }: Compared,
+  replica: PeerId,
+  digestsOf: (keeper: PeerId) => readonly string[] | null,
+  sentOf: (holder: PeerId, slice: string) => string | undefined,
+): Dispute[] {
+  const [primary, copy] = [digestsOf(shard.peer), digestsOf(replica)];
+  if (!primary || !copy) return [];
+  return slices.flatMap(({ holder, tensor }, place): Dispute[] => {
+    if (primary[place] === copy[place]) return [];
+    const slice = sliceName(tensor);
+    const sent = keepersOf(shard).includes(holder) ? digestsOf(holder)?.[place] : sentOf(holder, slice);
+    const words = [
+      { keeper: shard.peer, received: primary[place] },
+      { keeper: replica, received: copy[place] },
+    ];
+    return words.flatMap((word) =>
+      word.keeper === holder || word.received === sent ? [] : { slice, holder, sent, ...word },
+    );
+  });
+}
+
+/** By its slices' names, what each says that it sent of shards that it does not keep. */
+function sentWords(compared: readonly ComparedShard[], reports: ReadonlyMap<PeerId, ReportMessage>) {
+  const known = new Map<PeerId, ReadonlyMap<string, string>>();
+  return (peer: PeerId): ReadonlyMap<string, string> => {
+    const digests = reports.get(peer)?.sent ?? [];
+    const found =
+      known.get(peer) ??
+      new Map(
+        onlySent(compared, peer).flatMap((tensor, place) => {
+          const digest = digests[place];
+          return digest === undefined ? [] : [[sliceName(tensor), digest] as const];
+        }),
+      );
+    known.set(peer, found);
+    return found;
+  };
+}
+
+function settle(transition: Transition, inForce: PlanInForce, step: number, found: readonly Dispute[]): boolean {
+  const liar = liarOf(found, inForce, transition.state.relayedSlices, step);
+  if (liar !== undefined) {
+    const why = 'the server saw another slice go by than it says';
+    throwOut(transition, liar, why, `${liar} was refused: ${why}`, true);
+    return true;
   }
-  // What they have of the committed steps is as good as ever: it is stale with the next commit.
-  const more = shards.flatMap(({ block, range, keepers: [, ...replicas] }) =>
-    replicas.map((replica) => keeperKey(replica, shardKey(block, range))),
+  const pairs = new Map(found.map(({ holder, keeper }) => [`${holder} ${keeper}`, [holder, keeper] as const]));
+  for (const pair of pairs.values()) accuse(transition, pair);
+  return false;
+}
+
+/** Who says another digest than went by; or has a slice that did not go by, where all that it gets of this holder does. */
+function liarOf(
+  found: readonly Dispute[],
+  { watched }: PlanInForce,
+  relayed: readonly RelayedSlice[],
+  step: number,
+): PeerId | undefined {
+  for (const { slice, holder, sent, keeper, received } of found) {
+    if (!isPair(watched, holder, keeper)) continue;
+    const seen = relayed.find(
+      (one) => one.step === step && one.slice === slice && one.from === holder && one.to === keeper,
+    );
+    if (seen?.digest !== received) return keeper;
+    if (sent !== undefined) return holder;
+  }
+  return undefined;
+}
+
+function accuse(transition: Transition, [holder, keeper]: Pair) {
+  const before = transition.state.faults.some(
+    ({ of, peer, about }) => of === 'slices' && peer === holder && about === keeper,
   );
-  const { inForce } = phase;
-  change(transition, { phase: { ...phase, inForce: { ...inForce, unheeded: [...inForce.unheeded, ...more] } } });
-  tryAgain(transition, sentence);
+  remember(transition, 'slices', holder, keeper);
+  log(transition, 'warn', `What ${holder} says that it sent ${keeper} is not what ${keeper} says that it got.`);
+  if (before) relay(transition, [[holder, keeper]]);
 }

@@ -10,6 +10,7 @@ import {
   block,
   bytes,
   count,
+  digest,
   FAULT_REASONS,
   faultWords,
   hash,
@@ -51,8 +52,8 @@ const shardReport = z.object({
     .min(0)
     .or(z.enum(['NaN', 'Infinity']))
     .nullable(),
-  /** SHA-256 over those of the slices received, in the order of their sum; null where nobody else keeps the shard. */
-  digest: hash.nullable(),
+  /** Of each slice that it added, in the order of their sum; null where nobody else keeps the shard. */
+  digests: z.array(digest).max(65_536).nullable(),
 });
 
 /**
@@ -131,6 +132,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     /** Sum of the cross-entropies (nats) of each micro-batch this peer carried through the last stage. JSON has no NaN: null. */
     losses: z.array(z.object({ microBatch: count, lossSum: z.number().nullable() })).max(65_536),
     shards: z.array(shardReport).max(65_536),
+    /** Of each slice that it sent of other shards that have a replica, in the plan's order. Absent: there are none. */
+    sent: z.array(digest).max(65_536).optional(),
     bytesDirect: bytes,
     bytesRelayed: bytes,
     spans: z.array(spanSchema).max(MOST_SPANS),

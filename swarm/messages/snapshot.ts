@@ -1,6 +1,6 @@
 /** What the pages show of a run, all of it one value, made by the server: its word is the truth. */
 import { z } from 'zod';
-import { count, peer, range } from '../fields.ts';
+import { block, count, peer, range } from '../fields.ts';
 import { adapterSchema, linkReportSchema } from './profile.ts';
 
 const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished']);
@@ -15,6 +15,8 @@ export const snapshotSchema = z.object({
   hasDiverged: z.boolean().optional(),
   /** One sentence about the phase: who is waited for, why it paused. */
   sentence: z.string(),
+  /** Blocks a part of which only one donor has, though the plan has it copied. Absent: none. */
+  uncopied: z.array(block).optional(),
   generation: count,
   epoch: count,
   /** Committed steps, and how many the run has. */

@@ -277,7 +277,7 @@ function hears(chaos: Chaos, donor: ModelDonor, message: ServerMessage) {
   if (message.type === 'probe') return probes(chaos, donor, message.peer);
   if (message.type === 'abandon') return;
   const plan = message.type === 'warm' ? message.plan : donor.plan;
-  const reply = plan && answer(donor.peer, plan, message);
+  const reply = plan && answer(chaos.run.config, donor.peer, plan, message);
   if (reply !== null) replies(chaos, donor, reply);
 }
 

@@ -95,7 +95,7 @@ export function garbage(random: Random, run: Rehearsal, { peer, plan, epoch }: W
   const current = planInForce(run.state)?.plan ?? plan;
   if (current === null) return { type: 'ready', epoch: anyEpoch, memoryBytes: 0 };
   const start: ServerMessage = { type: 'start', epoch: anyEpoch, step: anyStep };
-  const report = answer(peer, current, start) as Report;
+  const report = answer(run.config, peer, current, start) as Report;
   const evaluated = { ...start, type: 'evaluated', losses: report.losses } as const;
   const hash = '0'.repeat(64);
   return pick<DonorMessage>(random, [

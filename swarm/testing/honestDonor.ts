@@ -1,41 +1,54 @@
 /** For tests: what an honest donor answers, a pure function of what it is told and of its plan, the same at every step. */
 import type { PeerId, Range } from '../base.ts';
-import type { DonorMessage } from '../coordinator/events.ts';
+import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import type { ServerMessage } from '../messages/messages.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import type { BlockName } from '../model/model.ts';
-import { keepersOf, type Plan, peers } from '../plan/plan.ts';
+import { keepersOf, type Plan, peers, type Shard } from '../plan/plan.ts';
+import { comparedShards, onlySent, sliceName } from '../ways/compared.ts';
 
 /** What a peer has to say under a plan: the same at every step. */
 interface Part {
   readonly losses: readonly { microBatch: number; lossSum: number }[];
-  /** As primary or replica. */
-  readonly shards: readonly { block: BlockName; range: Range; isPrimary: boolean; isReplicated: boolean }[];
+  /** As primary or replica; the names of its slices where somebody else has it too. */
+  readonly shards: readonly { block: BlockName; range: Range; isPrimary: boolean; slices: readonly string[] | null }[];
+  readonly sent: readonly string[];
 }
+type Run = Pick<CoordinatorConfig, 'model'>;
+
+/** Of what an honest holder sends at a step, whoever receives it. */
+export const honestDigest = (step: number, slice: string): string =>
+  `${step}_${slice}`.replaceAll('/', '_').padEnd(22, '-').slice(0, 22);
+
 const parts = new WeakMap<Plan, Map<PeerId, Part>>();
 
-function partOf(peer: PeerId, plan: Plan): Part {
+function partOf(run: Run, peer: PeerId, plan: Plan): Part {
   const known = parts.get(plan) ?? new Map<PeerId, Part>();
   parts.set(plan, known);
   const members = plan.stages.at(-1)?.members ?? [];
+  const compared = comparedShards(acceptedModel(run), plan);
+  const slicesOf = (shard: Shard) =>
+    compared.find((one) => one.shard === shard)?.slices.map(({ tensor }) => sliceName(tensor)) ?? null;
   const part = known.get(peer) ?? {
     losses: members
       .flatMap((member) => (member.peer === peer ? member.microBatches : []))
       .map((microBatch) => ({ microBatch, lossSum: 20 + microBatch })),
     shards: plan.state.flatMap(({ block, shards }) =>
       shards.flatMap((shard) => {
-        const { peer: primary, range, replicas } = shard;
+        const { peer: primary, range } = shard;
         const isKeeper = keepersOf(shard).includes(peer);
-        return isKeeper ? { block, range, isPrimary: primary === peer, isReplicated: replicas.length > 0 } : [];
+        return isKeeper ? { block, range, isPrimary: primary === peer, slices: slicesOf(shard) } : [];
       }),
     ),
+    sent: onlySent(compared, peer).map(sliceName),
   };
   known.set(peer, part);
   return part;
 }
 
 /** What an honest donor says when it is told this, under the plan it was given last; null: nothing. */
-export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorMessage | null {
-  const { losses, shards } = partOf(peer, plan);
+export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessage): DonorMessage | null {
+  const { losses, shards, sent } = partOf(run, peer, plan);
   switch (message.type) {
     case 'prepare':
       // One who only hands over has no part in the new plan.
@@ -44,16 +57,17 @@ export function answer(peer: PeerId, plan: Plan, message: ServerMessage): DonorM
       return { type: 'warmed', number: message.number };
     case 'start': {
       const { epoch, step } = message;
-      const digest = (step + 1).toString(16).padStart(64, 'd');
-      const reported = shards.map(({ block, range, isPrimary, isReplicated }) => ({
-        ...{ block, range, sumSquares: isPrimary ? 0.25 : null, digest: isReplicated ? digest : null },
-      }));
+      const reported = shards.map(({ block, range, isPrimary, slices }) => {
+        const digests = slices?.map((slice) => honestDigest(step, slice)) ?? null;
+        return { block, range, sumSquares: isPrimary ? 0.25 : null, digests };
+      });
       return {
         type: 'report',
         epoch,
         step,
         losses: [...losses],
         shards: reported,
+        ...(sent.length > 0 ? { sent: sent.map((slice) => honestDigest(step, slice)) } : {}),
         bytesDirect: peers(plan).length > 1 ? 7 : 0,
         bytesRelayed: 0,
         spans: [],

@@ -127,7 +127,7 @@ function speak(play: Play, peer: PeerId, message: ServerMessage): void {
   play.now += STEP_MS;
   const plan = message.type === 'warm' ? message.plan : play.plans.get(peer);
   if (!run.connected.has(peer)) return;
-  const reply = (plan && answer(peer, plan, message)) ?? emptyAnswer(play, message);
+  const reply = (plan && answer(run.config, peer, plan, message)) ?? emptyAnswer(play, message);
   if (reply === null) return;
   const isOfStep = reply.type === 'report' || reply.type === 'evaluated';
   say(play, peer, isOfStep && !isLiar(peer) && play.epoch === run.state.epoch ? witnessed(play, peer, reply) : reply);
@@ -169,7 +169,7 @@ function lie(play: Play, liar: PeerId, message: ServerMessage) {
   if (!run.connected.has(liar)) return;
   const others = run.state.donors.flatMap(({ peer }) => (peer === liar ? [] : peer));
   const { epoch } = run.state;
-  const honest = answer(liar, plan, message);
+  const honest = answer(run.config, liar, plan, message);
   if (random() < 0.2) {
     const detail = 'as it likes';
     const about = pick(random, others);
@@ -224,7 +224,7 @@ function hostile(play: Play, honest: ReportMessage | EvaluatedMessage, others: r
     { ...honest, losses, shards, ...claim },
     { ...honest, losses: [...honest.losses, ...honest.losses] },
     { ...honest, shards: honest.shards.slice(1) },
-    { ...honest, shards: honest.shards.map((shard) => ({ ...shard, digest: 'f'.repeat(64) })) },
+    { ...honest, shards: honest.shards.map((shard) => ({ ...shard, digests: ['f'.repeat(22)] })) },
     { ...honest, bytesDirect: 2 ** 43, bytesRelayed: 2 ** 43 },
     { ...honest, spans: [{ action: '0F0', start: -1e12, end: 1e12 }] },
     { ...honest, spans: [{ action: '0F0', start: 1, end: 0 }] },

@@ -55,7 +55,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   { type: 'ready', epoch: 1, memoryBytes: 12 },
   {
     ...{ type: 'report', epoch: 1, step: 0, losses: LOSSES, bytesDirect: 1, bytesRelayed: 0 },
-    shards: [{ block: 'head', range: [0, 16], sumSquares: 0.5, digest: HASH }],
+    shards: [{ block: 'head', range: [0, 16], sumSquares: 0.5, digests: [HASH.slice(0, 22)] }],
     spans: [{ action: '0F0', start: 1, end: 2, aloneSeconds: 0.8 }],
     links: [LINK],
   },

@@ -3,7 +3,7 @@
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
-import type { DonorMessage, Held, OperatorCommand, PlanAnswer } from '../coordinator/events.ts';
+import type { DonorMessage, Held, OperatorCommand, PlanAnswer, RelayedSlice } from '../coordinator/events.ts';
 import { snapshot } from '../coordinator/snapshot.ts';
 import { NO_LIMITS } from '../limits.ts';
 import { type ServerMessage, serverMessageSchema } from '../messages/messages.ts';
@@ -31,8 +31,8 @@ export interface Script {
   sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
   /** A frame from one to the other went through the server, and was not sound. */
   saw(from: string, to: string): void;
-  /** It sent two keepers of a shard different slices through the server. */
-  sawUnequal(from: string): void;
+  /** A slice from one to the other went through the server. */
+  sawSlice(from: string, to: string, seen: Pick<RelayedSlice, 'step' | 'slice' | 'digest'>): void;
   /** More of its part of a checkpoint came. */
   uploading(name: string): void;
   hold(held: Held): void;
@@ -60,6 +60,8 @@ export interface Script {
   published(): number;
   /** What was told and stored since the last call. */
   trace(): string[];
+  /** What was logged since the last call of either. */
+  logs(): string[];
 }
 
 export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part), planner?: Planner): Script {
@@ -86,7 +88,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
     const { plan } = run.store;
     const replyTo = ({ to, message }: (typeof told)[number]) =>
-      plan && run.connected.has(to) ? answer(to, plan, message) : null;
+      plan && run.connected.has(to) ? answer(run.config, to, plan, message) : null;
     told = told.filter((one) => replyTo(one) !== null);
     const index = told.findIndex((one) => may(one.to, replyTo(one) ?? { type: 'leave' }));
     const [chosen] = index < 0 ? [] : told.splice(index, 1);
@@ -115,7 +117,12 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       event({ type: 'sentBack', toStep, reason, lossScale: run.scales.get(toStep) ?? null, earned });
     },
     saw: (from, to) => event({ type: 'unsoundRelayed', epoch: run.state.epoch, from: peerId(from), to: peerId(to) }),
-    sawUnequal: (from) => event({ type: 'unequalRelayed', epoch: run.state.epoch, from: peerId(from) }),
+    sawSlice: (from, to, { step, slice, digest }) =>
+      event({
+        type: 'sliceRelayed',
+        epoch: run.state.epoch,
+        ...{ step, from: peerId(from), to: peerId(to), slice, digest },
+      }),
     uploading: (name) => event({ type: 'uploading', peer: peerId(name) }),
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),
@@ -150,6 +157,11 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       const count = effects.filter(({ type }) => type === 'publish').length;
       effects = effects.filter(({ type }) => type !== 'publish');
       return count;
+    },
+    logs: () => {
+      const texts = effects.flatMap((effect) => (effect.type === 'log' ? effect.text : []));
+      effects = [];
+      return texts;
     },
     trace: () => {
       const lines = effects.flatMap((effect) => effectText(effect) ?? []);

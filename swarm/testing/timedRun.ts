@@ -121,7 +121,7 @@ class TimedRun {
     if (donor === undefined) return;
     if (message.type === 'prepare') donor.plan = message.plan;
     const plan = message.type === 'warm' ? message.plan : donor.plan;
-    const reply = plan && answer(to, plan, message);
+    const reply = plan && answer(CONFIG, to, plan, message);
     if (!plan || !reply) return;
     const { manner } = donor;
     if (manner === 'never warm' && (reply.type === 'warmed' || reply.type === 'ready')) return;

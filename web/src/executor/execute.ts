@@ -17,7 +17,7 @@ import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { ComputeKind } from './aloneSeconds.ts';
 import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { Role } from './role.ts';
-import { addSlices, type SentDigests, sendSlices } from './slices.ts';
+import { addSlices, type SentDigests, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { gatherValues, sendValues, valueParts } from './values.ts';
 
@@ -193,6 +193,7 @@ export class StepRun {
     // The new values are of this step too, but they are sent after its report.
     for (const { to, part } of valueParts(this.#role)) if (to !== peer) this.#count(to, { range: part });
     const digests = await addSlices(this.#role, this.#step, this.#sentDigests, this.#around.receive);
+    const sent = await sentAlone(this.#role, this.#step, this.#sentDigests);
     const norms = await this.#norms();
     const losses = await Promise.all(this.#losses);
     await this.#settled();
@@ -205,8 +206,9 @@ export class StepRun {
         block,
         range,
         sumSquares: isPrimary ? said(norms[place]?.sumSquares ?? Number.NaN) : null,
-        digest: digests[place] ?? null,
+        digests: digests[place] ?? null,
       })),
+      ...(sent.length > 0 ? { sent } : {}),
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
       spans: this.#timeline.slice(0, MOST_SPANS).map(reported),

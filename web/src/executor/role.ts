@@ -10,6 +10,7 @@ import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { type ComparedShard, comparedShards } from '../../../swarm/ways/compared.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
 
@@ -41,6 +42,7 @@ export interface Role {
   readonly shards: Shards;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
   readonly kept: readonly ShardWork[];
+  readonly compared: readonly ComparedShard[];
 }
 
 export type ReadState = (block: BlockName, kind: StateKind, range: Range) => Promise<Float32Array>;
@@ -63,7 +65,8 @@ export async function buildRole(
     const shards = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
     const kept = shardsOf(model, plan, peer, undefined, compute);
-    return { model, plan, peer, epoch, sequence, wire, stages, shards, uses, kept };
+    const compared = comparedShards(model, plan);
+    return { model, plan, peer, epoch, sequence, wire, stages, shards, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     throw cause;

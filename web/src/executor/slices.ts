@@ -1,27 +1,31 @@
 /**
  * How gradient sums get from the holders to the keepers, the other way round than values (values.ts): which slices of
  * a block a holder sends to whom, and how a keeper adds those of all holders, in the plan's order, whenever they come.
- * Keepers of one shard compare what they added by a digest of it.
+ * What keepers of one shard add is compared, slice by slice, by digests of what was sent and received.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';
+import { onlySent } from '../../../swarm/ways/compared.ts';
 import { blockTensor } from '../../../swarm/ways/tensors.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
 
-/** By the slice's name: SHA-256 of what this peer sent of its own to the other keepers of a shard that it keeps too. */
-export type SentDigests = Map<string, Promise<ArrayBuffer | null>>;
+/** Nobody finds two slices with the same first 16 bytes of their SHA-256. */
+const DIGEST_BYTES = 16;
+
+/** By the slice's key: the digest of what this peer sent of its own, of shards that have a replica. */
+export type SentDigests = Map<string, Promise<string | null>>;
 
 /** Sends beside the step's work; resolves with what `look` makes of the values while they are lent. */
 type SendBeside = (
   to: readonly PeerId[],
   key: TensorKey,
   reading: Reading,
-  look: (values: Float32Array<ArrayBuffer>) => Promise<ArrayBuffer> | null,
-) => Promise<ArrayBuffer | null>;
+  look: (values: Float32Array<ArrayBuffer>) => Promise<string> | null,
+) => Promise<string | null>;
 
 /** This peer's gradient sums of a stage's blocks, to the keepers elsewhere. */
 export async function sendSlices(
@@ -39,11 +43,11 @@ export async function sendSlices(
       const keepers = keepersOf(shard);
       const others = keepers.filter((keeper) => keeper !== peer);
       if (others.length === 0) continue;
-      const isCompared = others.length < keepers.length;
+      const isCompared = keepers.length > 1;
       for (const range of slices(use, shard.range)) {
         const key = { ...blockTensor(model, 'slice', index, { block: use.block, range }), epoch, step };
         const reading = await stage.readGradient(use.block, range);
-        const digest = send(others, key, reading, (values) => (isCompared ? sha256(values) : null));
+        const digest = send(others, key, reading, (values) => (isCompared ? digestOf(values) : null));
         digest.catch(() => undefined); // it ends the step where it was sent
         digests.set(keyText(key), digest);
       }
@@ -52,20 +56,20 @@ export async function sendSlices(
 }
 
 /**
- * Waits for every holder's slices of what this peer keeps, and adds them. Of each shard that others keep too the digest
- * of its slices: SHA-256 over theirs, holder by holder in the order of the sum.
+ * Waits for every holder's slices of what this peer keeps, and adds them. Of each shard that others keep too the digests
+ * of its slices, in the order of the sum.
  */
 export async function addSlices(
   role: Role,
   step: number,
   sent: SentDigests,
   receive: Receive,
-): Promise<(string | null)[]> {
+): Promise<(string[] | null)[]> {
   const { model, epoch, peer, kept, shards, stages, uses } = role;
-  const found: Promise<string | null>[] = [];
+  const found: Promise<string[] | null>[] = [];
   for (const { block, range, holders, keepers } of kept) {
     const isCompared = keepers.length > 1;
-    const digests: Promise<ArrayBuffer | null>[] = [];
+    const digests: Promise<string | null>[] = [];
     for (const holder of holders) {
       const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
       invariant(use, `stage ${holder.stage} does not use ${block}`);
@@ -82,21 +86,30 @@ export async function addSlices(
       const pieces = await Promise.all(
         parts.map(async ({ part, key }) => ({ range: part, values: await receive(key, holder.peer) })),
       );
-      if (isCompared) digests.push(...pieces.map(({ values }) => sha256(values)));
+      if (isCompared) digests.push(...pieces.map(({ values }) => digestOf(values)));
       shards.addReceived(block, range, pieces);
     }
-    const digest = isCompared ? digestOf(digests) : Promise.resolve(null);
-    digest.catch(() => undefined); // awaited below, unless what is received next fails first
-    found.push(digest);
+    const all = isCompared ? whole(digests) : Promise.resolve(null);
+    all.catch(() => undefined); // awaited below, unless what is received next fails first
+    found.push(all);
   }
   return Promise.all(found);
 }
 
-async function digestOf(slices: readonly Promise<ArrayBuffer | null>[]): Promise<string> {
-  const parts = (await Promise.all(slices)).flatMap((part) => (part ? [...new Uint8Array(part)] : []));
-  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', Uint8Array.from(parts)));
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
+/** Of what this peer sent of shards that it does not keep. */
+export const sentAlone = ({ compared, peer, epoch }: Role, step: number, sent: SentDigests): Promise<string[]> =>
+  whole(onlySent(compared, peer).map((tensor) => got(sent, keyText({ ...tensor, epoch, step }))));
+
+async function whole(digests: readonly Promise<string | null>[]): Promise<string[]> {
+  return (await Promise.all(digests)).map((digest) => {
+    invariant(digest !== null, 'a slice that is compared has a digest');
+    return digest;
+  });
 }
 
-/** The values are read before it returns. */
-const sha256 = (values: Float32Array<ArrayBuffer>): Promise<ArrayBuffer> => crypto.subtle.digest('SHA-256', values);
+/** As `digest` in fields.ts says. The values are read before it returns. */
+async function digestOf(values: Float32Array<ArrayBuffer>): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', values)).subarray(0, DIGEST_BYTES);
+  const base64 = btoa(String.fromCharCode(...hash));
+  return base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+}

@@ -8,7 +8,7 @@ const KEY: TensorKey = { kind: 'activation', epoch: 1, step: 2, stage: 3, index:
 const REPORT: ReportMessage = {
   ...{ type: 'report', epoch: 1, step: 2, bytesDirect: 0, bytesRelayed: 0, spans: [] },
   losses: [{ microBatch: 5, lossSum: 1 }],
-  shards: [{ block: 'head', range: [0, 2], sumSquares: 1, digest: null }],
+  shards: [{ block: 'head', range: [0, 2], sumSquares: 1, digests: null }],
 };
 const sound = new Float32Array([1, -1]);
 const unsound = new Float32Array([1, Number.NaN]);

@@ -136,7 +136,13 @@ export function differingSlices(isCompared: boolean): () => Flaw {
       heard: (message) =>
         isCompared || message.type !== 'report'
           ? message
-          : { ...message, shards: message.shards.map((one) => ({ ...one, digest: one.digest && '0'.repeat(64) })) },
+          : {
+              ...message,
+              shards: message.shards.map((one) => ({
+                ...one,
+                digests: one.digests?.map(() => '0'.repeat(22)) ?? null,
+              })),
+            },
     };
   };
 }
