@@ -183,8 +183,12 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number, perfo
     const members = run.store.plan === null ? [] : peers(run.store.plan);
     if (members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
-  if (event.type === 'donorSaid' && event.message.type === 'resumed' && run.heldBefore.has(event.peer))
-    run.holding.add(event.peer);
+  if (event.type === 'donorSaid' && event.message.type === 'resumed') {
+    const { role } = event.message;
+    // A hand-over that was under way when the server died goes on between the donors.
+    const tookOver = role?.epoch === run.store.epoch && role.step === run.store.commits.length;
+    if (tookOver || run.heldBefore.has(event.peer)) run.holding.add(event.peer);
+  }
   if (event.type === 'donorSaid' && event.message.type === 'warmed' && event.message.number === run.warm?.number)
     run.warm.peers.add(event.peer);
   const effects = run.decider.decide(event, now);
