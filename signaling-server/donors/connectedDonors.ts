@@ -7,14 +7,16 @@ import { type PeerId, peerId } from '../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { HelloMessage, ServerMessage } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
-import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { memberId } from '../store/memberStore.ts';
 import { donorHash } from '../store/profileStore.ts';
+import { Breaks } from './breaks.ts';
 import type { DonorLink } from './donorSocket.ts';
 
 export interface Connection {
   readonly peer: PeerId;
-  readonly link: DonorLink;
+  /** The newest: the conversation may go on over another one. */
+  link: DonorLink;
+  readonly breaks: Breaks;
   /** Bearer of its HTTP calls. */
   readonly token: string;
   /** This server opened it itself. */
@@ -40,7 +42,8 @@ export class ConnectedDonors {
     const token = randomBytes(24).toString('base64url');
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);
-    const connection = { peer, link, token, isOwn, adapter, donor, member, limits, profile: null };
+    const breaks = new Breaks();
+    const connection = { peer, link, breaks, token, isOwn, adapter, donor, member, limits, profile: null };
     this.#connections.set(peer, connection);
     this.#byToken.set(token, connection);
     return connection;
@@ -72,11 +75,6 @@ export class ConnectedDonors {
 
   all(): Iterable<Connection> {
     return this.#connections.values();
-  }
-
-  refuse(peer: PeerId, reason: RefusalReason, detail: string): void {
-    this.#connections.get(peer)?.link.refuse(reason, detail);
-    this.leave(peer);
   }
 
   close(): void {

@@ -52,6 +52,7 @@ beforeEach(() => {
       return null;
     },
     relayed: () => null,
+    broke: () => {},
     gone: (_peer, _detail, isAtFault) => void faults.push(isAtFault),
     strangerFailed: () => {},
     failed: (error) => expect.fail(String(error)),

@@ -15,21 +15,15 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import { AT_FAULT, REFUSAL_SENTENCES, type RefusalReason, retrySeconds } from '../../swarm/messages/refusals.ts';
+import { Spoken } from '../../swarm/messages/spoken.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { MessageBudget } from './messageBudget.ts';
 import type { RelayPort } from './relay.ts';
 
 /** Time from the connection to its `hello`. */
 const HELLO_LIMIT_MS = 10_000;
 /** Time from its `hello` to its measurements, so that nobody holds a place without computing. */
 const ADMISSION_LIMIT_MS = 180_000;
-/** Unasked messages a donor may send in one go, and how fast it earns new ones: signaling comes in bursts. */
-interface MessageBudget {
-  readonly burst: number;
-  readonly perSecond: number;
-}
-/** Of one that no plan was ever sent to: it opens a link to be measured now and then, and that is all. */
-const SPARE_MESSAGES: MessageBudget = { burst: 200, perSecond: 50 };
-const MEMBER_MESSAGES: MessageBudget = { burst: 1_000, perSecond: 500 };
 /** A relayed frame counts as this part of a message, which bounds their number; the relay's windows bound their bytes. */
 const FRAME_COST = 0.05;
 /**
@@ -39,6 +33,8 @@ const FRAME_COST = 0.05;
 const STRANGER_UNREAD_BYTES = 32_768;
 const SPARE_UNREAD_BYTES = 65_536;
 const MEMBER_UNREAD_BYTES = 262_144;
+/** What the WebSocket library says of a connection that ended without a closing frame. */
+const NO_GOODBYE = 1006;
 /** So long nothing of what waits is taken by a donor that still reads. */
 const UNREAD_LIMIT_MS = 20_000;
 /**
@@ -58,6 +54,15 @@ export interface DonorLink extends RelayPort {
   readonly address: string;
   /** It came from this very machine, past no proxy. */
   readonly isHere: boolean;
+  /** All that was said on this conversation, on the connections before this one too. */
+  readonly spoken: Spoken<Buffer>;
+  /**
+   * Takes the place of the connection on which this donor's conversation broke: greets it, then says again what it has not
+   * heard. Nothing counts any more that comes on the old one.
+   */
+  goOnFrom(before: DonorLink, greeting: ServerMessage, unheard: readonly Buffer[]): void;
+  /** Ends, and nobody is told: another connection has taken its place. */
+  supersede(): void;
   send(message: ServerMessage): void;
   /** A text that the next one replaces: of those that come before it has read one, it gets the newest alone. */
   sendNewest(text: Buffer): void;
@@ -77,6 +82,8 @@ export interface DonorHost {
   onMessage(peer: PeerId, message: PeerMessage): RefusalReason | null;
   /** A binary message after `hello`: for another donor. */
   relayed(peer: PeerId, bytes: Uint8Array<ArrayBuffer>): RefusalReason | null;
+  /** Its connection broke without a word of its own: it may come back on another one. */
+  broke(peer: PeerId, link: DonorLink): void;
   /** isAtFault: it was not let go by chance, nor by its own wish. */
   gone(peer: PeerId, detail: string, isAtFault: boolean): void;
   /** One that was never admitted broke a rule. */
@@ -99,17 +106,17 @@ interface Origin {
 export class DonorSocket implements DonorLink {
   readonly address: string;
   readonly isHere: boolean;
+  spoken = new Spoken<Buffer>();
   readonly #openedMs: number;
   readonly #socket: WebSocket;
   readonly #host: DonorHost;
   /** Until its hello, then until it has measured itself. */
   #admissionTimer: NodeJS.Timeout;
   #peer: PeerId | null = null;
+  /** It went on from another connection: it was admitted on the first one. */
+  #goesOn = false;
   #open = true;
-  #budget = SPARE_MESSAGES;
-  #allowance = SPARE_MESSAGES.burst;
-  /** When its allowance was last counted. */
-  #lastHeardMs: number;
+  readonly #budget: MessageBudget;
   /** What was read when the server last looked, and for how long nothing has been since. */
   #seenBytes = 0;
   #silentMs = 0;
@@ -130,14 +137,18 @@ export class DonorSocket implements DonorLink {
     this.#openedMs = nowMs;
     this.#socket = socket;
     this.#host = host;
-    this.#lastHeardMs = nowMs;
+    this.#budget = new MessageBudget(nowMs);
     this.#takenMs = nowMs;
     this.#admissionTimer = setTimeout(() => this.refuse('outOfOrder', 'no hello came'), HELLO_LIMIT_MS);
     socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     socket.on('error', (error) => {
       if ('code' in error && error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') host.countRefusal('tooLarge');
+      if ('code' in error && String(error.code).startsWith('WS_ERR')) this.#ended('it broke the rules of WebSockets');
     });
-    socket.on('close', () => this.#ended('its connection closed'));
+    socket.on('close', (code) => {
+      if (code === NO_GOODBYE && this.#peer !== null) this.#broke(this.#peer);
+      else this.#ended('its connection closed');
+    });
     // The library answers pings by itself: they count as messages.
     for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.#pinged());
     const shut = host.arrived(this);
@@ -156,20 +167,33 @@ export class DonorSocket implements DonorLink {
     if (this.#unreadBytes > 0 && nowMs - this.#takenMs > UNREAD_LIMIT_MS) this.#doesNotRead();
   }
 
+  goOnFrom(before: DonorLink, greeting: ServerMessage, unheard: readonly Buffer[]): void {
+    before.supersede();
+    clearTimeout(this.#admissionTimer);
+    this.spoken = before.spoken;
+    this.#goesOn = true;
+    this.#silenceLimitMs = SILENCE.donorMs;
+    this.#becomeMember(unheard.reduce((sum, { length }) => sum + length, 0));
+    this.send(greeting);
+    for (const text of unheard) this.#sendText(text);
+  }
+
+  supersede(): void {
+    if (this.#close()) this.#socket.terminate();
+  }
+
   send(message: ServerMessage): void {
     const text = Buffer.from(JSON.stringify(message));
+    if (message.type !== 'welcome' && message.type !== 'refused') this.spoken.say(text, this.#unreadLimit);
     this.#sendText(text);
-    // Its report is asked for: a donor is never refused for being fast.
-    if (message.type === 'start') this.#allowance = Math.min(this.#budget.burst, this.#allowance + 1);
+    if (message.type === 'start') this.#budget.asked(); // for its report
     if (message.type === 'warm' || message.type === 'prepare') this.#becomeMember(text.length);
   }
 
   /** A plan of so many bytes was sent to it. */
   #becomeMember(planBytes: number): void {
     this.#unreadLimit = Math.max(this.#unreadLimit, MEMBER_UNREAD_BYTES + 2 * planBytes);
-    if (this.#budget === MEMBER_MESSAGES) return;
-    this.#budget = MEMBER_MESSAGES;
-    this.#allowance = MEMBER_MESSAGES.burst;
+    this.#budget.becomeMember();
   }
 
   sendNewest(text: Buffer): void {
@@ -215,7 +239,7 @@ export class DonorSocket implements DonorLink {
   }
 
   #pinged(): void {
-    if (this.#open && !this.#mayMessage(1)) this.refuse(...this.#tooMany());
+    if (this.#open && !this.#budget.may(1, monotonicMs())) this.refuse(...this.#tooMany());
   }
 
   refuse(reason: RefusalReason, detail: string): void {
@@ -230,15 +254,35 @@ export class DonorSocket implements DonorLink {
     this.#socket.close(1000);
   }
 
-  #ended(detail: string, isAtFault = false): void {
-    if (!this.#open) return;
+  /** False: it is closed already. */
+  #close(): boolean {
+    if (!this.#open) return false;
     this.#open = false;
     clearTimeout(this.#admissionTimer);
     this.#newest = null;
-    try {
+    return true;
+  }
+
+  #broke(peer: PeerId): void {
+    if (!this.#close()) return;
+    this.#tellHost(() => {
+      this.#host.ended(this);
+      this.#host.broke(peer, this);
+    });
+  }
+
+  #ended(detail: string, isAtFault = false): void {
+    if (!this.#close()) return;
+    this.#tellHost(() => {
       this.#host.ended(this);
       if (this.#peer !== null) this.#host.gone(this.#peer, detail, isAtFault);
       else if (isAtFault) this.#host.strangerFailed(this.address, this.#openedMs);
+    });
+  }
+
+  #tellHost(tell: () => void): void {
+    try {
+      tell();
     } catch (error) {
       this.#host.failed(error);
     }
@@ -257,7 +301,7 @@ export class DonorSocket implements DonorLink {
   }
 
   #handle(data: RawData, isBinary: boolean): Problem | null {
-    if (!this.#mayMessage(isBinary ? FRAME_COST : 1)) return this.#tooMany();
+    if (!this.#budget.may(isBinary ? FRAME_COST : 1, monotonicMs())) return this.#tooMany();
     const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data as ArrayBuffer);
     if (bytes.length > MESSAGE_BYTES_LIMIT) return ['tooLarge', `${bytes.length} bytes`];
     if (isBinary) return this.#relayed(new Uint8Array(bytes));
@@ -266,6 +310,8 @@ export class DonorSocket implements DonorLink {
     if (this.#peer === null) return this.#greeted(text, decoded.ok ? decoded.value : decoded.reason);
     if (!decoded.ok) return ['malformed', decoded.reason];
     if (decoded.value.type === 'hello') return ['outOfOrder', 'a second hello'];
+    if (decoded.value.type !== 'heartbeat') this.spoken.heard += 1;
+    else if (decoded.value.heard !== undefined) this.spoken.confirm(decoded.value.heard);
     if (decoded.value.type === 'measured') {
       clearTimeout(this.#admissionTimer);
       this.#unreadLimit = SPARE_UNREAD_BYTES;
@@ -292,19 +338,10 @@ export class DonorSocket implements DonorLink {
     const admitted = this.#host.admit(message, this);
     if (isRefusal(admitted)) return [admitted, 'at hello'];
     this.#peer = admitted;
-    this.#admissionTimer = setTimeout(() => this.refuse('tooLate', 'it measured nothing'), ADMISSION_LIMIT_MS);
+    if (!this.#goesOn)
+      this.#admissionTimer = setTimeout(() => this.refuse('tooLate', 'it measured nothing'), ADMISSION_LIMIT_MS);
     if (!this.#open) this.#host.gone(admitted, 'its connection closed', false);
     return null;
-  }
-
-  /** A bucket of messages that fills with time. */
-  #mayMessage(cost: number): boolean {
-    const nowMs = monotonicMs();
-    const { burst, perSecond } = this.#budget;
-    const earned = ((nowMs - this.#lastHeardMs) / 1_000) * perSecond;
-    this.#allowance = Math.min(burst, this.#allowance + earned) - cost;
-    this.#lastHeardMs = nowMs;
-    return this.#allowance >= 0;
   }
 
   #tooMany(): Problem {

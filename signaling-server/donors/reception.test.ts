@@ -3,6 +3,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { invariant, type PeerId } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
+import { Spoken } from '../../swarm/messages/spoken.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { searchHere } from '../planning/planThread.ts';
@@ -71,7 +72,10 @@ function welcomed(
 ): { readonly peer: PeerId; readonly received: ServerMessage[] } {
   const received: ServerMessage[] = [];
   const send = (message: ServerMessage) => void received.push(message);
-  const link = { address, isHere, send, sendNewest: () => {}, sendBytes: () => {}, refuse: () => {}, close: () => {} };
+  const link = {
+    ...{ address, isHere, send, spoken: new Spoken<Buffer>(), sendNewest: () => {}, sendBytes: () => {} },
+    ...{ goOnFrom: () => {}, supersede: () => {}, refuse: () => {}, close: () => {} },
+  };
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, own, key: KEY } as const;
   const peer = run.reception.admit(hello, link);
   invariant(received[0]?.type === 'welcome' && received[0].peer === peer, 'it is welcome');

@@ -15,6 +15,7 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { isSameSecret } from '../http/secret.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { Comebacks } from './comebacks.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
 import { JoinDelays } from './joinDelays.ts';
@@ -73,6 +74,7 @@ export class Reception implements DonorHost {
   readonly #donors = new ConnectedDonors();
   readonly #resumes = new Resumes();
   readonly #joinDelays = new JoinDelays();
+  readonly #comebacks: Comebacks;
   /** Of those who are not admitted yet. */
   readonly #places = new PendingPlaces();
   /** Throttled: a donor that changes its limits all the time would flood all others with messages. */
@@ -84,6 +86,12 @@ export class Reception implements DonorHost {
   constructor(options: ReceptionOptions, host: ReceptionHost) {
     this.#options = options;
     this.#host = host;
+    this.#comebacks = new Comebacks({
+      ...options,
+      donors: this.#donors,
+      mayBreak: (peer) => !this.#closed && host.isNeeded(peer) && !options.network.relay.isUsedBy(peer),
+      lost: (peer, detail) => this.gone(peer, detail, false),
+    });
   }
 
   arrived(link: DonorLink): RefusalReason | null {
@@ -100,23 +108,44 @@ export class Reception implements DonorHost {
     const uninvited = isOwn ? null : network.invitation.problem(hello.invite, link.address);
     if (uninvited !== null) return uninvited;
     if (isBlocked?.(link.address)) return 'blocked';
+    const still = this.#comebacks.goesOn(hello, link);
+    if (still !== null) return this.#goOn(still.connection, link, still.unheard);
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
     if (shut !== null) return shut;
     if (this.#isFull()) return 'serverFull';
     if (isOwn) this.#places.leave(link);
-    const { peer, token, donor } = this.#donors.enter(hello, link, isOwn, this.#returning(hello));
-    network.connected(peer, link, link.address);
-    const { iceServers } = network;
-    const greeting = this.#host.greeting(donor);
-    const resumeKey = this.#options.resumeKeyOf(peer);
-    link.send({ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, resumeKey, iceServers, ...greeting });
+    const connection = this.#donors.enter(hello, link, isOwn, this.#returning(hello));
+    network.connected(connection.peer, link, link.address);
+    link.send(this.#greeting(connection, null));
+    return connection.peer;
+  }
+
+  #greeting({ peer, token, donor }: Connection, heard: number | null): ServerMessage {
+    const { iceServers } = this.#options.network;
+    const said = { ...this.#host.greeting(donor), resumeKey: this.#options.resumeKeyOf(peer), iceServers, heard };
+    return { type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, ...said };
+  }
+
+  /** The peer that it may be again, of those who are not here. */
+  #returning(hello: HelloMessage): PeerId | null {
+    const peer = this.#comebacks.provenBy(hello);
+    return peer !== null && this.#host.mayReturn(peer) && !this.#donors.of(peer) ? peer : null;
+  }
+
+  /** The same conversation, over another connection. */
+  #goOn(connection: Connection, link: DonorLink, unheard: readonly Buffer[]): PeerId {
+    const { peer, link: before } = connection;
+    this.#places.leave(link);
+    this.#options.network.relay.gone(peer);
+    this.#options.network.relay.connected(peer, link);
+    connection.link = link;
+    link.goOnFrom(before, this.#greeting(connection, before.spoken.heard), unheard);
     return peer;
   }
 
-  /** The peer that this tab proves to have been, where it may be it again; null: it is a new one. */
-  #returning({ resume }: HelloMessage): PeerId | null {
-    if (resume === undefined || !isSameSecret(resume.key, this.#options.resumeKeyOf(resume.peer))) return null;
-    return this.#host.mayReturn(resume.peer) && !this.#donors.of(resume.peer) ? resume.peer : null;
+  broke(peer: PeerId, link: DonorLink): void {
+    const connection = this.#donors.of(peer);
+    if (connection?.link === link) this.#comebacks.broke(connection);
   }
 
   onMessage(peer: PeerId, message: PeerMessage): RefusalReason | null {
@@ -162,6 +191,7 @@ export class Reception implements DonorHost {
   gone(peer: PeerId, detail: string, isAtFault: boolean): void {
     this.#options.network.gone(peer);
     const connection = this.#donors.of(peer);
+    connection?.breaks.over();
     if (this.#closed || connection === undefined) return;
     this.#donors.leave(peer);
     if (isAtFault || this.#host.isNeeded(peer)) this.#lost(connection);
@@ -214,12 +244,20 @@ export class Reception implements DonorHost {
   throwOut(peer: PeerId, reason: RefusalReason, detail: string): void {
     if (reason === 'faulty') this.#convict(peer);
     this.#donors.of(peer)?.link.refuse(reason, detail);
+    this.#dropAway(peer, detail);
   }
 
   /** As `throwOut`, but its connection is forgotten at once. `isProven`: it was shown to harm the run. */
   refuse(peer: PeerId, reason: RefusalReason, detail: string, isProven: boolean): void {
     if (isProven) this.#convict(peer);
-    this.#donors.refuse(peer, reason, detail);
+    this.#donors.of(peer)?.link.refuse(reason, detail);
+    this.#dropAway(peer, detail);
+    this.#donors.leave(peer);
+  }
+
+  /** Nobody can be told anything whose connection is broken: it is not waited for. */
+  #dropAway(peer: PeerId, detail: string): void {
+    if (this.#donors.of(peer)?.breaks.isAway) this.gone(peer, detail, true);
   }
 
   close(): void {

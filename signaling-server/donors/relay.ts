@@ -83,6 +83,8 @@ export class Relay {
   readonly #onTheWay = new Map<PeerId, Map<PeerId, number>>();
   /** Of each sender, since the plan began. */
   readonly #dropped = new Map<PeerId, number>();
+  /** Frames to or from these came by since the plan began. */
+  readonly #used = new Set<PeerId>();
   readonly #pairs: RelayPairs;
   #watch: Watch | null = null;
 
@@ -93,6 +95,12 @@ export class Relay {
   /** A plan begins: what came for the one before is forgiven. */
   forgive(): void {
     this.#dropped.clear();
+    this.#used.clear();
+  }
+
+  /** Whether a part of this plan's tensors goes through this donor's socket: nobody sends those again. */
+  isUsedBy(peer: PeerId): boolean {
+    return this.#used.has(peer);
   }
 
   /** What these send each other in this epoch is looked at; only of the first frame that is not sound each direction is told. */
@@ -130,6 +138,7 @@ export class Relay {
     this.#receivers.delete(peer);
     this.#onTheWay.delete(peer);
     this.#dropped.delete(peer);
+    this.#used.delete(peer);
     for (const { from, frameBytes } of receiver?.queue ?? []) this.#drop(from, peer, frameBytes);
   }
 
@@ -143,6 +152,7 @@ export class Relay {
       if (receiver) ping(receiver, encodeEnvelope(kind, from, content));
       return null;
     }
+    if (receiver) this.#used.add(from).add(to);
     const onTheWay = this.#onTheWay.get(from);
     const bytes = (onTheWay?.get(to) ?? 0) + content.length;
     if (bytes > RELAY_WINDOW_BYTES) return 'tooManyMessages';

@@ -58,7 +58,7 @@ interface ScriptedOptions {
   readonly invite?: string | undefined;
   readonly key?: string | undefined;
   /** Whom it says to have been. */
-  readonly resume?: { readonly peer: PeerId; readonly key: string } | undefined;
+  readonly resume?: { readonly peer: PeerId; readonly key: string; readonly heard?: number } | undefined;
   readonly profile?: Profile;
   /** From which it seems to come, to a server that trusts this machine as a proxy. */
   readonly address?: string;
@@ -117,8 +117,9 @@ export class ScriptedDonor {
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
       this.#socket.on('open', () => {
-        const said = { protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key, resume };
-        if (greets) this.say({ type: 'hello', ...said });
+        const said = { protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key };
+        const was = resume && { resume: { heard: 0, ...resume } };
+        if (greets) this.say({ type: 'hello', ...said, ...was });
         resolve();
       });
     });
@@ -211,7 +212,8 @@ export class ScriptedDonor {
     if (message.value.type === 'welcome') {
       this.#welcome = message.value;
       const { measures = true } = this.#options;
-      if (this.#greets && measures) this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
+      if (this.#greets && measures && message.value.heard === null)
+        this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
     }
     if (this.obedient) void this.#followConditions(message.value);
     this.received.push(message.value);

@@ -47,7 +47,7 @@ export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;
  * Of whom nothing is read for so long is taken for gone: it is replaced, and refused nothing. A donor that is admitted
  * sends a heartbeat each second. Three honest ones on two cores, beside six busy loops, let 1.8 s pass at most. Before it
  * is admitted its worker may be busy with the references of the check. The server looks each `lookMs`, so that 5 s of
- * silence are always too long.
+ * silence are always too long. As long a member whose connection broke is waited for.
  */
 export const SILENCE = { lookMs: 500, donorMs: 4_000, strangerMs: 20_000 } as const;
 

@@ -73,6 +73,9 @@ const spanSchema = z.object({
   aloneSeconds: z.number().positive().max(1e6).optional(),
 });
 
+/** Words of the other end since this conversation began, on whatever connections (`Spoken`). */
+const heard = count;
+
 const standing = z.object({ epoch: count, step: count });
 export type Standing = z.infer<typeof standing>;
 
@@ -95,7 +98,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
       .regex(/^[\w-]{16,64}$/)
       .optional(),
     /** One that was here before, and kept what it had: its name then, and the key that its `welcome` brought. */
-    resume: z.object({ peer, key: z.string().max(64) }).optional(),
+    resume: z.object({ peer, key: z.string().max(64), heard }).optional(),
   }),
   /** The kernels' check is passed: this donor may be planned for. Once, after `welcome`. */
   z.object({ type: z.literal('measured'), profile: profileSchema }),
@@ -111,7 +114,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
   }),
   /** Changed while it computes. Memory counts from the next plan on. */
   z.object({ type: z.literal('limits'), limits: limitsSchema }),
-  z.object({ type: z.literal('heartbeat') }),
+  z.object({ type: z.literal('heartbeat'), heard: heard.optional() }),
   /** Opaque to the server: an offer, an answer or a candidate for another donor of the same plan. */
   z.object({
     type: z.literal('signal'),
@@ -198,6 +201,11 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     token: z.string(),
     /** What its next `hello` proves by that it was this peer. */
     resumeKey: z.string(),
+    /**
+     * The conversation goes on that broke, and nothing here is news: each end says again what the other has not heard. Null:
+     * one begins.
+     */
+    heard: heard.nullable(),
     run: runFactsSchema,
     iceServers: z.array(z.record(z.string(), z.unknown())),
     generation: count,

@@ -39,7 +39,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   {
     ...{ type: 'hello', protocol: PROTOCOL_VERSION, adapter: ADAPTER, invite: 'i', limits: NO_LIMITS },
     key: 'a-key-of-a-browser',
-    resume: { peer: A, key: 'k' },
+    resume: { peer: A, key: 'k', heard: 3 },
   },
   {
     type: 'measured',
@@ -77,6 +77,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
       peer: A,
       token: 't',
       resumeKey: 'k',
+      heard: null,
       iceServers: [{ urls: 'stun:a' }],
     },
     run: {

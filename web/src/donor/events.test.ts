@@ -45,7 +45,7 @@ const said = (message: Partial<ServerMessage>): DonorEvent => ({
   message: message as ServerMessage, // only what the state looks at
 });
 const RUN = { name: 'r', train: { steps: 9, globalBatchSize: 2, sequenceLength: 8 } } as RunFacts; // as far as it is shown
-const WELCOME = said({ type: 'welcome', peer: peerId('me'), run: RUN });
+const WELCOME = said({ type: 'welcome', peer: peerId('me'), run: RUN, heard: null });
 const ADMITTED: DonorEvent = { type: 'admitted' };
 const START = said({ type: 'start', epoch: 1, step: 0 });
 const PREPARE = said({ type: 'prepare', epoch: 1 });
@@ -64,7 +64,7 @@ const kind = (...events: readonly DonorEvent[]): DonorPhase['kind'] => reached(.
 describe('a donor’s state', () => {
   test('[MP1] knows how this tab computes: with halves where the run asks for them and the adapter has them', () => {
     const halving: DonorEvent = { type: 'gpuOpened', adapter: { ...ADAPTER, halves: true } };
-    const asking = said({ type: 'welcome', peer: peerId('me'), run: { ...RUN, compute: 'f16' } });
+    const asking = said({ type: 'welcome', peer: peerId('me'), run: { ...RUN, compute: 'f16' }, heard: null });
     expect(computeOfTab(reached(CLICK, halving))).toBeNull();
     expect([WELCOME, asking].map((welcome) => computeOfTab(reached(CLICK, OPENED, welcome)))).toEqual(['f32', 'f32']);
     expect([WELCOME, asking].map((welcome) => computeOfTab(reached(CLICK, halving, welcome)))).toEqual(['f32', 'f16']);
@@ -159,7 +159,7 @@ describe('a donor’s state', () => {
 
   test('contributed tokens add up over connections, and start over with a new visit', () => {
     const first = [CLICK, WELCOME, START, snapshot({ tokens: 100 })];
-    const again = said({ type: 'welcome', peer: peerId('again'), run: RUN });
+    const again = said({ type: 'welcome', peer: peerId('again'), run: RUN, heard: null });
     expect(contributedTokens(reached(...first, CLOSED, again))).toBe(100);
     expect(contributedTokens(reached(...first, CLOSED, again, snapshot({ peer: peerId('again'), tokens: 7 })))).toBe(
       107,
@@ -168,6 +168,14 @@ describe('a donor’s state', () => {
     expect(contributedTokens(reached(...first, CLOSED, WELCOME))).toBe(100);
     expect(contributedTokens(reached(...first, CLOSED, WELCOME, snapshot({ tokens: 107 })))).toBe(107);
     expect(contributedTokens(reached(...first, CLOSED, WELCOME, standby('left'), CLICK))).toBe(0);
+  });
+
+  test('[RE80] goes on where it was when the same conversation goes on', () => {
+    const still = said({ type: 'welcome', peer: peerId('me'), run: RUN, heard: 7 });
+    const before = reached(CLICK, WELCOME, START, snapshot({ tokens: 100 }), asked('pause'));
+    const after = [CLOSED, still].reduce(nextState, before);
+    expect(after).toMatchObject({ phase: { kind: 'joined' }, pending: 'pause', snapshot: before.snapshot });
+    expect(nextState(after, START).phase.kind).toBe('computing');
   });
 
   test('the snapshot mends a missed word', () => {

@@ -198,6 +198,8 @@ function refused(state: DonorState, { reason, detail, retrySeconds }: Refused): 
 function afterMessage(state: DonorState, message: ServerMessage): DonorState {
   switch (message.type) {
     case 'welcome': {
+      // Nothing went on without it.
+      if (message.heard !== null) return { ...state, phase: { kind: 'joined' } };
       // The same peer again is counted on.
       const isStill = message.peer === state.me;
       return {

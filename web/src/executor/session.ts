@@ -161,6 +161,7 @@ export class Session {
   #welcome(message: Message<'welcome'>) {
     const { peer, run: facts, token } = message;
     this.#token = token;
+    if (message.heard !== null) return; // the same conversation, and nothing of it is lost
     if (this.isStill(peer)) return this.#resume(message);
     this.disconnected(false);
     const found = this.#parts.files(() => this.#token);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../swarm/base.ts';
-import { DEADLINES } from '../../../swarm/coordinator/deadlines.ts';
+import { DEADLINES, SILENCE } from '../../../swarm/coordinator/deadlines.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
@@ -22,6 +22,7 @@ const WELCOME = {
   peer: 'p1',
   token: 't',
   resumeKey: 'k',
+  heard: null,
   run: {
     name: 'r',
     model: {},
@@ -234,7 +235,7 @@ describe('Signaling', () => {
     last().onclose?.(CLOSE);
     await sleep(AWAITED_RETRY_MOST_MS);
     last().onopen?.(new Event('open'));
-    expect(last().sent[0]).toMatchObject({ type: 'hello', resume: { peer: 'p1', key: 'k' } });
+    expect(last().sent[0]).toMatchObject({ type: 'hello', resume: { peer: 'p1', key: 'k', heard: 0 } });
     const pauses: number[] = [];
     for (let waitedMs = AWAITED_RETRY_MOST_MS; waitedMs < KEPT_MS; waitedMs += AWAITED_RETRY_MOST_MS) {
       last().onclose?.(CLOSE);
@@ -243,13 +244,62 @@ describe('Signaling', () => {
       if (state?.kind === 'closed') pauses.push(state.pauseMs);
       await sleep(AWAITED_RETRY_MOST_MS);
     }
-    // The server does not wait longer for it than it pauses.
-    expect(Math.max(...pauses)).toBeLessThan(DEADLINES.returning.leastMs);
+    // It tries several times while a server waits for it.
+    expect(4 * Math.max(...pauses)).toBeLessThanOrEqual(Math.min(SILENCE.donorMs, DEADLINES.returning.leastMs));
     last().onclose?.(CLOSE);
     expect(states.at(-1)).toMatchObject({ kind: 'closed', isKept: false });
     await sleep(RETRY_MOST_MS);
     last().onopen?.(new Event('open'));
     expect(last().sent[0]).not.toHaveProperty('resume');
+  });
+
+  describe('[RE80] on a connection that takes the place of a broken one', () => {
+    const report = { type: 'fault', epoch: 1, reason: 'internal', detail: 'd' } as const;
+
+    test('says again what the server has not heard, before anything else, and how much it has heard itself', async () => {
+      const { signaling, messages, last, join, sleep } = conversation();
+      join();
+      last().say({ type: 'save', epoch: 1, step: 2 });
+      signaling.send({ type: 'pause' });
+      signaling.send({ type: 'heartbeat' });
+      expect(last().sent.at(-1)).toEqual({ type: 'heartbeat', heard: 1 });
+      last().onclose?.(CLOSE);
+      expect(signaling.send(report)).toBe(false);
+      expect(signaling.send({ type: 'heartbeat' })).toBe(false);
+      await sleep(AWAITED_RETRY_MOST_MS);
+      last().onopen?.(new Event('open'));
+      expect(last().sent[0]).toMatchObject({ resume: { peer: 'p1', key: 'k', heard: 1 } });
+      last().say({ ...WELCOME, heard: 1 });
+      expect(last().sent.slice(1)).toEqual([report]);
+      expect(messages.at(-1)).toMatchObject({ type: 'welcome', heard: 1 });
+    });
+
+    test('says nothing again where the server begins anew', async () => {
+      const { signaling, last, join, sleep } = conversation();
+      join();
+      signaling.send({ type: 'pause' });
+      last().onclose?.(CLOSE);
+      await sleep(AWAITED_RETRY_MOST_MS);
+      join();
+      expect(last().sent.slice(1)).toEqual([]);
+      signaling.send({ type: 'heartbeat' });
+      expect(last().sent.at(-1)).toEqual({ type: 'heartbeat', heard: 0 });
+    });
+
+    test('ends it where it cannot say all of that again, and comes as another donor', async () => {
+      const { states, last, join, sleep } = conversation();
+      join();
+      last().onclose?.(CLOSE);
+      await sleep(AWAITED_RETRY_MOST_MS);
+      last().onopen?.(new Event('open'));
+      last().say({ ...WELCOME, heard: 7 });
+      expect(last().closed).toBe(true);
+      last().onclose?.(CLOSE);
+      expect(states.at(-1)).toMatchObject({ kind: 'closed', isKept: false });
+      await sleep(RETRY_MOST_MS);
+      last().onopen?.(new Event('open'));
+      expect(last().sent[0]).not.toHaveProperty('resume');
+    });
   });
 
   test('[WP4] gives up a connection that does not open', async () => {

@@ -1,7 +1,8 @@
 /**
  * This donor's conversation with the server: `hello` first on every connection, `welcome` or `refused` as the answer,
  * then typed messages both ways. A refusal is the server's last word and ends this conversation, also where it says when
- * to ask again; a connection that is merely gone comes back by itself.
+ * to ask again; a connection that is merely gone comes back by itself, and what was said goes on where it was as long as
+ * the server still knows this tab.
  */
 import type { PeerId, Random } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
@@ -13,6 +14,7 @@ import {
 } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import type { RefusalReason } from '../../../swarm/messages/refusals.ts';
+import { Spoken } from '../../../swarm/messages/spoken.ts';
 import { type DonorWebSocket, RetrySocket } from './socket.ts';
 
 /** open: the server has said welcome. */
@@ -31,6 +33,8 @@ export type SignalingState =
 
 /** A server that is away for so long is not waited for with what this tab has. */
 export const KEPT_MS = 600_000;
+/** Of what the server may not have heard, so many characters are kept. */
+const SPOKEN_LIMIT = 2_097_152;
 
 /** What the link that was opened lets its donor in by. */
 export interface Entry {
@@ -66,6 +70,7 @@ export class Signaling {
   /** Who this tab was, and until when it may be it again. */
   #resume: { readonly peer: PeerId; readonly key: string } | null = null;
   #keptUntilMs = 0;
+  #spoken = new Spoken<string>();
   /** Messages of the server that were not understood, or came before its welcome. */
   malformedMessages = 0;
 
@@ -94,9 +99,12 @@ export class Signaling {
     });
   }
 
-  /** False where it was dropped because the server has not said welcome on this connection. */
+  /** False where the server has not said welcome on this connection; where it goes on with this tab it hears of it then. */
   send(message: PeerMessage): boolean {
-    return this.#welcomed && this.#socket.send(JSON.stringify(message));
+    const { heard } = this.#spoken;
+    const text = JSON.stringify(message.type === 'heartbeat' ? { ...message, heard } : message);
+    if (message.type !== 'heartbeat' && this.#resume !== null) this.#spoken.say(text, SPOKEN_LIMIT);
+    return this.#welcomed && this.#socket.send(text);
   }
 
   /** What is to be relayed; false as for `send`. */
@@ -125,29 +133,42 @@ export class Signaling {
       ...(invite ? { invite } : {}),
       ...(own ? { own } : {}),
       ...(key ? { key } : {}),
-      ...(this.#resume ? { resume: this.#resume } : {}),
+      ...(this.#resume ? { resume: { ...this.#resume, heard: this.#spoken.heard } } : {}),
     };
     this.#socket.send(JSON.stringify(hello));
   }
 
   #onText(text: string): void {
-    const { onState, onMessage } = this.#options;
+    const { onMessage } = this.#options;
     const decoded = decodeServerMessage(text);
     if (!decoded.ok) {
       this.malformedMessages += 1;
+      this.#spoken.heard += 1;
       // A server whose greeting is not understood speaks another protocol: nothing after it would be understood either.
       if (!this.#welcomed) this.#end('wrongProtocol', decoded.reason, null);
       return;
     }
     const message = decoded.value;
     if (message.type === 'refused') this.#end(message.reason, message.detail, message.retrySeconds);
-    else if (message.type === 'welcome') {
-      this.#welcomed = true;
-      this.#resume = { peer: message.peer, key: message.resumeKey };
-      onState({ kind: 'open' });
+    else if (message.type === 'welcome') this.#welcome(message);
+    else if (this.#welcomed) {
+      if (message.type !== 'snapshot') this.#spoken.heard += 1;
       onMessage(message);
-    } else if (this.#welcomed) onMessage(message);
-    else this.malformedMessages += 1;
+    } else this.malformedMessages += 1;
+  }
+
+  #welcome(message: Extract<ServerMessage, { type: 'welcome' }>): void {
+    if (message.heard === null) this.#spoken = new Spoken();
+    const unheard = this.#spoken.unheard(message.heard ?? 0);
+    this.#resume = unheard && { peer: message.peer, key: message.resumeKey };
+    if (unheard === null) {
+      this.drop(); // more was said meanwhile than is kept: this tab comes again, as another one
+      return;
+    }
+    this.#welcomed = true;
+    for (const text of unheard) this.#socket.send(text);
+    this.#options.onState({ kind: 'open' });
+    this.#options.onMessage(message);
   }
 
   #end(reason: RefusalReason, detail: string, retrySeconds: number | null): void {

@@ -16,8 +16,8 @@ export interface DonorWebSocket {
 
 export const RETRY_FIRST_MS = 500;
 export const RETRY_MOST_MS = 15_000;
-/** While others may wait for what this tab has: less than a server waits for it (`returning` of the deadlines). */
-export const AWAITED_RETRY_MOST_MS = 4_000;
+/** While others may wait for what this tab has: much less than a server does (`SILENCE` of the deadlines). */
+export const AWAITED_RETRY_MOST_MS = 1_000;
 /** A connection that lived so long was a good one: the next pause is the first one again. */
 export const PROVEN_MS = 10_000;
 /** A connection that is not open by then is given up; browsers themselves wait up to minutes. */

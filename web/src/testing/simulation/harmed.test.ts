@@ -27,6 +27,7 @@ const NOTHING_IS_LOST: readonly Harm[] = [
   'loseDevice',
   'cutOff',
   'loseLinks',
+  'loseSocket',
   'killServer',
   'leave',
   'join',

@@ -12,6 +12,7 @@ export const HARMS = [
   'cutOff',
   'slow',
   'loseLinks',
+  'loseSocket',
   'killServer',
   'fillDisk',
   'jumpClock',
@@ -39,6 +40,8 @@ export const ANY = '*';
 
 const FROZEN_MS = [3_000, 10_000, 60_000];
 const CUT_MS = [2_000, 8_000, 30_000];
+/** Back at once, in time, and too late. */
+const SOCKET_LOST_MS = [0, 2_000, 8_000];
 const FULL_MS = 20_000;
 const JUMP_MS = 3_600_000;
 const SLOW_FACTOR = 10;
@@ -98,6 +101,9 @@ function harm(swarm: Simulation, { harm: what, whom }: Mischief, random: Random)
       return;
     case 'loseLinks':
       for (const link of swarm.links.open()) if (tab?.owns(link)) link.cutOff();
+      return;
+    case 'loseSocket':
+      tab?.loseSocket(one(SOCKET_LOST_MS), random() < 0.5);
       return;
     case 'killServer':
       swarm.server.kill();

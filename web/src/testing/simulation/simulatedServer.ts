@@ -5,6 +5,7 @@
 import { got, invariant, type PeerId, peerId, type Result, refusal } from '../../../../swarm/base.ts';
 import { SILENCE } from '../../../../swarm/coordinator/deadlines.ts';
 import { mayReturn } from '../../../../swarm/coordinator/returning.ts';
+import { isNeeded } from '../../../../swarm/coordinator/successor.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/decide.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
 import {
@@ -17,6 +18,7 @@ import {
 import { retrySeconds } from '../../../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../../swarm/messages/relay.ts';
 import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
+import { Spoken } from '../../../../swarm/messages/spoken.ts';
 import type { Recording } from '../../../../swarm/recording/recording.ts';
 import type { RehearsedEffect } from '../../../../swarm/testing/decider.ts';
 import { happen, type Rehearsal, rehearseDecisions, restart } from '../../../../swarm/testing/rehearsal.ts';
@@ -36,9 +38,13 @@ type Searched = Extract<DecisionEvent, { type: 'searched' }>;
 
 interface Connected {
   readonly peer: PeerId;
-  readonly socket: Accepted;
+  /** The newest. */
+  socket: Accepted;
   readonly hello: HelloMessage;
+  readonly spoken: Spoken<string>;
   isMeasured: boolean;
+  /** Its connection broke. */
+  isAway: boolean;
   /** By the server's own looks: while it stood still itself nobody was silent. */
   silentMs: number;
 }
@@ -64,6 +70,8 @@ export class SimulatedServer {
   readonly disk: Disk;
   readonly #options: ServerOptions;
   readonly #connected = new Map<PeerId, Connected>();
+  /** Frames of the plan in force go by the sockets of these. */
+  readonly #relaying = new Set<PeerId>();
   #process: Process;
   #names = 0;
 
@@ -108,28 +116,64 @@ export class SimulatedServer {
 
   #accept(socket: Accepted): void {
     let connected: Connected | null = null;
+    // Another one may have taken its place.
+    const current = (): Connected | null => (connected?.socket === socket ? connected : null);
     socket.onMessage = (data) => {
-      if (connected !== null) this.#received(connected, data);
-      else connected = this.#greet(socket, data);
+      const from = current();
+      if (from !== null) this.#received(from, data);
+      else connected ??= this.#greet(socket, data);
     };
-    socket.onClosed = () => {
-      if (connected !== null) this.#gone(connected.peer, 'its connection closed');
-    };
+    socket.onClosed = () => this.#gone(current()?.peer ?? null, 'its connection closed');
+    socket.onBroken = () => this.#broke(current());
   }
 
   #greet(socket: Accepted, data: SocketData): Connected {
     const hello = decoded(data);
     invariant(hello.type === 'hello', 'a donor says hello first');
+    const still = this.#goesOn(hello, socket);
+    if (still !== null) return still;
     const peer = this.#returning(hello) ?? peerId(`d${this.#names++}`);
-    const connected = { peer, socket, hello, isMeasured: false, silentMs: 0 };
+    const spoken = new Spoken<string>();
+    const connected = { peer, socket, hello, spoken, isMeasured: false, isAway: false, silentMs: 0 };
     this.#connected.set(peer, connected);
-    const { generation, epoch, committedSteps, lastCommit } = this.run.state;
-    const memory = { draftedBytes: 0, known: null };
-    this.#send(connected, {
-      ...{ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token: peer, run: this.#options.facts, iceServers: [] },
-      ...{ resumeKey: keyOf(peer), generation, epoch, committedSteps, lastCommit, memory },
-    });
+    this.#welcome(connected, null);
     return connected;
+  }
+
+  #welcome(to: Connected, heard: number | null): void {
+    const { generation, epoch, committedSteps, lastCommit } = this.run.state;
+    const { peer } = to;
+    const memory = { draftedBytes: 0, known: null };
+    this.#send(to, {
+      ...{ type: 'welcome', protocol: PROTOCOL_VERSION, peer, token: peer, run: this.#options.facts, iceServers: [] },
+      ...{ resumeKey: keyOf(peer), heard, generation, epoch, committedSteps, lastCommit, memory },
+    });
+  }
+
+  /** What `Reception` has: the same conversation, on another socket. */
+  #goesOn({ resume }: HelloMessage, socket: Accepted): Connected | null {
+    const known = resume && this.#connected.get(resume.peer);
+    if (!resume || !known) return null;
+    known.socket.close();
+    const unheard = known.spoken.unheard(resume.heard);
+    if (unheard === null || !this.#mayBreak(known)) {
+      this.#gone(known.peer, 'its connection broke');
+      return null;
+    }
+    Object.assign(known, { socket, isAway: false, silentMs: 0 });
+    this.#welcome(known, known.spoken.heard);
+    for (const text of unheard) socket.send(text, 'again');
+    return known;
+  }
+
+  #mayBreak({ peer, isMeasured }: Connected): boolean {
+    return isMeasured && isNeeded(this.run.state, peer) && !this.#relaying.has(peer);
+  }
+
+  #broke(from: Connected | null): void {
+    if (from === null) return;
+    if (!this.#mayBreak(from)) this.#gone(from.peer, 'its connection broke');
+    else Object.assign(from, { isAway: true, silentMs: 0 });
   }
 
   #returning({ resume }: HelloMessage): PeerId | null {
@@ -139,7 +183,7 @@ export class SimulatedServer {
   }
 
   #received(from: Connected, data: SocketData): void {
-    if (!this.#connected.has(from.peer)) return;
+    if (this.#connected.get(from.peer) !== from) return;
     from.silentMs = 0;
     if (typeof data !== 'string') {
       this.#relay(from.peer, new Uint8Array(data));
@@ -147,6 +191,8 @@ export class SimulatedServer {
     }
     const said = decoded(data);
     const message = this.#options.flaw.heard?.(said) ?? said;
+    if (message.type === 'heartbeat') from.spoken.confirm(message.heard ?? 0);
+    else from.spoken.heard += 1;
     switch (message.type) {
       case 'hello':
         throw new Error('a donor says hello once');
@@ -177,22 +223,26 @@ export class SimulatedServer {
     const envelope = decodeEnvelope(message);
     invariant(envelope.ok, 'a donor sends envelopes');
     const { kind, peer: to, content } = envelope.value;
+    if (kind === 'frame') this.#relaying.add(from).add(to);
     this.#connected.get(to)?.socket.send(encodeEnvelope(kind, from, content).buffer, `relayed ${kind}`);
     if (kind !== 'frame') return;
     const credit = encodeEnvelope('credit', to, creditContent(content.length)).buffer;
     this.#connected.get(from)?.socket.send(credit, 'relayed credit');
   }
 
-  #send({ socket }: Connected, message: ServerMessage): void {
-    socket.send(JSON.stringify(message), message.type);
+  #send({ socket, spoken, isAway }: Connected, message: ServerMessage): void {
+    const text = JSON.stringify(message);
+    if (message.type !== 'welcome') spoken.say(text, Number.POSITIVE_INFINITY);
+    if (!isAway) socket.send(text, message.type);
   }
 
-  #gone(peer: PeerId, detail: string): void {
-    const connected = this.#connected.get(peer);
+  #gone(peer: PeerId | null, detail: string): void {
+    const connected = peer && this.#connected.get(peer);
     if (!connected) return;
-    this.#connected.delete(peer);
+    const { peer: gone } = connected;
+    this.#connected.delete(gone);
     connected.socket.close();
-    if (connected.isMeasured) this.#happened({ type: 'donorGone', peer, detail });
+    if (connected.isMeasured) this.#happened({ type: 'donorGone', peer: gone, detail });
   }
 
   /** Whoever was silent for too long is gone. */
@@ -225,6 +275,9 @@ export class SimulatedServer {
     this.#options.onEffect(effect);
     if (!this.#process.isAlive) return false;
     switch (effect.type) {
+      case 'storeEpoch':
+        this.#relaying.clear();
+        break;
       case 'send':
         this.#send(got(this.#connected, effect.to), effect.message);
         break;

@@ -10,6 +10,8 @@ export interface Accepted {
   onMessage: (data: SocketData) => void;
   /** The donor's end closed. */
   onClosed: () => void;
+  /** Nothing comes any more, and nobody said why. */
+  onBroken: () => void;
   send(data: SocketData, what: string): void;
   close(): void;
 }
@@ -20,14 +22,10 @@ export interface Listener {
 }
 
 /** `listener`: who listens at this moment; null: nobody does. */
-export function openSocket(network: Network, client: Process, listener: () => Listener | null): DonorWebSocket {
-  return new VirtualSocket(network, client, listener);
-}
-
 const nameOf = (data: SocketData): string =>
   typeof data === 'string' ? (/"type":"(\w+)"/.exec(data)?.[1] ?? 'text') : 'envelope';
 
-class VirtualSocket implements DonorWebSocket {
+export class VirtualSocket implements DonorWebSocket {
   binaryType: BinaryType = 'arraybuffer';
   onopen: DonorWebSocket['onopen'] = null;
   onmessage: DonorWebSocket['onmessage'] = null;
@@ -37,6 +35,7 @@ class VirtualSocket implements DonorWebSocket {
   #up: Line | null = null;
   #accepted: Accepted | null = null;
   #isClosed = false;
+  #isBroken = false;
 
   constructor(network: Network, client: Process, listener: () => Listener | null) {
     this.#network = network;
@@ -50,13 +49,25 @@ class VirtualSocket implements DonorWebSocket {
 
   send(data: string | Uint8Array<ArrayBuffer>): void {
     const copy = typeof data === 'string' ? data : data.slice().buffer;
-    this.#up?.carry(nameOf(copy), () => this.#accepted?.onMessage(copy));
+    this.#up?.carry(nameOf(copy), () => {
+      if (!this.#isBroken) this.#accepted?.onMessage(copy);
+    });
+  }
+
+  /** What is on its way is lost. The donor's end hears of it; the server's as well, or not before it misses what should come. */
+  break(isNoticed: boolean): void {
+    if (this.#isClosed || this.#isBroken) return;
+    this.#isBroken = true;
+    this.#client.after(this.#network.delayMs(), () => this.#closed());
+    if (isNoticed) this.#up?.carry('socket broken', () => this.#accepted?.onBroken());
   }
 
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#up?.carry('socket closed', () => this.#accepted?.onClosed());
+    this.#up?.carry('socket closed', () => {
+      if (!this.#isBroken) this.#accepted?.onClosed();
+    });
   }
 
   #meet({ process, accept }: Listener): void {
@@ -66,6 +77,7 @@ class VirtualSocket implements DonorWebSocket {
     const accepted: Accepted = {
       onMessage: () => {},
       onClosed: () => {},
+      onBroken: () => {},
       send: (data, what) => {
         if (isOpen) down.carry(what, () => this.#message(data));
       },
@@ -85,7 +97,7 @@ class VirtualSocket implements DonorWebSocket {
   }
 
   #message(data: SocketData): void {
-    if (!this.#isClosed) this.onmessage?.(new MessageEvent('message', { data }));
+    if (!this.#isClosed && !this.#isBroken) this.onmessage?.(new MessageEvent('message', { data }));
   }
 
   #closed(): void {

@@ -12,7 +12,6 @@ import { runFiles } from '../../executor/runFiles.ts';
 import { Session } from '../../executor/session.ts';
 import type { Mesh } from '../../net/mesh.ts';
 import type { SignalingState } from '../../net/signaling.ts';
-import type { DonorWebSocket } from '../../net/socket.ts';
 import { Device } from './device.ts';
 import { exactEngine, type Witness } from './exactEngine.ts';
 import type { TabFlaw } from './flaws.ts';
@@ -20,7 +19,7 @@ import type { LinkSwitch, VirtualLink } from './links.ts';
 import { type Machine, Process } from './machine.ts';
 import type { Line, Network } from './network.ts';
 import type { SimulatedServer } from './simulatedServer.ts';
-import { openSocket } from './sockets.ts';
+import { VirtualSocket } from './sockets.ts';
 
 const MEASURING_MS = 300;
 const RESTART_MS = 1_000;
@@ -58,7 +57,9 @@ export class Tab {
   #process: Process;
   #device: Device;
   #conversation: Conversation;
-  #socket: DonorWebSocket | null = null;
+  #socket: VirtualSocket | null = null;
+  /** No connection to the server is made until then. */
+  #shutUntilMs = 0;
 
   constructor(options: TabOptions) {
     this.#options = options;
@@ -70,7 +71,14 @@ export class Tab {
   /** The browser is killed: the system closes its sockets, or the machine takes everything with it. */
   kill(isSilent: boolean): void {
     this.hasEnded = true;
+    if (!isSilent) this.#socket?.break(true);
     this.#end(isSilent);
+  }
+
+  /** Its connection to the server breaks, and the next one can be made after a while; its links live on. */
+  loseSocket(ms: number, isNoticed: boolean): void {
+    this.#shutUntilMs = this.machine.agenda.nowMs + ms;
+    this.#socket?.break(isNoticed);
   }
 
   /** Its button, pressed. */
@@ -153,7 +161,8 @@ export class Tab {
       },
       {
         open: () => {
-          this.#socket = openSocket(network, process, () => server.listener);
+          const isShut = (): boolean => this.machine.agenda.nowMs < this.#shutUntilMs;
+          this.#socket = new VirtualSocket(network, process, () => (isShut() ? null : server.listener));
           return this.#socket;
         },
         openLink: links.opener(process),
@@ -196,7 +205,10 @@ export class Tab {
         if (this.peer === message.peer) session.measured(PROFILE);
       });
     }
-    if (message.type === 'standby' && message.state === 'left') this.kill(false);
+    if (message.type === 'standby' && message.state === 'left') {
+      this.hasEnded = true;
+      this.#end(false);
+    }
   }
 
   /** What the run's files need of `fetch`. */

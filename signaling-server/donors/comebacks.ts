@@ -1,0 +1,61 @@
+/**
+ * Donors whose connection broke while this server lives: a network that fails for a moment, a proxy that is started again.
+ * One whom a plan needs is waited for as long as one who is silent, and goes on with the same conversation over another
+ * connection, whether or not this end has noticed that the old one is dead. Rules RE in SPEC.md.
+ */
+import type { PeerId } from '../../swarm/base.ts';
+import type { HelloMessage } from '../../swarm/messages/messages.ts';
+import { isSameSecret } from '../http/secret.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
+import type { ConnectedDonors, Connection } from './connectedDonors.ts';
+import type { DonorLink } from './donorSocket.ts';
+
+interface ComebackOptions {
+  readonly donors: ConnectedDonors;
+  /** What proves that a tab was this peer. */
+  readonly resumeKeyOf: (peer: PeerId) => string;
+  /** A plan needs it, and nothing but words goes over its connection: tensors that are lost nobody sends again. */
+  mayBreak(peer: PeerId): boolean;
+  lost(peer: PeerId, detail: string): void;
+}
+
+export class Comebacks {
+  readonly #options: ComebackOptions;
+
+  constructor(options: ComebackOptions) {
+    this.#options = options;
+  }
+
+  /** The peer that this tab proves to have been; null: it is a new one. */
+  provenBy({ resume }: HelloMessage): PeerId | null {
+    if (resume === undefined || !isSameSecret(resume.key, this.#options.resumeKeyOf(resume.peer))) return null;
+    return resume.peer;
+  }
+
+  /** Without a word of its own. */
+  broke({ peer, breaks }: Connection): void {
+    const { mayBreak, lost } = this.#options;
+    if (!mayBreak(peer) || !breaks.may(monotonicMs())) lost(peer, 'its connection broke');
+    else breaks.wait(() => lost(peer, 'its connection broke, and it did not come back in time'));
+  }
+
+  /** With whose conversation this one goes on, and what that one has not heard; null: none, and what was here of it is lost. */
+  goesOn(
+    hello: HelloMessage,
+    link: DonorLink,
+  ): { readonly connection: Connection; readonly unheard: readonly Buffer[] } | null {
+    const { donors, mayBreak, lost } = this.#options;
+    const peer = this.provenBy(hello);
+    const connection = peer === null ? undefined : donors.of(peer);
+    if (peer === null || connection === undefined || connection.link.address !== link.address) return null;
+    const { breaks, link: before } = connection;
+    const unheard = before.spoken.unheard(hello.resume?.heard ?? 0);
+    if (unheard !== null && mayBreak(peer) && (breaks.isAway || breaks.may(monotonicMs()))) {
+      breaks.over();
+      return { connection, unheard };
+    }
+    before.supersede();
+    lost(peer, 'its connection broke');
+    return null;
+  }
+}
