@@ -28,7 +28,7 @@ export interface RehearsedDonor {
   sendNaN(firstStep: number): Promise<boolean>;
 }
 
-export interface Surroundings {
+export interface RehearsalHost {
   readonly nowMs?: () => number;
   /** Resolves when the newcomer is in the plan; `onAdmitted` gets its name when it is admitted, null if it never will be. */
   readonly join?: (onAdmitted: (peer: string | null) => void) => Promise<boolean>;
@@ -52,13 +52,13 @@ export const newestOf = (peers: Iterable<string>): string | null => [...peers].a
 export class Rehearsal {
   /** In the order opened; more may come. */
   readonly #donors: readonly RehearsedDonor[];
-  readonly #surroundings: Surroundings;
+  readonly #host: RehearsalHost;
   readonly #costs = new FaultCosts();
   #hasBegun = false;
 
-  constructor(donors: readonly RehearsedDonor[], surroundings: Surroundings = {}) {
+  constructor(donors: readonly RehearsedDonor[], host: RehearsalHost = {}) {
     this.#donors = donors;
-    this.#surroundings = surroundings;
+    this.#host = host;
   }
 
   /** From now on donors may be missing who come back, or are on their way. */
@@ -72,7 +72,7 @@ export class Rehearsal {
   }
 
   nowMs(): number {
-    return this.#surroundings.nowMs?.() ?? monotonicMs();
+    return this.#host.nowMs?.() ?? monotonicMs();
   }
 
   /** After each change of the run. */
@@ -111,7 +111,7 @@ export class Rehearsal {
 
   async #do(entry: ChaosEntry, onAdmitted: (peer: string | null) => void): Promise<boolean> {
     if (!('donor' in entry)) {
-      const { join, killServer } = this.#surroundings;
+      const { join, killServer } = this.#host;
       return (await (entry.kind === 'join' ? join?.(onAdmitted) : killServer?.())) ?? false;
     }
     const donor = this.#donors[entry.donor];

@@ -33,7 +33,7 @@ const WORDS: Readonly<Record<RehearsedKind, string>> = {
 };
 
 /** As a button says it; with the quantity of one that was asked for. */
-export const faultText = (kind: RehearsedKind): string => WORDS[kind];
+export const rehearsedKindText = (kind: RehearsedKind): string => WORDS[kind];
 export const rehearsalText = (wish: RehearsalWish): string => {
   if ('seconds' in wish) return `${WORDS[wish.kind]} for ${wish.seconds} s`;
   if (!('factor' in wish)) return WORDS[wish.kind];

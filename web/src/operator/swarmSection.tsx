@@ -11,7 +11,7 @@ import { eventText, peerOf } from './eventText.ts';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
-import { Rehearsals } from './rehearsals.tsx';
+import { RehearsalsCard } from './rehearsalsCard.tsx';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText } from './swarmShape.ts';
 import { millisText, type ShownStep, StepTimeline, timelineText } from './timeline.tsx';
@@ -88,7 +88,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         {timeline && <StepEvents step={timeline.step} events={state.events} />}
       </section>
       {plan && <PlanWords snapshot={snapshot} plan={plan} />}
-      <Rehearsals {...state.rehearsals} />
+      <RehearsalsCard {...state.rehearsals} />
       <Links links={links} served={state.served} />
     </>
   );

@@ -2,7 +2,6 @@
 import { useContext, useState } from 'preact/hooks';
 import { z } from 'zod';
 import {
-  faultText,
   MOST_REHEARSED_FACTOR,
   MOST_REHEARSED_SECONDS,
   PASSING_FAULTS,
@@ -12,6 +11,7 @@ import {
   type RehearsalWish,
   type RehearsedKind,
   rehearsalText,
+  rehearsedKindText,
 } from '../../../swarm/messages/rehearsal.ts';
 import { countText, NOTHING, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
@@ -28,7 +28,7 @@ const KINDS: readonly RehearsedKind[] = [
   ...PLAIN_FAULTS.filter((kind) => kind !== 'kill'),
 ];
 
-export function Rehearsals({ donors, rows }: RehearsalsShown) {
+export function RehearsalsCard({ donors, rows }: RehearsalsShown) {
   const isViewer = useContext(RoleContext) === 'viewer';
   return (
     <div class="card">
@@ -78,7 +78,7 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
           <select value={kind} onChange={(event) => choose(kindOf(event.currentTarget.value))}>
             {KINDS.map((each) => (
               <option key={each} value={each}>
-                {faultText(each)}
+                {rehearsedKindText(each)}
               </option>
             ))}
           </select>
