@@ -145,7 +145,7 @@ export class Operator {
   }
 }
 
-export async function openOperator({ operatorUrl }: ProductServer): Promise<Operator> {
+export async function openOperator({ operatorUrl }: Pick<ProductServer, 'operatorUrl'>): Promise<Operator> {
   const { context } = await openBrowser({ webGpu: false });
   const operator = new Operator(await context.newPage());
   await operator.page.goto(operatorUrl);

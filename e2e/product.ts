@@ -144,8 +144,6 @@ interface ServeOptions {
   readonly iceServers?: string;
   /** gpipe: every donor takes part, in equal parts. Else whoever makes a step shorter, as a person's server has it. */
   readonly schedule?: 'gpipe';
-  /** Headless donors that it opens beside itself. */
-  readonly donors?: number;
   /** So many pipeline stages, over which every donor is shared out. */
   readonly stages?: number;
   /** Whose word about the addresses of others is believed. */
@@ -163,7 +161,6 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     ...['--data-dir', dataDirectory, '--port', String(options.port ?? 0)],
     ...(options.host === undefined ? [] : ['--host', options.host]),
     ...(options.schedule === undefined ? [] : ['--schedule', options.schedule]),
-    ...(options.donors === undefined ? [] : ['--donors', String(options.donors)]),
     ...(options.stages === undefined ? [] : ['--stages', String(options.stages)]),
     ...(options.trustProxy === undefined ? [] : ['--trust-proxy', options.trustProxy]),
     ...(options.record === undefined ? [] : ['--record', options.record]),

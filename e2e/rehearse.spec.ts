@@ -1,10 +1,11 @@
 /** An operator has donors of the server's own fail on purpose, and reads what it cost. */
+import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { openBrowser, openOperator } from './browser.ts';
 import { go } from './dashboardControls.ts';
 import { expectAccessible } from './pageChecks.ts';
-import { copyOfRun, startServer, withSteps } from './product.ts';
+import { beside, copyOfRun, RunningCommand, withSteps } from './product.ts';
 
 const CARD = '.card:has(> #rehearsals)';
 
@@ -30,8 +31,11 @@ const lossless = (what: string) => [
 ];
 
 test('[RE45] an operator freezes and kills donors of the server’s own: no step is given up, a viewer reads the table', async () => {
-  const server = await startServer(copyOfRun('gpt2-long', withSteps(5_000)), { donors: 4, schedule: 'gpipe' });
-  const operator = await openOperator(server);
+  const runFile = copyOfRun('gpt2-long', withSteps(5_000));
+  const report = beside(runFile, 'report.json');
+  const swarm = new RunningCommand(['swarm', runFile, '--donors', '4', '--report', report]);
+  const operatorUrl = await swarm.printed(/its dashboard: (\S+)/, 'stderr');
+  const operator = await openOperator({ operatorUrl });
   const { page } = operator;
   await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 4);
   await operator.untilFurther(3);
@@ -52,8 +56,17 @@ test('[RE45] an operator freezes and kills donors of the server’s own: no step
   );
   const { context } = await openBrowser({ webGpu: false });
   const viewer = await context.newPage();
-  await viewer.goto(`${server.url}/operator#token=${token}`);
+  await viewer.goto(`${new URL(operatorUrl).origin}/operator#token=${token}`);
   await go(viewer, 'Swarm');
   await expect.poll(() => viewer.locator(CARD).locator('tbody tr').count()).toBe(2);
   expect(await viewer.locator(CARD).getByRole('button').count()).toBe(0);
+
+  await swarm.stop();
+  const { faults, rollbacks } = JSON.parse(readFileSync(report, 'utf8'));
+  const given = { stepsGivenUp: 0, detectedSeconds: expect.any(Number), resumedSeconds: expect.any(Number) };
+  expect(faults).toMatchObject([
+    { entry: expect.stringMatching(/^freeze:\d@\d+\+8s$/), ...given },
+    { entry: expect.stringMatching(/^kill:\d@\d+$/), ...given },
+  ]);
+  expect(rollbacks).toEqual([]);
 });

@@ -189,6 +189,7 @@ async function train(
 ): Promise<Result<Trained>> {
   const log = terminalLog();
   log('info', `training ${runName} at ${server.url} with ${counted(donors, 'headless donor')}`);
+  log('info', `its dashboard: ${server.url}/operator#token=${server.operatorToken}`);
   return trainHeadless({
     server,
     donors,
