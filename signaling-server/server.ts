@@ -37,7 +37,7 @@ import { withLinks } from './operator/source.ts';
 import { type PlanSearch, planSearch } from './planning/planThread.ts';
 import { openRecorder, type Recorder } from './run/recorder.ts';
 import { ActiveRun } from './run/run.ts';
-import { loadableProblem } from './store/checkpoints.ts';
+import { copied, loadableProblem } from './store/checkpoints.ts';
 import type { DataDirectory } from './store/dataDirectory.ts';
 import type { Store } from './store/store.ts';
 
@@ -154,6 +154,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     return refusal(listenProblem(error, host, port));
   }
   log('debug', 'the server listens');
+  void copied(data.store, log);
   const url = addressOf(app, host, access);
   return success({
     url,

@@ -12,12 +12,13 @@ import { trainHeadless } from '../headless/trainHeadless.ts';
 import { openTrainingServer } from '../headless/trainingServer.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { checkpointWeights, parseManifest } from '../store/checkpointState.ts';
-import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { prepareDefaultRun } from '../texts/corpus.ts';
 import { sampleText } from '../texts/sampleText.ts';
 import { failed, need } from './failure.ts';
+import { openData } from './openData.ts';
 
 const DONORS = 3;
 const PROMPT = 'The whale';
@@ -33,7 +34,7 @@ export function addDemoCommand(program: Command): void {
 }
 
 async function demo(): Promise<void> {
-  const data = need(await openDataDirectory(join(WORK_FOLDER, 'demo')), failed);
+  const data = await openData(join(WORK_FOLDER, 'demo'));
   try {
     const runName = await chooseRun(data);
     if (!isFinished(data, runName)) await train(data, runName);

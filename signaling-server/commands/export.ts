@@ -1,10 +1,10 @@
 /** `shoal export`: the newest checkpoint of a run as a Hugging Face folder. */
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { openDataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
-import { badInput, failed, need } from './failure.ts';
+import { badInput, need } from './failure.ts';
+import { openData } from './openData.ts';
 
 interface ExportOptions {
   readonly dataDir: string;
@@ -27,7 +27,7 @@ export function addExportCommand(program: Command): void {
 async function exportCommand(options: ExportOptions): Promise<void> {
   if (!existsSync(options.dataDir)) throw badInput(`--data-dir ${options.dataDir}: there is no such folder`);
   need(await exportTarget(options.out), badInput);
-  const data = need(await openDataDirectory(options.dataDir), failed);
+  const data = await openData(options.dataDir);
   try {
     const name = options.run ?? data.store.activeRun()?.name ?? data.store.runNames()[0];
     if (name === undefined) throw badInput(`--data-dir ${options.dataDir} has no run`);

@@ -19,6 +19,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
   plan: async () => (await import('./plan.ts')).addPlanCommand,
   'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
+  'copy-thread': async () => (await import('../store/copyThread.ts')).addCopyThreadCommand,
   'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
   'crowd-process': async () => (await import('../bench/benchCrowd.ts')).addCrowdCommand,
   'server-process': async () => (await import('../headless/serverProcess.ts')).addServerProcessCommand,

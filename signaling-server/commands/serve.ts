@@ -15,10 +15,11 @@ import { statusOf } from '../headless/trainingServer.ts';
 import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../http/access.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
-import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { prepareDefaultRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
+import { openData } from './openData.ts';
 import {
   checkRecord,
   RECORD_OPTION,
@@ -109,7 +110,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   const access = accessOf(options);
   const network = networkOf(options);
   const log = terminalLog();
-  const data = need(await openDataDirectory(options.dataDir), failed);
+  const data = await openData(options.dataDir);
   try {
     const runName = await chooseRun(data, path, log);
     checkStages(stages, modelOf(storedDocument(data.store, runName).file).layers, path ?? runName);

@@ -23,12 +23,13 @@ import {
 } from '../headless/trainingServer.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { terminalLog } from '../monitoring/log.ts';
-import { rollBacksSince } from '../run/rollBacks.ts';
-import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
+import { rollBacksSince } from '../store/rollBacks.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
+import { openData } from './openData.ts';
 import {
   browser,
   checkRecord,
@@ -105,7 +106,7 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   process.once('exit', clean); // a second signal ends this process wherever it is
   let data: DataDirectory | null = null;
   try {
-    data = need(await openDataDirectory(directory), failed);
+    data = await openData(directory);
     const task = await prepare(data, path, options);
     if (task.isServerKilled) {
       // While it serves, the data directory is the server process's own.
@@ -115,7 +116,7 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
     const trained = await (data === null
       ? trainBesideServer(directory, task, interrupt)
       : trainInside(data, task, interrupt));
-    data ??= need(await openDataDirectory(directory), failed);
+    data ??= await openData(directory);
     await conclude(data, task, need(trained, failed));
   } finally {
     data?.close();

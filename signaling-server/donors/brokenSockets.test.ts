@@ -1,7 +1,7 @@
 /** A donor's connection breaks while the server lives: it takes its place again on another one, and nobody else hears of it. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PeerMessage } from '../../swarm/messages/messages.ts';
-import { rollBacksSince } from '../run/rollBacks.ts';
+import { rollBacksSince } from '../store/rollBacks.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
 

@@ -32,16 +32,15 @@ async function runInMemory(): Promise<{
 }> {
   const database = new DatabaseSync(':memory:');
   const store = storeOn(database);
-  invariant(store.ok, 'the store is new');
   const blobs = await openBlobs(servers.dataFolder);
-  const data = { directory: servers.dataFolder, store: store.value, blobs, close: () => {} };
+  const data = { directory: servers.dataFolder, store, found: [], blobs, close: () => {} };
   const name = await addRun(data, servers.runPath);
   invariant(name.ok, 'the run is a run');
-  store.value.saveMember({ id: memberId(KEY), name: 'Ahab', team: '' }, 0);
+  store.saveMember({ id: memberId(KEY), name: 'Ahab', team: '' }, 0);
   const options = {
     wishes: {},
     search: searchHere,
-    store: store.value,
+    store,
     blobs,
     name: name.value,
     ownKey: OWN_KEY,

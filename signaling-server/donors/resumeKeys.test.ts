@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { PeerId } from '../../swarm/base.ts';
 import type { PeerMessage } from '../../swarm/messages/messages.ts';
-import { rollBacksSince } from '../run/rollBacks.ts';
+import { rollBacksSince } from '../store/rollBacks.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
 

@@ -220,17 +220,16 @@ it('[SV13] uploads that came into no checkpoint are taken off the disk; what a r
   servers = new TinyServers({ steps: 1_000 });
   const blobs = await openBlobs(join(servers.folder, 'blobs'));
   const store = storeOn(new DatabaseSync(':memory:'));
-  invariant(store.ok, 'the store is new');
   const [values, tokens] = [await blobs.put(new Uint8Array(4)), await blobs.put(new Uint8Array(2))];
   const manifest = { step: 0, shards: [{ block: 'head', range: [0, 1], hash: values, moments: false }] };
   const document = { data: { shards: [tokens] }, evaluation: null };
-  store.value.addRun('tiny', 'hash', JSON.stringify(document), JSON.stringify(manifest), 0);
+  store.addRun('tiny', 'hash', JSON.stringify(document), JSON.stringify(manifest), 0);
   const [a, b] = [peerId('a'), peerId('b')];
   const shards = [a, b].map((peer) => ({ peer, replicas: [], range: [0, 1] }));
-  store.value.saveEpoch('tiny', 1, 0, JSON.stringify({ state: [{ block: 'head', shards }] }), '');
+  store.saveEpoch('tiny', 1, 0, JSON.stringify({ state: [{ block: 'head', shards }] }), '');
   const run = parseRunFile(tinyRunFile({ steps: 1_000 }), 'run.json');
   invariant(run.ok, 'it is a run file');
-  const uploads = new Uploads({ store: store.value, blobs, name: 'tiny', train: run.value.train });
+  const uploads = new Uploads({ store: store, blobs, name: 'tiny', train: run.value.train });
   for (let step = 1; step <= 50; step++) {
     for (const peer of [a, b]) await uploads.asked(peer, { epoch: 1, step });
     for (const [index, peer] of [a, b].entries()) {

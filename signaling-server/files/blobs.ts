@@ -108,12 +108,31 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
     return hash;
   };
 
+  const problem: BlobStore['problem'] = async (hash, look = () => null) => {
+    const found = createHash('sha256');
+    let fault: string | null = null;
+    try {
+      const identity = await identityOf(path(hash));
+      if (whole.get(hash) === identity) return null;
+      for await (const chunk of createReadStream(path(hash))) {
+        found.update(chunk);
+        fault ??= look(chunk);
+      }
+      if (found.digest('hex') !== hash) return `the stored file ${path(hash)} is damaged: its bytes have changed`;
+      if (fault === null) whole.set(hash, identity);
+      return fault;
+    } catch (error) {
+      return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
+    }
+  };
+
   return {
     path,
     has,
     async put(bytes) {
       const hash = blobHash(bytes);
-      if (await has(hash)) {
+      // One whose bytes have changed is put right by this.
+      if ((await has(hash)) && (await problem(hash)) === null) {
         doomed.delete(hash);
         return hash;
       }
@@ -142,23 +161,7 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       if (blobHash(bytes) !== hash) throw new Error(`the stored file ${path(hash)} is damaged: its bytes have changed`);
       return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
     },
-    async problem(hash, look = () => null) {
-      const found = createHash('sha256');
-      let fault: string | null = null;
-      try {
-        const identity = await identityOf(path(hash));
-        if (whole.get(hash) === identity) return null;
-        for await (const chunk of createReadStream(path(hash))) {
-          found.update(chunk);
-          fault ??= look(chunk);
-        }
-        if (found.digest('hex') !== hash) return `the stored file ${path(hash)} is damaged: its bytes have changed`;
-        if (fault === null) whole.set(hash, identity);
-        return fault;
-      } catch (error) {
-        return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
-      }
-    },
+    problem,
     readRange,
     remove,
     hold(hashes) {

@@ -18,6 +18,8 @@ const root = find();
 export const SOURCES_FOLDER = join(root, 'signaling-server');
 /** The built command. */
 export const COMMAND_FILE = join(root, 'dist', 'server', 'cli.js');
+/** Whether this is it, and not the sources as the tests run them. */
+export const IS_BUILT = fileURLToPath(import.meta.url).startsWith(dirname(COMMAND_FILE));
 export const PAGES_FOLDER = join(root, 'dist', 'web');
 /** What commands keep between two starts; git ignores it. */
 export const WORK_FOLDER = join(root, '.shoal');

@@ -175,7 +175,9 @@ async function serveAsProcess(): Promise<void> {
   const { directory, gatherLimitMs, ...options } = first;
   const data = await openDataDirectory(directory);
   if (!data.ok) return say({ type: 'refused', reason: data.reason });
-  const opened = await openTrainingServer({ ...options, data: data.value, log: terminalLog(), gatherLimitMs });
+  const log = terminalLog();
+  for (const text of data.value.found) log('warn', text);
+  const opened = await openTrainingServer({ ...options, data: data.value, log, gatherLimitMs });
   if (!opened.ok) return say({ type: 'refused', reason: opened.reason });
   const server = opened.value;
   const ended = new Promise<void>((resolve, reject) => {

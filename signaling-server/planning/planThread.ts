@@ -2,8 +2,6 @@
  * The search for a plan in a thread of its own, so that a server full of donors answers them meanwhile. One thread a run,
  * kept: code that has run is fast. Where it dies, the search goes on in slices here.
  */
-import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
 import { clusterProblem, type PlanningConfig, type SearchProblem } from '../../swarm/autoplan/knownDonors.ts';
@@ -11,7 +9,7 @@ import type { Found, SearchBudget } from '../../swarm/autoplan/replannerState.ts
 import { invariant, type Result, success } from '../../swarm/base.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
-import { COMMAND_FILE } from '../files/projectRoot.ts';
+import { COMMAND_FILE, IS_BUILT } from '../files/projectRoot.ts';
 import { planAtOnce, planInSlices } from './planSearch.ts';
 
 const COMMAND = 'plan-thread';
@@ -45,8 +43,7 @@ export const searchHere: PlanSearch = async (config, problem, budget) => {
 
 /** Only the built command can be a thread; the sources, as the tests run them, search here. */
 export function planSearch(): { readonly search: PlanSearch; release(): void } {
-  const isBuilt = fileURLToPath(import.meta.url).startsWith(dirname(COMMAND_FILE));
-  if (!isBuilt) return { search: searchHere, release: () => {} };
+  if (!IS_BUILT) return { search: searchHere, release: () => {} };
   const thread = new PlanThread();
   return { search: (...task) => thread.search(...task), release: () => thread.close() };
 }

@@ -6,9 +6,9 @@ import { createServer, type Server, type ServerOptions } from '../server.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
+import { rollBacksSince } from '../store/rollBacks.ts';
 import { ScriptedDonor, scriptedEvaluation, scriptedLoss } from '../testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
-import { rollBacksSince } from './rollBacks.ts';
 
 const STEPS = 6;
 const RUN = { steps: STEPS, checkpointEverySteps: 2, evaluationEverySteps: 3 };

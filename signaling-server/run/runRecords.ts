@@ -3,12 +3,12 @@
 import type { Uploads } from '../donors/uploads.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { parseManifest } from '../store/checkpointState.ts';
-import { largestGradient, saveCheckpoint } from '../store/checkpoints.ts';
-import { addRollBack } from './rollBacks.ts';
+import { copied, largestGradient, saveCheckpoint } from '../store/checkpoints.ts';
+import { addRollBack } from '../store/rollBacks.ts';
 import type { Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 
-export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed, uploads: Uploads): RunObserver => ({
+export const runRecords = ({ store, blobs, name, log }: RunOptions, run: Observed, uploads: Uploads): RunObserver => ({
   event: (event) => {
     if (event.type === 'joined' && event.connection.member !== null)
       store.linkMember(name, event.connection.peer, event.connection.member);
@@ -31,7 +31,7 @@ export const runRecords = ({ store, blobs, name }: RunOptions, run: Observed, up
           ...(lossScale ? { lossScale } : {}),
           ...(largest !== null && Number.isFinite(largest) ? { largestGradient: largest } : {}),
         };
-        return saveCheckpoint(store, blobs, name, manifest, uploads.awaited());
+        return saveCheckpoint(store, blobs, name, manifest, uploads.awaited()).then(() => copied(store, log));
       }
       case 'rollBack':
         store.rollBack(name, effect.toStep);

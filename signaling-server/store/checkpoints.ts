@@ -4,8 +4,10 @@
  */
 import type { BlobStore } from '../files/blobs.ts';
 import { wallMs } from '../monitoring/clock.ts';
+import type { Log } from '../monitoring/log.ts';
 import { largestGradientIn, type Manifest, manifestHashes, parseManifest, stateProblem } from './checkpointState.ts';
 import { sweepBlobs } from './keptBlobs.ts';
+import { documentHashes, storedDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
 
 /** The newest and the one before it: a donor may be reading the older one. */
@@ -64,6 +66,11 @@ export function saveCheckpoint(
   );
 }
 
+/** Has the database copied, where it is time for that. */
+export async function copied(store: Store, log: Log): Promise<void> {
+  for (const text of await store.copy()) log('warn', text);
+}
+
 function hashesOf(store: Store, run: string, step: number): string[] {
   const manifest = store.checkpoint(run, step);
   return manifest === null ? [] : manifestHashes(parseManifest(manifest));
@@ -93,12 +100,16 @@ export async function newestLoadable(
   return { manifest: null, faults };
 }
 
-/** Sets aside what does not load; answers why where nothing does, and then leaves all as it is. */
+/** Sets aside what does not load; answers why where nothing does, or a text is damaged, and then leaves all as it is. */
 export async function loadableProblem(
   data: { readonly store: Store; readonly blobs: BlobStore },
   run: string,
   warn: (text: string) => void,
 ): Promise<string | null> {
+  for (const hash of documentHashes(storedDocument(data.store, run))) {
+    const problem = await data.blobs.problem(hash);
+    if (problem !== null) return `${problem}. It is of the run's texts: begun with its run file again, it is put right`;
+  }
   const { manifest, faults } = await newestLoadable(data, run);
   if (manifest === null) return faults.values().next().value ?? null;
   for (const [step, problem] of faults) {

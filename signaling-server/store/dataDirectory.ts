@@ -3,7 +3,7 @@
  * (run file, tokens, initial values) has a hash, so that the same name never means two things.
  */
 import { createHash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
@@ -14,16 +14,20 @@ import { wallMs } from '../monitoring/clock.ts';
 import { hashSources } from '../texts/sources.ts';
 import { type FileProgress, prepareTokens } from '../texts/tokens.ts';
 import { openWeights, seededWeights, type Weights } from '../weights/weights.ts';
-import { storeInitialState } from './checkpointState.ts';
+import { type Manifest, manifestHashes, parseManifest, storeInitialState } from './checkpointState.ts';
+import { IS_ASIDE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { sweepBlobs } from './keptBlobs.ts';
-import type { RunDocument } from './runDocument.ts';
-import { openStore, type Store } from './store.ts';
+import { openStore } from './openStore.ts';
+import { documentHashes, parseDocument, type RunDocument } from './runDocument.ts';
+import type { Store } from './store.ts';
 
 export interface DataDirectory {
   readonly directory: string;
   readonly store: Store;
   readonly blobs: BlobStore;
+  /** What was wrong when it was opened, and what came of it: a sentence each. */
+  readonly found: readonly string[];
   close(): void;
 }
 
@@ -35,20 +39,22 @@ export async function openDataDirectory(path: string): Promise<Result<DataDirect
   const directory = resolve(path);
   const lock = lockDataDirectory(directory);
   if (!lock.ok) return lock;
-  const store = openStore(directory);
-  if (!store.ok) {
+  const opened = openStore(directory);
+  if (!opened.ok) {
     lock.value.release();
-    return store;
+    return opened;
   }
+  const { store, found } = opened.value;
   const close = (): void => {
-    store.value.close();
+    store.close();
     lock.value.release();
   };
   try {
     await rm(join(directory, DOWNLOADS_FOLDER), { recursive: true, force: true });
     const blobs = await openBlobs(join(directory, 'blobs'));
-    await sweepBlobs(store.value, blobs);
-    return success({ directory, store: store.value, blobs, close });
+    // What was set aside may name more of them than the store does.
+    if (!(await readdir(directory)).some((name) => IS_ASIDE.test(name))) await sweepBlobs(store, blobs);
+    return success({ directory, store, blobs, found: [...lock.value.found, ...found], close });
   } catch (error) {
     close();
     const detail = error instanceof Error ? error.message : String(error);
@@ -75,19 +81,47 @@ export async function addRun(data: DataDirectory, path: string, options: AddOpti
   if (known === null) return addNewRun(data, file, path, progress);
   const sources = await hashSources(file, path, progress);
   if (!sources.ok) return sources;
-  if (known.contentHash === hashOf([file, sources.value])) return success(file.name);
-  return refusal(
-    `${path}: name "${file.name}" is known in ${data.directory} with another content: ` +
-      'expected the same run file, data and initial weights, or a name of its own',
-  );
+  if (known.contentHash !== hashOf([file, sources.value]))
+    return refusal(
+      `${path}: name "${file.name}" is known in ${data.directory} with another content: ` +
+        'expected the same run file, data and initial weights, or a name of its own',
+    );
+  const isWhole = await isContentWhole(data, known.document, data.store.checkpoint(file.name, 0));
+  const content = isWhole ? null : await storeContent(data, file, path, progress);
+  return content === null || content.ok ? success(file.name) : content;
 }
 
 async function addNewRun(
-  { store, blobs }: DataDirectory,
+  data: DataDirectory,
   file: RunFile,
   path: string,
   progress: FileProgress,
 ): Promise<Result<string>> {
+  const content = await storeContent(data, file, path, progress);
+  if (!content.ok) return content;
+  const sources = await hashSources(file, path, progress);
+  if (!sources.ok) return sources;
+  const { document, manifest } = content.value;
+  const contentHash = hashOf([file, sources.value]);
+  data.store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest), wallMs());
+  return success(file.name);
+}
+
+/** Whether the files that a run was made of are as they were. */
+async function isContentWhole({ blobs }: DataDirectory, document: string, manifest: string | null): Promise<boolean> {
+  const ofState = manifest === null ? [] : manifestHashes(parseManifest(manifest));
+  for (const hash of [...documentHashes(parseDocument(document)), ...ofState])
+    if ((await blobs.problem(hash)) !== null) return false;
+  return true;
+}
+
+/** Its tokens, tokenizer and initial state, among the blobs. */
+async function storeContent(
+  { blobs }: DataDirectory,
+  file: RunFile,
+  path: string,
+  progress: FileProgress,
+): Promise<Result<{ readonly document: RunDocument; readonly manifest: Manifest }>> {
   const model = modelOf(file);
   const weights = await openInitialWeights(file, path, model);
   if (!weights.ok) return weights;
@@ -96,12 +130,8 @@ async function addNewRun(
     if (!tokens.ok) return tokens;
     const manifest = await storeInitialState(blobs, model, weights.value);
     if (!manifest.ok) return refusal(`${path}: init ${manifest.reason}`);
-    const sources = await hashSources(file, path, progress);
-    if (!sources.ok) return sources;
     const document: RunDocument = { file, ...tokens.value, tensorNames: weights.value.tensorNames };
-    const contentHash = hashOf([file, sources.value]);
-    store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest.value), wallMs());
-    return success(file.name);
+    return success({ document, manifest: manifest.value });
   } finally {
     await weights.value.close();
   }

@@ -5,15 +5,13 @@
 
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { manifestHashes, parseManifest } from './checkpointState.ts';
-import { storedDocument } from './runDocument.ts';
+import { documentHashes, storedDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
 
 function neededBlobs(store: Store): ReadonlySet<BlobHash> {
   const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
   for (const name of store.runNames()) {
-    const { data, evaluation, tokenizer } = storedDocument(store, name);
-    for (const hash of [...data.shards, ...(evaluation?.shards ?? [])]) needed.add(hash);
-    for (const { hash } of tokenizer) needed.add(hash);
+    for (const hash of documentHashes(storedDocument(store, name))) needed.add(hash);
   }
   return needed;
 }

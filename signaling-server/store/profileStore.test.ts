@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { PeerProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { SCRIPTED_ADAPTER } from '../testing/scriptedDonor.ts';
+import { openStore } from './openStore.ts';
 import { donorHash } from './profileStore.ts';
-import { openStore } from './store.ts';
 
 const profile = (ratio: number): PeerProfile => ({
   layers: [{ samples: 1, forwardSeconds: 0.1, backwardSeconds: 0.2 }],
@@ -19,16 +19,16 @@ test('[AP6] a profile is kept by donor and run, the newest one, over a restart',
     const donor = donorHash('a-random-key-of-a-browser', SCRIPTED_ADAPTER);
     const first = openStore(directory);
     if (!first.ok) throw new Error(first.reason);
-    first.value.addRun('a', 'hash', '{}', '{}', 0);
-    first.value.saveProfile('a', donor, profile(1.5), 1);
-    first.value.saveProfile('a', donor, profile(2), 2);
-    first.value.close();
+    first.value.store.addRun('a', 'hash', '{}', '{}', 0);
+    first.value.store.saveProfile('a', donor, profile(1.5), 1);
+    first.value.store.saveProfile('a', donor, profile(2), 2);
+    first.value.store.close();
     const again = openStore(directory);
     if (!again.ok) throw new Error(again.reason);
-    expect(again.value.profile('a', donor)).toEqual(profile(2));
-    expect(again.value.profile('a', donorHash('another-key-of-a-browser', SCRIPTED_ADAPTER))).toBeNull();
-    expect(again.value.profile('b', donor)).toBeNull();
-    again.value.close();
+    expect(again.value.store.profile('a', donor)).toEqual(profile(2));
+    expect(again.value.store.profile('a', donorHash('another-key-of-a-browser', SCRIPTED_ADAPTER))).toBeNull();
+    expect(again.value.store.profile('b', donor)).toBeNull();
+    again.value.store.close();
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -7,6 +7,7 @@ import { invariant } from '../../swarm/base.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
+import type { BlobHash } from '../files/blobs.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
 import type { Store } from './store.ts';
@@ -30,6 +31,13 @@ export function storedDocument(store: Store, name: string): RunDocument {
   invariant(row, `the store has a run ${name}`);
   return parseDocument(row.document);
 }
+
+/** The blobs of its tokens and its tokenizer. */
+export const documentHashes = ({ data, evaluation, tokenizer }: RunDocument): BlobHash[] => [
+  ...data.shards,
+  ...(evaluation?.shards ?? []),
+  ...tokenizer.map(({ hash }) => hash),
+];
 
 /** What a donor is told of the run. */
 export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({

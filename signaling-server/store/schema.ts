@@ -149,6 +149,10 @@ export const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE step ADD COLUMN applied TEXT;
   `,
+  // 8 to 9: of every table a checksum over its rows, and how many of them changed (checksums.ts)
+  `
+  CREATE TABLE tally (name TEXT PRIMARY KEY, sum INTEGER NOT NULL, changes INTEGER NOT NULL) STRICT;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -7,9 +7,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { MetricsFile } from '../run/metricsFile.ts';
+import { STORE_FILE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
+import { openStore } from './openStore.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
-import { openStore, STORE_FILE, type Store } from './store.ts';
+import type { Store } from './store.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -20,7 +22,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 function opened(): Store {
   const store = openStore(directory);
   if (!store.ok) throw new Error(store.reason);
-  return store.value;
+  return store.value.store;
 }
 
 /** So many events at once, as a long run has them: each by itself is a write to the disk. */
@@ -103,7 +105,7 @@ describe('store', () => {
     expect(store.runNames()).toEqual([]);
     store.close();
     const newer = new DatabaseSync(file);
-    newer.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}`);
+    newer.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}; UPDATE tally SET sum = sum + 1 WHERE name = 'version'`);
     newer.close();
     expect(openStore(directory)).toEqual({ ok: false, reason: expect.stringContaining('newer version of shoal') });
   });

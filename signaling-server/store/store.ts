@@ -3,17 +3,16 @@
  * dataLock.ts), write-ahead log, every method one transaction, so that a server that is killed comes back to a whole
  * state. Large things are blobs beside it, named here by their hash.
  */
-import { join } from 'node:path';
-import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
-import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
+import type { DatabaseSyncInstance } from '@photostructure/sqlite';
+import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
-import { makeFolder } from '../files/makeFolder.ts';
+import { addChecksums, keepSums, SUMMED_SINCE, sumUp } from './checksums.ts';
 import { type MemberStore, memberStore } from './memberStore.ts';
 import { type OperatorStore, operatorStore } from './operatorStore.ts';
 import { type ProfileStore, profileStore } from './profileStore.ts';
 import type { Queries, Row, Value } from './queries.ts';
-import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
+import { MIGRATIONS } from './schema.ts';
 
 interface RunRow {
   readonly name: string;
@@ -31,6 +30,8 @@ interface RunRow {
 export interface Store extends MemberStore, OperatorStore, ProfileStore {
   /** A secret of this directory, made by `create` the first time it is asked for. */
   secret(key: string, create: () => string): string;
+  /** Another one is made when it is asked for. */
+  forgetSecret(key: string): void;
   /** A new run with its initial state, checkpoint 0. */
   addRun(name: string, contentHash: string, document: string, manifest: string, nowMs: number): void;
   run(name: string): RunRow | null;
@@ -52,7 +53,7 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   deleteCheckpoint(name: string, committedSteps: number): void;
   checkpoint(name: string, committedSteps: number): string | null;
   newestCheckpoint(name: string): { readonly committedSteps: number; readonly manifest: string } | null;
-  /** Every manifest of every run: what the blob folder must keep. */
+  /** Every manifest of every run, and those that a copy would go on from: what the blob folder must keep. */
   manifests(): string[];
   committedSteps(name: string): number;
   /** Committed steps from `from` on, in order. */
@@ -69,46 +70,35 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   events(name: string, kind: string, after: number): string[];
   /** Number of the newest event of any run; 0 where there is none. */
   newestEvent(): number;
+  /** Has a copy of it made beside it, where it is time for one: answers with what a person should know. */
+  copy(): Promise<readonly string[]>;
   close(): void;
 }
 
-export const STORE_FILE = 'shoal.sqlite';
-
-/** Opens and, where it is of an older version, migrates the store of a data directory. */
-export function openStore(directory: string): Result<Store> {
-  const file = join(directory, STORE_FILE);
-  let database: DatabaseSyncInstance | undefined;
-  try {
-    makeFolder(directory);
-    database = new DatabaseSync(file);
-    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
-    const store = storeOn(database);
-    if (store.ok) return store;
-    database.close();
-    return refusal(`${file} ${store.reason}`);
-  } catch (error) {
-    database?.close();
-    return refusal(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
-  }
-}
-
-/** The store in this database, which is migrated where it is of an older version. */
-export function storeOn(database: DatabaseSyncInstance): Result<Store> {
+/**
+ * The store in this database, which is migrated where it is of an older version; whatever version it is of, this one can
+ * read it. `written` is called after each transaction.
+ */
+export function storeOn(database: DatabaseSyncInstance, written: () => void = () => {}): Store {
+  addChecksums(database);
   database.exec('PRAGMA foreign_keys = ON');
-  const problem = migrate(database);
-  return problem === null ? success(storeOf(database)) : refusal(problem);
+  migrate(database);
+  keepSums(database);
+  return storeOf(database, written);
 }
 
-function migrate(database: DatabaseSyncInstance): string | null {
+function migrate(database: DatabaseSyncInstance): void {
   const version = Number(database.prepare('PRAGMA user_version').get()?.user_version ?? 0);
-  if (version > SCHEMA_VERSION) {
-    return `was written by a newer version of shoal (store version ${version}, this one reads ${SCHEMA_VERSION})`;
-  }
   MIGRATIONS.slice(version).forEach((statements, index) => {
-    database.exec(`BEGIN IMMEDIATE; ${statements}; PRAGMA user_version = ${version + index + 1}; COMMIT`);
+    const reached = version + index + 1;
+    database.exec(`BEGIN IMMEDIATE; ${statements}; PRAGMA user_version = ${reached}`);
+    if (reached >= SUMMED_SINCE) sumUp(database, reached);
+    database.exec('COMMIT');
   });
-  return null;
 }
+
+/** By which a tab proves which donor it was: a secret. */
+export const RESUME_SECRET = 'resumeKey';
 
 /** How many plans are kept: more than the newest steps have, whose spans are shown beside their plans. */
 const EPOCHS_KEPT = 512;
@@ -139,7 +129,7 @@ const runRow = (row: Row): RunRow => ({
   epoch: Number(row.epoch),
 });
 
-function storeOf(database: DatabaseSyncInstance): Store {
+function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
   /** Each statement is prepared once and kept: there are few, and preparing takes longer than running most of them. */
   const statements = new Map<string, ReturnType<typeof database.prepare>>();
   const prepared = (sql: string): ReturnType<typeof database.prepare> => {
@@ -150,13 +140,17 @@ function storeOf(database: DatabaseSyncInstance): Store {
   const one = (sql: string, ...values: Value[]): Row | null =>
     (prepared(sql).get(...values) as Row | undefined) ?? null;
   const many = (sql: string, ...values: Value[]): Row[] => prepared(sql).all(...values) as Row[];
-  const run = (sql: string, ...values: Value[]): void => void prepared(sql).run(...values);
+  const run = (sql: string, ...values: Value[]): void => {
+    prepared(sql).run(...values);
+    if (!database.isTransaction) written();
+  };
 
   const atomically = <T>(work: () => T): T => {
     database.exec('BEGIN IMMEDIATE');
     try {
       const result = work();
       database.exec('COMMIT');
+      written();
       return result;
     } catch (error) {
       // A full disk has ended it already.
@@ -184,6 +178,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
         run('INSERT OR IGNORE INTO setting (key, value) VALUES (?, ?)', key, create());
         return String(one('SELECT value FROM setting WHERE key = ?', key)?.value);
       }),
+    forgetSecret: (key) => run('DELETE FROM setting WHERE key = ?', key),
 
     addRun: (name, contentHash, document, manifest, nowMs) =>
       atomically(() => {
@@ -294,6 +289,7 @@ function storeOf(database: DatabaseSyncInstance): Store {
         String(row.detail),
       ),
     newestEvent: () => Number(one('SELECT coalesce(max(id), 0) AS id FROM event')?.id),
+    copy: async () => [],
     close: () => database.close(),
   };
 }

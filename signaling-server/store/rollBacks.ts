@@ -3,7 +3,7 @@
  * memory, because a server that was killed has none.
  */
 import { z } from 'zod';
-import type { Store } from '../store/store.ts';
+import type { Store } from './store.ts';
 
 const ROLL_BACK_EVENT = 'rollBack';
 

@@ -2,15 +2,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { openStore, type Store } from '../store/store.ts';
+import { openStore } from './openStore.ts';
 import { addRollBack, rollBacksSince } from './rollBacks.ts';
+import type { Store } from './store.ts';
 
 it('[SV5] roll-backs are there for the next server, but for those before', () => {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-'));
   const opened = (): Store => {
     const store = openStore(folder);
     if (!store.ok) throw new Error(store.reason);
-    return store.value;
+    return store.value.store;
   };
   const back = (atStep: number) => ({ atStep, toStep: atStep - 2, reason: `at ${atStep}` });
   const first = opened();
