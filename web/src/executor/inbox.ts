@@ -54,15 +54,25 @@ const nameText = (key: Omit<TensorKey, 'epoch' | 'step'>, from: PeerId): string 
   tensorKeyText({ ...key, epoch: 0, step: 0, index: roundOf(key).index }, from);
 
 /** A promise that also rejects when the work is aborted, and leaves nothing on the signal when it is done. */
-export function abortable<T>(signal: AbortSignal, begin: (resolve: (value: T) => void) => void): Promise<T> {
+export function abortable<T>(
+  signal: AbortSignal,
+  begin: (resolve: (value: T) => void, reject: (error: unknown) => void) => void,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const stop = () => reject(signal.reason);
+    const forget = () => signal.removeEventListener('abort', stop);
     signal.addEventListener('abort', stop, { once: true });
-    begin((value) => {
-      signal.removeEventListener('abort', stop);
-      resolve(value);
-    });
+    begin(
+      (value) => {
+        forget();
+        resolve(value);
+      },
+      (error) => {
+        forget();
+        reject(error);
+      },
+    );
   });
 }
 

@@ -18,7 +18,7 @@ import { type Epoch, Epochs } from './epochs.ts';
 import { StepRun } from './execute.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
-import { Inbox } from './inbox.ts';
+import { abortable, Inbox } from './inbox.ts';
 import { type JoinedRun, joinedRun } from './joinedRun.ts';
 import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
@@ -258,8 +258,11 @@ export class Session {
     if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
 
+  /** Who leaves the epoch waits for its links no more: the next one's may go another way. */
   #connect(others: readonly PeerId[], epoch: Epoch, relayed: readonly PeerId[]): Promise<void> {
-    const links = this.#parts.page.connect(others, epoch.number, relayed);
+    const links = abortable<void>(epoch.abort.signal, (resolve, reject) => {
+      this.#parts.page.connect(others, epoch.number, relayed).then(resolve, reject);
+    });
     links.catch(() => undefined); // awaited when the stages are built
     return links;
   }
