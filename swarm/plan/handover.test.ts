@@ -19,6 +19,25 @@ test('[HO1] a newcomer gets the last layer and its moments from the one that had
   );
 });
 
+test('[HO1] who leaves gives only what nobody else has', () => {
+  const model = outlineModel(2, false);
+  const [leaver, keeper, newcomer] = [peerId('leaver'), peerId('keeper'), peerId('newcomer')];
+  const whole = equalSplit(model, 4, [leaver], { microBatches: 2 });
+  const before: Plan = {
+    ...whole,
+    state: whole.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, replicas: block === 'head' ? [] : [keeper] })),
+    })),
+  };
+  const moved = transfers(model, before, equalSplit(model, 4, [newcomer, keeper], { microBatches: 2 }));
+  const ways = new Set(
+    moved.filter(({ from, to }) => from !== to).map(({ from, to, block }) => `${from} ${to} ${block}`),
+  );
+  // The keeper has layer.1 already; the head has no copy.
+  expect(ways).toEqual(new Set(['keeper newcomer embedding', 'keeper newcomer layer.0', 'leaver keeper head']));
+});
+
 /** Each element of each need, counted by brute force. */
 function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan, keptOnly = false): void {
   const list = transfers(model, before, after, keptOnly);

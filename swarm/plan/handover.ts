@@ -1,7 +1,8 @@
 /**
  * A change of plan without a loss: what each peer of the new plan needs, and who of the old plan sends it. Both ends
  * compute the same list from the two plans, so nobody asks for anything. A peer that has a range already keeps its own
- * copy; every other range comes from its primary. Rules HO in SPEC.md.
+ * copy; every other range comes from its first keeper who stays, so that who leaves gives only what nobody else has.
+ * Rules HO in SPEC.md.
  */
 import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
@@ -44,7 +45,8 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
  */
 export function transfers(model: Model, before: Plan, after: Plan, keptOnly = false): Transfer[] {
   const found: Transfer[] = [];
-  for (const to of peers(after)) {
+  const stay = new Set(peers(after));
+  for (const to of stay) {
     for (const { name: block } of model.blocks) {
       for (const kind of STATE_KINDS) {
         const exact = kind === 'value' && keptOnly ? 'm' : kind; // of moments a peer has what it keeps
@@ -52,7 +54,7 @@ export function transfers(model: Model, before: Plan, after: Plan, keptOnly = fa
         for (const need of holdings(model, after, to, block, kind)) {
           for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });
           for (const missing of without(need, own)) {
-            for (const { peer: from, range } of primaries(before, block, missing)) {
+            for (const { peer: from, range } of givers(before, block, missing, stay)) {
               for (const piece of pieces(range)) found.push({ from, to, block, kind, range: piece });
             }
           }
@@ -63,12 +65,18 @@ export function transfers(model: Model, before: Plan, after: Plan, keptOnly = fa
   return found;
 }
 
-function primaries(plan: Plan, block: BlockName, range: Range): { peer: PeerId; range: Range }[] {
+function givers(
+  plan: Plan,
+  block: BlockName,
+  range: Range,
+  stay: ReadonlySet<PeerId>,
+): { peer: PeerId; range: Range }[] {
   const placed = plan.state.find((state) => state.block === block);
   invariant(placed, `the plan places ${block}`);
   return placed.shards.flatMap((shard) => {
     const part = overlap(shard.range, range);
-    return part ? [{ peer: shard.peer, range: part }] : [];
+    const giver = keepersOf(shard).find((keeper) => stay.has(keeper)) ?? shard.peer;
+    return part ? [{ peer: giver, range: part }] : [];
   });
 }
 
