@@ -58,7 +58,7 @@ export function addFaultsBench(bench: Command): void {
 async function benchFaults({ json }: { readonly json?: boolean }): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-faults-'));
   const interrupt = onInterrupt();
-  const clean = (): void => rmSync(folder, { recursive: true, force: true });
+  const clean = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   process.once('exit', clean); // a second signal ends this process wherever it is
   try {
     const random = seededRandom(1);

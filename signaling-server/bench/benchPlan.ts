@@ -96,7 +96,7 @@ async function planBench(options: BenchPlanOptions): Promise<void> {
     else print(results);
   } finally {
     data.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

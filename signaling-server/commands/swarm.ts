@@ -100,8 +100,9 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   await checkPlaces(options);
   const interrupt = onInterrupt();
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
+  // A copy of the database may still be on its way there: then the folder is not empty at once.
   const clean = (): void => {
-    if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true });
+    if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
   };
   process.once('exit', clean); // a second signal ends this process wherever it is
   let data: DataDirectory | null = null;

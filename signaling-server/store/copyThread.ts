@@ -16,6 +16,7 @@ const REST = 100;
 export class Copies {
   readonly #directory: string;
   #isBusy = false;
+  #isClosed = false;
   #nextMs = 0;
   /** Manifests of the checkpoints that the copies go on from: newest copy first. */
   #manifests: readonly (readonly string[])[];
@@ -40,7 +41,13 @@ export class Copies {
     this.#manifests = isMade ? [manifests, ...before.slice(0, 1)] : before;
     this.#nextMs = monotonicMs() + REST * (monotonicMs() - beganMs);
     this.#isBusy = false;
-    return found;
+    // The directory may be gone by then.
+    return this.#isClosed ? [] : found;
+  }
+
+  /** Nobody is told any more what became of one on its way. */
+  close(): void {
+    this.#isClosed = true;
   }
 }
 

@@ -127,6 +127,7 @@ function withCopies(store: Store, directory: string, last: LastWrite): Store {
     manifests: () => [...store.manifests(), ...copies.manifests],
     copy: () => copies.make(newest()),
     close: () => {
+      copies.close();
       store.close();
       last.close();
     },
