@@ -5,14 +5,15 @@
 import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { ask, departed, planned } from './asking.ts';
+import { remember } from './blame.ts';
 import { awaitedCheckpoint, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue, withoutLateCopies } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { considerReturn, missedReturn } from './returning.ts';
-import { type CoordinatorState, isPlanningAnew, planInForce, savedScale } from './state.ts';
-import { keepingState, uncopied, uncopiedSentence } from './successor.ts';
+import { type CoordinatorState, isPlanningAnew, membersOf, type Preparing, planInForce, savedScale } from './state.ts';
+import { keepingState, membersInvolved, uncopied, uncopiedSentence } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 import { sliceRelayed } from './unequal.ts';
@@ -164,14 +165,29 @@ function expire(transition: Transition) {
   bringBack(transition);
 }
 
+/**
+ * Who did not get ready in time goes. Where others did not at this step before, with the same ones to hand their state
+ * over who have no part in the plan, those go instead: nothing else shows that they hand anything over.
+ */
+function unready(transition: Transition, { inForce, waitingFor }: Preparing) {
+  const { committedSteps, faults } = transition.state;
+  const members = membersOf(inForce);
+  const givers = membersInvolved(transition.state).filter((peer) => !members.includes(peer));
+  const again = givers.filter((giver) =>
+    faults.some(({ of, peer, step }) => of === 'handOver' && peer === giver && step === committedSteps),
+  );
+  for (const giver of givers) remember(transition, 'handOver', giver, null);
+  const reason = `${waitingFor.join(', ')} did not get ready in time`;
+  if (again.length > 0) dismiss(transition, again, `${reason}, nor had others to whom it hands its state over`);
+  else dismiss(transition, waitingFor, reason);
+  planOn(transition, reason);
+}
+
 function expirePhase(transition: Transition) {
   const { phase } = transition.state;
   switch (phase.name) {
-    case 'preparing': {
-      const reason = `${phase.waitingFor.join(', ')} did not get ready in time`;
-      dismiss(transition, phase.waitingFor, reason);
-      return planOn(transition, reason);
-    }
+    case 'preparing':
+      return unready(transition, phase);
     case 'training': {
       const owing = reportersOf(phase.inForce.duties);
       const reported = phase.reports.map(({ peer }) => peer);

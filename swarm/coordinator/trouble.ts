@@ -10,11 +10,14 @@ export interface Attempts {
 }
 export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
 
-/** What went wrong at a step, by donors' words: with one's own part or its copies, the link of two, or what one says that it sent the other. */
+/**
+ * What went wrong at a step, by donors' words or their silence: with one's own part or its copies, with a hand-over of
+ * its state, the link of two, or what one says that it sent the other.
+ */
 export interface Fault {
-  readonly of: 'itself' | 'copies' | 'link' | 'slices';
+  readonly of: 'itself' | 'copies' | 'handOver' | 'link' | 'slices';
   readonly peer: PeerId;
-  /** Null of itself alone. */
+  /** Null where it is the one's alone. */
   readonly about: PeerId | null;
   readonly step: number;
 }

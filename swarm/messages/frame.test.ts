@@ -22,9 +22,9 @@ function message(key: TensorKey, second?: number): ArrayBuffer {
   return only;
 }
 
-test('[WI4] bytes of 130 elements: 520, 260 and 3 scales with 33 words of codes', () => {
-  expect(WIRE_ENCODINGS.map((encoding) => packedBytes(encoding, 130))).toEqual([520, 260, 144]);
-  expect(WIRE_ENCODINGS.map((encoding) => packedWords(encoding, 1))).toEqual([1, 1, 2]);
+test('[WI4] [WI13] bytes of 130 elements: 520, 260, 3 scales with 33 words of codes, 5 tiles with a word of rotations', () => {
+  expect(WIRE_ENCODINGS.map((encoding) => packedBytes(encoding, 130))).toEqual([520, 260, 144, 104]);
+  expect(WIRE_ENCODINGS.map((encoding) => packedWords(encoding, 1))).toEqual([1, 1, 2, 6]);
 });
 
 describe('[WI2] a frame says how its tensor is written', () => {
@@ -53,7 +53,7 @@ describe('[WI2] a frame says how its tensor is written', () => {
   });
 
   test.each([
-    ['an encoding that there is not', 3 << 4, 'unknown encoding 3'],
+    ['an encoding that there is not', 4 << 4, 'unknown encoding 4'],
     ['a kind that there is not', 15, 'unknown frame kind 15'],
     ['a gradient sum as halves', 2 | (1 << 4), 'a tensor of kind slice is never f16'],
     ['values as codes', 3 | (2 << 4), 'a tensor of kind values is never int8'],
