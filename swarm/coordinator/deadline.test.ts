@@ -29,32 +29,6 @@ describe('deadlines', () => {
     ]);
   });
 
-  it('[RE29] refuses who hands nothing over when a second one waited for it in vain, and loads the checkpoint', () => {
-    const swarm = script({ layers: 1, steps: 9 });
-    swarm.join('a');
-    swarm.settleOne();
-    swarm.join('b', 'c');
-    swarm.say('a', { type: 'leave' });
-    while (swarm.run.state.phase.name === 'training') swarm.settle('b ready', 'c ready');
-    swarm.trace();
-    swarm.expire();
-    expect(swarm.trace()).toEqual([
-      'refuse b tooLate',
-      'a < abandon e2',
-      'epoch 3 c: b did not get ready in time',
-      'c a < prepare e3 step 1 handed over',
-    ]);
-    swarm.settle('c ready');
-    swarm.expire();
-    expect(swarm.trace()).toEqual([
-      'refuse a tooLate',
-      'c < abandon e3',
-      'roll back 1 to 0: c did not get ready in time',
-      'epoch 4 c: c did not get ready in time',
-      'c < prepare e4 step 0 loaded',
-    ]);
-  });
-
   it('[CO11] an early tick does nothing', () => {
     const swarm = training();
     const { state } = swarm.run;
