@@ -10,7 +10,7 @@ import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './p
 
 /**
  * Two stages, B micro-batches of one sample: the stream there and back; a tied table's gradient and values; and all
- * gradients once more, for the replica that each of the two keeps of the other's state.
+ * gradients and values once more, for the replica that each of the two keeps of the other's state.
  */
 function stepBytes(path: string): number {
   const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
@@ -18,7 +18,7 @@ function stepBytes(path: string): number {
   const { train, precision } = parsed.value;
   const model = modelOf(parsed.value);
   const tied = model.tied ? 2 * 4 * model.vocabulary * model.width : 0;
-  const copies = 4 * parameters(model);
+  const copies = 2 * 4 * parameters(model);
   return 2 * train.globalBatchSize * packedBytes(precision.wire, train.sequenceLength * model.width) + tied + copies;
 }
 

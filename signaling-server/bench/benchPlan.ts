@@ -14,7 +14,6 @@ import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
-import { replicated, replicaWish } from '../../swarm/planner/replication.ts';
 import { failed, need } from '../commands/failure.ts';
 import { donorSpec, wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
@@ -66,8 +65,6 @@ interface Measured {
   /** Predicted over measured. */
   readonly ratio: number;
   readonly tokensPerSecond: number;
-  /** Of a step, sent from donor to donor. */
-  readonly bytes: number;
   /** Of the matrix product, before and after, over the time when the donors were measured. */
   readonly machine: readonly [number, number];
   readonly steady: boolean;
@@ -80,7 +77,7 @@ export function addPlanBench(bench: Command): void {
     .description('four throttled donors under several plans: the predicted step beside the measured one, and the gain')
     .option('--steps <n>', 'timed steps of each plan', wholeNumber('--steps', 1), 12)
     .option('--donor <spec>', `a donor in place of speeds ${SPEEDS.join(', ')}; repeatable`, donorSpec)
-    .option('--plans <names>', 'these plans, by name, separated by commas; with `+N` each with N replicas')
+    .option('--plans <names>', 'only these plans, by name, separated by commas')
     .option('--once', 'repeat no plan where this machine became faster or slower')
     .option('--alone', 'each donor alone too: what their speeds add up to')
     .option('--json', 'one JSON document on standard output')
@@ -154,7 +151,8 @@ class PlanBench {
     const names = [...named.filter((name) => name !== PRACTICE), 'auto'];
     await this.#measured(server, data, { name: PRACTICE, steps, asAdmitted, attempts: 1 });
     if (alone) names.push(...donors.map((_, index) => `alone ${index}`));
-    for (const name of wanted ?? names) {
+    for (const name of names) {
+      if (wanted && !wanted.includes(name)) continue;
       results.push(await this.#measured(server, data, { name, steps, asAdmitted, attempts: once ? 1 : ATTEMPTS }));
       process.stderr.write(`${line(results.at(-1))}\n`);
     }
@@ -169,10 +167,9 @@ class PlanBench {
     if (name === 'auto') return need(await searchHere(replanner.config, problem, 'atOnce'), failed).plan;
     const [, number] = /^alone (\d+)$/.exec(name) ?? [];
     const donor = number === undefined ? undefined : donors[Number(number)];
-    const [bare = name, replicas] = name.split('+');
-    const plan = donor === undefined ? planNamed(namedPlans(costs, donors), bare) : alonePlan(costs, donor);
+    const plan = donor === undefined ? planNamed(namedPlans(costs, donors), name) : alonePlan(costs, donor);
     if (plan === null) throw failed(`no plan ${name} can be made for these donors`);
-    return replicas === undefined ? plan : replicated(costs, plan, replicaWish(Number(replicas))).plan;
+    return plan;
   }
 
   async #measured(server: Server, { store }: DataDirectory, trial: Trial): Promise<Measured> {
@@ -198,7 +195,6 @@ class PlanBench {
       return {
         ...{ name, plan: planText(plan, donors), predictedSeconds: predicted, medianSeconds },
         ...{ ratio: predicted / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
-        bytes: (timed[0]?.bytesDirect ?? 0) + (timed[0]?.bytesRelayed ?? 0),
         ...{ machine: [before, after], steady, attempts },
       };
     }
@@ -260,11 +256,10 @@ function summary(results: readonly Measured[]) {
 
 function line(result: Measured | undefined): string {
   if (!result) return '';
-  const { name, plan, predictedSeconds, medianSeconds, ratio, tokensPerSecond, bytes } = result;
-  const { machine, steady, attempts } = result;
+  const { name, plan, predictedSeconds, medianSeconds, ratio, tokensPerSecond, machine, steady, attempts } = result;
   const seconds = `predicted ${predictedSeconds.toFixed(3)} s, measured ${medianSeconds.toFixed(3)} s, ratio ${ratio.toFixed(3)}`;
   const product = `product ${machine.map((factor) => factor.toFixed(2)).join(' ')}${steady ? '' : ' NOT STEADY'}`;
-  return `${name.padEnd(8)} ${seconds}, ${tokensPerSecond.toFixed(0)} tokens/s, ${bytes} bytes, ${product}, ${attempts}x  ${plan}`;
+  return `${name.padEnd(8)} ${seconds}, ${tokensPerSecond.toFixed(0)} tokens/s, ${product}, ${attempts}x  ${plan}`;
 }
 
 function print(results: readonly Measured[]): void {

@@ -213,7 +213,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   };
 }
 
-/** Gradient slices from every holder to the shard's keepers, values from its primary to holders; elements that each one keeps. */
+/** Gradient slices from every holder to the shard's keepers, values from its primary to holders and replicas; elements that each one keeps. */
 function stateExchange(costs: ClusterCosts, plan: Plan) {
   const { model } = costs;
   const [slices, values] = [flow(), flow()];
@@ -232,6 +232,8 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       const primary = costs.placeOf(shard.peer);
       const keepers = keepersOf(shard).map(costs.placeOf);
       const elements = range[1] - range[0];
+      // Who computes with all of it gets its values anyway.
+      const served = new Set([primary]);
       for (const keeper of keepers) kept.set(keeper, (kept.get(keeper) ?? 0) + elements);
       for (const { places, ranges } of usesOf.get(block) ?? []) {
         const used = ranges.reduce((sum, part) => {
@@ -242,8 +244,10 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
         for (const holder of places) {
           for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, used * ELEMENT_BYTES);
           if (holder !== primary) values.add(primary, holder, used * ELEMENT_BYTES);
+          if (used === elements) served.add(holder);
         }
       }
+      for (const keeper of keepers) if (!served.has(keeper)) values.add(primary, keeper, elements * ELEMENT_BYTES);
     }
   }
   return { slices, values, kept };

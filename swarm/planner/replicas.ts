@@ -1,6 +1,6 @@
 /**
  * Where the copies of the training state lie. They are added to a plan once it is chosen: on peers with memory to spare,
- * members or not, each where a step's slices cost it least beside what it carries already. Rules RE in SPEC.md.
+ * members or not, each where a step's slices and values cost it least beside what it carries already. Rules RE in SPEC.md.
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
 import type { BlockName, Model } from '../model/model.ts';
@@ -220,13 +220,15 @@ function hadBefore({ before }: Placing, { block, range }: Piece, peer: PeerId): 
   }, 0);
 }
 
-/** A keeper gets slices from every other holder. */
+/** A keeper gets slices from every other holder, and new values where it is not the primary and does not compute with all of it. */
 function costAt({ placing: { byteCost }, holders: all }: Desk, piece: Piece, peer: PeerId): number {
-  return got(all, piece.block).reduce(
-    (cost, { peer: holder, ranges }) =>
-      holder === peer ? cost : cost + bytesIn(ranges, piece.range) * byteCost(holder, peer),
-    0,
-  );
+  let [cost, hasValues] = [0, peer === piece.peer];
+  for (const holder of got(all, piece.block)) {
+    const bytes = bytesIn(holder.ranges, piece.range);
+    if (holder.peer !== peer) cost += bytes * byteCost(holder.peer, peer);
+    else if (bytes === ELEMENT_BYTES * sizeOf(piece)) hasValues = true;
+  }
+  return cost + (hasValues ? 0 : ELEMENT_BYTES * sizeOf(piece) * byteCost(piece.peer, peer));
 }
 
 function bytesIn(ranges: readonly Range[], whole: Range): number {

@@ -4,10 +4,10 @@
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
 import { type TensorKey, tensorBytes } from '../messages/frame.ts';
-import { slices } from '../model/layout.ts';
+import { pieces, slices } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { STATE_KINDS, type Transfer, transfers } from '../plan/handover.ts';
-import { keepersOf, type Plan } from '../plan/plan.ts';
+import { holderOfAll, holders, homeStage, keepersOf, type Plan } from '../plan/plan.ts';
 import type { WireEncoding } from '../wire.ts';
 
 /** What a tensor is, in whatever epoch and step. */
@@ -42,7 +42,7 @@ export const streamTensor = (
 export const roundOf = ({ kind, index }: Pick<TensorName, 'kind' | 'index'>): { round: number; index: number } =>
   kind === 'heldOut' ? { round: Math.floor(index / ROUND), index: index % ROUND } : { round: 0, index };
 
-/** `stage`: the holder's. */
+/** `stage`: the holder's; the block's home where values come to a replica that does not compute with them. */
 export const blockTensor = (
   model: Model,
   kind: 'slice' | 'values',
@@ -105,11 +105,15 @@ const gradientSlices = (model: Model, plan: Plan): Passage[] =>
     ),
   );
 
-/** The new values on their way from the primaries to all who compute with them. */
-const newValues = (model: Model, plan: Plan): Passage[] =>
-  heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
+/** The new values on their way from the primaries to all who compute with them, and to the replicas. */
+const newValues = (model: Model, plan: Plan): Passage[] => [
+  ...heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
     shard.peer === holder ? [] : { from: shard.peer, to: holder, tensor: blockTensor(model, 'values', stage, part) },
-  );
+  ),
+  ...replicaParts(model, plan).map(({ replica, primary, stage, ...part }) => ({
+    ...{ from: primary, to: replica, tensor: blockTensor(model, 'values', stage, part) },
+  })),
+];
 
 /** What a member computes with, shard by shard, in pieces that travel. */
 function heldParts(model: Model, { stages, state }: Plan) {
@@ -121,6 +125,20 @@ function heldParts(model: Model, { stages, state }: Plan) {
           members.map(({ peer: holder }) => ({ holder, shard, stage, block: use.block, range })),
         ),
       ),
+    ),
+  );
+}
+
+/** What a replica does not compute with: it comes apart, named as of the block's home stage. */
+function replicaParts(model: Model, plan: Plan) {
+  const known = holders(model, plan);
+  return plan.state.flatMap(({ block, shards }) =>
+    shards.flatMap(({ peer: primary, range, replicas }) =>
+      replicas
+        .filter((replica) => !holderOfAll(got(known, block), replica, range))
+        .flatMap((replica) =>
+          pieces(range).map((part) => ({ replica, primary, stage: homeStage(plan, block), block, range: part })),
+        ),
     ),
   );
 }

@@ -138,7 +138,7 @@ export class Holding {
     await links;
   }
 
-  /** After an abandoned step holders may lack the last update's values: primaries send them once more. */
+  /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */
   async #keep({ plan, epoch, step }: Target, ways: Ways): Promise<void> {
     // A replica that missed the step is asked for nothing from now on: the server knows that it has not said so.
     if (!this.#role || !this.#isWhole || (this.step !== step && this.#role.kept.some(({ isPrimary }) => isPrimary)))
@@ -152,7 +152,7 @@ export class Holding {
       sent.catch(() => undefined); // awaited below, unless what is gathered fails first
       sends.push(sent);
     });
-    for (const stage of role.stages.keys()) await gatherValues(role, stage, step, ways.receive);
+    for (const stage of plan.stages.keys()) await gatherValues(role, stage, step, ways.receive);
     await Promise.all(sends);
   }
 

@@ -110,7 +110,7 @@ describe('[WP40] the plan’s list of tensors', () => {
       const { send, receive } = again.around(me);
       const own = await role(plan, me);
       await sendValues(own, STEP, (to, key, of) => void of.take((values) => send(to, key, values)));
-      for (const index of own.stages.keys()) await gatherValues(own, index, STEP, receive);
+      for (let index = 0; index < plan.stages.length; index++) await gatherValues(own, index, STEP, receive);
       const everything: Range = [0, 1_000];
       const had: HeldState = {
         ...{ epoch: 1, step: STEP },

@@ -1,30 +1,35 @@
 /**
- * How new values get from the primaries to the holders: what is cut into which parts, and who sends and awaits them. Both
- * ends derive the same parts from the plan. A replica that does not compute with a shard is sent none: it makes them itself.
+ * How new values get from the primaries to the holders and the replicas: what is cut into which parts, and who sends and
+ * awaits them. Both ends derive the same parts from the plan.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import { slices } from '../../../swarm/model/layout.ts';
+import { pieces, slices } from '../../../swarm/model/layout.ts';
+import { holderOfAll, homeStage } from '../../../swarm/plan/plan.ts';
 import { blockTensor } from '../../../swarm/ways/tensors.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
 
-/** The parts of a primary's values that another place needs: holders elsewhere, and its own other stages. */
-export function valueParts({ peer, kept, uses }: Role) {
+/** The parts of a primary's values that another place needs: holders elsewhere, its own other stages, and replicas. */
+export function valueParts({ plan, peer, kept, uses }: Role) {
   return kept
     .filter(({ isPrimary }) => isPrimary)
-    .flatMap(({ block, range, holders, valuesStage }) => {
+    .flatMap(({ block, range, keepers, holders, valuesStage }) => {
       const places = holders.filter((holder) => holder.peer !== peer || holder.stage !== valuesStage);
-      return places.flatMap(({ peer: to, stage }) => {
-        const use = uses.get(stage)?.find((candidate) => candidate.block === block);
-        invariant(use, `stage ${stage} does not use ${block}`);
-        return slices(use, range).map((part) => ({ block, to, stage, part }));
-      });
+      const replicas = keepers.slice(1).filter((replica) => !holderOfAll(holders, replica, range));
+      return [
+        ...places.flatMap(({ peer: to, stage }) => {
+          const use = uses.get(stage)?.find((candidate) => candidate.block === block);
+          invariant(use, `stage ${stage} does not use ${block}`);
+          return slices(use, range).map((part) => ({ block, to, stage, part }));
+        }),
+        ...replicas.flatMap((to) => pieces(range).map((part) => ({ block, to, stage: homeStage(plan, block), part }))),
+      ];
     });
 }
 
-/** A primary's values on their way to the holders elsewhere (and to its own other stages, copied). */
+/** A primary's values on their way to the holders and replicas elsewhere (and to its own other stages, copied). */
 export async function sendValues(
   role: Role,
   step: number,
@@ -43,11 +48,11 @@ export async function sendValues(
   }
 }
 
-/** Waits for the values of a stage's blocks that others are primaries of. */
+/** Waits for the values of a stage's blocks that others are primaries of, and of the replicas that are at home in it. */
 export async function gatherValues(role: Role, index: number, step: number, receive: Receive): Promise<void> {
   const { model, epoch, plan, peer, stages, uses, kept, shards } = role;
-  const stage = got(stages, index);
-  for (const use of got(uses, index)) {
+  const stage = stages.get(index);
+  for (const use of stage ? got(uses, index) : []) {
     for (const shard of plan.state.find(({ block }) => block === use.block)?.shards ?? []) {
       if (shard.peer === peer) continue;
       // What it keeps of a stage's values that are halves lies beside them.
@@ -58,9 +63,17 @@ export async function gatherValues(role: Role, index: number, step: number, rece
       for (const range of slices(use, shard.range)) {
         const name = blockTensor(model, 'values', index, { block: use.block, range });
         const values = await receive({ ...name, epoch, step }, shard.peer);
-        stage.writeValues(use.block, range, values);
+        stage?.writeValues(use.block, range, values);
         if (beside) shards.writeState(use.block, range, 'value', values);
       }
+    }
+  }
+  for (const { block, range, keepers, isPrimary, valuesStage } of kept) {
+    const [primary] = keepers;
+    if (isPrimary || !primary || valuesStage !== null || homeStage(plan, block) !== index) continue;
+    for (const part of pieces(range)) {
+      const name = blockTensor(model, 'values', index, { block, range: part });
+      shards.writeState(block, part, 'value', await receive({ ...name, epoch, step }, primary));
     }
   }
 }
