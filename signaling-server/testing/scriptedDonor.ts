@@ -2,6 +2,7 @@
  * A donor without a GPU, for the server's tests: it speaks the protocol as a page does, and answers every request with
  * numbers that are a pure function of the step. What it uploads has moved a little with every step.
  */
+import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { invariant, type PeerId, type Range } from '../../swarm/base.ts';
@@ -19,6 +20,7 @@ import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
 import { keepersOf, type Plan, peers, type Shard } from '../../swarm/plan/plan.ts';
+import { sketchOf } from '../../swarm/run/stateSketch.ts';
 import { formatAction } from '../../swarm/schedule/action.ts';
 import { build } from '../../swarm/schedule/lower.ts';
 import { comparedShards, onlySent } from '../../swarm/ways/compared.ts';
@@ -344,7 +346,16 @@ export class ScriptedDonor {
       const hash = typeof answer === 'object' && answer && 'hash' in answer ? String(answer.hash) : '';
       shards.push({ block, range, hash });
     }
-    this.say({ type: 'uploaded', epoch, step, shards });
+    const copies = plan.state.flatMap(({ block, shards: all }) =>
+      all.flatMap(({ range, replicas }) => {
+        if (!replicas.includes(this.welcome.peer)) return [];
+        const state = this.stateOf(step, block, range);
+        const digest = createHash('sha256').update(new Uint8Array(state.buffer, state.byteOffset, state.byteLength));
+        const { sums } = sketchOf(SEED, range[0], state);
+        return { block, range, hash: digest.digest('hex'), seed: SEED, sums: sums.map((one) => [...one]) };
+      }),
+    );
+    if (shards.length + copies.length > 0) this.say({ type: 'uploaded', epoch, step, shards, copies });
   }
 
   /** Its shard of the state after `step` steps, or these bytes in its place. */

@@ -13,6 +13,8 @@ import type { Fault, Sighting } from './trouble.ts';
 /** Faults of its own within so many committed steps, after which a donor has to go. */
 const FAULTS_LIMIT = 3;
 const FAULTS_KEPT_STEPS = 20;
+/** Of those that only a checkpoint shows. */
+const FAULTS_KEPT_CHECKPOINTS = 4;
 /** A link that was lost so often within these is not tried again. */
 const LINK_LOSSES_LIMIT = 2;
 
@@ -72,7 +74,9 @@ export function remember(
   about: PeerId | null,
 ): readonly Fault[] {
   const { faults, committedSteps: step } = transition.state;
-  const kept = [...faults.filter((fault) => step - fault.step < FAULTS_KEPT_STEPS), { of, peer, about, step }];
+  const checkpoints = FAULTS_KEPT_CHECKPOINTS * transition.state.config.checkpointEverySteps;
+  const isNew = (fault: Fault) => step - fault.step < (fault.of === 'state' ? checkpoints : FAULTS_KEPT_STEPS);
+  const kept = [...faults.filter(isNew), { of, peer, about, step }];
   change(transition, { faults: kept });
   return kept;
 }
@@ -83,7 +87,7 @@ const isBetween = ({ peer, about }: Fault, one: PeerId, other: PeerId): boolean 
 export const isPair = (pairs: readonly Pair[], one: PeerId, other: PeerId): boolean =>
   pairs.some((pair) => pair.includes(one) && pair.includes(other));
 
-function partnersOf(lost: readonly Fault[], one: PeerId): Set<PeerId> {
+export function partnersOf(lost: readonly Fault[], one: PeerId): Set<PeerId> {
   return new Set(
     lost.flatMap(({ peer, about }) => (peer === one && about !== null ? about : about === one ? peer : [])),
   );

@@ -6,8 +6,10 @@
 import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import { STATE_BYTES_PER_ELEMENT } from '../plan/handover.ts';
+import type { Plan, Shard } from '../plan/plan.ts';
+import { contested, expectedCopies, isAwaited, judged, withCopies, withVerdict } from './copies.ts';
 import { allowedFor, longestUploadMs, withSeen } from './deadlines.ts';
-import type { StoredShard } from './events.ts';
+import type { CoordinatorEvent } from './events.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
@@ -17,20 +19,28 @@ export const PENDING_CHECKPOINTS = 3;
 type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
 
 /** Call after the commit: the checkpoint is that of `committedSteps`. */
-export function expectCheckpoint(transition: Transition, { epoch, plan }: PlanInForce): void {
+export function expectCheckpoint(transition: Transition, inForce: PlanInForce): void {
+  const { epoch, plan } = inForce;
   const { committedSteps: step, lossScale, pending } = transition.state;
-  const expected = { step, epoch, plan, lossScale, hashes: {}, askedAt: transition.now };
+  const expected = {
+    step,
+    epoch,
+    plan,
+    lossScale,
+    hashes: {},
+    copies: expectedCopies(inForce),
+    askedAt: transition.now,
+  };
   change(transition, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
 }
 
-const shardsOf = ({ plan }: PendingCheckpoint): { key: string; peer: PeerId; shard: Omit<StoredShard, 'hash'> }[] =>
-  plan.state.flatMap(({ block, shards }) =>
-    shards.map(({ peer, range }) => ({ key: shardKey(block, range), peer, shard: { block, range } })),
-  );
-
 /** Primaries whose shards of it are not all in. */
 export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
-  ...new Set(shardsOf(pending).flatMap(({ key, peer }) => (Object.hasOwn(pending.hashes, key) ? [] : peer))),
+  ...new Set(
+    pending.plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap(({ peer, range }) => (Object.hasOwn(pending.hashes, shardKey(block, range)) ? [] : peer)),
+    ),
+  ),
 ];
 
 /** The state after the last commit was asked for, and may become whole. */
@@ -74,8 +84,8 @@ export function uploading(transition: Transition, peer: PeerId): void {
   change(transition, { phase: { ...phase, deadline } });
 }
 
-/** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. whole: it was the last shard. */
-type UploadOutcome = 'wrong' | 'old' | 'open' | 'whole';
+/** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. */
+type UploadOutcome = 'wrong' | 'old' | 'taken';
 
 export function takeUpload(transition: Transition, peer: PeerId, message: UploadedMessage): UploadOutcome {
   const { state } = transition;
@@ -86,26 +96,74 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
     const isAhead = message.step > state.committedSteps && !mayBeAhead;
     return message.epoch > state.epoch || isAhead ? 'wrong' : 'old';
   }
-  const shards = shardsOf(pending);
-  const own = new Set(shards.flatMap((shard) => (shard.peer === peer ? shard.key : [])));
+  const own = keysOf(pending.plan, ({ peer: primary }) => primary === peer);
+  const kept = keysOf(pending.plan, ({ replicas }) => replicas.includes(peer));
   const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);
-  if (uploaded.length === 0 || uploaded.some(([key]) => !own.has(key))) return 'wrong';
+  const copies = message.copies ?? [];
+  const isStray = uploaded.some(([key]) => !own.has(key));
+  if (isStray || uploaded.length + copies.length === 0) return 'wrong';
+  if (copies.some(({ block, range }) => !kept.has(shardKey(block, range)))) return 'wrong';
   // One time of each peer and checkpoint: it says what is usual.
-  const isFirst = ![...own].some((key) => Object.hasOwn(pending.hashes, key));
+  const isFirst = uploaded.length > 0 && ![...own].some((key) => Object.hasOwn(pending.hashes, key));
   if (isFirst) change(transition, { seen: withSeen(state.seen, 'upload', transition.now - pending.askedAt) });
   // A shard that came before stays as it was: its upload was answered.
   const hashes = new Map([...uploaded, ...Object.entries(pending.hashes)]);
-  if (hashes.size < shards.length) {
-    const more = { ...pending, hashes: Object.fromEntries(hashes) };
-    change(transition, { pending: state.pending.map((other) => (other === pending ? more : other)) });
-    return 'open';
+  const more = withCopies({ ...pending, hashes: Object.fromEntries(hashes) }, peer, copies);
+  replace(transition, pending, judged(transition, more));
+  return 'taken';
+}
+
+const keysOf = (plan: Plan, isIt: (shard: Shard) => boolean): Set<string> =>
+  new Set(
+    plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap((shard) => (isIt(shard) ? shardKey(block, shard.range) : [])),
+    ),
+  );
+
+function replace(transition: Transition, before: PendingCheckpoint, after: PendingCheckpoint): void {
+  change(transition, { pending: transition.state.pending.map((other) => (other === before ? after : other)) });
+}
+
+/** What was uploaded was held against a copy that is not the same bit for bit. */
+export function copyCompared(transition: Transition, event: Extract<CoordinatorEvent, { type: 'copyCompared' }>): void {
+  const { pending } = transition.state;
+  const about = pending.find(({ step, epoch }) => step === event.step && epoch === event.epoch);
+  if (about !== undefined) replace(transition, about, withVerdict(transition, about, event));
+}
+
+/** stored: it is the newest one now. contested: nobody knows whose state of a shard is right, and it does not count. */
+type Settled = 'open' | 'stored' | 'contested';
+
+/** The newest one of which every shard is there, and a copy of each agrees. `isWaived`: who is silent is not waited for. */
+export function settleCheckpoint(transition: Transition, isWaived = false): [Settled, PendingCheckpoint | null] {
+  const { pending } = transition.state;
+  const whole = pending.findLast(
+    (one) => uploadsMissing(one).length === 0 && (isWaived || !isAwaited(transition, one)),
+  );
+  if (whole === undefined) return ['open', null];
+  if (contested(whole).length > 0) {
+    change(transition, { pending: pending.filter((other) => other !== whole) });
+    log(
+      transition,
+      'warn',
+      `Checkpoint ${whole.step} does not count: ${contested(whole)[0]} is not the same at its keepers.`,
+    );
+    return ['contested', whole];
   }
-  const { step, lossScale } = pending;
+  store(transition, whole);
+  return ['stored', whole];
+}
+
+function store(transition: Transition, { step, lossScale, hashes, plan }: PendingCheckpoint): void {
+  const { state } = transition;
+  const known = new Map(Object.entries(hashes));
   transition.effects.push({
     type: 'storeCheckpoint',
     step,
     generation: state.generation,
-    shards: shards.map(({ key, shard }) => ({ ...shard, hash: got(hashes, key) })),
+    shards: plan.state.flatMap(({ block, shards }) =>
+      shards.map(({ range }) => ({ block, range, hash: got(known, shardKey(block, range)) })),
+    ),
     lossScale,
   });
   log(transition, 'info', `Checkpoint ${step} is stored.`);
@@ -115,7 +173,6 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
     pending: state.pending.filter((other) => other.step > step),
     unsaved: state.unsaved.filter((other) => other.step >= step),
   });
-  return 'whole';
 }
 
 /** Back to the newest checkpoint: what was committed since never happened. Uploads under way are forgotten. */

@@ -5,7 +5,7 @@
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import { badState, faulty, linkLost } from './blame.ts';
 import { takeUpload } from './checkpoint.ts';
-import { considerCommit, isBelieved, notFinite } from './commit.ts';
+import { considerCheckpoint, considerCommit, isBelieved, notFinite } from './commit.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
 import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
@@ -152,9 +152,7 @@ function considerEvaluation(transition: Transition, phase: Evaluating) {
 function onUploaded(transition: Transition, peer: PeerId, message: Said<'uploaded'>) {
   const outcome = takeUpload(transition, peer, message);
   if (outcome === 'wrong') return reject(transition, peer, `an upload of checkpoint ${message.step} was not asked for`);
-  if (outcome !== 'whole') return;
-  if (transition.state.phase.name === 'saving') return boundary(transition);
-  considerInterruption(transition);
+  if (outcome === 'taken') considerCheckpoint(transition);
 }
 
 function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, detail }: Said<'fault'>) {

@@ -4,7 +4,7 @@
  * are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
 import type { PeerId, Range } from '../base.ts';
-import type { LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
+import type { CopyWord, LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { BlockName } from '../model/model.ts';
@@ -150,6 +150,8 @@ export type CoordinatorEvent =
   | ({ readonly type: 'sliceRelayed'; readonly epoch: number } & RelayedSlice)
   /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */
   | { readonly type: 'unsoundRelayed'; readonly epoch: number; readonly from: PeerId; readonly to: PeerId }
+  /** What `compareCopy` came to. */
+  | ({ readonly type: 'copyCompared'; readonly isNear: boolean } & Omit<CopyComparison, 'primaryHash' | 'copy'>)
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
   /** The time `nextDeadline` is here. An early tick does nothing. */
@@ -225,6 +227,17 @@ export interface Applied {
   readonly stale: readonly string[];
 }
 
+export interface CopyComparison {
+  /** Of the checkpoint. */
+  readonly epoch: number;
+  readonly step: number;
+  /** By `shardKey`. */
+  readonly key: string;
+  readonly replica: PeerId;
+  readonly primaryHash: string;
+  readonly copy: CopyWord;
+}
+
 export interface StoredShard {
   readonly block: BlockName;
   readonly range: Range;
@@ -240,6 +253,8 @@ export type Effect =
       readonly ledger: readonly LedgerEntry[];
       readonly applied: Applied;
     }
+  /** What its primary uploaded of a shard is held against a copy that is not the same bit for bit. */
+  | ({ readonly type: 'compareCopy' } & CopyComparison)
   | { readonly type: 'storeEvaluation'; readonly committedSteps: number; readonly loss: number }
   /** The newest checkpoint from now on: `step` steps are in it; every shard of the plan, in the plan's order. */
   | {

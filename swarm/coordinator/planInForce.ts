@@ -115,6 +115,9 @@ function handOver(transition: Transition, before: PlanInForce, proposal: Proposa
   begin(transition, proposal, { from: 'peers', inForce: before }, reason, true);
 }
 
+const isCopiedAnew = (state: CoordinatorState): boolean =>
+  state.operator === 'run' && staleOf(planInForce(state)?.lacking ?? []).length > 0;
+
 /** At a boundary: replicas that have not what they should keep get it before the next step. */
 function copyAnew(transition: Transition, inForce: PlanInForce) {
   const stale = staleOf(inForce.lacking);
@@ -262,8 +265,7 @@ export function boundary(transition: Transition) {
   if (stop !== null && successor) return handOver(transition, inForce, successor, stop.reason);
   if (stop !== null && saved) return planAnew(transition, stop.reason);
   if (stop !== null && saving) return save(transition, inForce);
-  if (staleOf(inForce.lacking).length > 0 && state.operator === 'run' && state.committedSteps < state.config.steps)
-    return copyAnew(transition, inForce);
+  if (isCopiedAnew(state) && !saved) return copyAnew(transition, inForce);
   if ((state.held === 'everyStep' || isTakingIn(state)) && state.committedSteps < state.config.steps)
     return change(transition, { phase: { name: 'holding', inForce, awaits: 'newcomer' } });
   if (evaluationDue(state)) return evaluate(transition, inForce);
@@ -334,6 +336,8 @@ export function checkpointDue(transition: Transition): boolean {
   const { state } = transition;
   const committed = state.committedSteps + 1;
   const stop = interruption(state);
+  // First a copy is there again that what is uploaded can be held against.
+  if (isCopiedAnew(state)) return false;
   if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
   if (isCheckpointOnItsWay(transition)) return false;
   const { checkpointEverySteps: every } = state.config;

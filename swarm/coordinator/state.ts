@@ -4,7 +4,7 @@
  * state. Rules CO in SPEC.md.
  */
 import { invariant, type PeerId, type Range } from '../base.ts';
-import type { EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
+import type { CopyWord, EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -213,6 +213,17 @@ type Phase =
   | { readonly name: 'diverged'; readonly sentence: string }
   | { readonly name: 'stopped' };
 
+/** What a replica has of a shard at the step of a checkpoint, against what its primary uploaded. */
+export interface ExpectedCopy {
+  /** By `shardKey`. */
+  readonly key: string;
+  readonly primary: PeerId;
+  readonly replica: PeerId;
+  readonly said: CopyWord | null;
+  /** comparing: the server is adding up what was uploaded. */
+  readonly verdict: 'open' | 'comparing' | 'same' | 'differs';
+}
+
 /** A checkpoint that was asked for and is not whole yet. */
 export interface PendingCheckpoint {
   /** Committed steps in it. */
@@ -222,6 +233,8 @@ export interface PendingCheckpoint {
   readonly lossScale: LossScale | null;
   /** By `shardKey`. */
   readonly hashes: Readonly<Record<string, string>>;
+  /** Of replicas that were current then. */
+  readonly copies: readonly ExpectedCopy[];
   readonly askedAt: number;
 }
 

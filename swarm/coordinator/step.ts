@@ -6,8 +6,8 @@ import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { ask, departed, planned } from './asking.ts';
 import { remember } from './blame.ts';
-import { awaitedCheckpoint, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
-import { dismiss, overdue, withoutLateCopies } from './commit.ts';
+import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
+import { considerCheckpoint, dismiss, overdue, withoutLateCopies } from './commit.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
@@ -26,6 +26,10 @@ export function step(before: CoordinatorState, event: CoordinatorEvent, now: num
     considerReturn(transition);
     ask(transition);
     considerWarmUp(transition);
+    // Whose word on a copy was waited for may be gone, or under another epoch.
+    const { pending, donors, epoch } = transition.state;
+    const isLess = donors.length < before.donors.length || epoch !== before.epoch;
+    if (pending.length > 0 && isLess) considerCheckpoint(transition);
     tellOfLastCopies(before, transition);
   }
   if (showsMore(before, transition.state)) transition.effects.push({ type: 'publish' });
@@ -64,6 +68,9 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       change(transition, { gathering: 'over' });
       if (transition.state.donors.length > 0) considerInterruption(transition);
       return;
+    case 'copyCompared':
+      copyCompared(transition, event);
+      return considerCheckpoint(transition);
     case 'sliceRelayed':
       return sliceRelayed(transition, event);
     case 'unsoundRelayed':
@@ -207,6 +214,7 @@ function expirePhase(transition: Transition) {
     case 'saving': {
       const pending = phase.name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
       const lost = pending === undefined ? [] : uploadsMissing(pending);
+      if (pending !== undefined && lost.length === 0) return considerCheckpoint(transition, true);
       const reason = `${lost.join(', ')} did not upload in time`;
       dismiss(transition, lost, reason);
       return planOn(transition, reason);

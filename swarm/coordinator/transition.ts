@@ -48,7 +48,8 @@ export function forget(transition: Transition, peer: PeerId): void {
   change(transition, {
     donors: donors.filter((donor) => donor.peer !== peer),
     attempts: { ...attempts, late: attempts.late.filter((other) => other !== peer) },
-    faults: faults.filter((fault) => fault.peer !== peer && fault.about !== peer),
+    // With whose state another one's did not agree counts when that is with a third's, too.
+    faults: faults.filter((fault) => fault.of === 'state' || (fault.peer !== peer && fault.about !== peer)),
     relayed: relayed.filter((pair) => !pair.includes(peer)),
     // From now on fewer have to do.
     gathering: gathering === 'whole' ? 'over' : gathering,

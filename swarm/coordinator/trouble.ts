@@ -12,10 +12,10 @@ export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
 
 /**
  * What went wrong at a step, by donors' words or their silence: with one's own part or its copies, with a hand-over of
- * its state, the link of two, or what one says that it sent the other.
+ * its state, the link of two, what one says that it sent the other, or what two have of a shard.
  */
 export interface Fault {
-  readonly of: 'itself' | 'copies' | 'handOver' | 'link' | 'slices';
+  readonly of: 'itself' | 'copies' | 'handOver' | 'link' | 'slices' | 'state';
   readonly peer: PeerId;
   /** Null where it is the one's alone. */
   readonly about: PeerId | null;

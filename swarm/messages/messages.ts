@@ -21,7 +21,9 @@ import {
   sentence,
 } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
+import { STATE_KINDS } from '../plan/handover.ts';
 import { planSchema } from '../plan/plan.ts';
+import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
@@ -75,6 +77,13 @@ const spanSchema = z.object({
 
 /** Words of the other end since this conversation began, on whatever connections (`Spoken`). */
 const heard = count;
+
+/** What a replica has of a shard, at the step of a checkpoint: its SHA-256, and the sums of `StateSketch` by a seed of its own choice. */
+const copySchema = z.object({
+  ...{ block, range, hash, seed: count },
+  sums: z.array(z.array(z.number()).length(SKETCH_SUMS)).length(STATE_KINDS.length),
+});
+export type CopyWord = z.infer<typeof copySchema>;
 
 const standing = z.object({ epoch: count, step: count });
 export type Standing = z.infer<typeof standing>;
@@ -158,6 +167,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     /** Steps committed before this state: checkpoint s+1 is the state after step s. */
     step: count,
     shards: z.array(z.object({ block, range, hash })).max(65_536),
+    /** What it has of shards that it is a replica of. Absent: it is of none. */
+    copies: z.array(copySchema).max(65_536).optional(),
   }),
   /** This donor cannot go on with this epoch: `deviceLost`, `linkLost`, … with the peer it is about, where there is one. */
   z.object({

@@ -4,7 +4,9 @@ import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { BlockName } from '../model/model.ts';
+import { STATE_KINDS } from '../plan/handover.ts';
 import { keepersOf, type Plan, peers, type Shard } from '../plan/plan.ts';
+import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { comparedShards, onlySent, sliceName } from '../ways/compared.ts';
 
 /** What a peer has to say under a plan: the same at every step. */
@@ -15,6 +17,9 @@ interface Part {
   readonly sent: readonly string[];
 }
 type Run = Pick<CoordinatorConfig, 'model'>;
+
+/** Where the hashes are the same nobody looks at them. */
+const NO_SUMS = { seed: 0, sums: STATE_KINDS.map(() => Array.from({ length: SKETCH_SUMS }, () => 0)) };
 
 /** Of what an honest holder sends at a step, whoever receives it. */
 export const honestDigest = (step: number, slice: string): string =>
@@ -80,8 +85,9 @@ export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessag
     case 'save':
     case 'committed': {
       const own = shards.filter(({ isPrimary }) => isPrimary);
+      const others = shards.filter(({ isPrimary }) => !isPrimary);
       const isAsked = message.type === 'save' || message.checkpoint;
-      if (!isAsked || own.length === 0) return null;
+      if (!isAsked || shards.length === 0) return null;
       const step = message.type === 'save' ? message.step : message.step + 1;
       const hash = step.toString(16).padStart(64, '0');
       return {
@@ -89,6 +95,9 @@ export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessag
         epoch: message.epoch,
         step,
         shards: own.map(({ block, range }) => ({ block, range, hash })),
+        ...(others.length > 0
+          ? { copies: others.map(({ block, range }) => ({ block, range, hash, ...NO_SUMS })) }
+          : {}),
       };
     }
     default:

@@ -3,7 +3,14 @@
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
-import type { DonorMessage, Held, OperatorCommand, PlanAnswer, RelayedSlice } from '../coordinator/events.ts';
+import type {
+  CopyComparison,
+  DonorMessage,
+  Held,
+  OperatorCommand,
+  PlanAnswer,
+  RelayedSlice,
+} from '../coordinator/events.ts';
 import { snapshot } from '../coordinator/snapshot.ts';
 import { NO_LIMITS } from '../limits.ts';
 import { type ServerMessage, serverMessageSchema } from '../messages/messages.ts';
@@ -33,6 +40,8 @@ export interface Script {
   saw(from: string, to: string): void;
   /** A slice from one to the other went through the server. */
   sawSlice(from: string, to: string, seen: Pick<RelayedSlice, 'step' | 'slice' | 'digest'>): void;
+  /** What the server was asked to compare, in order: whether it is near. */
+  compared(isNear: (asked: CopyComparison) => boolean): CopyComparison[];
   /** More of its part of a checkpoint came. */
   uploading(name: string): void;
   hold(held: Held): void;
@@ -70,11 +79,13 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   let told: { to: PeerId; message: ServerMessage }[] = [];
   let effects: RehearsedEffect[] = [];
   let isWarmAtOnce = true;
+  let comparisons: CopyComparison[] = [];
   const event = (happened: RehearsedEvent) => {
     const warm: (typeof told)[number][] = [];
     for (const effect of happen(run, happened, now)) {
       const isWarm = isWarmAtOnce && effect.type === 'send' && effect.message.type === 'warm';
       if (!isWarm) effects.push(effect);
+      if (effect.type === 'compareCopy') comparisons.push(effect);
       if (effect.type !== 'send') continue;
       (isWarm ? warm : told).push(effect);
       serverMessageSchema.parse(JSON.parse(JSON.stringify(effect.message)));
@@ -123,6 +134,15 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
         epoch: run.state.epoch,
         ...{ step, from: peerId(from), to: peerId(to), slice, digest },
       }),
+    compared(isNear) {
+      const asked = comparisons;
+      comparisons = [];
+      for (const one of asked) {
+        const { epoch, step, key, replica } = one;
+        event({ type: 'copyCompared', epoch, step, key, replica, isNear: isNear(one) });
+      }
+      return asked;
+    },
     uploading: (name) => event({ type: 'uploading', peer: peerId(name) }),
     hold: (held) => event({ type: 'stepsHeld', held }),
     gatheringEnded: () => event({ type: 'gatheringEnded' }),

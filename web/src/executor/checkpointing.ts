@@ -1,10 +1,11 @@
 /**
- * This peer's part of a checkpoint: each shard that it is the primary of is copied aside while nothing is computed, then uploaded while training
- * goes on. One upload at a time: the buffer that a shard is read back through is one.
+ * This peer's part of a checkpoint: each shard that it keeps is copied aside while nothing is computed. While training goes
+ * on, what it is a replica of is summed up, and what it is the primary of uploaded, one after the other.
  */
 import type { Range } from '../../../swarm/base.ts';
-import type { PeerMessage } from '../../../swarm/messages/messages.ts';
+import type { CopyWord, PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
+import { sketchOf } from '../../../swarm/run/stateSketch.ts';
 import type { Role } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 
@@ -20,9 +21,14 @@ export class Checkpointing {
   ): Promise<void> {
     await this.#upload;
     const stored: { block: BlockName; range: Range; hash: string }[] = [];
-    for (const { block, range, isPrimary } of kept) {
-      if (!isPrimary) continue;
+    const copies: CopyWord[] = [];
+    // First: it is quick, and then nothing of it lies here any more.
+    for (const { block, range, isPrimary } of kept.toSorted((a, b) => Number(a.isPrimary) - Number(b.isPrimary))) {
       const state = await shards.readState(block, range);
+      if (!isPrimary) {
+        this.#upload = this.#upload.then(async () => void copies.push(await wordOf(block, range, state)));
+        continue;
+      }
       const shard = { block, range, hash: '' };
       stored.push(shard);
       this.#upload = this.#upload.then(async () => {
@@ -31,8 +37,21 @@ export class Checkpointing {
     }
     this.#upload = this.#upload
       .then(() => {
-        if (stored.length > 0) tell({ type: 'uploaded', epoch, step, shards: stored });
+        const said = copies.length > 0 ? { copies } : {};
+        if (kept.length > 0) tell({ type: 'uploaded', epoch, step, shards: stored, ...said });
       })
       .catch(() => undefined); // the server misses the upload at its deadline, or has another checkpoint by then
   }
+}
+
+/** Nine digits are far below what is tolerated, and keep a message of many shards short. */
+const told = (sum: number): number => Number(sum.toPrecision(9));
+
+async function wordOf(block: BlockName, range: Range, state: Float32Array<ArrayBuffer>): Promise<CopyWord> {
+  // Nobody knows it before the sums are told.
+  const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
+  const { sums } = sketchOf(seed, range[0], state);
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', state));
+  const text = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return { block, range, hash: text, seed, sums: sums.map((one) => one.map(told)) };
 }

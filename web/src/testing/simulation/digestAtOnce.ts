@@ -5,7 +5,7 @@
 const LANES = 8;
 const PRIME = 16_777_619;
 
-function digest(_algorithm: AlgorithmIdentifier, data: BufferSource): Promise<ArrayBuffer> {
+function digestOf(data: BufferSource): ArrayBuffer {
   const bytes =
     data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   const lanes = Uint32Array.from({ length: LANES }, (_, lane) => 2_166_136_261 ^ lane);
@@ -15,14 +15,25 @@ function digest(_algorithm: AlgorithmIdentifier, data: BufferSource): Promise<Ar
   for (let round = 0; round < 2 * LANES; round++)
     lanes[round % LANES] =
       Math.imul((lanes[round % LANES] ?? 0) ^ (lanes[(round + 1) % LANES] ?? 0), PRIME) ^ (round + 1);
-  return Promise.resolve(lanes.buffer);
+  return lanes.buffer;
 }
+
+/** As text, as a blob's name is. */
+export const nameOf = (data: BufferSource): string =>
+  Array.from(new Uint8Array(digestOf(data)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 /** Gives them back. */
 export function takeDigests(): () => void {
   const { subtle } = crypto;
+  const digest = (_algorithm: AlgorithmIdentifier, data: BufferSource) => Promise.resolve(digestOf(data));
   Object.defineProperty(subtle, 'digest', { value: digest, configurable: true });
+  // A simulation has one seed.
+  Object.defineProperty(crypto, 'getRandomValues', {
+    value: (values: Uint32Array) => values.fill(7),
+    configurable: true,
+  });
   return () => {
     Reflect.deleteProperty(subtle, 'digest');
+    Reflect.deleteProperty(crypto, 'getRandomValues');
   };
 }

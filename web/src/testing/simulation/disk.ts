@@ -3,10 +3,8 @@ import { got, overlap, type Range, type Result, refusal, success } from '../../.
 import type { StoredShard } from '../../../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../../swarm/plan/handover.ts';
+import { nameOf } from './digestAtOnce.ts';
 import { added, mixed, type State, type Values } from './integers.ts';
-
-/** As the rehearsal's judge names what is of one step. */
-export const hashOf = (step: number): string => step.toString(16).padStart(64, '0');
 
 export class Disk {
   /** By committed steps. */
@@ -52,7 +50,7 @@ export class Disk {
     const part = (index: number): Values => body.slice(index * length, (index + 1) * length) as Values;
     this.onUpload(block, range, step, { value: part(0), m: part(1), v: part(2) });
     this.#uploads.set(keyOf(step, block, range), Float32Array.from(body));
-    return success(JSON.stringify({ hash: hashOf(step) }));
+    return success(JSON.stringify({ hash: nameOf(body.slice()) }));
   }
 
   #read(step: number, block: BlockName, kind: number, range: Range): Result<ArrayBuffer> {

@@ -80,7 +80,7 @@ export class SimulatedServer {
     this.disk = options.disk;
     this.machine = new Machine(options.network.agenda);
     this.#process = new Process(this.machine);
-    this.run = rehearseDecisions(options.config, options.recording);
+    this.run = rehearseDecisions(options.config, options.recording, false);
     const { flaw } = options;
     const { decider } = this.run;
     const decide = decider.decide.bind(decider);
@@ -292,6 +292,14 @@ export class SimulatedServer {
       case 'storeCheckpoint':
         this.disk.checkpoints.set(effect.step, effect.shards);
         break;
+      case 'compareCopy': {
+        // Whole numbers have no rounding.
+        const { epoch, step, key, replica } = effect;
+        this.#process.after(0, () =>
+          this.#happened({ type: 'copyCompared', epoch, step, key, replica, isNear: false }),
+        );
+        break;
+      }
       case 'search': {
         const found = this.#options.search(effect);
         this.#process.after(SEARCH_MS, () => this.#happened({ type: 'searched', search: effect.search, found }));

@@ -1,0 +1,50 @@
+import { createHash } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { type PeerId, peerId, type Range } from '../../../swarm/base.ts';
+import type { PeerMessage } from '../../../swarm/messages/messages.ts';
+import { peerMessageSchema } from '../../../swarm/messages/messages.ts';
+import { isNear, sketchOf } from '../../../swarm/run/stateSketch.ts';
+import { Checkpointing } from './checkpointing.ts';
+import type { Role } from './role.ts';
+
+const RANGE: Range = [64, 1_064];
+const STATE = Float32Array.from({ length: 3_000 }, (_, i) => Math.sin(i) / (1 + (i % 7)));
+const sha256 = (state: Float32Array<ArrayBuffer>) =>
+  createHash('sha256').update(new Uint8Array(state.buffer)).digest('hex');
+
+const kept = (keepers: readonly PeerId[], isPrimary: boolean) => ({
+  block: 'layer.0',
+  range: RANGE,
+  keepers,
+  isPrimary,
+});
+
+test('[RE71] a replica tells the hash that its primary’s upload has where the bits are the same, and its sums', async () => {
+  const [a, b] = [peerId('a'), peerId('b')];
+  const shards = { readState: async () => STATE.slice() };
+  const uploads: string[] = [];
+  const said: PeerMessage[] = [];
+  const tell = (message: PeerMessage) => void said.push(message);
+  const files = {
+    async upload(state: Float32Array<ArrayBuffer>) {
+      uploads.push(sha256(state));
+      return sha256(state);
+    },
+  };
+  const primary = { kept: [kept([a, b], true)], shards } as unknown as Role; // what a checkpoint asks of it
+  const replica = { kept: [kept([a, b], false)], shards } as unknown as Role;
+  for (const role of [primary, replica]) {
+    const checkpointing = new Checkpointing();
+    await checkpointing.save(role, { epoch: 1, step: 4 }, files, tell);
+    await checkpointing.save({ ...role, kept: [] }, { epoch: 1, step: 8 }, files, tell); // after the first one
+  }
+  expect(uploads).toHaveLength(1);
+  const [first, second] = said.map((message) => peerMessageSchema.parse(JSON.parse(JSON.stringify(message))));
+  expect(first).toMatchObject({ type: 'uploaded', step: 4, shards: [{ block: 'layer.0', hash: sha256(STATE) }] });
+  if (second?.type !== 'uploaded') throw new Error('a replica tells what it has');
+  const [copy] = second.copies ?? [];
+  expect([second.shards, copy?.hash, copy?.range]).toEqual([[], sha256(STATE), RANGE]);
+  const bySeed = sketchOf(copy?.seed ?? 0, RANGE[0], STATE);
+  expect(isNear(bySeed, { sums: copy?.sums ?? [] })).toBe(true);
+  expect(isNear(sketchOf((copy?.seed ?? 0) ^ 1, RANGE[0], STATE), { sums: copy?.sums ?? [] })).toBe(false);
+});
