@@ -318,7 +318,7 @@ export const PLANTED_BUGS: readonly (readonly [what: string, plant: () => Flaw, 
   ['a replica is one step behind', replicaOneStepBehind, null],
   ['digests are not compared', differingSlices(false), null],
   ['values are made and sent before the commit', updatedBeforeTheCommit, '866 freeze last at frame gradient 20'],
-  ['who lost its link forgets the commit', commitForgottenByWhoLostItsLink, '764 loseDevice middle at start 27'],
+  ['who lost its link forgets the commit', commitForgottenByWhoLostItsLink, '1117 kill stateOnly at frame values 135'],
   ['gradients of an abandoned step are kept', abandonedGradientsKept, '841 jumpClock stateOnly at frame activation 36'],
   [
     'what others computed with is taken for a lost keeper’s',
