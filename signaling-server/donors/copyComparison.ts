@@ -1,15 +1,34 @@
 /** What a primary uploaded of a shard, added up as its replica added up what it has. */
-import type { CopyComparison } from '../../swarm/coordinator/events.ts';
+import type { CoordinatorEvent, CopyComparison, Effect } from '../../swarm/coordinator/events.ts';
 import { STATE_KINDS } from '../../swarm/plan/handover.ts';
 import { isNear, Sketching } from '../../swarm/run/stateSketch.ts';
 import type { BlobStore } from '../files/blobs.ts';
+
+type Blobs = Pick<BlobStore, 'readRange' | 'hold'>;
 
 const FLOAT_BYTES = 4;
 /** As much is read at once. */
 const PIECE_ELEMENTS = 1 << 16;
 
+type CompareCopy = Extract<Effect, { type: 'compareCopy' }>;
+type CopyCompared = Extract<CoordinatorEvent, { type: 'copyCompared' }>;
+
+/** Where the disk does not give it back nobody is to blame. */
+export async function compareCopy(
+  blobs: Blobs,
+  { type: _, primaryHash, copy, ...of }: CompareCopy,
+  loop: { dispatch(event: CopyCompared): void },
+): Promise<void> {
+  let isNear = true;
+  try {
+    isNear = await isUploadNear(blobs, { primaryHash, copy });
+  } finally {
+    loop.dispatch({ type: 'copyCompared', ...of, isNear });
+  }
+}
+
 export async function isUploadNear(
-  blobs: Pick<BlobStore, 'readRange' | 'hold'>,
+  blobs: Blobs,
   { primaryHash, copy }: Pick<CopyComparison, 'primaryHash' | 'copy'>,
 ): Promise<boolean> {
   const [from, to] = copy.range;

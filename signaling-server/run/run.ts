@@ -17,7 +17,7 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
-import { isUploadNear } from '../donors/copyComparison.ts';
+import { compareCopy } from '../donors/copyComparison.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
@@ -387,29 +387,13 @@ export class ActiveRun implements Observed {
     });
   }
 
-  async #compare({
-    type: _,
-    primaryHash,
-    copy,
-    ...of
-  }: Extract<DecisionEffect, { type: 'compareCopy' }>): Promise<void> {
-    // Where the disk does not give it back nobody is to blame.
-    const isNear = await isUploadNear(this.#options.blobs, { primaryHash, copy }).catch((error: unknown) => {
-      this.failed(error);
-      return true;
-    });
-    this.#loop.dispatch({ type: 'copyCompared', ...of, isNear });
-  }
-
   #answer(effect: DecisionEffect): void | Promise<void> {
     if (effect.type === 'search') return this.#search(effect);
-    if (effect.type === 'compareCopy') return this.#compare(effect);
+    if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, effect, this.#loop);
     if (effect.type === 'storeEpoch') this.#watch(effect);
     if (effect.type === 'send') this.reception.send(effect.to, effect.message);
-    if (effect.type === 'refuse') {
-      const { peer, reason, detail, isProven = false } = effect;
-      this.reception.refuse(peer, reason, detail, isProven);
-    }
+    if (effect.type === 'refuse')
+      this.reception.refuse(effect.peer, effect.reason, effect.detail, effect.isProven ?? false);
     if (effect.type === 'log') this.#options.log(effect.level, effect.text);
   }
 }

@@ -6,14 +6,13 @@ import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { relay, remember, throwOut, verdictOf } from './blame.ts';
-import { expectCheckpoint, settleCheckpoint } from './checkpoint.ts';
-import { blameCopies } from './copies.ts';
+import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES } from './deadlines.ts';
-import { boundary, checkpointDue, considerInterruption, planOn, tryAgain } from './planInForce.ts';
+import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
 import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
-import { keepersLive, offerOf } from './successor.ts';
+import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
 import type { Doubt } from './trouble.ts';
@@ -306,21 +305,6 @@ export function overdue(transition: Transition, owing: readonly PeerId[], missin
   log(transition, 'warn', `${reason}.`);
   dismiss(transition, lost, reason);
   return lost.length > 0 ? planOn(transition, reason) : tryAgain(transition, reason);
-}
-
-/**
- * After whatever may make a checkpoint whole, or show that it does not count. `isWaived`: its time is over, and copies that
- * nobody told of are not waited for.
- */
-export function considerCheckpoint(transition: Transition, isWaived = false) {
-  const [outcome, checkpoint] = settleCheckpoint(transition, isWaived);
-  if (checkpoint === null) return;
-  if (checkpoint.copies.some(({ verdict }) => verdict === 'differs') && blameCopies(transition, checkpoint)) return;
-  const { phase } = transition.state;
-  const waits = phase.name === 'saving' || (outcome === 'contested' && phase.name === 'holding');
-  if (!waits) return considerInterruption(transition);
-  if (outcome === 'stored' || keepersLive(transition.state, phase.inForce)) return boundary(transition);
-  planOn(transition, `checkpoint ${checkpoint.step} does not count, and not everyone is there to save it again`);
 }
 
 /** For those who did not answer in time. */

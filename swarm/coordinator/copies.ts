@@ -7,11 +7,8 @@
 import type { PeerId } from '../base.ts';
 import type { CopyWord } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
-import { partnersOf, remember, throwOut } from './blame.ts';
 import type { CoordinatorEvent } from './events.ts';
-import { withStale } from './replicas.ts';
 import {
-  dutiesIn,
   type ExpectedCopy,
   keeperKey,
   type PendingCheckpoint,
@@ -19,7 +16,7 @@ import {
   planInForce,
   shardKey,
 } from './state.ts';
-import { change, donorOf, log, type Transition } from './transition.ts';
+import { donorOf, log, type Transition } from './transition.ts';
 
 /** Of replicas that are current. */
 export function expectedCopies({ plan, lacking }: Pick<PlanInForce, 'plan' | 'lacking'>): ExpectedCopy[] {
@@ -92,39 +89,4 @@ export function isAwaited({ state }: Transition, { epoch, copies }: PendingCheck
 export function contested({ copies }: PendingCheckpoint): string[] {
   const agreed = new Set(copies.flatMap(({ key, verdict }) => (verdict === 'same' ? key : [])));
   return copies.flatMap(({ key, verdict }) => (verdict === 'differs' && !agreed.has(key) ? key : []));
-}
-
-/**
- * Two have not the same state of a shard. Whoever differs from two goes. Else the replica gets the shard anew; the second
- * time it goes. True: somebody went.
- */
-export function blameCopies(transition: Transition, { copies }: PendingCheckpoint): boolean {
-  const differing = copies.filter(({ verdict }) => verdict === 'differs');
-  const pairs = new Map(differing.map(({ primary, replica }) => [`${primary} ${replica}`, { primary, replica }]));
-  for (const { primary, replica } of pairs.values()) {
-    const before = transition.state.faults.some(
-      ({ of, peer, about }) => of === 'state' && peer === primary && about === replica,
-    );
-    const found = remember(transition, 'state', primary, replica).filter(({ of }) => of === 'state');
-    const detail = `${primary} and ${replica} have not the same state of a shard that both keep`;
-    log(transition, 'warn', `${detail}.`);
-    const culprit = [primary, replica].find((peer) => partnersOf(found, peer).size > 1 && donorOf(transition, peer));
-    const goes = culprit ?? (before && donorOf(transition, replica) ? replica : undefined);
-    if (goes === undefined) continue;
-    throwOut(transition, goes, detail, culprit === undefined ? detail : `${goes} differs from several: ${detail}`);
-    return true;
-  }
-  lay(transition, differing);
-  return false;
-}
-
-/** What they keep of these is asked for no more, until they have it anew. */
-function lay(transition: Transition, differing: readonly ExpectedCopy[]) {
-  const { phase } = transition.state;
-  if (!('inForce' in phase)) return;
-  const { inForce } = phase;
-  const lost = differing.flatMap(({ key, replica }) =>
-    dutiesIn(inForce, replica)?.replica.includes(key) ? keeperKey(replica, key) : [],
-  );
-  change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, lost) } } });
 }

@@ -5,7 +5,8 @@
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import { badState, faulty, linkLost } from './blame.ts';
 import { takeUpload } from './checkpoint.ts';
-import { considerCheckpoint, considerCommit, isBelieved, notFinite } from './commit.ts';
+import { considerCommit, isBelieved, notFinite } from './commit.ts';
+import { considerCheckpoint } from './contested.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
 import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';

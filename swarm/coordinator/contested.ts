@@ -1,0 +1,58 @@
+/** What comes of a checkpoint that is whole: it counts, or its keepers have not the same state, and somebody is to blame. */
+import { partnersOf, remember, throwOut } from './blame.ts';
+import { settleCheckpoint } from './checkpoint.ts';
+import { boundary, considerInterruption, planOn } from './planInForce.ts';
+import { withStale } from './replicas.ts';
+import { dutiesIn, type ExpectedCopy, keeperKey, type PendingCheckpoint } from './state.ts';
+import { keepersLive } from './successor.ts';
+import { change, donorOf, log, type Transition } from './transition.ts';
+
+/**
+ * After whatever may make a checkpoint whole, or show that it does not count. `isWaived`: its time is over, and copies that
+ * nobody told of are not waited for.
+ */
+export function considerCheckpoint(transition: Transition, isWaived = false) {
+  const [outcome, checkpoint] = settleCheckpoint(transition, isWaived);
+  if (checkpoint === null) return;
+  if (checkpoint.copies.some(({ verdict }) => verdict === 'differs') && blameCopies(transition, checkpoint)) return;
+  const { phase } = transition.state;
+  const waits = phase.name === 'saving' || (outcome === 'contested' && phase.name === 'holding');
+  if (!waits) return considerInterruption(transition);
+  if (outcome === 'stored' || keepersLive(transition.state, phase.inForce)) return boundary(transition);
+  planOn(transition, `checkpoint ${checkpoint.step} does not count, and not everyone is there to save it again`);
+}
+
+/**
+ * Two have not the same state of a shard. Whoever differs from two goes. Else the replica gets the shard anew; the second
+ * time it goes. True: somebody went.
+ */
+function blameCopies(transition: Transition, { copies }: PendingCheckpoint): boolean {
+  const differing = copies.filter(({ verdict }) => verdict === 'differs');
+  const pairs = new Map(differing.map(({ primary, replica }) => [`${primary} ${replica}`, { primary, replica }]));
+  for (const { primary, replica } of pairs.values()) {
+    const before = transition.state.faults.some(
+      ({ of, peer, about }) => of === 'state' && peer === primary && about === replica,
+    );
+    const found = remember(transition, 'state', primary, replica).filter(({ of }) => of === 'state');
+    const detail = `${primary} and ${replica} have not the same state of a shard that both keep`;
+    log(transition, 'warn', `${detail}.`);
+    const culprit = [primary, replica].find((peer) => partnersOf(found, peer).size > 1 && donorOf(transition, peer));
+    const goes = culprit ?? (before && donorOf(transition, replica) ? replica : undefined);
+    if (goes === undefined) continue;
+    throwOut(transition, goes, detail, culprit === undefined ? detail : `${goes} differs from several: ${detail}`);
+    return true;
+  }
+  lay(transition, differing);
+  return false;
+}
+
+/** What they keep of these is asked for no more, until they have it anew. */
+function lay(transition: Transition, differing: readonly ExpectedCopy[]) {
+  const { phase } = transition.state;
+  if (!('inForce' in phase)) return;
+  const { inForce } = phase;
+  const lost = differing.flatMap(({ key, replica }) =>
+    dutiesIn(inForce, replica)?.replica.includes(key) ? keeperKey(replica, key) : [],
+  );
+  change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, lost) } } });
+}
