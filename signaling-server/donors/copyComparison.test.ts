@@ -24,7 +24,7 @@ function uploaded(state: Float32Array<ArrayBuffer>) {
   return { near, held: () => held };
 }
 
-test('[RE71] a copy that rounding alone made another one is near what was uploaded, one that is a hundredth off is not', async () => {
+test('[RE84] a copy that rounding alone made another one is near what was uploaded, one that is a hundredth off is not', async () => {
   const random = seededRandom(3);
   const state = Float32Array.from({ length: 3 * ELEMENTS }, () => random() - 0.5);
   const { near, held } = uploaded(state);

@@ -1,4 +1,4 @@
-/** [RE71] to [RE73]: what replicas have is held against what their primaries upload, before a checkpoint counts. */
+/** [RE84] to [RE86]: what replicas have is held against what their primaries upload, before a checkpoint counts. */
 import { describe, expect, it } from 'vitest';
 import { success } from '../base.ts';
 import { answer } from '../testing/honestDonor.ts';
@@ -56,7 +56,7 @@ const facts = (swarm: Script): [checkpoint: number, generation: number] => [
 ];
 
 describe('a checkpoint', () => {
-  it('[RE71] counts when a copy of each shard is the same bit for bit, and asks for nothing more', () => {
+  it('[RE84] counts when a copy of each shard is the same bit for bit, and asks for nothing more', () => {
     const swarm = training('c');
     untilAsked(swarm);
     uploaded(swarm, 'a');
@@ -67,7 +67,7 @@ describe('a checkpoint', () => {
     expect(swarm.compared(() => false)).toEqual([]);
   });
 
-  it('[RE71] whichever of primary and copy tells first', () => {
+  it('[RE84] whichever of primary and copy tells first', () => {
     const swarm = training('c');
     untilAsked(swarm);
     for (const name of ['c', 'b']) uploaded(swarm, name);
@@ -76,7 +76,7 @@ describe('a checkpoint', () => {
     expect(swarm.run.store.checkpoint).toBe(2);
   });
 
-  it('[RE71] counts where adapters of two classes round otherwise, and blames nobody', () => {
+  it('[RE84] counts where adapters of two classes round otherwise, and blames nobody', () => {
     const swarm = training('c');
     untilAsked(swarm);
     uploaded(swarm, 'a');
@@ -95,7 +95,7 @@ describe('a checkpoint', () => {
     expect([swarm.run.ended, refusals(swarm)]).toEqual(['finished', []]);
   });
 
-  it('[RE72] does not count where a copy is another one: it is made anew, and the next one counts', () => {
+  it('[RE85] does not count where a copy is another one: it is made anew, and the next one counts', () => {
     const swarm = training('c');
     untilAsked(swarm);
     for (const name of ['a', 'b']) uploaded(swarm, name);
@@ -122,7 +122,7 @@ describe('a checkpoint', () => {
       (said: Uploaded) => otherBits((block) => block === 'layer.0' || block === 'layer.1')(said),
     ],
     ['a copy, of two primaries', 'c', ['c'], otherBits((block) => block === 'layer.0' || block === 'layer.3')],
-  ] as const)('[RE72] who differs from two goes, and costs no step: %s', (_, culprit, others, changed) => {
+  ] as const)('[RE85] who differs from two goes, and costs no step: %s', (_, culprit, others, changed) => {
     const swarm = training(...others);
     untilAsked(swarm);
     for (const name of ['a', 'b']) uploaded(swarm, name);
@@ -133,7 +133,7 @@ describe('a checkpoint', () => {
     expect([swarm.run.ended, swarm.run.store.generation, swarm.run.store.commits.length]).toEqual(['finished', 0, 8]);
   });
 
-  it('[RE72] of two who differ again the copy goes; whoever differs from the next one, too, goes then', () => {
+  it('[RE85] of two who differ again the copy goes; whoever differs from the next one, too, goes then', () => {
     const swarm = training('c');
     const lie = otherBits((block) => block === 'layer.0');
     for (let time = 0; time < 2; time++) {
@@ -156,7 +156,7 @@ describe('a checkpoint', () => {
     expect([refusals(swarm), swarm.run.store.generation]).toEqual([['refuse a faulty'], 0]);
   });
 
-  it('[RE73] a copy whose keeper is gone, or says nothing in its time, is not waited for', () => {
+  it('[RE86] a copy whose keeper is gone, or says nothing in its time, is not waited for', () => {
     const gone = training('c');
     untilAsked(gone);
     for (const name of ['a', 'b']) uploaded(gone, name);
@@ -172,7 +172,7 @@ describe('a checkpoint', () => {
     expect(refusals(silent)).toEqual([]);
   });
 
-  it('[RE71] words on what it keeps no copy of end who says them', () => {
+  it('[RE84] words on what it keeps no copy of end who says them', () => {
     const swarm = training('c');
     untilAsked(swarm);
     uploaded(swarm, 'a', (said) => ({

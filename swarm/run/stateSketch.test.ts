@@ -14,7 +14,7 @@ const normal = (seed: number, size = 3 * ELEMENTS): Float32Array<ArrayBuffer> =>
 const sum = (signs: readonly number[]): number => signs.reduce((total, sign) => total + sign, 0);
 
 describe('the sums of a state', () => {
-  it('[RE70] have the signs that the seed says, the same everywhere', () => {
+  it('[RE83] have the signs that the seed says, the same everywhere', () => {
     // By 32-bit arithmetic written out with whole numbers of any size.
     const M = 1n << 32n;
     const byHand = (seed: bigint, element: bigint): number => {
@@ -28,7 +28,7 @@ describe('the sums of a state', () => {
         expect(placeOf(seed, element), `${seed} ${element}`).toBe(byHand(BigInt(seed), BigInt(element)));
   });
 
-  it('[RE70] are 16 sums of all elements, each once, whose signs have nothing to do with each other', () => {
+  it('[RE83] are 16 sums of all elements, each once, whose signs have nothing to do with each other', () => {
     const state = normal(1);
     const { sums, squares } = sketchOf(5, FIRST, state);
     for (const kind of [0, 1, 2]) {
@@ -49,7 +49,7 @@ describe('the sums of a state', () => {
         expect(Math.abs(sum(one.map((sign, i) => sign * (other[i] ?? 0))))).toBeLessThan(6 * Math.sqrt(ELEMENTS));
   });
 
-  it('[RE70] of one number are that number, with a sign', () => {
+  it('[RE83] of one number are that number, with a sign', () => {
     const state = new Float32Array(3);
     state.set([2.5], 1);
     const { sums, squares } = sketchOf(9, 4, state);
@@ -69,7 +69,7 @@ describe('two states', () => {
     return state.map((value, i) => value + (Math.floor(i / ELEMENTS) === kind ? scale * (way[i % ELEMENTS] ?? 0) : 0));
   }
 
-  it.each([0, 1, 2])('[RE70] a ten-millionth apart are near, a ten-thousandth apart are not: kind %s', (kind) => {
+  it.each([0, 1, 2])('[RE83] a ten-millionth apart are near, a ten-thousandth apart are not: kind %s', (kind) => {
     for (let seed = 1; seed <= 8; seed++) {
       // The kinds are of quite different sizes.
       const state = normal(seed).map((value, i) => value * (i < ELEMENTS ? 1 : 1e-5));
@@ -80,7 +80,7 @@ describe('two states', () => {
     }
   });
 
-  it('[RE70] that differ in a hundredth of one element in six thousand are not near', () => {
+  it('[RE83] that differ in a hundredth of one element in six thousand are not near', () => {
     const state = normal(3).fill(1);
     const other = state.slice();
     other[ELEMENTS + 77] = 1.01;

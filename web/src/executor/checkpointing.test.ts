@@ -19,7 +19,7 @@ const kept = (keepers: readonly PeerId[], isPrimary: boolean) => ({
   isPrimary,
 });
 
-test('[RE71] a replica tells the hash that its primary’s upload has where the bits are the same, and its sums', async () => {
+test('[RE84] a replica tells the hash that its primary’s upload has where the bits are the same, and its sums', async () => {
   const [a, b] = [peerId('a'), peerId('b')];
   const shards = { readState: async () => STATE.slice() };
   const uploads: string[] = [];
