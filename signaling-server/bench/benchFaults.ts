@@ -58,7 +58,7 @@ export function addFaultsBench(bench: Command): void {
 async function benchFaults({ json }: { readonly json?: boolean }): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-faults-'));
   const interrupt = onInterrupt();
-  const clean = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  const clean = (): void => rmSync(folder, { recursive: true, force: true });
   process.once('exit', clean); // a second signal ends this process wherever it is
   try {
     const random = seededRandom(1);
@@ -83,7 +83,7 @@ async function benchFaults({ json }: { readonly json?: boolean }): Promise<void>
 }
 
 async function costOf(script: string, runPath: string, directory: string, interrupt: Interrupt): Promise<FaultCost> {
-  const data = need(await openDataDirectory(directory), failed);
+  const data = need(await openDataDirectory(directory, false), failed);
   const runName = need(await addRun(data, runPath), failed);
   data.close(); // the server process has it now
   // Ctrl-C reaches the server's process too: what it then fails with is no news.

@@ -86,14 +86,14 @@ export function addPlanBench(bench: Command): void {
 
 async function planBench(options: BenchPlanOptions): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-plan-'));
-  const data = need(await openDataDirectory(join(folder, 'data')), failed);
+  const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
   try {
     const results = await inFolder(folder, data, options);
     if (options.json) console.log(JSON.stringify(summary(results)));
     else print(results);
   } finally {
     data.close();
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 

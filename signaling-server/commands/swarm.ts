@@ -99,15 +99,15 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   if (options.chaos !== undefined) need(parseChaosScript(options.chaos, options.donors ?? Infinity), badInput);
   await checkPlaces(options);
   const interrupt = onInterrupt();
+  const isKept = options.dataDir !== undefined;
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
-  // A copy of the database may still be on its way there: then the folder is not empty at once.
   const clean = (): void => {
-    if (options.dataDir === undefined) rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+    if (!isKept) rmSync(directory, { recursive: true, force: true });
   };
   process.once('exit', clean); // a second signal ends this process wherever it is
   let data: DataDirectory | null = null;
   try {
-    data = await openData(directory);
+    data = await openData(directory, isKept);
     const task = await prepare(data, path, options);
     if (task.isServerKilled) {
       // While it serves, the data directory is the server process's own.
@@ -117,7 +117,7 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
     const trained = await (data === null
       ? trainBesideServer(directory, task, interrupt)
       : trainInside(data, task, interrupt));
-    data ??= await openData(directory);
+    data ??= await openData(directory, isKept);
     await conclude(data, task, need(trained, failed));
   } finally {
     data?.close();

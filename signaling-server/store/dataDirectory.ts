@@ -34,12 +34,15 @@ export interface DataDirectory {
 /** Exports on their way to a browser; what a crash left there is taken away. */
 export const DOWNLOADS_FOLDER = 'downloads';
 
-/** Opens it alone: a second server on the same directory is refused. */
-export async function openDataDirectory(path: string): Promise<Result<DataDirectory>> {
+/**
+ * Opens it alone: a second server on the same directory is refused. `isKept` false: who opens it removes it at the end,
+ * and no copies of its database are made, which would be on their way then.
+ */
+export async function openDataDirectory(path: string, isKept = true): Promise<Result<DataDirectory>> {
   const directory = resolve(path);
   const lock = lockDataDirectory(directory);
   if (!lock.ok) return lock;
-  const opened = openStore(directory);
+  const opened = openStore(directory, isKept);
   if (!opened.ok) {
     lock.value.release();
     return opened;

@@ -23,8 +23,8 @@ export interface OpenedStore {
   readonly found: readonly string[];
 }
 
-/** Where it is of an older version, it is migrated. */
-export function openStore(directory: string): Result<OpenedStore> {
+/** Where it is of an older version, it is migrated. `isCopied`: copies of it are made beside it. */
+export function openStore(directory: string, isCopied = true): Result<OpenedStore> {
   const file = join(directory, STORE_FILE);
   let database: DatabaseSyncInstance | undefined;
   try {
@@ -41,7 +41,7 @@ export function openStore(directory: string): Result<OpenedStore> {
     // Not before: where this ends here, the next start finds the same.
     last = new LastWrite(directory);
     last.note(writesOf(opened));
-    return success({ store: withCopies(store, directory, last), found: [...found, ...gone] });
+    return success({ store: withCopies(store, directory, last, isCopied), found: [...found, ...gone] });
   } catch (error) {
     database?.close();
     return refusal(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
@@ -116,7 +116,7 @@ function giveUpUnsaved(store: Store, reason: string): string[] {
   });
 }
 
-function withCopies(store: Store, directory: string, last: LastWrite): Store {
+function withCopies(store: Store, directory: string, last: LastWrite, isCopied: boolean): Store {
   const newest = (): string[] => store.runNames().flatMap((name) => store.newestCheckpoint(name)?.manifest ?? []);
   const copies = new Copies(
     directory,
@@ -125,7 +125,7 @@ function withCopies(store: Store, directory: string, last: LastWrite): Store {
   return {
     ...store,
     manifests: () => [...store.manifests(), ...copies.manifests],
-    copy: () => copies.make(newest()),
+    copy: () => (isCopied ? copies.make(newest()) : Promise.resolve([])),
     close: () => {
       copies.close();
       store.close();
