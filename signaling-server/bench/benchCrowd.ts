@@ -46,7 +46,7 @@ export interface CrowdBench {
 }
 
 export async function benchCrowd(): Promise<CrowdBench> {
-  const servers = new TinyServers(RUN);
+  const servers = new TinyServers(RUN, false);
   const model = need(modelFromConfig(tinyRunFile(RUN).model), failed);
   const plan = equalSplit(model, RUN.samples, ['first', 'second'].map(peerId));
   const server = await servers.serve({ plan, access: { trustProxy: ['loopback'] } });

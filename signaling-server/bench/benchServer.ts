@@ -42,7 +42,7 @@ export async function benchServer(): Promise<ServerBench> {
 }
 
 async function benchDonors(): Promise<Omit<ServerBench, 'crowd'>> {
-  const servers = new TinyServers({ steps: 1 });
+  const servers = new TinyServers({ steps: 1 }, false);
   const limits = { expectedDonors: DONORS + 1, donorsPerAddress: DONORS, connectionsPerAddress: 2 * DONORS };
   const server = await servers.serve(limits);
   try {

@@ -43,9 +43,12 @@ export class TinyServers {
   readonly dataFolder = join(this.folder, 'data');
   readonly runPath = join(this.folder, 'files', 'run.json');
   readonly #toClose: { close(): unknown }[] = [];
+  readonly #isKept: boolean;
   #data: DataDirectory | null = null;
 
-  constructor(run: TinyRun) {
+  /** `isKept` false: no thread copies its database, which may be on its way when the folder is removed. */
+  constructor(run: TinyRun, isKept = true) {
+    this.#isKept = isKept;
     mkdirSync(join(this.folder, 'files'));
     writeFileSync(join(this.folder, 'files', 'corpus.txt'), TEXT);
     writeFileSync(join(this.folder, 'files', 'held-out.txt'), HELD_OUT);
@@ -64,7 +67,7 @@ export class TinyServers {
 
   /** The data directory of every server here, open. */
   async data(): Promise<DataDirectory> {
-    this.#data ??= contentOf(await openDataDirectory(this.dataFolder));
+    this.#data ??= contentOf(await openDataDirectory(this.dataFolder, this.#isKept));
     return this.#data;
   }
 

@@ -116,8 +116,8 @@ interface WireSize {
 
 /**
  * The stream packed, as it came or is to go: never both at once. And what int8 gradients of this step left over, or by
- * what int4 gradients are drawn. What is
- * kept as halves comes and goes as floats, values too: they pass through the same place.
+ * what int4 gradients are drawn. What is kept as halves comes and goes as floats, values too: they pass through the same
+ * place.
  */
 function wireBuffers({ first, last }: Program, { stream, largestSlice, wire = 'f32', compute }: WireSize) {
   const alone = first && last;
