@@ -63,6 +63,61 @@ test('a cosine decays over all steps to a tenth unless it says otherwise', () =>
   });
 });
 
+test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', () => {
+  const islands = (value: object) => {
+    const parsed = parseRunFile(changed('train.islands', { count: 2, innerSteps: 6, ...value }), 'run.json');
+    return parsed.ok ? parsed.value.train.islands : parsed.reason;
+  };
+  const sparse = { top: 64, chunk: 4096, feedback: 0.95 };
+  const rest = { count: 2, innerSteps: 6, publish: 'f32', overlap: false };
+  expect(islands({})).toEqual({ ...rest, exchange: sparse, outer: { learningRate: 1, momentum: 0.5 } });
+  expect(islands({ exchange: 'f32', outer: { momentum: 0 } })).toEqual({
+    ...rest,
+    exchange: 'f32',
+    outer: { learningRate: 0.7, momentum: 0 },
+  });
+  expect(islands({ exchange: { top: 8 }, publish: 'int8' })).toMatchObject({
+    exchange: { ...sparse, top: 8 },
+    publish: 'int8',
+  });
+  const parsed = parseRunFile(changed('train.islands', { count: 2, innerSteps: 6 }), 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+});
+
+test.each<[islands: unknown, sentence: string]>([
+  [
+    { count: 'auto', roundSeconds: 300 },
+    'run.json: train.islands.count must be a positive integer up to 63: "auto" is not supported yet',
+  ],
+  [
+    { count: 2, innerSteps: 6, overlap: true },
+    'run.json: train.islands.overlap must be false: true is not supported yet',
+  ],
+  [{ count: 2 }, 'run.json: train.islands.innerSteps is missing: it must be a positive integer'],
+  [{ count: 64, innerSteps: 6 }, 'run.json: train.islands.count must be a positive integer up to 63, not 64'],
+  [{ count: 1.5, innerSteps: 6 }, 'run.json: train.islands.count must be a positive integer up to 63, not 1.5'],
+  [{ count: 2, innerSteps: 6, exchange: 'f16' }, 'run.json: train.islands.exchange must be "f32", not "f16"'],
+  [
+    { count: 2, innerSteps: 6, exchange: 5 },
+    'run.json: train.islands.exchange must be "f32" or an object of top, chunk and feedback, not 5',
+  ],
+  [
+    { count: 2, innerSteps: 6, exchange: { top: 0 } },
+    'run.json: train.islands.exchange.top must be a positive integer, not 0',
+  ],
+  [
+    { count: 2, innerSteps: 6, roundSeconds: 5 },
+    'run.json: train.islands.roundSeconds is unknown: expected one of count, innerSteps, outer, exchange, publish, overlap',
+  ],
+  [
+    { count: 2, innerSteps: 6, outer: { momentum: 1 } },
+    'run.json: train.islands.outer.momentum must be a number from 0 to below 1, not 1',
+  ],
+])('[IS1] islands %j are refused in one sentence', (islands, sentence) => {
+  expect(reason(changed('train.islands', islands))).toBe(sentence);
+});
+
 test('--seed takes the place of both seeds and leaves an init file alone', () => {
   const parsed = parseRunFile(minimal, 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);

@@ -27,6 +27,7 @@ import { type Order, SEQUENTIAL } from './data.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
 export type Train = z.output<typeof trainSchema>;
+export type Islands = z.output<typeof islandsSchema>;
 
 /** A step is numbered in 32 bits, in frames and messages; a micro-batch in 16, and it has a sample at least. */
 const steps = countUpTo(0xffffffff);
@@ -74,20 +75,20 @@ const tokenizer = text('"bytes" or the path of a tokenizer.json').regex(/^bytes$
   error: expecting('"bytes" or the path of a tokenizer.json'),
 });
 
-const initFile = text(INIT_FILE);
-const initSeed = fields({ seed: natural });
-// A string means the file, anything else the seed: a plain union would answer with no sentence of either.
-const init = z.unknown().transform((value, context): string | { readonly seed: number } => {
-  const expected = expecting(`${INIT_FILE}, or {"seed": N}`);
-  const object = typeof value === 'object' && value !== null;
-  const parsed = typeof value === 'string' ? initFile.safeParse(value) : initSeed.safeParse(value);
-  if (parsed.success) return parsed.data;
-  if (typeof value !== 'string' && !object) context.addIssue({ code: 'custom', message: expected({ input: value }) });
-  else
-    for (const issue of parsed.error.issues)
-      context.addIssue({ code: 'custom', path: fieldPath(issue), message: issue.message });
-  return z.NEVER;
-});
+/** A string is `word`, anything else `object`: a plain union would answer with no sentence of either. */
+function wordOr<Word, Fields>(word: z.ZodType<Word>, object: z.ZodType<Fields>, words: string) {
+  return z.unknown().transform((value, context): Word | Fields => {
+    const parsed = (typeof value === 'string' ? word : object).safeParse(value);
+    if (parsed.success) return parsed.data;
+    if (typeof value === 'string' || (typeof value === 'object' && value !== null))
+      for (const issue of parsed.error.issues)
+        context.addIssue({ code: 'custom', path: fieldPath(issue), message: issue.message });
+    else context.addIssue({ code: 'custom', message: expecting(words)({ input: value }) });
+    return z.NEVER;
+  });
+}
+
+const init = wordOr(text(INIT_FILE), fields({ seed: natural }), `${INIT_FILE}, or {"seed": N}`);
 
 const constant = fields({ type: z.literal('constant'), warmupSteps: natural.default(0) });
 const cosine = fields({
@@ -96,6 +97,40 @@ const cosine = fields({
   decaySteps: steps.optional(),
   minRatio: ratio.default(0.1),
 });
+
+/** Each costs its keepers three planes of main memory, and their kinds are numbered in a byte. */
+const MOST_ISLANDS = 63;
+const MOST_CHUNK_ELEMENTS = 65_536;
+const notYet = (words: string, later: unknown) => (issue: { readonly input?: unknown }) =>
+  issue.input === later ? `must be ${words}: ${JSON.stringify(later)} is not supported yet` : expecting(words)(issue);
+
+const islandCount = `a positive integer up to ${MOST_ISLANDS}`;
+const sparseExchange = fields({
+  top: countUpTo(MOST_CHUNK_ELEMENTS).default(64),
+  chunk: countUpTo(MOST_CHUNK_ELEMENTS).default(4096),
+  feedback: ratio.default(0.95),
+});
+/** The outer step's defaults, by what is exchanged. */
+const DENSE_OUTER = { learningRate: 0.7, momentum: 0.9 };
+const SPARSE_OUTER = { learningRate: 1, momentum: 0.5 };
+const islandsSchema = fields({
+  count: z
+    .int({ error: notYet(islandCount, 'auto') })
+    .min(1, { error: expecting(islandCount) })
+    .max(MOST_ISLANDS, { error: expecting(islandCount) }),
+  innerSteps: steps,
+  outer: fields({ learningRate: nonNegative32.exactOptional(), momentum: belowOne.exactOptional() }).default({}),
+  exchange: wordOr(only('f32'), sparseExchange, '"f32" or an object of top, chunk and feedback').default({
+    top: 64,
+    chunk: 4096,
+    feedback: 0.95,
+  }),
+  publish: z.enum(['f32', 'int8'], { error: expecting('"f32" or "int8"') }).default('f32'),
+  overlap: z.literal(false, { error: notYet('false', true) }).default(false),
+}).transform(({ outer, ...rest }) => ({
+  ...rest,
+  outer: { ...(rest.exchange === 'f32' ? DENSE_OUTER : SPARSE_OUTER), ...outer },
+}));
 
 /** Also what a donor is told of its run. */
 export const trainSchema = fields({
@@ -118,6 +153,7 @@ export const trainSchema = fields({
     })
     .default({ type: 'constant', warmupSteps: 0 }),
   gradientClipNorm: positive.nullable().default(null),
+  islands: islandsSchema.exactOptional(),
 }).transform(({ schedule, ...rest }) => ({
   ...rest,
   schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,

@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import type { Islands } from '../run/runFile.ts';
+import { isMeeting, type Turn, turnAt } from './rounds.ts';
+
+const islands = (count: number, innerSteps: number): Islands => ({
+  count,
+  innerSteps,
+  outer: { learningRate: 1, momentum: 0.5 },
+  exchange: 'f32',
+  publish: 'f32',
+  overlap: false,
+});
+const turns = (train: Parameters<typeof turnAt>[0]) =>
+  Array.from({ length: train.steps }, (_, at) => turnAt(train, at));
+const text = ({ number, island, round, innerStep, time, endsTurn, endsRound }: Turn) =>
+  `${number}: island ${island} round ${round} inner ${innerStep} time ${time}${endsTurn ? ' turn' : ''}${endsRound ? ' round' : ''}`;
+
+test('[IS2] three islands of two steps, eleven steps: the list worked out by hand', () => {
+  expect(turns({ steps: 11, islands: islands(3, 2) }).map(text)).toEqual([
+    '0: island 0 round 0 inner 0 time 1',
+    '3: island 0 round 0 inner 1 time 2 turn',
+    '1: island 1 round 0 inner 0 time 1',
+    '4: island 1 round 0 inner 1 time 2 turn',
+    '2: island 2 round 0 inner 0 time 1',
+    '5: island 2 round 0 inner 1 time 2 turn round',
+    // The last round has five numbers left, so that the last island does one step less.
+    '6: island 0 round 1 inner 0 time 3',
+    '9: island 0 round 1 inner 1 time 4 turn',
+    '7: island 1 round 1 inner 0 time 3',
+    '10: island 1 round 1 inner 1 time 4 turn',
+    '8: island 2 round 1 inner 0 time 3 turn round',
+  ]);
+});
+
+test('[IS2] a last round with fewer numbers than islands: those past them do nothing', () => {
+  const train = { steps: 8, islands: islands(3, 2) };
+  expect(turns(train).slice(6).map(text)).toEqual([
+    '6: island 0 round 1 inner 0 time 3 turn',
+    '7: island 1 round 1 inner 0 time 3 turn round',
+  ]);
+  expect(Array.from({ length: 9 }, (_, count) => isMeeting(train, count))).toEqual([
+    ...[true, false, false, false, false, false, true, false, true],
+  ]);
+});
+
+test('[IS2] one island alone meets after its own steps', () => {
+  expect(turns({ steps: 3, islands: islands(1, 2) }).map(text)).toEqual([
+    '0: island 0 round 0 inner 0 time 1',
+    '1: island 0 round 0 inner 1 time 2 turn round',
+    '2: island 0 round 1 inner 0 time 3 turn round',
+  ]);
+});
+
+test('[IS2] without islands count and number are one, and every boundary is a meeting', () => {
+  expect(text(turnAt({ steps: 5 }, 3))).toBe('3: island 0 round 3 inner 0 time 4 turn round');
+  expect(isMeeting({ steps: 5 }, 4)).toBe(true);
+});
+
+test('[IS2] numbers, islands and rounds are those of the reference trainer, each number once', () => {
+  const lines = readFileSync(new URL('../../e2e/golden/islands-f32/expected.jsonl', import.meta.url), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line): unknown => JSON.parse(line));
+  const done = turns({ steps: 40, islands: islands(2, 6) }).toSorted((a, b) => a.number - b.number);
+  expect(done.map(({ number, island, round }) => ({ step: number, island, round }))).toEqual(
+    lines.map((line) => {
+      const { step, island, round } = line as Record<string, number>;
+      return { step, island, round };
+    }),
+  );
+});

@@ -1,0 +1,58 @@
+/**
+ * Which step is done when by whom, in a run with islands (`train.islands`): K replicas of the model that take H steps
+ * apart and then meet. One group of donors computes all of them by turns: in a round first every step of island 0, then
+ * every step of island 1, and so on. Three things that are one in a run without islands are told apart:
+ * - the *count*: how many steps stand committed. Messages, epochs, the store and checkpoints go by it.
+ * - the *number*: which samples and which learning rate, and the `step` of a metrics line.
+ * - the *time*: an island's own updates, for AdamW's bias correction.
+ */
+import { invariant } from '../base.ts';
+import type { Train } from '../run/runFile.ts';
+
+type Rounds = Pick<Train, 'steps' | 'islands'>;
+
+/** What is done when `count` steps stand committed. */
+export interface Turn {
+  readonly number: number;
+  readonly island: number;
+  readonly round: number;
+  /** Its place in its island's list of this round, from 0. */
+  readonly innerStep: number;
+  /** Updates of this island, this one included. */
+  readonly time: number;
+  /** The island's last step of this round: what follows is another island's, or a meeting. */
+  readonly endsTurn: boolean;
+  /** The round's last step: a meeting follows. So it is after every step of a run without islands. */
+  readonly endsRound: boolean;
+}
+
+/** Round r gives island k the numbers (r·H + h)·K + k for h = 0 … H−1, those of them below `steps`. */
+export function turnAt({ steps, islands }: Rounds, count: number): Turn {
+  invariant(count >= 0 && count < steps, `step ${count} of ${steps}`);
+  if (!islands)
+    return { number: count, island: 0, round: count, innerStep: 0, time: count + 1, endsTurn: true, endsRound: true };
+  const { count: K, innerSteps: H } = islands;
+  const round = Math.floor(count / (K * H));
+  const first = round * K * H;
+  const size = Math.min(K * H, steps - first);
+  // In a last round that is cut short the first `longer` islands do one step more than the others.
+  const least = Math.floor(size / K);
+  const longer = size % K;
+  const place = count - first;
+  const past = place - longer * (least + 1);
+  const list = past < 0 ? least + 1 : least;
+  const island = past < 0 ? Math.floor(place / list) : longer + Math.floor(past / list);
+  const innerStep = past < 0 ? place % list : past % list;
+  return {
+    number: first + innerStep * K + island,
+    island,
+    round,
+    innerStep,
+    time: round * H + innerStep + 1,
+    endsTurn: innerStep === list - 1,
+    endsRound: place === size - 1,
+  };
+}
+
+/** Whether a meeting has just been held when `count` steps stand committed; the start is one. */
+export const isMeeting = (rounds: Rounds, count: number): boolean => count === 0 || turnAt(rounds, count - 1).endsRound;
