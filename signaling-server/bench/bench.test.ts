@@ -79,6 +79,10 @@ it.each([
   [['kernels', '--step', 'toString'], '--step: "toString" is unknown: expected xs, s, m'],
   [['gpu', '--size', 'toString'], '--size: "toString" is unknown: expected xs, s, m, distilgpt2, gpt2-small'],
   [
+    ['plan', '--plans', 'equal+1,equal+4'],
+    '--plans: "equal+4" is unknown: expected equal, stages, lanes, mixed, pair, auto, alone 0, alone 1 and so on, and each with +0 to +3 replicas',
+  ],
+  [
     ['memory', '--sequence', '1000000000'],
     '--sequence 1000000000 is too long: no model of gpt2 trains with it in 1 GB',
   ],

@@ -14,6 +14,7 @@ import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
+import { replicated, replicaWish } from '../../swarm/planner/replication.ts';
 import { failed, need } from '../commands/failure.ts';
 import { donorSpec, wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
@@ -22,7 +23,8 @@ import { terminalLog } from '../monitoring/log.ts';
 import { type PlanSearch, searchHere } from '../planning/planThread.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
-import { alonePlan, type NamedPlan, namedPlans, PRACTICE, planText } from './benchPlanCases.ts';
+import { namedPlans, PRACTICE, partsOf, planNames, planOfKind, planText } from './benchPlanCases.ts';
+import { line, type Measured, overRounds, print, summary } from './benchPlanFigures.ts';
 
 /** Their sum is what two cores carry when one tab keeps both busy. */
 const SPEEDS = [0.32, 0.19, 0.13, 0.08];
@@ -45,30 +47,19 @@ const RUN = {
     optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
   },
   checkpoint: { everySteps: 1_000 },
+  // Else copies would be added to a plan that is to be measured without.
+  state: { replicas: 0 },
 };
 const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
 
 interface BenchPlanOptions {
   readonly steps: number;
   readonly donor?: readonly DonorSpec[];
-  readonly plans?: string;
+  readonly plans?: readonly string[];
+  readonly rounds: number;
   readonly alone?: boolean;
   readonly once?: boolean;
   readonly json?: boolean;
-}
-
-interface Measured {
-  readonly name: string;
-  readonly plan: string;
-  readonly predictedSeconds: number;
-  readonly medianSeconds: number;
-  /** Predicted over measured. */
-  readonly ratio: number;
-  readonly tokensPerSecond: number;
-  /** Of the matrix product, before and after, over the time when the donors were measured. */
-  readonly machine: readonly [number, number];
-  readonly steady: boolean;
-  readonly attempts: number;
 }
 
 export function addPlanBench(bench: Command): void {
@@ -77,7 +68,12 @@ export function addPlanBench(bench: Command): void {
     .description('four throttled donors under several plans: the predicted step beside the measured one, and the gain')
     .option('--steps <n>', 'timed steps of each plan', wholeNumber('--steps', 1), 12)
     .option('--donor <spec>', `a donor in place of speeds ${SPEEDS.join(', ')}; repeatable`, donorSpec)
-    .option('--plans <names>', 'only these plans, by name, separated by commas')
+    .option(
+      '--plans <names>',
+      'these plans, by name, separated by commas; with +N after a name, with N replicas',
+      planNames,
+    )
+    .option('--rounds <n>', 'all of them so many times, in turn', wholeNumber('--rounds', 1), 1)
     .option('--once', 'repeat no plan where this machine became faster or slower')
     .option('--alone', 'each donor alone too: what their speeds add up to')
     .option('--json', 'one JSON document on standard output')
@@ -89,8 +85,8 @@ async function planBench(options: BenchPlanOptions): Promise<void> {
   const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
   try {
     const results = await inFolder(folder, data, options);
-    if (options.json) console.log(JSON.stringify(summary(results)));
-    else print(results);
+    if (options.json) console.log(JSON.stringify({ ...summary(results), rounds: overRounds(results, options.rounds) }));
+    else print(results, options.rounds);
   } finally {
     data.close();
     rmSync(folder, { recursive: true, force: true });
@@ -142,17 +138,16 @@ class PlanBench {
       ? refusal('this plan is measured now')
       : success({ plan: this.#current, reasons: [], idle: [] });
 
-  async all(server: Server, data: DataDirectory, { steps, plans, alone, once }: BenchPlanOptions): Promise<Measured[]> {
+  async all(server: Server, data: DataDirectory, options: BenchPlanOptions): Promise<Measured[]> {
+    const { steps, rounds, alone, once } = options;
     const donors = peersOf(server);
-    const wanted = plans?.split(',');
     const asAdmitted = productMs();
     const results: Measured[] = [];
     const named = namedPlans(costsOf(server, donors), donors).map(({ name }) => name);
-    const names = [...named.filter((name) => name !== PRACTICE), 'auto'];
+    const all = [...named.filter((name) => name !== PRACTICE), 'auto'];
+    const names = [...(options.plans ?? all), ...(alone ? donors.map((_, index) => `alone ${index}`) : [])];
     await this.#measured(server, data, { name: PRACTICE, steps, asAdmitted, attempts: 1 });
-    if (alone) names.push(...donors.map((_, index) => `alone ${index}`));
-    for (const name of names) {
-      if (wanted && !wanted.includes(name)) continue;
+    for (const name of Array.from({ length: rounds }, () => names).flat()) {
       results.push(await this.#measured(server, data, { name, steps, asAdmitted, attempts: once ? 1 : ATTEMPTS }));
       process.stderr.write(`${line(results.at(-1))}\n`);
     }
@@ -164,12 +159,13 @@ class PlanBench {
     const costs = costsOf(server, donors);
     const { replanner } = server.run;
     const problem = searchProblem(replanner.config, replanner.donors, donors);
-    if (name === 'auto') return need(await searchHere(replanner.config, problem, 'atOnce'), failed).plan;
-    const [, number] = /^alone (\d+)$/.exec(name) ?? [];
-    const donor = number === undefined ? undefined : donors[Number(number)];
-    const plan = donor === undefined ? planNamed(namedPlans(costs, donors), name) : alonePlan(costs, donor);
+    const { kind, replicas } = partsOf(name);
+    const plan =
+      kind === 'auto'
+        ? need(await searchHere(replanner.config, problem, 'atOnce'), failed).plan
+        : planOfKind(costs, donors, kind);
     if (plan === null) throw failed(`no plan ${name} can be made for these donors`);
-    return plan;
+    return replicas === undefined ? plan : replicated(costs, plan, replicaWish(replicas)).plan;
   }
 
   async #measured(server: Server, { store }: DataDirectory, trial: Trial): Promise<Measured> {
@@ -195,6 +191,7 @@ class PlanBench {
       return {
         ...{ name, plan: planText(plan, donors), predictedSeconds: predicted, medianSeconds },
         ...{ ratio: predicted / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
+        bytes: (timed[0]?.bytesDirect ?? 0) + (timed[0]?.bytesRelayed ?? 0),
         ...{ machine: [before, after], steady, attempts },
       };
     }
@@ -217,9 +214,6 @@ function costsOf({ run: { replanner } }: Server, donors: readonly PeerId[]): Clu
 /** In the order in which they were opened. */
 const peersOf = ({ run }: Server): PeerId[] => run.donors().map(({ peer }) => peer);
 
-const planNamed = (plans: readonly NamedPlan[], name: string): Plan | null =>
-  plans.find((known) => known.name === name)?.plan ?? null;
-
 /** A fixed matrix product on one core, of the float32 kind: the least of a few. */
 function productMs(): number {
   const filled = (value: number) => new Float32Array(PRODUCT_SIZE ** 2).fill(value);
@@ -240,31 +234,4 @@ function addProduct(a: Float32Array, b: Float32Array, c: Float32Array): void {
       const left = a[i * n + k] ?? 0;
       for (let j = 0; j < n; j++) c[i * n + j] = (c[i * n + j] ?? 0) + left * (b[k * n + j] ?? 0);
     }
-}
-
-function summary(results: readonly Measured[]) {
-  const rate = (name: string): number | null => results.find((one) => one.name === name)?.tokensPerSecond ?? null;
-  const alone = results.filter(({ name }) => name.startsWith('alone'));
-  const [auto, equal] = [rate('auto'), rate('equal')];
-  const sum = alone.reduce((total, { tokensPerSecond }) => total + tokensPerSecond, 0);
-  return {
-    plans: results,
-    autoOverEqual: auto !== null && equal !== null ? auto / equal : null,
-    autoOverSumAlone: auto !== null && alone.length > 0 ? auto / sum : null,
-  };
-}
-
-function line(result: Measured | undefined): string {
-  if (!result) return '';
-  const { name, plan, predictedSeconds, medianSeconds, ratio, tokensPerSecond, machine, steady, attempts } = result;
-  const seconds = `predicted ${predictedSeconds.toFixed(3)} s, measured ${medianSeconds.toFixed(3)} s, ratio ${ratio.toFixed(3)}`;
-  const product = `product ${machine.map((factor) => factor.toFixed(2)).join(' ')}${steady ? '' : ' NOT STEADY'}`;
-  return `${name.padEnd(8)} ${seconds}, ${tokensPerSecond.toFixed(0)} tokens/s, ${product}, ${attempts}x  ${plan}`;
-}
-
-function print(results: readonly Measured[]): void {
-  for (const result of results) console.log(line(result));
-  const { autoOverEqual, autoOverSumAlone } = summary(results);
-  if (autoOverEqual !== null) console.log(`auto over the equal split: ${autoOverEqual.toFixed(2)}`);
-  if (autoOverSumAlone !== null) console.log(`auto over the sum of each alone: ${autoOverSumAlone.toFixed(2)}`);
 }

@@ -1,16 +1,38 @@
 /** Plans of every kind that the executor runs, for the same donors: what the planner's prediction is held against. */
-import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { PeerId } from '../../swarm/base.ts';
 import type { Plan, ScheduleName } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { judge } from '../../swarm/planner/judge.ts';
 import type { Draft } from '../../swarm/planner/layout.ts';
+import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
+import { badInput } from '../commands/failure.ts';
 
 /** The plan that donors learn by what their work takes, before any plan is measured. */
 export const PRACTICE = 'practice';
 
-export interface NamedPlan {
+/** What may be measured: a kind of plan, with `+N` after its name with N replicas of each shard. */
+export const KINDS = ['equal', 'stages', 'lanes', 'mixed', 'pair', 'auto'] as const;
+
+const NAME = new RegExp(String.raw`^(${KINDS.join('|')}|alone \d{1,4})(?:\+([0-${MOST_REPLICAS}]))?$`);
+
+/** The names, separated by commas. */
+export function planNames(text: string): string[] {
+  const list = text.split(',');
+  const unknown = list.find((name) => !NAME.test(name));
+  if (unknown === undefined) return list;
+  const known = `${KINDS.join(', ')}, alone 0, alone 1 and so on, and each with +0 to +${MOST_REPLICAS} replicas`;
+  throw badInput(`--plans: "${unknown}" is unknown: expected ${known}`);
+}
+
+/** Undefined replicas: as the plan was made. */
+export function partsOf(name: string): { readonly kind: string; readonly replicas: number | undefined } {
+  const [, kind = name, replicas] = NAME.exec(name) ?? [];
+  return { kind, replicas: replicas === undefined ? undefined : Number(replicas) };
+}
+
+interface NamedPlan {
   readonly name: string;
   readonly plan: Plan;
 }
@@ -44,9 +66,16 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
   return [{ name: 'equal', plan: equalSplit(model, samples, donors) }, ...drafted];
 }
 
+/** A plan of a kind; null: none can be made for these donors. */
+export function planOfKind(costs: ClusterCosts, donors: readonly PeerId[], kind: string): Plan | null {
+  const [, number] = /^alone (\d+)$/.exec(kind) ?? [];
+  if (number !== undefined) return alonePlan(costs, donors[Number(number)]);
+  return namedPlans(costs, donors).find(({ name }) => name === kind)?.plan ?? null;
+}
+
 /** The whole model on one donor. */
-export const alonePlan = (costs: ClusterCosts, donor: PeerId): Plan | null => {
-  const place = costs.peers.findIndex(({ id }) => id === peerId(donor));
+const alonePlan = (costs: ClusterCosts, donor: PeerId | undefined): Plan | null => {
+  const place = costs.peers.findIndex(({ id }) => id === donor);
   const draft: Draft = { groups: [[place]], layers: [costs.model.layers], microBatches: 4, schedule: '1f1b' };
   return place < 0 ? null : (planOf(costs, draft)?.plan ?? null);
 };
