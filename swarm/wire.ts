@@ -46,6 +46,30 @@ export function packedWords(encoding: WireEncoding, elements: number): number {
 export const packedBytes = (encoding: WireEncoding, elements: number): number => 4 * packedWords(encoding, elements);
 
 /**
+ * The scale of an int8 block, the first `length` elements: the least number of three bits of mantissa of which 127 are as large as the largest
+ * magnitude. 0 where the block is as good as zero; NaN where it has something that is not finite.
+ */
+export function int8Scale(block: ArrayLike<number>, length = block.length): number {
+  let largest = 0;
+  for (let i = 0; i < length; i++) largest = Math.max(largest, Math.abs(block[i] ?? 0)); // NaN where there is one
+  if (!(largest < 2 ** 127)) return Number.NaN;
+  if (largest < 2 ** -100) return 0;
+  const least = largest / 127;
+  const step = 2 ** (Math.floor(Math.log2(least)) - 3);
+  return Math.ceil(least / step) * step;
+}
+
+/** An element's code, from -127 to 127. */
+export const int8Code = (value: number, scale: number): number =>
+  scale > 0 ? roundToEven(Math.fround(value * Math.fround(1 / scale))) : 0;
+
+function roundToEven(value: number): number {
+  const below = Math.floor(value);
+  const rest = value - below;
+  return rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below;
+}
+
+/**
  * What gradients are multiplied with before they become halves. Their sum over a step is a mean over its B·T tokens, so a
  * single one is some B·T times too small for a half, whose least normal value is 6e-5. A power of two, hence exact; a
  * token's own gradient then saturates at 65504/256 and is exact to eleven bits down to 2e-7.

@@ -18,9 +18,3 @@ export function halfValue(bits: number): number {
   word.setUint16(0, bits);
   return getFloat16(word, 0);
 }
-
-export function roundToEven(value: number): number {
-  const below = Math.floor(value);
-  const rest = value - below;
-  return rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below;
-}

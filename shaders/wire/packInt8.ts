@@ -8,8 +8,7 @@
  * gradient is one) is not biased by the rounding.
  */
 import { at } from '../../swarm/base.ts';
-import { INT8_BLOCK, INT8_BLOCK_WORDS, packedWords } from '../../swarm/wire.ts';
-import { roundToEven } from '../kernel/half.ts';
+import { INT8_BLOCK, INT8_BLOCK_WORDS, int8Code, int8Scale, packedWords } from '../../swarm/wire.ts';
 import { type Arrays, type Dims, kernel, type Source } from '../kernel/kernel.ts';
 import { laneSource, laneWidth } from '../kernel/lanes.ts';
 import { half, read, readWrite, u32 } from '../kernel/slots.ts';
@@ -74,23 +73,13 @@ function packInt8Cpu({ x, packed }: Arrays<'x' | 'packed'>, n: number, residual:
     const values = Array.from(x.subarray(from, Math.min(from + INT8_BLOCK, n)), (value, i) =>
       Math.fround(value + at(residual, from + i)),
     );
-    const scale = scaleOf(values);
+    const scale = int8Scale(values);
     floats[word] = scale;
     values.forEach((value, i) => {
-      const code = scale > 0 ? roundToEven(Math.fround(value * Math.fround(1 / scale))) : 0;
+      const code = int8Code(value, scale);
       const place = word + 1 + (i >> 2);
       packed[place] = ((i % 4 === 0 ? 0 : at(packed, place)) | ((code & 255) << (8 * (i % 4)))) >>> 0;
       residual[from + i] = Number.isNaN(scale) ? value : value - code * scale;
     });
   }
-}
-
-/** The least number of three bits of mantissa of which 127 are as large as the largest magnitude. */
-function scaleOf(values: readonly number[]): number {
-  const largest = Math.max(...values.map(Math.abs)); // NaN where there is one
-  if (!(largest < 2 ** 127)) return Number.NaN;
-  if (largest < 2 ** -100) return 0;
-  const least = largest / 127;
-  const step = 2 ** (Math.floor(Math.log2(least)) - 3);
-  return Math.ceil(least / step) * step;
 }

@@ -96,7 +96,8 @@ function runForward(model: Model, tensors: Matrices, windows: readonly Window[],
 /** Tensors, AdamW's moments and the number of steps done; `step` changes them in place. */
 export interface ReferenceTrainer {
   readonly tensors: Map<string, Matrix>;
-  step(windows: readonly Window[]): ReferenceStep;
+  /** `number`: the step whose learning rate it has, where that is not how many were done. */
+  step(windows: readonly Window[], number?: number): ReferenceStep;
 }
 
 export function referenceTrainer(
@@ -112,11 +113,12 @@ export function referenceTrainer(
   let done = 0;
   return {
     tensors,
-    step(windows) {
+    step(windows, number = done) {
       const { loss, gradients } = lossAndGradients(model, tensors, windows);
       const gradientNorm = globalNorm(gradients.values());
       const clip = train.gradientClipNorm === null ? 1 : Math.min(1, train.gradientClipNorm / (gradientNorm + 1e-6));
-      const rate = learningRate(train, done++);
+      const rate = learningRate(train, number);
+      done++;
       for (const [name, values] of tensors)
         adamW(values, matrix(gradients, name), matrix(means, name), matrix(squares, name), {
           ...train.optimizer,

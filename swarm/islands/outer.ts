@@ -1,0 +1,136 @@
+/**
+ * A meeting of islands: what each of them changed since the last one, their mean weighed by steps done, and the outer
+ * step with it (DiLoCo, arXiv 2311.08105). Every operation is rounded to float32, a store into a Float32Array included;
+ * means are in float64 by ascending index. So the same planes give the same bits on every donor. Rules IS in SPEC.md.
+ *
+ * Donors that keep a part of a tensor hold a meeting of that part alone. It is the same arithmetic, as long as the part
+ * begins where a sparse run and an int8 block do.
+ */
+import { invariant, type Range } from '../base.ts';
+import type { Islands } from '../run/runFile.ts';
+import { INT8_BLOCK, int8Code, int8Scale } from '../wire.ts';
+import { placeOf, type SparseRun, sentValue, sparsify } from './sparse.ts';
+
+/** The part of a run file's `train.islands` that a meeting depends on. */
+export type MeetingSettings = Pick<Islands, 'outer' | 'exchange' | 'publish'>;
+
+export interface IslandPlanes {
+  readonly own: Float32Array;
+  /** What was not sent so far; null with exchange f32. */
+  readonly leftOver: Float32Array | null;
+}
+
+export interface SharedPlanes {
+  readonly shared: Float32Array;
+  readonly velocity: Float32Array;
+  /** What islands begin their rounds with; null where that is `shared` itself, with publish f32. */
+  readonly published: Float32Array | null;
+}
+
+/** Differences of one piece of a tensor: all of them, or the run that is sent in their place. */
+export type Contribution = Float32Array | SparseRun;
+
+/** Elements that are worked on at a time with exchange f32, where no run says. */
+const PIECE = 4096;
+
+/**
+ * Changes the shared planes and the left-overs. `tensors`: the ranges of the planes that are a tensor or a part of one.
+ * `steps`: how many steps each island did in this round; who did none is left as it is.
+ */
+export function meet(
+  settings: MeetingSettings,
+  tensors: readonly Range[],
+  shared: SharedPlanes,
+  islands: readonly IslandPlanes[],
+  steps: readonly number[],
+): void {
+  const total = steps.reduce((sum, own) => sum + own, 0);
+  invariant(total > 0 && steps.length === islands.length, 'a meeting follows steps of its islands');
+  invariant((shared.published !== null) === (settings.publish === 'int8'), 'int8 publishes a plane of its own');
+  for (const tensor of tensors) {
+    for (const piece of pieces(settings.exchange, tensor)) {
+      const sum = new Float32Array(piece[1] - piece[0]);
+      for (const [index, island] of islands.entries()) {
+        const done = steps[index] ?? 0;
+        if (done > 0) add(sum, contribution(settings.exchange, piece, shared, island), done);
+      }
+      outerStep(settings, piece, shared, sum, total);
+    }
+    publish(tensor, shared);
+  }
+}
+
+/** The runs of a tensor. */
+export function* pieces(exchange: MeetingSettings['exchange'], [from, to]: Range): Generator<Range> {
+  const length = exchange === 'f32' ? PIECE : exchange.chunk;
+  for (let start = from; start < to; start += length) yield [start, Math.min(start + length, to)];
+}
+
+/** What an island says of a piece; takes it out of what is left over. */
+export function contribution(
+  exchange: MeetingSettings['exchange'],
+  [from, to]: Range,
+  { shared, published }: Pick<SharedPlanes, 'shared' | 'published'>,
+  { own, leftOver }: IslandPlanes,
+): Contribution {
+  const base = published ?? shared;
+  if (exchange === 'f32') {
+    const deltas = new Float32Array(to - from);
+    for (let i = from; i < to; i++) deltas[i - from] = (base[i] ?? 0) - (own[i] ?? 0);
+    return deltas;
+  }
+  invariant(leftOver !== null, 'a sparse exchange keeps what is left over');
+  const feedback = Math.fround(exchange.feedback);
+  for (let i = from; i < to; i++) {
+    const delta = Math.fround((base[i] ?? 0) - (own[i] ?? 0));
+    leftOver[i] = Math.fround(feedback * (leftOver[i] ?? 0)) + delta;
+  }
+  const run = sparsify(leftOver.subarray(from, to), exchange);
+  for (const entry of run.entries) {
+    const i = from + placeOf(entry);
+    leftOver[i] = (leftOver[i] ?? 0) - sentValue(run, entry);
+  }
+  return run;
+}
+
+/** Adds what an island said, as often as it did steps. In the order of islands. */
+export function add(sum: Float32Array, said: Contribution, steps: number): void {
+  if (said instanceof Float32Array)
+    for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] ?? 0) + Math.fround(steps * (said[i] ?? 0));
+  else
+    for (const entry of said.entries) {
+      const i = placeOf(entry);
+      sum[i] = (sum[i] ?? 0) + Math.fround(steps * sentValue(said, entry));
+    }
+}
+
+/** Nesterov's momentum over the mean difference. `total`: the steps of all islands. */
+export function outerStep(
+  { outer }: Pick<MeetingSettings, 'outer'>,
+  [from]: Range,
+  { shared, velocity }: Pick<SharedPlanes, 'shared' | 'velocity'>,
+  sum: Float32Array,
+  total: number,
+): void {
+  const [rate, momentum] = [Math.fround(outer.learningRate), Math.fround(outer.momentum)];
+  for (let i = 0; i < sum.length; i++) {
+    const mean = Math.fround((sum[i] ?? 0) / total);
+    const speed = Math.fround(Math.fround(momentum * (velocity[from + i] ?? 0)) + mean);
+    velocity[from + i] = speed;
+    const change = momentum === 0 ? mean : Math.fround(mean + Math.fround(momentum * speed));
+    shared[from + i] = (shared[from + i] ?? 0) - Math.fround(rate * change);
+  }
+}
+
+/** What is published of a tensor follows `shared` by int8 codes of what it lacks (WI4). */
+export function publish([from, to]: Range, { shared, published }: Pick<SharedPlanes, 'shared' | 'published'>): void {
+  if (published === null) return;
+  const lacking = new Float32Array(INT8_BLOCK);
+  for (let start = from; start < to; start += INT8_BLOCK) {
+    const length = Math.min(INT8_BLOCK, to - start);
+    for (let i = 0; i < length; i++) lacking[i] = (shared[start + i] ?? 0) - (published[start + i] ?? 0);
+    const scale = int8Scale(lacking, length);
+    for (let i = 0; i < length; i++)
+      published[start + i] = (published[start + i] ?? 0) + int8Code(lacking[i] ?? 0, scale) * scale;
+  }
+}
