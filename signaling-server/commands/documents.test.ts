@@ -131,7 +131,8 @@ test('the example files are what they are called', () => {
   for (const name of ['run', 'gpt2-small'])
     expect(parseRunFile(jsonOf(`docs/examples/${name}.json`), name)).toMatchObject({ ok: true });
   expect(parseCluster(jsonOf('docs/examples/cluster.json'), 'it')).toMatchObject({ ok: true });
-  expect(parseSimulateProblem(jsonOf('docs/examples/schedule.json'))).toMatchObject({ ok: true });
+  for (const name of ['schedule', 'shared-line'])
+    expect(parseSimulateProblem(jsonOf(`docs/examples/${name}.json`))).toMatchObject({ ok: true });
 });
 
 describe('docs/protocol.md', () => {

@@ -45,8 +45,8 @@ async function save(path: string, text: string): Promise<void> {
   await writeFile(path, text);
 }
 
-const title = ({ schedule, stages, microBatches }: SimulateProblem): string =>
-  `${schedule}, ${counted(stages.length, 'peer')}, ${microBatches} micro-batches`;
+const title = ({ schedule, stages, microBatches, pipelines }: SimulateProblem): string =>
+  `${schedule}, ${pipelines > 1 ? `${pipelines} pipelines of ` : ''}${counted(stages.length, 'peer')}, ${microBatches} micro-batches`;
 
 function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: Outcome): string {
   const rows = [

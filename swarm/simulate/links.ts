@@ -8,6 +8,8 @@ export interface LinkCost {
   readonly latencySeconds: number;
   /** Null: unlimited. */
   readonly bytesPerSecond: number | null;
+  /** Place in the costs' list of the line that its messages share with others'. */
+  readonly line?: number;
 }
 
 /** A link as problem and cluster files say it. */

@@ -1,24 +1,15 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { assertNever, at, got, invariant, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
-import type { Plan } from '../plan/plan.ts';
-import { formatAction, type MicroAction, type Schedule } from '../schedule/action.ts';
-import { breadthFirst } from '../schedule/breadthFirst.ts';
+import { at, invariant, type Result, refusal, success } from '../base.ts';
+import { formatAction, type MicroAction } from '../schedule/action.ts';
 import { deadlock } from '../schedule/check.ts';
-import { chimera } from '../schedule/chimera.ts';
-import { eager } from '../schedule/eager.ts';
-import { gpipe } from '../schedule/gpipe.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
-import { interleaved } from '../schedule/interleaved.ts';
-import { inFlightBounds } from '../schedule/messageDriven.ts';
-import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { wiring } from '../schedule/order.ts';
-import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
-import type { Policy } from '../schedule/policy.ts';
-import { varuna, varunaWork } from '../schedule/varuna.ts';
 import { peerLoads, type TimelineColumns } from '../timeline/columns.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
+import { pipelinesOf } from './pipelines.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
+import type { LineCost } from './sharedLine.ts';
 import { type Costs, simulateColumns } from './simulate.ts';
 
 export interface Outcome {
@@ -30,7 +21,11 @@ export interface Outcome {
     readonly peakInFlight: number;
   }[];
   /** The timeline, as columns by the number of the work: see barsOf. */
-  readonly work: Pick<WorkGraph, 'actions' | 'peerOf'> & TimelineColumns;
+  readonly work: Pick<WorkGraph, 'actions' | 'peerOf'> &
+    TimelineColumns & {
+      /** Of one pipeline: the next one's numbers go on from there. */
+      readonly microBatches: number;
+    };
 }
 
 /** An action in the timeline: who does it, and from when to when. */
@@ -43,14 +38,12 @@ export interface Bar {
 
 /** What the problem comes to, or why it cannot run. */
 export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
-  const peers = problem.stages.map((_, index) => peerId(String(index)));
-  const { plan, schedule: lists, policy } = pipelineOf(problem, peers);
-  const schedule = seated(lists, peers);
+  const { plan, schedule, policy } = pipelinesOf(problem);
   const graph = workGraph(wiring({ tied: false }, plan, schedule), schedule);
   // The lists of a policy have no order to be judged.
   const [wrong] = policy ? [] : deadlock(graph, schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
-  const outcome = summary(graph, simulateColumns(graph, costsOf(problem), policy));
+  const outcome = summary(problem.microBatches, graph, simulateColumns(graph, costsOf(problem), policy));
   return Number.isFinite(outcome.makespanSeconds) ? success(outcome) : refusal('the times are too long to add up');
 }
 
@@ -65,83 +58,71 @@ export function outcomeDocument(outcome: Outcome) {
 }
 
 function barList<T>(
-  { work: { actions, peerOf, order, startSeconds, endSeconds } }: Outcome,
+  { work: { microBatches, actions, peerOf, order, startSeconds, endSeconds } }: Outcome,
   bar: (peer: number, action: MicroAction, start: number, end: number) => T,
 ): T[] {
   const bars: T[] = [];
   for (const number of order) {
     const action = actions[number];
     invariant(action && 'microBatch' in action, 'a problem has work on micro-batches alone');
-    bars.push(bar(at(peerOf, number), action, at(startSeconds, number), at(endSeconds, number)));
+    const own = { ...action, microBatch: action.microBatch % microBatches };
+    bars.push(bar(at(peerOf, number), own, at(startSeconds, number), at(endSeconds, number)));
   }
   return bars;
 }
 
-interface Pipeline {
-  readonly plan: Plan;
-  readonly schedule: Schedule;
-  /** In list order, where there is none. */
-  readonly policy?: Policy;
-}
-
-function pipelineOf(problem: SimulateProblem, peers: readonly PeerId[]): Pipeline {
-  const { microBatches, pairs, warmup, maxInFlight } = problem;
-  const plan = loopedPlan(peers, microBatches, chunksOf(problem));
-  switch (problem.schedule) {
-    case 'gpipe':
-      return { plan, schedule: gpipe(plan) };
-    case '1f1b':
-      return { plan, schedule: oneForwardOneBackward(plan, warmup) };
-    case 'interleaved':
-      return { plan, schedule: interleaved(plan) };
-    case 'breadth-first':
-      return { plan, schedule: breadthFirst(plan) };
-    case 'chimera': {
-      const both = bidirectionalPlan(peers, microBatches, pairs);
-      return { plan: both, schedule: chimera(both) };
-    }
-    case 'eager':
-      return { plan, schedule: gpipe(plan), policy: eager(inFlightBounds(plan, warmup)) };
-    case 'varuna':
-      return { plan, schedule: varunaWork(plan), policy: varuna(inFlightBounds(plan, warmup), maxInFlight) };
-    default:
-      return assertNever(problem.schedule);
-  }
-}
-
-/** The lists in the order of the peers' numbers. */
-const seated = (schedule: Schedule, peers: readonly PeerId[]): Schedule =>
-  new Map(peers.map((peer) => [peer, got(schedule, peer)]));
-
 /** Also for planners that try a problem's costs on orders of their own. */
 export function costsOf(problem: SimulateProblem): Costs {
-  const { stages, link, jitter, activationBytes, gradientBytes } = problem;
+  const { stages, link, jitter, microBatches, activationBytes, gradientBytes } = problem;
   const chunks = chunksOf(problem);
+  // Every pipeline meets with the same weather.
+  const weather = (what: 'computing' | 'travelling', action: MicroAction, seconds: number): number =>
+    jitterSeconds(jitter.seed, what, { ...action, microBatch: action.microBatch % microBatches }, seconds);
   const seconds =
     (field: 'forwardSeconds' | 'backwardSeconds', op: 'F' | 'R' | 'B') =>
     (stage: number, microBatch: number): number => {
       const whole = at(stages, stage % stages.length)[field] / chunks;
       if (jitter.computeSeconds === 0) return whole;
-      return whole + jitterSeconds(jitter.seed, 'computing', { op, stage, microBatch }, jitter.computeSeconds);
+      return whole + weather('computing', { op, stage, microBatch }, jitter.computeSeconds);
     };
   const hops = stages.map((_, hop): LinkCost => {
     const limits = 'length' in link ? (link[hop] ?? link[0]) : link;
     return limits ? hopCost(limits) : { latencySeconds: 0, bytesPerSecond: null };
   });
+  const { lines, lineOf } = sharedLinesOf(problem, hops);
   return {
     forwardSeconds: seconds('forwardSeconds', 'F'),
     recomputeSeconds: seconds('forwardSeconds', 'R'),
     backwardSeconds: seconds('backwardSeconds', 'B'),
+    lines,
     link(from, to, sent) {
-      const cost = hops[hopOf(Number(from), Number(to), stages.length)];
-      if (!cost) throw new RangeError(`peers ${from} and ${to} have no link`);
-      if (jitter.linkSeconds === 0) return cost;
-      const late = jitterSeconds(jitter.seed, 'travelling', sent, jitter.linkSeconds);
-      return { ...cost, latencySeconds: cost.latencySeconds + late };
+      const [a, b] = [Number(from) % stages.length, Number(to) % stages.length];
+      const hop = hopOf(a, b, stages.length);
+      const line = lineOf(hop, a < b);
+      const cost = line === undefined ? at(hops, hop) : { ...at(hops, hop), line };
+      if (jitter.linkSeconds === 0 || !('microBatch' in sent)) return cost;
+      return { ...cost, latencySeconds: cost.latencySeconds + weather('travelling', sent, jitter.linkSeconds) };
     },
     activationBytes: () => activationBytes,
     gradientBytes: () => gradientBytes,
   };
+}
+
+/** A line each way for each shared link that has a limit. */
+function sharedLinesOf({ sharedLinks, sharing }: SimulateProblem, hops: readonly LinkCost[]) {
+  const lines: LineCost[] = [];
+  const places = new Map<number, number>();
+  for (const hop of sharedLinks) {
+    const { bytesPerSecond } = at(hops, hop);
+    if (bytesPerSecond === null) continue;
+    places.set(hop, lines.length);
+    lines.push({ sharing, bytesPerSecond }, { sharing, bytesPerSecond });
+  }
+  const lineOf = (hop: number, onward: boolean): number | undefined => {
+    const place = places.get(hop);
+    return place === undefined || onward ? place : place + 1;
+  };
+  return { lines, lineOf };
 }
 
 const hopCost = (limits: ProblemLink): LinkCost => ({
@@ -152,7 +133,7 @@ const hopCost = (limits: ProblemLink): LinkCost => ({
 /** Neighbours i and i + 1 are joined by link i, the last peer and the first one by the last link. */
 const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) === 1 ? Math.min(a, b) : peers - 1);
 
-function summary(graph: WorkGraph, columns: TimelineColumns): Outcome {
+function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumns): Outcome {
   const makespan = columns.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
   const peers = peerLoads(graph, columns).map((own) => ({
     busySeconds: own.busySeconds,
@@ -163,5 +144,5 @@ function summary(graph: WorkGraph, columns: TimelineColumns): Outcome {
   const busy = peers.reduce((sum, { busySeconds }) => sum + busySeconds, 0);
   const bubbleRatio = makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan));
   const { actions, peerOf } = graph;
-  return { makespanSeconds: makespan, bubbleRatio, peers, work: { actions, peerOf, ...columns } };
+  return { makespanSeconds: makespan, bubbleRatio, peers, work: { microBatches, actions, peerOf, ...columns } };
 }

@@ -198,6 +198,23 @@ describe('ATLAS (2024)', () => {
     expect([4, 8, 16].map((m) => makespan('1f1b', p, m, given))).toEqual(seconds);
   });
 
+  test.each([
+    // Computed for the paper's rule: each pipeline on a line of its own against all by turns on one line of all their rates.
+    [4, [1], 4, [39, 67, 123], [30, 46, 78], [1.3, 1.46, 1.58]],
+    [4, [1], 2, [29, 49, 89], [26, 42, 74], [1.12, 1.17, 1.2]],
+    [6, [1, 3], 2, [39, 59, 99], [34, 50, 82], [1.15, 1.18, 1.21]],
+  ])('[SI15] %i stages, links %j shared by %i pipelines', (p, sharedLinks, pipelines, mixed, turns, ratios) => {
+    const counts = [4, 8, 16];
+    const link = upTo(p).map((hop) => ({ bytesPerSecond: sharedLinks.includes(hop) ? pipelines : null }));
+    const given = { link, activationBytes: pipelines, gradientBytes: pipelines, pipelines, sharedLinks };
+    const seconds = (sharing: string) => counts.map((m) => makespan('1f1b', p, m, { ...given, sharing }));
+    expect(seconds('mixed')).toEqual(mixed);
+    expect(seconds('turns')).toEqual(turns);
+    expect(counts.map((_, index) => Math.round((100 * (mixed[index] ?? 0)) / (turns[index] ?? 1)) / 100)).toEqual(
+      ratios,
+    );
+  });
+
   test('[SI6] what its prefill service would find: 9 of 21 s of every peer, 12 of work', () => {
     const { peers, bubbleRatio } = run(chain('1f1b', 4, 4));
     expect(peers.map(({ busySeconds, idleSeconds }) => [busySeconds, idleSeconds])).toEqual(upTo(4).map(() => [12, 9]));

@@ -39,6 +39,16 @@ describe('refusals', () => {
     [{ jitter: { seed: 0.5 } }, 'jitter.seed must be an integer'],
     [{ maxInFlight: 0 }, 'maxInFlight must be a positive integer, or null'],
     [{ microbatches: 3 }, 'microbatches is unknown'],
+    [{ pipelines: 0 }, 'pipelines must be a positive integer, not 0'],
+    [
+      { microBatches: 1e5, pipelines: 4 },
+      'microBatches times stages times pipelines must be at most 1000000, not 1200000',
+    ],
+    [{ sharedLinks: 1 }, 'sharedLinks must be a list of numbers of links, not 1'],
+    [{ sharedLinks: [0.5] }, 'sharedLinks[0] must be an integer of 0 or more, not 0.5'],
+    [{ sharedLinks: [0, 3] }, 'sharedLinks[1] must be a number of a link, at most 2, not 3'],
+    [{ sharedLinks: [1, 1] }, 'sharedLinks must name each link once: 1 stands there twice'],
+    [{ sharing: 'equal' }, 'sharing must be "mixed" or "turns", not "equal"'],
   ])('%j', (given, sentence) => {
     expect(reason(given)).toContain(sentence);
   });

@@ -60,6 +60,9 @@ const PROBLEM = fields({
     linkSeconds: nonNegative.default(0),
     seed: natural.default(1),
   }).default(NO_JITTER),
+  pipelines: count.default(1),
+  sharedLinks: z.array(natural, { error: expecting('a list of numbers of links') }).default([]),
+  sharing: z.enum(['mixed', 'turns'], { error: expecting('"mixed" or "turns"') }).default('mixed'),
 });
 export type SimulateProblem = z.output<typeof PROBLEM>;
 
@@ -76,13 +79,28 @@ export function parseSimulateProblem(json: unknown): Result<SimulateProblem> {
 }
 
 function misfitOf(problem: SimulateProblem): string | null {
-  const { schedule, microBatches, stages, pairs } = problem;
-  const work = microBatches * stages.length * chunksOf(problem);
-  if (work > MOST_WORK)
-    return `microBatches times stages${chunksOf(problem) > 1 ? ' times chunks' : ''} must be at most ${MOST_WORK}, not ${work}`;
-  if (schedule === 'interleaved') return interleavedMisfit(stages.length, microBatches) ?? linkMisfit(problem);
-  if (schedule === 'chimera') return chimeraMisfit(stages.length, microBatches, pairs) ?? linkMisfit(problem);
-  return linkMisfit(problem);
+  const { schedule, microBatches, stages, pairs, pipelines } = problem;
+  const work = microBatches * stages.length * chunksOf(problem) * pipelines;
+  if (work > MOST_WORK) {
+    const factors = `${chunksOf(problem) > 1 ? ' times chunks' : ''}${pipelines > 1 ? ' times pipelines' : ''}`;
+    return `microBatches times stages${factors} must be at most ${MOST_WORK}, not ${work}`;
+  }
+  const own =
+    schedule === 'interleaved'
+      ? interleavedMisfit(stages.length, microBatches)
+      : schedule === 'chimera'
+        ? chimeraMisfit(stages.length, microBatches, pairs)
+        : null;
+  return own ?? linkMisfit(problem) ?? sharedLinksMisfit(problem);
+}
+
+function sharedLinksMisfit({ stages, sharedLinks }: SimulateProblem): string | null {
+  for (const [index, link] of sharedLinks.entries()) {
+    if (link >= stages.length)
+      return `sharedLinks[${index}] must be a number of a link, at most ${stages.length - 1}, not ${link}`;
+    if (sharedLinks.indexOf(link) < index) return `sharedLinks must name each link once: ${link} stands there twice`;
+  }
+  return null;
 }
 
 /** Where no message goes from the last peer to the first one, the entry for that may be left out. */

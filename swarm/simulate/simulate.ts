@@ -13,8 +13,10 @@ import { receiver, wiring } from '../schedule/order.ts';
 import { type Chooser, inListOrder, NOTHING, type Policy } from '../schedule/policy.ts';
 import { inStartOrder, type TimelineColumns, timelineOf } from '../timeline/columns.ts';
 import type { Timeline } from '../timeline/timeline.ts';
+import { type Awake, awakePeers } from './awake.ts';
 import { addEvent, type EventHeap, eventHeap, instantEnd, nextSeconds, takeEvent } from './events.ts';
 import { type LinkCost, linkQueues } from './links.ts';
+import { type LineCost, type SharedLine, sharedLine } from './sharedLine.ts';
 
 /** Each function is called once for each action, before time begins, or once for each message, in the order of events. */
 export interface Costs {
@@ -27,6 +29,8 @@ export interface Costs {
   readonly rest?: Rest;
   /** `sent` is the action whose outcome travels. */
   readonly link: (from: PeerId, to: PeerId, sent: Action) => LinkCost;
+  /** Lines that several links share, each in one direction. None, where they are absent. */
+  readonly lines?: readonly LineCost[];
   /** What a stage hands on to the next one, and as a gradient to the one before. */
   readonly activationBytes: (stage: number, microBatch: number) => number;
   readonly gradientBytes: (stage: number, microBatch: number) => number;
@@ -53,6 +57,9 @@ interface Run {
   readonly chooser: Chooser;
   readonly events: EventHeap;
   readonly send: ReturnType<typeof linkQueues>;
+  readonly lines: readonly SharedLine[];
+  /** Places of lines with a message that is new or through. */
+  readonly movedLines: Set<number>;
   /** What each piece of work takes; transfers take what their link does. */
   readonly seconds: Float64Array;
   /** Needs of each piece of work that have not ended. */
@@ -108,6 +115,8 @@ function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     while (events.count > 0 && nextSeconds(events) <= until) {
       run.now = nextSeconds(events);
       handle(run, takeEvent(events));
+      // Only where the instant has no other event: all that is sent in it is weighed together.
+      if (run.movedLines.size > 0 && !(events.count > 0 && nextSeconds(events) <= until)) moveLines(run);
     }
     choose(run);
   }
@@ -132,6 +141,8 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     chooser,
     events: eventHeap(),
     send: linkQueues(graph.peers.length),
+    lines: (costs.lines ?? []).map(sharedLine),
+    movedLines: new Set(),
     seconds: durations(graph, costs),
     open,
     busy: new Uint8Array(graph.peers.length),
@@ -155,36 +166,6 @@ function durations({ actions, peers, listFrom }: WorkGraph, costs: Costs): Float
   return seconds;
 }
 
-type Awake = ReturnType<typeof awakePeers>;
-
-/** Peers of which something has changed, the last one first: what a later stage starts, an earlier one sees at once. */
-function awakePeers(count: number) {
-  const waiting = new Uint8Array(count);
-  const list = new Int32Array(count);
-  let length = 0;
-  return {
-    wake(peer: number): void {
-      if (waiting[peer] === 1) return;
-      waiting[peer] = 1;
-      let index = length++;
-      for (; index > 0; index--) {
-        const before = list[index - 1] ?? outside(list, index - 1);
-        if (before <= peer) break;
-        list[index] = before;
-      }
-      list[index] = peer;
-    },
-    /** NOTHING, when all are asleep. */
-    take(): number {
-      if (length === 0) return NOTHING;
-      length--;
-      const peer = list[length] ?? outside(list, length);
-      waiting[peer] = 0;
-      return peer;
-    },
-  };
-}
-
 /** Free peers start what their chooser says, until none has anything to start at this instant. */
 function choose(run: Run): void {
   const { awake, busy, chooser } = run;
@@ -197,10 +178,15 @@ function choose(run: Run): void {
   }
 }
 
-// Events are numbers: the end of work n is 2n, the arrival of a message for it 2n + 1, the start of its rest -n - 1.
+// Events are numbers: the end of work n is 2n, the arrival of a message for it 2n + 1, the start of its rest -n - 1. After
+// the work come the lines: a message of line n may be through.
+
+const lineEvent = ({ graph }: Run, line: number): number => -(graph.actions.length + line) - 1;
 
 function handle(run: Run, event: number): void {
-  if (event < 0) hand(run, -event - 1);
+  const line = -event - 1 - run.graph.actions.length;
+  if (line >= 0) run.movedLines.add(line);
+  else if (event < 0) hand(run, -event - 1);
   else if (event & 1) meet(run, event >> 1);
   else end(run, event >> 1);
 }
@@ -285,11 +271,33 @@ function meet({ open, chooser, awake, graph }: Run, work: number): void {
 }
 
 /** The outcome of this work goes there, and its arrival is an event. */
-function sendMessage({ graph, costs, events, send, now }: Run, work: number, to: number, event: number): void {
+function sendMessage(run: Run, work: number, to: number, event: number): void {
+  const { graph, costs, events, send, now } = run;
   const { action, peer } = workOf(graph, work);
   const from = graph.peerOf[work] ?? outside(graph.peerOf, work);
   const cost = costs.link(peer, peerAt(graph, to), action);
-  addEvent(events, send(from, to, messageBytes(action, costs), cost, now), event);
+  const bytes = messageBytes(action, costs);
+  if (cost.line === undefined) {
+    addEvent(events, send(from, to, bytes, cost, now), event);
+    return;
+  }
+  const { latencySeconds } = cost;
+  // The end of a send goes to whoever receives it, an arrival to the work that it is for.
+  const needing = event & 1 ? event >> 1 : at(graph.dependants, at(graph.dependantsFrom, work));
+  const neededAt = needing - at(graph.listFrom, to);
+  at(run.lines, cost.line).add(from, { bytes, neededAt, latencySeconds, event });
+  run.movedLines.add(cost.line);
+}
+
+/** What is through arrives a latency later. */
+function moveLines(run: Run): void {
+  for (const place of run.movedLines) {
+    const line = at(run.lines, place);
+    for (const { event, latencySeconds } of line.goOn(run.now)) addEvent(run.events, run.now + latencySeconds, event);
+    const next = line.nextSeconds();
+    if (next < Infinity) addEvent(run.events, next, lineEvent(run, place));
+  }
+  run.movedLines.clear();
 }
 
 function receiverOf(graph: WorkGraph, work: number): number {
