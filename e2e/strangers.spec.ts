@@ -4,8 +4,8 @@
  */
 import { expect, test } from 'vitest';
 import type { PeerMessage } from '../swarm/messages/messages.ts';
-import { STATE_KINDS } from '../swarm/plan/handover.ts';
 import { peers } from '../swarm/plan/plan.ts';
+import { STATE_KINDS } from '../swarm/plan/stateKinds.ts';
 import { Besieged, measuredProfile, strangersAddress } from './strangers.ts';
 
 /** Less than any deadline that a server would wait for one donor in vain, twice. */

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { hash } from '../../swarm/fields.ts';
-import { STATE_KINDS } from '../../swarm/plan/handover.ts';
+import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { bearer, countText, problem } from '../http/calls.ts';
@@ -25,7 +25,7 @@ const WARN_INTERVAL_MS = 60_000;
 
 const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
-const stateQuery = z.object({ kind: z.enum(STATE_KINDS), from: countText, to: countText });
+const stateQuery = (kinds: readonly StateKind[]) => z.object({ kind: z.enum(kinds), from: countText, to: countText });
 const uploadQuery = z.object({
   epoch: countText,
   step: countText,
@@ -38,6 +38,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
   // A token that nobody has is its address's call: else each made-up one would begin a count of its own.
   const keyGenerator = (request: FastifyRequest): string => run.donorOfToken(bearer(request)) ?? networkOf(request.ip);
+  const kinds = savedKinds(run.document.file.train.islands);
   let warnedMs = Number.NEGATIVE_INFINITY;
   const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator };
 
@@ -70,7 +71,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
 
     api.get('/api/state/:checkpoint/:block', { config: { rateLimit } }, async (request, reply) => {
       const parameters = stateParameters.safeParse(request.params);
-      const query = stateQuery.safeParse(request.query);
+      const query = stateQuery(kinds).safeParse(request.query);
       if (!parameters.success || !query.success) return problem(reply, 400, 'expected kind, from and to');
       const found = run.model.blocks.find(({ name }) => name === parameters.data.block);
       const { kind, from, to } = query.data;
@@ -84,7 +85,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (manifest === null) return problem(reply, 404, `checkpoint ${checkpoint} is not kept`);
       const damage = await run.guard.problem(manifest.step);
       if (damage !== null) return problem(reply, 410, damage);
-      const bytes = stateBytes(blobs, manifest, found.name, kind, [from, to]);
+      const bytes = stateBytes(blobs, manifest, kinds, part);
       if (!bytes.ok) return problem(reply, 500, bytes.reason);
       run.counts.served('state', (to - from) * FLOAT_BYTES);
       return reply

@@ -1,6 +1,7 @@
 /** What a primary uploaded of a shard, added up as its replica added up what it has. */
 import type { CoordinatorEvent, CopyComparison, Effect } from '../../swarm/coordinator/events.ts';
-import { STATE_KINDS } from '../../swarm/plan/handover.ts';
+import { savedKinds } from '../../swarm/plan/stateKinds.ts';
+import type { RunFile } from '../../swarm/run/runFile.ts';
 import { isNear, Sketching } from '../../swarm/run/stateSketch.ts';
 import type { BlobStore } from '../files/blobs.ts';
 
@@ -16,27 +17,30 @@ type CopyCompared = Extract<CoordinatorEvent, { type: 'copyCompared' }>;
 /** Where the disk does not give it back nobody is to blame. */
 export async function compareCopy(
   blobs: Blobs,
+  { train }: Pick<RunFile, 'train'>,
   { type: _, primaryHash, copy, ...of }: CompareCopy,
   loop: { dispatch(event: CopyCompared): void },
 ): Promise<void> {
   let isNear = true;
   try {
-    isNear = await isUploadNear(blobs, { primaryHash, copy });
+    isNear = await isUploadNear(blobs, savedKinds(train.islands).length, { primaryHash, copy });
   } finally {
     loop.dispatch({ type: 'copyCompared', ...of, isNear });
   }
 }
 
+/** `kinds`: of how many a shard is. */
 export async function isUploadNear(
   blobs: Blobs,
+  kinds: number,
   { primaryHash, copy }: Pick<CopyComparison, 'primaryHash' | 'copy'>,
 ): Promise<boolean> {
   const [from, to] = copy.range;
   const elements = to - from;
-  const sketching = new Sketching(copy.seed);
+  const sketching = new Sketching(copy.seed, kinds);
   const letGo = blobs.hold([primaryHash]);
   try {
-    for (const kind of STATE_KINDS.keys())
+    for (let kind = 0; kind < kinds; kind++)
       for (let start = 0; start < elements; start += PIECE_ELEMENTS) {
         const [first, last] = [kind * elements + start, kind * elements + Math.min(elements, start + PIECE_ELEMENTS)];
         const { buffer, byteOffset } = await blobs.readRange(primaryHash, FLOAT_BYTES * first, FLOAT_BYTES * last);

@@ -33,7 +33,7 @@ export class Network {
 
   constructor({ iceServers = [], invite }: NetworkOptions, sizes: RunSizes) {
     this.pairs = new Pairs(sizes);
-    this.needs = new StateNeeds(sizes.model);
+    this.needs = new StateNeeds(sizes);
     this.relay = new Relay(this.pairs);
     this.iceServers = [...iceServers];
     this.invitation = new Invitation(invite ?? null);

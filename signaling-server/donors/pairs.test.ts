@@ -100,7 +100,7 @@ describe('Pairs', () => {
 });
 
 test('[WP44] a donor reads what its plan has it hold, of that checkpoint, four times over, until the first step', () => {
-  const needs = new StateNeeds(MODEL);
+  const needs = new StateNeeds({ model: MODEL });
   const prepare = (epoch: number) =>
     ({
       type: 'prepare',

@@ -4,9 +4,11 @@
  */
 import type { PeerId, Range } from '../../swarm/base.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
-import type { BlockName, Model } from '../../swarm/model/model.ts';
-import { holdings, STATE_KINDS, type StateKind } from '../../swarm/plan/handover.ts';
+import type { BlockName } from '../../swarm/model/model.ts';
+import { holdings } from '../../swarm/plan/handover.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
+import type { Sizes } from '../../swarm/ways/partners.ts';
 
 /** A connection that fails in the middle begins again. */
 const TIMES = 4;
@@ -26,11 +28,11 @@ export interface StatePart {
 }
 
 export class StateNeeds {
-  readonly #model: Model;
+  readonly #sizes: Pick<Sizes, 'model' | 'islands'>;
   readonly #needs = new Map<PeerId, Need>();
 
-  constructor(model: Model) {
-    this.#model = model;
+  constructor(sizes: Pick<Sizes, 'model' | 'islands'>) {
+    this.#sizes = sizes;
   }
 
   /** What the server tells a donor, before it is sent. */
@@ -51,7 +53,9 @@ export class StateNeeds {
   mayRead(peer: PeerId, { checkpoint, block, kind, range: [from, to] }: StatePart): boolean {
     const need = this.#needs.get(peer);
     if (need?.checkpoint !== checkpoint) return false;
-    const isHeld = holdings(this.#model, need.plan, peer, block, kind).some((held) => held[0] <= from && to <= held[1]);
+    const isHeld = holdings(this.#sizes.model, need.plan, peer, block, kind).some(
+      (held) => held[0] <= from && to <= held[1],
+    );
     const bytes = (to - from) * ELEMENT_BYTES;
     if (!isHeld || need.bytesLeft < bytes) return false;
     need.bytesLeft -= bytes;
@@ -59,10 +63,11 @@ export class StateNeeds {
   }
 
   #bytes(plan: Plan, peer: PeerId): number {
+    const { model, islands } = this.#sizes;
     let elements = 0;
-    for (const { name } of this.#model.blocks)
-      for (const kind of STATE_KINDS)
-        for (const [from, to] of holdings(this.#model, plan, peer, name, kind)) elements += to - from;
+    for (const { name } of model.blocks)
+      for (const kind of savedKinds(islands))
+        for (const [from, to] of holdings(model, plan, peer, name, kind)) elements += to - from;
     return elements * ELEMENT_BYTES;
   }
 }

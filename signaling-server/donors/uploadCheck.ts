@@ -2,8 +2,8 @@
  * Looks at a shard of a checkpoint on its way to the disk: every number is finite, no second moment is negative, and how
  * far the values are from those of an earlier checkpoint is summed up. What a donor says of its own upload is not asked.
  */
-import { outside, type Range } from '../../swarm/base.ts';
-import { STATE_KINDS, type StateKind } from '../../swarm/plan/handover.ts';
+import { at, outside, type Range } from '../../swarm/base.ts';
+import { isOf, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { StateSums } from '../../swarm/run/plausibleState.ts';
 
 const FLOAT_BYTES = 4;
@@ -27,6 +27,7 @@ type Sums = { -readonly [Field in keyof StateSums]: StateSums[Field] };
 export class UploadCheck {
   readonly sums: Sums;
   readonly #range: Range;
+  readonly #kinds: readonly StateKind[];
   readonly #before: ReadValues;
   readonly #piece = new Float32Array(PIECE_ELEMENTS);
   readonly #bytes = new Uint8Array(this.#piece.buffer);
@@ -34,14 +35,16 @@ export class UploadCheck {
   /** Elements of all kinds that were looked at. */
   #done = 0;
 
-  constructor(range: Range, before: ReadValues) {
+  /** `kinds`: of a shard, one after the other, the run's weights first. */
+  constructor(range: Range, kinds: readonly StateKind[], before: ReadValues) {
     this.#range = range;
+    this.#kinds = kinds;
     this.#before = before;
     this.sums = { elements: range[1] - range[0], before: 0, moved: 0, m: 0, v: 0 };
   }
 
   get #total(): number {
-    return this.sums.elements * STATE_KINDS.length;
+    return this.sums.elements * this.#kinds.length;
   }
 
   /** The chunks as they come; throws an `UploadError` at the first one that cannot be part of such a shard. */
@@ -71,13 +74,13 @@ export class UploadCheck {
   }
 
   async #look(piece: Float32Array): Promise<void> {
-    const kind = STATE_KINDS[Math.floor(this.#done / this.sums.elements)] ?? 'v';
+    const kind = at(this.#kinds, Math.floor(this.#done / this.sums.elements));
     const first = this.#range[0] + (this.#done % this.sums.elements);
-    const wrong = piece.findIndex((value) => !Number.isFinite(value) || (kind === 'v' && value < 0));
+    const wrong = piece.findIndex((value) => !Number.isFinite(value) || (isOf(kind, 'v') && value < 0));
     if (wrong >= 0)
       throw new UploadError(
         422,
-        `element ${first + wrong} of its ${KIND_WORDS[kind]} is ${piece[wrong]}: ${EXPECTED[kind]} was expected`,
+        `element ${first + wrong} of its ${words(kind)} is ${piece[wrong]}: a finite number${isOf(kind, 'v') ? ' from 0' : ''} was expected`,
       );
     if (kind === 'v') this.sums.v += piece.reduce((sum, value) => sum + value, 0);
     else if (kind === 'm') this.sums.m += piece.reduce((sum, value) => sum + value * value, 0);
@@ -93,9 +96,5 @@ export class UploadCheck {
   }
 }
 
-const KIND_WORDS: Readonly<Record<StateKind, string>> = { value: 'values', m: 'first moments', v: 'second moments' };
-const EXPECTED: Readonly<Record<StateKind, string>> = {
-  value: 'a finite number',
-  m: 'a finite number',
-  v: 'a finite number from 0',
-};
+const words = (kind: StateKind): string =>
+  kind === 'value' ? 'values' : isOf(kind, 'm') ? 'first moments' : isOf(kind, 'v') ? 'second moments' : kind;

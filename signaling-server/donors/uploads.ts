@@ -8,12 +8,12 @@ import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';
 import { shardKey } from '../../swarm/coordinator/state.ts';
 import type { PeerMessage } from '../../swarm/messages/messages.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
-import { STATE_BYTES_PER_ELEMENT } from '../../swarm/plan/handover.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
+import { FLOAT_BYTES, type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
 import { implausible, progress } from '../../swarm/run/plausibleState.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
-import { type Manifest, manifestHashes, parseManifest, readState } from '../store/checkpointState.ts';
+import { checkpointWeights, type Manifest, manifestHashes, parseManifest } from '../store/checkpointState.ts';
 import { largestGradient } from '../store/checkpoints.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import type { Store } from '../store/store.ts';
@@ -63,13 +63,11 @@ export interface UploadsOf {
   readonly train: Train;
 }
 
-const shardBytes = ([from, to]: Range): number => (to - from) * STATE_BYTES_PER_ELEMENT;
-
 /** Before anything of it is read. */
-function checkSize({ range }: Upload, { sizeBytes }: UploadBody): void {
-  const expected = `a shard of ${shardBytes(range)} bytes was asked for`;
+function checkSize(expectedBytes: number, { sizeBytes }: UploadBody): void {
+  const expected = `a shard of ${expectedBytes} bytes was asked for`;
   if (sizeBytes === null) throw new UploadError(411, `the upload does not say its length: ${expected}`);
-  if (sizeBytes !== shardBytes(range)) throw new UploadError(400, `the upload has ${sizeBytes} bytes: ${expected}`);
+  if (sizeBytes !== expectedBytes) throw new UploadError(400, `the upload has ${sizeBytes} bytes: ${expected}`);
 }
 
 /** What ends a body early is the network's or its donor's doing, and nothing that the server could not keep. */
@@ -85,6 +83,8 @@ const requestKey = ({ epoch, step }: Request): string => `${epoch} ${step}`;
 
 export class Uploads {
   readonly #of: UploadsOf;
+  /** Of a shard, one after the other. */
+  readonly #kinds: readonly StateKind[];
   /** By donor, then by request, the newest last, then by shard. */
   readonly #asked = new Map<PeerId, Map<string, Map<string, Asked>>>();
   /** Of each upload that is in no checkpoint yet, its request. */
@@ -96,6 +96,7 @@ export class Uploads {
 
   constructor(of: UploadsOf) {
     this.#of = of;
+    this.#kinds = savedKinds(of.train.islands);
   }
 
   /** A checkpoint is asked of a donor. Resolves when what is over is off the disk. */
@@ -134,7 +135,7 @@ export class Uploads {
     const newest = store.newestCheckpoint(name);
     if (newest === null || newest.committedSteps >= upload.step)
       throw new UploadError(410, 'a newer checkpoint is stored already');
-    checkSize(upload, body);
+    checkSize(this.#shardBytes(upload.range), body);
     const base = parseManifest(newest.manifest);
     const letGo = blobs.hold(manifestHashes(base));
     // Now: while it comes the run may go back, and know nothing of these steps any more.
@@ -154,6 +155,10 @@ export class Uploads {
     }
   }
 
+  #shardBytes([from, to]: Range): number {
+    return (to - from) * this.#kinds.length * FLOAT_BYTES;
+  }
+
   /** Whether this donor has sent so much that is wrong that it has to go. */
   isWrongAgain(peer: PeerId, upload: Upload): boolean {
     const asked = this.#asked.get(peer)?.get(requestKey(upload))?.get(shardKey(upload.block, upload.range));
@@ -169,17 +174,14 @@ export class Uploads {
   ): AsyncGenerator<Uint8Array> {
     const { block, range } = asked;
     const { blobs, train } = this.#of;
-    const check = new UploadCheck(range, async (part) => {
-      const bytes = await readState(blobs, base, block, 'value', part);
-      if (!bytes.ok) throw new Error(bytes.reason);
-      return new Float32Array(bytes.value.buffer);
-    });
+    const weights = checkpointWeights(blobs, base);
+    const check = new UploadCheck(range, this.#kinds, (part) => weights(block, ...part));
     let hereBytes = 0;
     for await (const chunk of check.through(uncut(body))) {
       hereBytes += chunk.length;
       const newBytes = Math.max(0, hereBytes - asked.mostBytes);
       asked.mostBytes += newBytes;
-      came(chunk.length, newBytes, hereBytes === shardBytes(range));
+      came(chunk.length, newBytes, hereBytes === this.#shardBytes(range));
       yield chunk;
     }
     const wrong = implausible(check.sums, progress(train, base.step, step), gradient);

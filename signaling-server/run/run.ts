@@ -389,7 +389,7 @@ export class ActiveRun implements Observed {
 
   #answer(effect: DecisionEffect): void | Promise<void> {
     if (effect.type === 'search') return this.#search(effect);
-    if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, effect, this.#loop);
+    if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, this.document.file, effect, this.#loop);
     if (effect.type === 'storeEpoch') this.#watch(effect);
     if (effect.type === 'send') this.reception.send(effect.to, effect.message);
     if (effect.type === 'refuse')

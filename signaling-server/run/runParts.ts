@@ -36,7 +36,8 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const counts = new RunCounts(store.lastEventMs(name, 'checkpoint'));
   const { train, precision } = file;
   const windows = windowCount(document.evaluation?.tokens ?? 0, train.sequenceLength);
-  const sizes = { model, sequence: train.sequenceLength, wire: precision.wire, asked: precision.compute };
+  const { islands, sequenceLength: sequence } = train;
+  const sizes = { model, sequence, wire: precision.wire, asked: precision.compute, islands };
   const network = new Network(options, { ...sizes, rounds: Math.ceil(windows / train.globalBatchSize) });
   const moved = new MovedBytes(sizes);
   const refused = new RefusedDonors();

@@ -1,12 +1,12 @@
 /**
  * The training state of one step, as blobs: a manifest says which blob has which range of which block. A blob is
- * values, first moments and second moments of its range one after the other, float32 little-endian; the initial state
- * has values alone, its moments are zero. Any range of any block can be read, however the shards were cut.
+ * the weights, and whatever else the run keeps, of its range one after the other (`savedKinds`), float32 little-endian;
+ * the initial state has weights alone, its moments are zero. Any range of any block can be read, however the shards were cut.
  */
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import type { StoredShard } from '../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
-import { STATE_KINDS, type StateKind } from '../../swarm/plan/handover.ts';
+import { FLOAT_BYTES, STATE_KINDS, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { LossScale } from '../../swarm/precision.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Weights } from '../weights/weights.ts';
@@ -32,7 +32,6 @@ export interface Manifest {
 export const parseManifest = (text: string): Manifest => JSON.parse(text) as Manifest;
 export const manifestHashes = ({ shards }: Manifest): string[] => shards.map(({ hash }) => hash);
 
-const FLOAT_BYTES = 4;
 /** Elements of one shard of checkpoint 0: 4 MiB, as much as is ever read of an init file at once. */
 const INITIAL_SHARD_ELEMENTS = 1 << 20;
 /** Elements of one piece on the way to a donor. */
@@ -81,67 +80,51 @@ export async function storeInitialState(blobs: BlobStore, model: Model, weights:
   return success({ step: 0, shards });
 }
 
-/** One kind of state of a range, out of as many shards as it takes, in pieces that are read as they are asked for. */
+/** One of the run's saved kinds of a range, out of as many shards as it takes, in pieces that are read as they are asked for. */
 export function stateBytes(
   blobs: ReadsBlobs,
   manifest: Manifest,
-  name: BlockName,
-  kind: StateKind,
-  range: Range,
+  kinds: readonly StateKind[],
+  { block, kind, range }: { readonly block: BlockName; readonly kind: StateKind; readonly range: Range },
 ): Result<AsyncIterable<Uint8Array<ArrayBuffer>>> {
   const parts = manifest.shards
     .flatMap((shard) => {
-      const part = shard.block === name ? overlap(shard.range, range) : null;
+      const part = shard.block === block ? overlap(shard.range, range) : null;
       return part === null ? [] : [{ shard, part }];
     })
     .sort((a, b) => a.part[0] - b.part[0]);
   const covered = parts.reduce((sum, { part: [from, to] }) => sum + to - from, 0);
   return covered === range[1] - range[0]
-    ? success(piecesOf(blobs, kind, parts))
-    : refusal(`checkpoint ${manifest.step} lacks a part of ${name}`);
+    ? success(piecesOf(blobs, { place: kinds.indexOf(kind), isWeights: kind === 'value' || kind === 'shared' }, parts))
+    : refusal(`checkpoint ${manifest.step} lacks a part of ${block}`);
 }
 
 async function* piecesOf(
   blobs: ReadsBlobs,
-  kind: StateKind,
+  { place, isWeights }: { readonly place: number; readonly isWeights: boolean },
   parts: readonly { readonly shard: ManifestShard; readonly part: Range }[],
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   for (const { shard, part } of parts) {
     const [start, end] = shard.range;
     for (let from = part[0]; from < part[1]; from += PIECE_ELEMENTS) {
       const bytes = (Math.min(part[1], from + PIECE_ELEMENTS) - from) * FLOAT_BYTES;
-      const at = (STATE_KINDS.indexOf(kind) * (end - start) + from - start) * FLOAT_BYTES;
-      yield kind === 'value' || shard.moments
-        ? await blobs.readRange(shard.hash, at, at + bytes)
-        : new Uint8Array(bytes);
+      const at = ((shard.moments ? place : 0) * (end - start) + from - start) * FLOAT_BYTES;
+      yield isWeights || shard.moments ? await blobs.readRange(shard.hash, at, at + bytes) : new Uint8Array(bytes);
     }
   }
 }
 
-/** The same, whole. */
-export async function readState(
-  blobs: ReadsBlobs,
-  manifest: Manifest,
-  name: BlockName,
-  kind: StateKind,
-  range: Range,
-): Promise<Result<Uint8Array<ArrayBuffer>>> {
-  const pieces = stateBytes(blobs, manifest, name, kind, range);
-  if (!pieces.ok) return pieces;
-  const out = new Uint8Array((range[1] - range[0]) * FLOAT_BYTES);
-  let filled = 0;
-  for await (const piece of pieces.value) {
-    out.set(piece, filled);
-    filled += piece.length;
-  }
-  return success(out);
-}
-
-/** The values of a checkpoint as weights, for the export and for sampling. */
+/** The weights of a checkpoint, for the export and for sampling: whatever kinds the run has, they come first. */
 export function checkpointWeights(blobs: ReadsBlobs, manifest: Manifest): Weights['readBlock'] {
-  return async (name, from, to) => {
-    const bytes = await readState(blobs, manifest, name, 'value', [from, to]);
-    invariant(bytes.ok, bytes.ok ? '' : bytes.reason);
-    return new Float32Array(bytes.value.buffer);
+  return async (block, from, to) => {
+    const pieces = stateBytes(blobs, manifest, STATE_KINDS, { block, kind: 'value', range: [from, to] });
+    invariant(pieces.ok, pieces.ok ? '' : pieces.reason);
+    const out = new Uint8Array((to - from) * FLOAT_BYTES);
+    let filled = 0;
+    for await (const piece of pieces.value) {
+      out.set(piece, filled);
+      filled += piece.length;
+    }
+    return new Float32Array(out.buffer);
   };
 }

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Range } from '../../swarm/base.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
-import type { StateKind } from '../../swarm/plan/handover.ts';
+import type { StateKind } from '../../swarm/plan/stateKinds.ts';
 import { modelOf, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 

@@ -6,6 +6,7 @@ import { predictedBytes } from '../../swarm/memory/memory.ts';
 import type { TensorKey } from '../../swarm/messages/frame.ts';
 import { block, type Model } from '../../swarm/model/model.ts';
 import { type BlockState, keepersOf, type Plan } from '../../swarm/plan/plan.ts';
+import { STATE_KINDS } from '../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { stepTraffic } from '../../swarm/ways/stepTraffic.ts';
 import { roleBytes } from '../../web/src/executor/role.ts';
@@ -90,7 +91,7 @@ async function trained(replicas: number, asked: Compute, steps: number) {
           const said = at(swarm.reports, place).shards.find(
             (one) => one.block === name && one.range[0] === shard.range[0],
           );
-          const state = await at(swarm.roles, place).shards.readState(name, shard.range);
+          const state = await at(swarm.roles, place).shards.readState(name, shard.range, STATE_KINDS);
           return { said, bytes: Buffer.from(state.buffer) };
         }),
       );

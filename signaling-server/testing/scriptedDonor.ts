@@ -351,7 +351,7 @@ export class ScriptedDonor {
         if (!replicas.includes(this.welcome.peer)) return [];
         const state = this.stateOf(step, block, range);
         const digest = createHash('sha256').update(new Uint8Array(state.buffer, state.byteOffset, state.byteLength));
-        const { sums } = sketchOf(SEED, range[0], state);
+        const { sums } = sketchOf(SEED, range[0], state, 3);
         return { block, range, hash: digest.digest('hex'), seed: SEED, sums: sums.map((one) => [...one]) };
       }),
     );

@@ -11,6 +11,7 @@ import type { Model } from '../model/model.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';
+import type { Islands } from '../run/runFile.ts';
 import type { WireEncoding } from '../wire.ts';
 
 /** Entries of a table of times; beyond them their last slope goes on. */
@@ -111,6 +112,8 @@ export interface Batch {
   readonly wire?: WireEncoding;
   /** What the run asks for; absent: f32. */
   readonly compute?: Compute;
+  /** Absent: one synchronous swarm. */
+  readonly islands?: Islands;
 }
 
 /** Seconds that this profile predicts for a piece of work, alone and at full speed. */

@@ -6,9 +6,9 @@ import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
+import { FLOAT_BYTES, stateKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 
-const ELEMENT_BYTES = 4;
 const GAIN_STEPS = 100;
 /** Predictions are no better than that. */
 const LEAST_GAIN = 0.05;
@@ -18,9 +18,9 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
   const sent = new Map<PeerId, number>();
   const received = new Map<PeerId, number>();
   const carried = new Map<string, { readonly from: PeerId; readonly to: PeerId; bytes: number }>();
-  for (const { from, to, range } of transfers(model, before, after)) {
+  for (const { from, to, range } of transfers(model, stateKinds(costs.batch.islands), before, after)) {
     if (from === to) continue;
-    const bytes = (range[1] - range[0]) * ELEMENT_BYTES;
+    const bytes = (range[1] - range[0]) * FLOAT_BYTES;
     sent.set(from, (sent.get(from) ?? 0) + bytes);
     received.set(to, (received.get(to) ?? 0) + bytes);
     const key = `${from} ${to}`;

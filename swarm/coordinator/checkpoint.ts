@@ -5,11 +5,11 @@
  */
 import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
-import { STATE_BYTES_PER_ELEMENT } from '../plan/handover.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
+import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import { contested, expectedCopies, isAwaited, judged, withCopies, withVerdict } from './copies.ts';
 import { allowedFor, longestUploadMs, withSeen } from './deadlines.ts';
-import type { CoordinatorEvent } from './events.ts';
+import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
@@ -65,20 +65,25 @@ export function awaitedCheckpoint(transition: Transition): PendingCheckpoint | u
 }
 
 /** Until when its uploads of a checkpoint may come on, whatever it sends. */
-function latestUpload({ plan, askedAt }: PendingCheckpoint, peer: PeerId, allowed: number): number {
+function latestUpload(
+  { train }: CoordinatorConfig,
+  { plan, askedAt }: PendingCheckpoint,
+  peer: PeerId,
+  allowed: number,
+): number {
   const own = plan.state.flatMap(({ shards }) => shards.filter((shard) => shard.peer === peer));
   const elements = own.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
-  return askedAt + allowed + longestUploadMs(elements * STATE_BYTES_PER_ELEMENT);
+  return askedAt + allowed + longestUploadMs(elements * savedKinds(train.islands).length * FLOAT_BYTES);
 }
 
 /** New pieces of a shard came in, fast enough: whoever waits for this checkpoint goes on waiting. */
 export function uploading(transition: Transition, peer: PeerId): void {
-  const { phase, pending, seen } = transition.state;
+  const { config, phase, pending, seen } = transition.state;
   const waits = phase.name === 'saving' || (phase.name === 'holding' && phase.awaits === 'checkpoint');
   if (!waits) return;
   const allowed = allowedFor('upload', seen);
   const latest = pending.flatMap((checkpoint) =>
-    uploadsMissing(checkpoint).includes(peer) ? latestUpload(checkpoint, peer, allowed) : [],
+    uploadsMissing(checkpoint).includes(peer) ? latestUpload(config, checkpoint, peer, allowed) : [],
   );
   const deadline = Math.max(phase.deadline, Math.min(transition.now + allowed, Math.max(...latest)));
   change(transition, { phase: { ...phase, deadline } });

@@ -28,7 +28,7 @@ export interface CoordinatorConfig {
   /** The run is finished when this many steps stand committed. */
   readonly steps: number;
   /** What the learning rate of a step follows from. */
-  readonly train: Pick<Train, 'optimizer' | 'schedule'>;
+  readonly train: Pick<Train, 'optimizer' | 'schedule' | 'islands'>;
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;

@@ -27,7 +27,7 @@ const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut']
 
 /**
  * What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving
- * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind in STATE_KINDS.
+ * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`).
  */
 export interface TensorKey {
   readonly kind: FrameKind;

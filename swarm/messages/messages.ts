@@ -21,8 +21,8 @@ import {
   sentence,
 } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
-import { STATE_KINDS } from '../plan/handover.ts';
 import { planSchema } from '../plan/plan.ts';
+import { MOST_STATE_KINDS } from '../plan/stateKinds.ts';
 import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
@@ -81,7 +81,7 @@ const heard = count;
 /** What a replica has of a shard, at the step of a checkpoint: its SHA-256, and the sums of `StateSketch` by a seed of its own choice. */
 const copySchema = z.object({
   ...{ block, range, hash, seed: count },
-  sums: z.array(z.array(z.number()).length(SKETCH_SUMS)).length(STATE_KINDS.length),
+  sums: z.array(z.array(z.number()).length(SKETCH_SUMS)).max(MOST_STATE_KINDS),
 });
 export type CopyWord = z.infer<typeof copySchema>;
 

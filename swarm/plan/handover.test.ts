@@ -3,8 +3,9 @@ import { expect, test } from 'vitest';
 import { outside, overlap, type PeerId, peerId, seededRandom } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { holdings, STATE_KINDS, transfers } from './handover.ts';
+import { holdings, transfers } from './handover.ts';
 import { type Plan, peers } from './plan.ts';
+import { STATE_KINDS } from './stateKinds.ts';
 
 const names = (count: number): PeerId[] => Array.from({ length: count }, (_, i) => peerId(`p${i}`));
 
@@ -12,7 +13,7 @@ test('[HO1] a newcomer gets the last layer and its moments from the one that had
   const model = outlineModel(2, false);
   const before = equalSplit(model, 4, names(1), { microBatches: 2 });
   const after = equalSplit(model, 4, names(2), { microBatches: 2 });
-  const moved = transfers(model, before, after).filter(({ from, to }) => from !== to);
+  const moved = transfers(model, STATE_KINDS, before, after).filter(({ from, to }) => from !== to);
   expect(new Set(moved.map(({ from, to }) => `${from} to ${to}`))).toEqual(new Set(['p0 to p1']));
   expect(new Set(moved.map(({ block, kind }) => `${block} ${kind}`))).toEqual(
     new Set(['layer.1', 'head'].flatMap((block) => STATE_KINDS.map((kind) => `${block} ${kind}`))),
@@ -30,7 +31,7 @@ test('[HO1] who leaves gives only what nobody else has', () => {
       shards: shards.map((shard) => ({ ...shard, replicas: block === 'head' ? [] : [keeper] })),
     })),
   };
-  const moved = transfers(model, before, equalSplit(model, 4, [newcomer, keeper], { microBatches: 2 }));
+  const moved = transfers(model, STATE_KINDS, before, equalSplit(model, 4, [newcomer, keeper], { microBatches: 2 }));
   const ways = new Set(
     moved.filter(({ from, to }) => from !== to).map(({ from, to, block }) => `${from} ${to} ${block}`),
   );
@@ -40,7 +41,7 @@ test('[HO1] who leaves gives only what nobody else has', () => {
 
 /** Each element of each need, counted by brute force. */
 function check(model: ReturnType<typeof outlineModel>, before: Plan, after: Plan, keptOnly = false): void {
-  const list = transfers(model, before, after, keptOnly);
+  const list = transfers(model, STATE_KINDS, before, after, keptOnly);
   for (const to of peers(after)) {
     for (const { name: block, elements } of model.blocks) {
       for (const kind of STATE_KINDS) {

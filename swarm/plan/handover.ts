@@ -8,12 +8,7 @@ import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { keepersOf, type Plan, peers } from './plan.ts';
-
-/** What is kept of each element: its value, and Adam's two moments. */
-export const STATE_KINDS = ['value', 'm', 'v'] as const;
-/** Of one parameter: each kind is a float. */
-export const STATE_BYTES_PER_ELEMENT = 4 * STATE_KINDS.length;
-export type StateKind = (typeof STATE_KINDS)[number];
+import type { StateKind } from './stateKinds.ts';
 
 export interface Transfer {
   /** Equal where a peer keeps what it has. */
@@ -24,7 +19,7 @@ export interface Transfer {
   readonly range: Range;
 }
 
-/** The ranges of a block that a peer has under a plan, of each kind; ascending, not overlapping. */
+/** The ranges of a block that a peer has under a plan, of a kind; ascending, not overlapping. */
 export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockName, kind: StateKind): Range[] {
   const kept = plan.state
     .filter((state) => state.block === block)
@@ -43,12 +38,18 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
  * `keptOnly`: a peer's own values count only where it keeps them, not where it computed with them: those may be halves (in
  * a run that asked for f16), or of the step before (where their primary is gone).
  */
-export function transfers(model: Model, before: Plan, after: Plan, keptOnly = false): Transfer[] {
+export function transfers(
+  model: Model,
+  kinds: readonly StateKind[],
+  before: Plan,
+  after: Plan,
+  keptOnly = false,
+): Transfer[] {
   const found: Transfer[] = [];
   const stay = new Set(peers(after));
   for (const to of stay) {
     for (const { name: block } of model.blocks) {
-      for (const kind of STATE_KINDS) {
+      for (const kind of kinds) {
         const exact = kind === 'value' && keptOnly ? 'm' : kind; // of moments a peer has what it keeps
         const own = holdings(model, before, to, block, exact);
         for (const need of holdings(model, after, to, block, kind)) {

@@ -9,6 +9,7 @@ import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
+import type { Islands } from '../run/runFile.ts';
 import { packedBytes, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
@@ -28,6 +29,7 @@ export interface ClusterProblem {
     readonly sequence: number;
     readonly wire?: WireEncoding;
     readonly compute?: Compute;
+    readonly islands?: Islands;
   };
   readonly cluster: Cluster;
   /** May peers keep state who compute nothing? Those of a run cannot yet. */

@@ -213,6 +213,7 @@ export function modelOf(run: RunFile): Model {
 
 /** What a planner needs to know of a run's steps. */
 export const batchOf = ({ train, precision }: RunFile) => ({
+  ...(train.islands ? { islands: train.islands } : {}),
   samples: train.globalBatchSize,
   sequence: train.sequenceLength,
   wire: precision.wire,

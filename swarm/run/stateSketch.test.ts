@@ -30,7 +30,7 @@ describe('the sums of a state', () => {
 
   it('[RE83] are 16 sums of all elements, each once, whose signs have nothing to do with each other', () => {
     const state = normal(1);
-    const { sums, squares } = sketchOf(5, FIRST, state);
+    const { sums, squares } = sketchOf(5, FIRST, state, 3);
     for (const kind of [0, 1, 2]) {
       const part = [...state.subarray(kind * ELEMENTS, (kind + 1) * ELEMENTS)];
       for (const k of [0, 1, 6, 15]) {
@@ -52,7 +52,7 @@ describe('the sums of a state', () => {
   it('[RE83] of one number are that number, with a sign', () => {
     const state = new Float32Array(3);
     state.set([2.5], 1);
-    const { sums, squares } = sketchOf(9, 4, state);
+    const { sums, squares } = sketchOf(9, 4, state, 3);
     expect(sums[1]?.every((one) => Math.abs(one) === 2.5)).toBe(true);
     expect([sums[0], sums[2]].flat().every((one) => one === 0)).toBe(true);
     expect(squares).toEqual([0, 6.25, 0]);
@@ -73,9 +73,9 @@ describe('two states', () => {
     for (let seed = 1; seed <= 8; seed++) {
       // The kinds are of quite different sizes.
       const state = normal(seed).map((value, i) => value * (i < ELEMENTS ? 1 : 1e-5));
-      const primary = sketchOf(seed, FIRST, state);
+      const primary = sketchOf(seed, FIRST, state, 3);
       const near = (relative: number) =>
-        isNear(primary, sketchOf(seed, FIRST, moved(state, kind, relative, 100 + seed)));
+        isNear(primary, sketchOf(seed, FIRST, moved(state, kind, relative, 100 + seed), 3));
       expect([near(0), near(1e-7), near(1e-4), near(1e-2)], `seed ${seed}`).toEqual([true, true, false, false]);
     }
   });
@@ -84,6 +84,6 @@ describe('two states', () => {
     const state = normal(3).fill(1);
     const other = state.slice();
     other[ELEMENTS + 77] = 1.01;
-    expect(isNear(sketchOf(2, FIRST, state), sketchOf(2, FIRST, other))).toBe(false);
+    expect(isNear(sketchOf(2, FIRST, state, 3), sketchOf(2, FIRST, other, 3))).toBe(false);
   });
 });

@@ -8,13 +8,12 @@
  * each sum has every element once, at the cost of one addition an element. Rules RE in SPEC.md.
  */
 import { at } from '../base.ts';
-import { STATE_KINDS } from '../plan/handover.ts';
 
 export const SKETCH_SUMS = 16;
 /** Of the norm. Two adapters round an update otherwise in the last bit of a float, about 1e-7 of it. */
 const TOLERANCE = 1e-5;
 
-/** Of a shard's values, first moments and second moments. */
+/** Of a shard's values, first moments and second moments, or whatever kinds the run has. */
 export interface StateSketch {
   readonly sums: readonly (readonly number[])[];
   /** Of squares. */
@@ -40,11 +39,13 @@ export const signOf = (place: number, sum: number): 1 | -1 => {
 /** Of a shard that comes in pieces. */
 export class Sketching {
   readonly #seed: number;
-  readonly #buckets = STATE_KINDS.map(() => new Float64Array(2 * SKETCH_SUMS));
-  readonly #squares = new Float64Array(STATE_KINDS.length);
+  readonly #buckets: readonly Float64Array[];
+  readonly #squares: Float64Array;
 
-  constructor(seed: number) {
+  constructor(seed: number, kinds: number) {
     this.#seed = seed;
+    this.#buckets = Array.from({ length: kinds }, () => new Float64Array(2 * SKETCH_SUMS));
+    this.#squares = new Float64Array(kinds);
   }
 
   /** These values of one kind, `first` the first one's place in the block. */
@@ -70,11 +71,11 @@ export class Sketching {
   }
 }
 
-/** Of the whole of a shard, its values before its moments, as `readState` has them. */
-export function sketchOf(seed: number, first: number, state: Float32Array): StateSketch {
-  const sketching = new Sketching(seed);
-  const elements = state.length / STATE_KINDS.length;
-  for (const kind of STATE_KINDS.keys())
+/** Of the whole of a shard, one kind after the other, as `readState` has them. */
+export function sketchOf(seed: number, first: number, state: Float32Array, kinds: number): StateSketch {
+  const sketching = new Sketching(seed, kinds);
+  const elements = state.length / kinds;
+  for (let kind = 0; kind < kinds; kind++)
     sketching.add(kind, first, state.subarray(kind * elements, (kind + 1) * elements));
   return sketching.result();
 }

@@ -4,8 +4,8 @@ import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { BlockName } from '../model/model.ts';
-import { STATE_KINDS } from '../plan/handover.ts';
 import { keepersOf, type Plan, peers, type Shard } from '../plan/plan.ts';
+import { STATE_KINDS } from '../plan/stateKinds.ts';
 import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { comparedShards, onlySent, sliceName } from '../ways/compared.ts';
 

@@ -3,14 +3,16 @@
  * under the plan before it where its members hand over, and in the hand-over itself. Whatever carries signals or frames
  * asks here; nobody else's come through. Rules WP in SPEC.md.
  */
-import type { PeerId } from '../base.ts';
+import type { PeerId, Range } from '../base.ts';
 import { tensorBytes } from '../messages/frame.ts';
 import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
-import { holdings, STATE_BYTES_PER_ELEMENT, STATE_KINDS } from '../plan/handover.ts';
+import { holdings } from '../plan/handover.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
+import { FLOAT_BYTES, savedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
+import type { Islands } from '../run/runFile.ts';
 import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
 
 /** Of a run: with a plan it says every tensor's size. */
@@ -18,6 +20,8 @@ export interface Sizes extends StreamSize {
   readonly model: Model;
   /** What the run asks for. */
   readonly asked: Compute;
+  /** Which kinds of state there are follows from them; absent: one synchronous swarm. */
+  readonly islands?: Islands | undefined;
 }
 
 export const sizesOf = (
@@ -25,6 +29,7 @@ export const sizesOf = (
   { train, wire, compute = 'f32' }: Pick<RunFacts, 'train' | 'wire'> & { readonly compute?: Compute | undefined },
 ): Sizes => ({
   ...{ model, sequence: train.sequenceLength, wire, asked: compute },
+  islands: train.islands,
 });
 
 export type Prepare = Pick<Extract<ServerMessage, { type: 'prepare' }>, 'plan' | 'source'>;
@@ -37,7 +42,13 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
     case 'kept': // the newest values once more
       return stepTensors(sizes.model, plan, sizes).filter(({ tensor }) => tensor.kind === 'values');
     case 'peers':
-      return handoverTensors(sizes.model, source.plan, plan, sizes.asked === 'f16' || source.salvaged === true);
+      return handoverTensors(
+        sizes.model,
+        stateKinds(sizes.islands),
+        source.plan,
+        plan,
+        sizes.asked === 'f16' || source.salvaged === true,
+      );
   }
 }
 
@@ -45,9 +56,10 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
 export function arrivalBytes(sizes: Sizes, plan: Plan, source: StateSource): number {
   if (source.from !== 'checkpoint')
     return arrivalTensors(sizes, plan, source).reduce((sum, passage) => sum + bytesOf(passage), 0);
-  const { model } = sizes;
+  const { model, islands } = sizes;
+  const saved = savedKinds(islands);
   const held = peers(plan).flatMap((peer) =>
-    model.blocks.flatMap(({ name }) => STATE_KINDS.flatMap((kind) => holdings(model, plan, peer, name, kind))),
+    model.blocks.flatMap(({ name }) => saved.flatMap((kind) => holdings(model, plan, peer, name, kind))),
   );
   return held.reduce((sum, range) => sum + tensorBytes({ range }), 0);
 }
@@ -96,15 +108,15 @@ export interface Incoming {
 
 export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): Incoming {
   const mine = (list: readonly Passage[]): Passage[] => list.filter(({ to }) => to === me);
-  const { model } = sizes;
+  const { model, islands } = sizes;
+  const shardBytes = ([from, to]: Range): number => FLOAT_BYTES * stateKinds(islands).length * (to - from);
   const step = mine(stepTensors(model, plan, sizes));
   const earlyBytes = new Map<PeerId, number>();
   const add = (peer: PeerId, bytes: number): void => void earlyBytes.set(peer, (earlyBytes.get(peer) ?? 0) + bytes);
   // It begins the same plan again, or hands over what it keeps.
   for (const passage of step) add(passage.from, bytesOf(passage));
   for (const { shards } of plan.state)
-    for (const shard of shards)
-      for (const keeper of keepersOf(shard)) add(keeper, STATE_BYTES_PER_ELEMENT * (shard.range[1] - shard.range[0]));
+    for (const shard of shards) for (const keeper of keepersOf(shard)) add(keeper, shardBytes(shard.range));
   return {
     arrival: source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : [], // kept: as a step sends them
     step,
@@ -118,9 +130,10 @@ export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): I
  * be is not known yet, so that each may send all that the plan has it hold.
  */
 export function warmBytes(sizes: Sizes, plan: Plan, me: PeerId): ReadonlyMap<PeerId, number> {
-  const { model } = sizes;
-  const held = model.blocks.flatMap(({ name }) => STATE_KINDS.flatMap((kind) => holdings(model, plan, me, name, kind)));
-  const bytes = 4 * held.reduce((sum, [from, to]) => sum + to - from, 0);
+  const { model, islands } = sizes;
+  const kinds = stateKinds(islands);
+  const held = model.blocks.flatMap(({ name }) => kinds.flatMap((kind) => holdings(model, plan, me, name, kind)));
+  const bytes = FLOAT_BYTES * held.reduce((sum, [from, to]) => sum + to - from, 0);
   const partners = planPartners(sizes, plan).get(me) ?? new Set<PeerId>();
   return new Map([...partners].map((peer) => [peer, bytes]));
 }

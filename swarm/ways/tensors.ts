@@ -6,8 +6,9 @@ import { at, got, type PeerId, type Range } from '../base.ts';
 import { type TensorKey, tensorBytes } from '../messages/frame.ts';
 import { pieces, slices } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
-import { STATE_KINDS, type Transfer, transfers } from '../plan/handover.ts';
+import { type Transfer, transfers } from '../plan/handover.ts';
 import { holderOfAll, holders, homeStage, keepersOf, type Plan } from '../plan/plan.ts';
+import type { StateKind } from '../plan/stateKinds.ts';
 import type { WireEncoding } from '../wire.ts';
 
 /** What a tensor is, in whatever epoch and step. */
@@ -50,8 +51,13 @@ export const blockTensor = (
   { block, range }: { readonly block: BlockName; readonly range: Range },
 ): TensorName => ({ kind, stage, index: blockIndex(model, block), range });
 
-export const stateTensor = (model: Model, { block, kind, range }: Transfer): TensorName => ({
-  ...{ kind: 'state', stage: STATE_KINDS.indexOf(kind), index: blockIndex(model, block), range },
+/** `kinds`: the run's. */
+export const stateTensor = (
+  model: Model,
+  kinds: readonly StateKind[],
+  { block, kind, range }: Transfer,
+): TensorName => ({
+  ...{ kind: 'state', stage: kinds.indexOf(kind), index: blockIndex(model, block), range },
 });
 
 const blockIndex = (model: Model, name: BlockName): number => model.blocks.findIndex((block) => block.name === name);
@@ -77,9 +83,15 @@ export const heldOutTensors = (model: Model, plan: Plan, size: StreamSize): Pass
   }));
 
 /** What peers send each other where the state goes from the members of one plan to those of the next. */
-export const handoverTensors = (model: Model, before: Plan, after: Plan, keptOnly: boolean): Passage[] =>
-  transfers(model, before, after, keptOnly).flatMap((transfer) =>
-    transfer.from === transfer.to ? [] : { ...transfer, tensor: stateTensor(model, transfer) },
+export const handoverTensors = (
+  model: Model,
+  kinds: readonly StateKind[],
+  before: Plan,
+  after: Plan,
+  keptOnly: boolean,
+): Passage[] =>
+  transfers(model, kinds, before, after, keptOnly).flatMap((transfer) =>
+    transfer.from === transfer.to ? [] : { ...transfer, tensor: stateTensor(model, kinds, transfer) },
   );
 
 export const bytesOf = ({ tensor }: Passage): number => tensorBytes(tensor);

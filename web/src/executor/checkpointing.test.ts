@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { type PeerId, peerId, type Range } from '../../../swarm/base.ts';
 import type { PeerMessage } from '../../../swarm/messages/messages.ts';
 import { peerMessageSchema } from '../../../swarm/messages/messages.ts';
+import { STATE_KINDS } from '../../../swarm/plan/stateKinds.ts';
 import { isNear, sketchOf } from '../../../swarm/run/stateSketch.ts';
 import { Checkpointing } from './checkpointing.ts';
 import type { Role } from './role.ts';
@@ -21,6 +22,7 @@ const kept = (keepers: readonly PeerId[], isPrimary: boolean) => ({
 
 test('[RE84] a replica tells the hash that its primary’s upload has where the bits are the same, and its sums', async () => {
   const [a, b] = [peerId('a'), peerId('b')];
+  const saved = STATE_KINDS;
   const shards = { readState: async () => STATE.slice() };
   const uploads: string[] = [];
   const said: PeerMessage[] = [];
@@ -31,8 +33,8 @@ test('[RE84] a replica tells the hash that its primary’s upload has where the 
       return sha256(state);
     },
   };
-  const primary = { kept: [kept([a, b], true)], shards } as unknown as Role; // what a checkpoint asks of it
-  const replica = { kept: [kept([a, b], false)], shards } as unknown as Role;
+  const primary = { kept: [kept([a, b], true)], shards, saved } as unknown as Role; // what a checkpoint asks of it
+  const replica = { kept: [kept([a, b], false)], shards, saved } as unknown as Role;
   for (const role of [primary, replica]) {
     const checkpointing = new Checkpointing();
     await checkpointing.save(role, { epoch: 1, step: 4 }, files, tell);
@@ -44,7 +46,7 @@ test('[RE84] a replica tells the hash that its primary’s upload has where the 
   if (second?.type !== 'uploaded') throw new Error('a replica tells what it has');
   const [copy] = second.copies ?? [];
   expect([second.shards, copy?.hash, copy?.range]).toEqual([[], sha256(STATE), RANGE]);
-  const bySeed = sketchOf(copy?.seed ?? 0, RANGE[0], STATE);
+  const bySeed = sketchOf(copy?.seed ?? 0, RANGE[0], STATE, 3);
   expect(isNear(bySeed, { sums: copy?.sums ?? [] })).toBe(true);
-  expect(isNear(sketchOf((copy?.seed ?? 0) ^ 1, RANGE[0], STATE), { sums: copy?.sums ?? [] })).toBe(false);
+  expect(isNear(sketchOf((copy?.seed ?? 0) ^ 1, RANGE[0], STATE, 3), { sums: copy?.sums ?? [] })).toBe(false);
 });

@@ -14,7 +14,7 @@ export class Checkpointing {
 
   /** Resolves when the state after `step` steps stands aside. `uploaded` is told to the server when all of it is there. */
   async save(
-    { kept, shards }: Role,
+    { kept, shards, saved }: Role,
     { epoch, step }: { readonly epoch: number; readonly step: number },
     files: Pick<RunFiles, 'upload'>,
     tell: (message: PeerMessage) => void,
@@ -24,9 +24,9 @@ export class Checkpointing {
     const copies: CopyWord[] = [];
     // First: it is quick, and then nothing of it lies here any more.
     for (const { block, range, isPrimary } of kept.toSorted((a, b) => Number(a.isPrimary) - Number(b.isPrimary))) {
-      const state = await shards.readState(block, range);
+      const state = await shards.readState(block, range, saved);
       if (!isPrimary) {
-        this.#upload = this.#upload.then(async () => void copies.push(await wordOf(block, range, state)));
+        this.#upload = this.#upload.then(async () => void copies.push(await wordOf(block, range, state, saved.length)));
         continue;
       }
       const shard = { block, range, hash: '' };
@@ -47,10 +47,15 @@ export class Checkpointing {
 /** Nine digits are far below what is tolerated, and keep a message of many shards short. */
 const told = (sum: number): number => Number(sum.toPrecision(9));
 
-async function wordOf(block: BlockName, range: Range, state: Float32Array<ArrayBuffer>): Promise<CopyWord> {
+async function wordOf(
+  block: BlockName,
+  range: Range,
+  state: Float32Array<ArrayBuffer>,
+  kinds: number,
+): Promise<CopyWord> {
   // Nobody knows it before the sums are told.
   const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
-  const { sums } = sketchOf(seed, range[0], state);
+  const { sums } = sketchOf(seed, range[0], state, kinds);
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', state));
   const text = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
   return { block, range, hash: text, seed, sums: sums.map((one) => one.map(told)) };

@@ -4,7 +4,7 @@
  */
 import type { Range } from '../../../swarm/base.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
-import type { StateKind } from '../../../swarm/plan/handover.ts';
+import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 
 /** Values (or the words of a packed tensor) on their way back from the GPU; `take` lends them for the length of the call. */
@@ -89,8 +89,8 @@ export interface Shards {
   sumSquares(): Promise<readonly ShardNorm[]>;
   update(scalars: UpdateScalars): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;
-  /** A copy of a shard: values, m, v, one after the other. */
-  readState(block: BlockName, shard: Range): Promise<Float32Array<ArrayBuffer>>;
+  /** A copy of these kinds of a shard, one after the other. */
+  readState(block: BlockName, shard: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>>;
   /** Writes what the shards here keep of a range. */
   writeState(block: BlockName, range: Range, kind: StateKind, values: Float32Array): void;
   close(): void;

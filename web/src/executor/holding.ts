@@ -7,8 +7,8 @@ import type { PeerId, Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ResumedMessage, StateSource } from '../../../swarm/messages/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
-import type { StateKind } from '../../../swarm/plan/handover.ts';
 import { keepersOf, type Plan, peers } from '../../../swarm/plan/plan.ts';
+import { type StateKind, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { type HeldState, heldState, move } from './moving.ts';
 import { buildRole, closeRole, type Engine, loadRole, type Role } from './role.ts';
@@ -180,6 +180,7 @@ export class Holding {
     const { send, receive } = ways;
     await move({
       model,
+      kinds: stateKinds(train.islands),
       keptOnly,
       me,
       before,

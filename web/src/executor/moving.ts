@@ -7,8 +7,9 @@ import { got, invariant, outside, overlap, type PeerId, type Range } from '../..
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
-import { STATE_KINDS, type StateKind, type Transfer, transfers } from '../../../swarm/plan/handover.ts';
+import { type Transfer, transfers } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
+import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import { stateTensor } from '../../../swarm/ways/tensors.ts';
 import { isSound } from '../../../swarm/wire.ts';
 import { BadTensorError } from './epochs.ts';
@@ -29,12 +30,12 @@ export interface HeldState {
 }
 
 /** Copies what a role keeps and, where that counts, what it computes with. */
-export async function heldState({ epoch, stages, uses, shards, kept }: Role, step: number, keptOnly: boolean) {
+export async function heldState({ epoch, stages, uses, shards, kinds, kept }: Role, step: number, keptOnly: boolean) {
   const ranges: HeldRange[] = [];
   for (const { block, range } of kept) {
-    const state = await shards.readState(block, range);
+    const state = await shards.readState(block, range, kinds);
     const length = range[1] - range[0];
-    STATE_KINDS.forEach((kind, index) => {
+    kinds.forEach((kind, index) => {
       ranges.push({ block, kind, range, values: state.subarray(index * length, (index + 1) * length) });
     });
   }
@@ -86,6 +87,7 @@ function sound(values: Float32Array, { from, block, kind, range }: Transfer): Fl
 
 interface Move {
   readonly model: Model;
+  readonly kinds: readonly StateKind[];
   /** As in `transfers`. */
   readonly keptOnly: boolean;
   readonly me: PeerId;
@@ -104,6 +106,7 @@ interface Move {
 /** Gives and takes what `transfers` lists; resolves when all of this peer's part is done. */
 export async function move({
   model,
+  kinds,
   keptOnly,
   me,
   before,
@@ -115,9 +118,9 @@ export async function move({
   send,
   receive,
 }: Move): Promise<void> {
-  const keyOf = (transfer: Transfer): TensorKey => ({ ...stateTensor(model, transfer), epoch, step });
+  const keyOf = (transfer: Transfer): TensorKey => ({ ...stateTensor(model, kinds, transfer), epoch, step });
   const work: Promise<void>[] = [];
-  for (const transfer of transfers(model, before, after, keptOnly)) {
+  for (const transfer of transfers(model, kinds, before, after, keptOnly)) {
     const { from, to } = transfer;
     if (to === me && from !== me) {
       invariant(role, 'a peer without a role is given nothing');

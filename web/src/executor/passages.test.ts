@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import { type Plan, peers } from '../../../swarm/plan/plan.ts';
+import { STATE_KINDS } from '../../../swarm/plan/stateKinds.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { donors, outlineModel, randomPlanFor } from '../../../swarm/testing/randomPlan.ts';
@@ -115,7 +116,7 @@ describe('[WP40] the plan’s list of tensors', () => {
       const had: HeldState = {
         ...{ epoch: 1, step: STEP },
         ranges: model.blocks.flatMap(({ name: block }) =>
-          (['value', 'm', 'v'] as const).map((kind) => ({
+          STATE_KINDS.map((kind) => ({
             block,
             kind,
             range: everything,
@@ -125,14 +126,24 @@ describe('[WP40] the plan’s list of tensors', () => {
       };
       const passing = change.around(me);
       await move({
-        ...{ model, keptOnly: sizes.asked === 'f16', me, before: plan, after: next, epoch: EPOCH, step: STEP, had },
+        ...{
+          model,
+          kinds: STATE_KINDS,
+          keptOnly: sizes.asked === 'f16',
+          me,
+          before: plan,
+          after: next,
+          epoch: EPOCH,
+          step: STEP,
+          had,
+        },
         role: await role(next, me),
         send: passing.send,
         receive: (key, from) => passing.receive(key, from),
       });
     }
     again.isExactly(arrivalTensors(sizes, plan, { from: 'kept' }));
-    change.isExactly(handoverTensors(model, plan, next, sizes.asked === 'f16'));
+    change.isExactly(handoverTensors(model, STATE_KINDS, plan, next, sizes.asked === 'f16'));
   });
 });
 

@@ -5,8 +5,8 @@
 import { got, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
-import type { StateKind } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
+import { type StateKind, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -40,6 +40,9 @@ export interface Role {
   readonly wire: WireEncoding;
   readonly stages: ReadonlyMap<number, Stage>;
   readonly shards: Shards;
+  /** Of the state: what keepers have, and what a checkpoint has. */
+  readonly kinds: readonly StateKind[];
+  readonly saved: readonly StateKind[];
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
   readonly kept: readonly ShardWork[];
   readonly compared: readonly ComparedShard[];
@@ -66,7 +69,8 @@ export async function buildRole(
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
     const kept = shardsOf(model, plan, peer, undefined, compute);
     const compared = comparedShards(model, plan);
-    return { model, plan, peer, epoch, sequence, wire, stages, shards, uses, kept, compared };
+    const state = { kinds: stateKinds(train.islands), saved: savedKinds(train.islands) };
+    return { model, plan, peer, epoch, sequence, wire, stages, shards, ...state, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     throw cause;
@@ -88,7 +92,7 @@ export const roleBytes = ({ stages, shards }: Role): number =>
   [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
 
 /** Loads every value that this peer computes with and the moments it keeps. */
-export async function loadRole({ stages, uses, shards, kept }: Role, read: ReadState): Promise<void> {
+export async function loadRole({ stages, uses, shards, saved, kept }: Role, read: ReadState): Promise<void> {
   const loads: Promise<void>[] = [];
   for (const [index, stage] of stages) {
     for (const { block, ranges } of got(uses, index)) {
@@ -98,7 +102,7 @@ export async function loadRole({ stages, uses, shards, kept }: Role, read: ReadS
     }
   }
   for (const { block, range, master } of kept) {
-    for (const kind of ['value', 'm', 'v'] as const) {
+    for (const kind of saved) {
       if (kind === 'value' && master === 'stage') continue;
       loads.push(read(block, kind, range).then((values) => shards.writeState(block, range, kind, values)));
     }

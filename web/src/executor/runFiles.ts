@@ -6,13 +6,13 @@
 import type { Range } from '../../../swarm/base.ts';
 import { uploadAnswerSchema } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
-import type { StateKind } from '../../../swarm/plan/handover.ts';
+import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {
   tokenShard(hash: string): Promise<ArrayBuffer>;
   state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
-  /** Values, m, v of a shard, one after the other; resolves to the blob's SHA-256. */
+  /** The kinds that a checkpoint has of a shard, one after the other; resolves to the blob's SHA-256. */
   upload(state: Float32Array, of: StateShard): Promise<string>;
 }
 

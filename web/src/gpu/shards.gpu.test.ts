@@ -5,8 +5,8 @@ import { invariant, peerId, type Range, seededRandom } from '../../../swarm/base
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { SLICE_ELEMENTS } from '../../../swarm/model/layout.ts';
 import { block } from '../../../swarm/model/model.ts';
-import { STATE_KINDS } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
+import { STATE_KINDS } from '../../../swarm/plan/stateKinds.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { gpuOf } from './engine.ts';
 import { createShards } from './shards.ts';
@@ -47,7 +47,7 @@ test('[ST7] the state of a shard of several pieces is read back as it was writte
   STATE_KINDS.forEach((kind, index) => {
     shards.writeState('embedding', range, kind, written[index] ?? new Float32Array());
   });
-  const state = await shards.readState('embedding', range);
+  const state = await shards.readState('embedding', range, STATE_KINDS);
   STATE_KINDS.forEach((kind, index) => {
     const read = state.subarray(index * range[1], (index + 1) * range[1]);
     expect(Buffer.compare(bytesOf(read), bytesOf(written[index] ?? new Float32Array())), kind).toBe(0);

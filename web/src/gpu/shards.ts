@@ -4,8 +4,8 @@ import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/
 import { PARTIALS, PASSES, shardBuffers, shardsOf } from '../../../swarm/memory/memory.ts';
 import { type Arena, pieces, segmentsIn } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
-import { STATE_KINDS, type StateKind } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
+import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
@@ -160,11 +160,11 @@ export class GpuShards implements Shards {
     return this.#state.read(runsOf(shard.values.buffer, shard.values.arena, range), this.#passes.proof);
   }
 
-  async readState(name: BlockName, range: Range): Promise<Float32Array<ArrayBuffer>> {
+  async readState(name: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {
     const shard = this.#shard(name, range);
     invariant(this.#state && this.#passes, 'no shards here');
     const length = range[1] - range[0];
-    const places = STATE_KINDS.map((kind) => this.#place(shard, kind));
+    const places = kinds.map((kind) => this.#place(shard, kind));
     const state = new Float32Array(places.length * length);
     for (const piece of pieces(range)) {
       const size = piece[1] - piece[0];

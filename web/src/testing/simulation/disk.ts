@@ -2,7 +2,7 @@
 import { got, overlap, type Range, type Result, refusal, success } from '../../../../swarm/base.ts';
 import type { StoredShard } from '../../../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../../../swarm/model/model.ts';
-import { STATE_KINDS, type StateKind } from '../../../../swarm/plan/handover.ts';
+import { STATE_KINDS } from '../../../../swarm/plan/stateKinds.ts';
 import { nameOf } from './digestAtOnce.ts';
 import { added, mixed, type State, type Values } from './integers.ts';
 
@@ -40,7 +40,7 @@ export class Disk {
     const range: Range = [number('from'), number('to')];
     if (body !== null) return this.#put(number('step'), query.get('block') as BlockName, range, body);
     const [step, block] = path.slice('/api/state/'.length).split('/');
-    const kind = STATE_KINDS.indexOf(query.get('kind') as StateKind);
+    const kind = STATE_KINDS.findIndex((kind) => kind === query.get('kind'));
     return this.#read(Number(step), block as BlockName, kind, range);
   }
 

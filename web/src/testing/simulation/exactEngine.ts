@@ -5,7 +5,7 @@
 import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.ts';
 import { type ShardWork, type StageSize, shardsOf } from '../../../../swarm/memory/memory.ts';
 import { type BlockName, blocksOfStage, layerBlock, type Model } from '../../../../swarm/model/model.ts';
-import { STATE_KINDS, type StateKind } from '../../../../swarm/plan/handover.ts';
+import type { StateKind } from '../../../../swarm/plan/stateKinds.ts';
 import type { ForwardWork, Reading, ShardNorm, Shards, Stage, Stream, UpdateScalars } from '../../executor/engine.ts';
 import type { Engine } from '../../executor/role.ts';
 import type { Device } from './device.ts';
@@ -267,10 +267,10 @@ class ExactShards implements Shards {
   }
 
   /** One kind after the other: what changes meanwhile tears the copy, as it would on a GPU. */
-  async readState(block: BlockName, range: Range): Promise<Values> {
+  async readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Values> {
     const length = range[1] - range[0];
-    const state = new Float32Array(STATE_KINDS.length * length);
-    for (const [index, kind] of STATE_KINDS.entries()) {
+    const state = new Float32Array(kinds.length * length);
+    for (const [index, kind] of kinds.entries()) {
       this.#device.submit(SMALL_WORK_MS);
       await this.#device
         .read(this.#stateOf(this.#shard(block, range), kind).slice())
@@ -299,7 +299,9 @@ class ExactShards implements Shards {
   }
 
   #stateOf({ work, own, stage }: Kept, kind: StateKind): Values {
-    return kind === 'value' && stage ? got(stage.values, work.block).subarray(...work.range) : own[kind];
+    if (kind === 'value' && stage) return got(stage.values, work.block).subarray(...work.range);
+    invariant(kind === 'value' || kind === 'm' || kind === 'v', `the GPU has no ${kind}`);
+    return own[kind];
   }
 
   #shard(block: BlockName, range: Range): Kept {
