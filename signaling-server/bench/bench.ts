@@ -21,6 +21,7 @@ import { addPlanBench } from './benchPlan.ts';
 import { addPlannerBench } from './benchPlanner.ts';
 import { benchServer, printServerBench } from './benchServer.ts';
 import { addTransportBench } from './benchTransport.ts';
+import { addWanBench } from './benchWan.ts';
 import type { BenchPage } from './page/main.ts';
 import { benchConfig, benchStep, type ReadWeights, type StepBench, type StepBenchResult } from './page/step.ts';
 
@@ -47,7 +48,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner or dashboard',
+      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan or dashboard',
     );
   bench
     .command('step')
@@ -76,6 +77,7 @@ export function addBenchCommand(program: Command): void {
   addFaultsBench(bench);
   addPlanBench(bench);
   addPlannerBench(bench);
+  addWanBench(bench);
   addDashboardBench(bench);
   bench
     .command('server')

@@ -22,6 +22,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   'copy-thread': async () => (await import('../store/copyThread.ts')).addCopyThreadCommand,
   'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
   'crowd-process': async () => (await import('../bench/benchCrowd.ts')).addCrowdCommand,
+  'home-router': async () => (await import('../bench/homes/router.ts')).addHomeRouterCommand,
   'server-process': async () => (await import('../headless/serverProcess.ts')).addServerProcessCommand,
 };
 

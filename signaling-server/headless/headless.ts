@@ -40,15 +40,23 @@ type PageState =
   | 'postponed'
   | 'reconnecting';
 
+/** How it is started in place of this machine's own browser, and with what beside the switches that all have. */
+export interface BrowserProgram {
+  readonly path: string;
+  readonly switches: readonly string[];
+}
+
 /** A headless browser with WebGPU, as the donors use it; also for `shoal doctor`. */
-export async function launchBrowser(): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
-  const found = await findBrowser();
+export async function launchBrowser(
+  program?: BrowserProgram,
+): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
+  const found = program ?? (await findBrowser());
   if (found === null) return refusal(noBrowser());
   try {
     const server = await chromium.launchServer({
       executablePath: found.path,
       headless: true,
-      args: [...WEBGPU_SWITCHES, ...HEADLESS_SWITCHES],
+      args: [...WEBGPU_SWITCHES, ...HEADLESS_SWITCHES, ...(program?.switches ?? [])],
       handleSIGINT: false,
       handleSIGTERM: false,
       handleSIGHUP: false,
@@ -65,8 +73,9 @@ export async function openHeadlessDonor(
   number: number,
   log: Log,
   limits: Limits = NO_LIMITS,
+  program?: BrowserProgram,
 ): Promise<Result<HeadlessDonor>> {
-  const launched = await launchBrowser();
+  const launched = await launchBrowser(program);
   if (!launched.ok) return launched;
   const { server, browser } = launched.value;
   // It is sent to this very machine's server, whose certificate bears another name.

@@ -1,0 +1,63 @@
+/** Home networks, emulated: real tabs behind lines of their own, with late packets and lost ones. */
+import { spawnSync } from 'node:child_process';
+import { expect, test } from 'vitest';
+import { RunningCommand } from './product.ts';
+
+/** Of activations and their gradients: 4,096 positions of width 64, there and back, by four bytes each. */
+const F32_BYTES = 2 * 4_096 * 64 * 4;
+/** Sixteen messages of 1,024 tiles: 26 words for five of them, 21 for the last four. */
+const INT4_BYTES = 16 * (204 * 26 + 21) * 4;
+
+const hasHomes =
+  process.platform === 'linux' &&
+  process.getuid?.() === 0 &&
+  spawnSync('tc', ['-V']).status === 0 &&
+  spawnSync('unshare', ['-n', 'true']).status === 0;
+
+async function benchWan(...options: readonly string[]) {
+  const { code, stdout, stderr } = await new RunningCommand(['bench', 'wan', '--json', '--steps', '2', ...options])
+    .ended;
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout) as {
+    cases: {
+      codec: string;
+      stepSeconds: number;
+      bytesPerStep: number;
+      tokensPerSecond: number;
+      predictedSeconds: number;
+    }[];
+  };
+}
+
+// Skipped without root, or without unshare and tc: there are no networks to be had.
+test.skipIf(!hasHomes)('two homes train together, and send what the codec says', async () => {
+  const { cases } = await benchWan('--codecs', 'f32,int4');
+  expect(cases.map(({ codec, bytesPerStep }) => [codec, bytesPerStep])).toEqual([
+    ['f32', F32_BYTES],
+    ['int4', INT4_BYTES],
+  ]);
+  for (const { stepSeconds, tokensPerSecond, predictedSeconds } of cases) {
+    // Half of the stream goes up each line of 20 Mbit/s.
+    expect(stepSeconds).toBeGreaterThan(0);
+    expect(tokensPerSecond * stepSeconds).toBeCloseTo(4_096, 6);
+    expect(predictedSeconds).toBeGreaterThan(0);
+  }
+  expect(cases[0]?.stepSeconds).toBeGreaterThan((F32_BYTES / 2 / 20e6) * 8);
+});
+
+test.skipIf(!hasHomes)('lines that lose packets carry every tensor whole', async () => {
+  const { cases } = await benchWan('--codecs', 'int8', '--rtt', '80ms', '--jitter', '5ms', '--loss', '0.5%');
+  expect(cases).toMatchObject([{ codec: 'int8', bytesPerStep: F32_BYTES * (17 / 64) }]);
+});
+
+test.each([
+  [['--upload', '20MB'], '--upload'],
+  [['--rtt', '1s'], '--rtt'],
+  [['--loss', '2'], '--loss'],
+  [['--codecs', 'int2'], '--codecs'],
+])('bench wan %s is refused in one sentence', async (options, name) => {
+  const { code, stderr } = await new RunningCommand(['bench', 'wan', ...options]).ended;
+  expect(code).toBe(2);
+  expect(stderr.trim().split('\n')).toHaveLength(1);
+  expect(stderr).toContain(name);
+});

@@ -1,0 +1,171 @@
+/**
+ * `shoal bench wan`: two stages in two emulated home networks, by each codec of the stream: the step that is predicted
+ * beside the one that is measured, and what it sends. Real tabs, the real server; only the lines are emulated.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
+import { median, type Result } from '../../swarm/base.ts';
+import { NO_LIMITS } from '../../swarm/limits.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import { equalSplit } from '../../swarm/planner/equalSplit.ts';
+import { WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
+import { badInput, failed, need } from '../commands/failure.ts';
+import { wholeNumber } from '../commands/options.ts';
+import { PAGES_FOLDER } from '../files/projectRoot.ts';
+import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
+import { terminalLog } from '../monitoring/log.ts';
+import { createServer, type Server } from '../server.ts';
+import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { homesProblem, openHomes } from './homes/homes.ts';
+import { type Line, parseDelay, parseLoss, parseRate } from './homes/line.ts';
+
+const HOMES = 2;
+/** Pipelines are warm, links have found their rate, and the donors know what their work takes. */
+const WARM_UP_STEPS = 4;
+const MICRO_BATCHES = 8;
+
+/** No weight is shared between the stages, and no part of the state is anywhere but where it is used: only the stream goes over the line. */
+const RUN = {
+  name: 'bench-wan',
+  model: {
+    ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
+    tie_word_embeddings: false,
+  },
+  data: { files: ['text.txt'], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: {
+    ...{ steps: 10_000, globalBatchSize: 32, sequenceLength: 128 },
+    optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+  },
+  state: { replicas: 0 },
+  checkpoint: { everySteps: 1_000 },
+};
+const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
+
+interface WanOptions {
+  readonly upload: number;
+  readonly download: number;
+  readonly rtt: number;
+  readonly jitter: number;
+  readonly loss: number;
+  readonly codecs: readonly WireEncoding[];
+  readonly steps: number;
+  readonly json?: boolean;
+}
+
+interface Case {
+  readonly codec: WireEncoding;
+  readonly stepSeconds: number;
+  /** Of activations and their gradients. */
+  readonly bytesPerStep: number;
+  readonly tokensPerSecond: number;
+  readonly predictedSeconds: number;
+}
+
+const option =
+  (name: string, parse: (text: string) => Result<number>) =>
+  (text: string): number =>
+    need(parse(text), (reason) => badInput(`${name}: ${reason}`));
+
+const codecs = (text: string): readonly WireEncoding[] =>
+  text.split(',').map((name) => {
+    const known = WIRE_ENCODINGS.find((codec) => codec === name);
+    if (known !== undefined) return known;
+    throw badInput(`--codecs: expected some of ${WIRE_ENCODINGS.join(', ')}, not "${name}"`);
+  });
+
+export function addWanBench(bench: Command): void {
+  bench
+    .command('wan')
+    .description('two stages in two emulated home networks, by each codec: predicted beside measured (root on Linux)')
+    .option('--upload <rate>', 'what a home’s line carries up', option('--upload', parseRate), 20e6)
+    .option('--download <rate>', 'what it carries down', option('--download', parseRate), 100e6)
+    .option('--rtt <time>', 'from a home to the other and back', option('--rtt', parseDelay), 50)
+    .option('--jitter <time>', 'packets are late by up to so much more', option('--jitter', parseDelay), 0)
+    .option('--loss <share>', 'of the packets', option('--loss', parseLoss), 0)
+    .option('--codecs <names>', 'only these, separated by commas', codecs, WIRE_ENCODINGS)
+    .option('--steps <n>', 'timed steps of each codec', wholeNumber('--steps', 1), 12)
+    .option('--json', 'one JSON document on standard output')
+    .action(wan);
+}
+
+async function wan(options: WanOptions): Promise<void> {
+  const problem = homesProblem();
+  if (problem !== null) throw failed(problem);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1)); // the networks go with it
+  const { upload, download, rtt, jitter, loss, steps, json } = options;
+  const line: Line = {
+    ...{ uploadBitsPerSecond: upload, downloadBitsPerSecond: download },
+    ...{ roundTripMs: rtt, jitterMs: jitter, loss },
+  };
+  const cases: Case[] = [];
+  for (const codec of options.codecs) {
+    cases.push(await measured(codec, line, steps));
+    if (!json) print(cases.at(-1));
+  }
+  if (json) console.log(JSON.stringify({ cases }));
+}
+
+async function measured(codec: WireEncoding, line: Line, steps: number): Promise<Case> {
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-wan-'));
+  const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
+  const donors: HeadlessDonor[] = [];
+  const log = terminalLog('warn');
+  writeFileSync(
+    join(folder, 'text.txt'),
+    'Call me Ishmael. Some years ago, never mind how long precisely. '.repeat(400),
+  );
+  writeFileSync(join(folder, 'run.json'), JSON.stringify({ ...RUN, precision: { wire: codec } }));
+  try {
+    const runName = need(await addRun(data, join(folder, 'run.json')), failed);
+    const server = need(
+      await createServer({
+        ...{ data, runName, host: '127.0.0.1', port: 0, pages: PAGES_FOLDER, log },
+        ...{ expectedDonors: HOMES, microBatches: MICRO_BATCHES },
+      }),
+      failed,
+    );
+    const homes = need(await openHomes(HOMES, line, Number(new URL(server.url).port)), failed);
+    try {
+      const { pathname, search, hash } = new URL(server.ownDonorUrl);
+      const url = homes.origin + pathname + search + hash;
+      for (let home = 0; home < HOMES; home++)
+        donors.push(need(await openHeadlessDonor(url, home, log, NO_LIMITS, homes.browserIn(home)), failed));
+      return await timed(codec, server, data, steps);
+    } finally {
+      await server.close();
+      await closeAll(donors);
+      await homes.close();
+    }
+  } finally {
+    data.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** What is known when the links have carried some steps predicts the ones after. */
+async function timed(codec: WireEncoding, { run }: Server, { store }: DataDirectory, steps: number): Promise<Case> {
+  await run.until(({ committedSteps, phase }) => committedSteps >= WARM_UP_STEPS || phase === 'diverged');
+  const peers = run.donors().map(({ peer }) => peer);
+  const plan = equalSplit(need(modelFromConfig(RUN.model), failed), SAMPLES, peers, { microBatches: MICRO_BATCHES });
+  const predicted = predictedSeconds(run.replanner, plan);
+  await run.until(({ committedSteps, phase }) => committedSteps >= WARM_UP_STEPS + steps || phase === 'diverged');
+  if (run.phase === 'diverged') throw failed(run.snapshot().sentence);
+  const done = store.steps(run.name, WARM_UP_STEPS).slice(0, steps);
+  const stepSeconds = median(done.map(({ seconds }) => seconds)) ?? Number.NaN;
+  return {
+    ...{ codec, stepSeconds, predictedSeconds: predicted ?? Number.NaN },
+    bytesPerStep: median(done.map(({ bytesDirect, bytesRelayed }) => bytesDirect + bytesRelayed)) ?? Number.NaN,
+    tokensPerSecond: (SAMPLES * SEQUENCE) / stepSeconds,
+  };
+}
+
+function print(one: Case | undefined): void {
+  if (!one) return;
+  const { codec, stepSeconds, bytesPerStep, tokensPerSecond, predictedSeconds: predicted } = one;
+  const seconds = `predicted ${predicted.toFixed(3)} s, measured ${stepSeconds.toFixed(3)} s (${(predicted / stepSeconds).toFixed(2)})`;
+  console.log(`${codec.padEnd(5)} ${seconds}, ${bytesPerStep} bytes a step, ${tokensPerSecond.toFixed(0)} tokens/s`);
+}

@@ -1,0 +1,176 @@
+/**
+ * Emulated homes: each is a network namespace of its own whose only way out is a line to its router (router.ts), which is
+ * as fast as the line says. A browser that is started in a home opens the server's page at `address`, and meets the other
+ * homes by their true addresses. Needs Linux, root, and iproute2.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { COMMAND_FILE } from '../../files/projectRoot.ts';
+import { findBrowser, noBrowser } from '../../headless/findBrowser.mjs';
+import type { BrowserProgram } from '../../headless/headless.ts';
+import type { Line } from './line.ts';
+import { PORTS, routerArguments, serverSocket } from './router.ts';
+
+const NETWORK = '10.77';
+const SERVER_ADDRESS = `${NETWORK}.0.2`;
+/** So much a line takes at once, and so long a packet may wait for it. */
+const SHAPE = ['burst', '16kb', 'latency', '300ms'];
+const READY_LIMIT_MS = 30_000;
+
+/** Why this machine has no homes; null: it has. */
+export function homesProblem(): string | null {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    return 'emulated home networks need root on Linux, which makes network namespaces';
+  for (const program of ['ip', 'tc']) {
+    try {
+      execFileSync(program, ['-V'], { stdio: 'ignore' });
+    } catch {
+      return `emulated home networks need the program ${program}: install iproute2`;
+    }
+  }
+  return null;
+}
+
+/** `count` homes that reach the server at `port` of this machine. */
+export async function openHomes(count: number, line: Line, port: number): Promise<Result<Homes>> {
+  const problem = homesProblem();
+  if (problem !== null) return refusal(problem);
+  const browser = await findBrowser();
+  if (browser === null) return refusal(noBrowser());
+  const homes = new Homes(count, line, port, browser.path);
+  try {
+    await homes.open();
+    return success(homes);
+  } catch (error) {
+    await homes.close();
+    return refusal(`no home networks: ${error instanceof Error ? error.message.split('\n')[0] : error}`);
+  }
+}
+
+export class Homes {
+  /** The server, as a home sees it. */
+  readonly origin: string;
+  readonly #count: number;
+  readonly #line: Line;
+  readonly #port: number;
+  readonly #browser: string;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'shoal-homes-'));
+  readonly #namespaces: string[] = [];
+  readonly #routers: ChildProcess[] = [];
+  /** Also where this process is broken off: namespaces outlive the process that made them. */
+  readonly #removeAll = (): void => {
+    for (const name of this.#namespaces.splice(0)) ip('netns', 'del', name);
+    rmSync(this.#folder, { recursive: true, force: true });
+  };
+  #server: Server | null = null;
+
+  constructor(count: number, line: Line, port: number, browser: string) {
+    this.#count = count;
+    this.#line = line;
+    this.#port = port;
+    this.#browser = browser;
+    process.on('exit', this.#removeAll);
+    this.origin = `http://${SERVER_ADDRESS}:${port}`;
+  }
+
+  /** How a browser is started in a home: WebGPU needs an origin that counts as secure. */
+  browserIn(home: number): BrowserProgram {
+    return {
+      path: join(this.#folder, `browser-${home}`),
+      switches: [
+        `--unsafely-treat-insecure-origin-as-secure=${this.origin}`,
+        '--disable-features=WebRtcHideLocalIpsWithMdns',
+      ],
+    };
+  }
+
+  async open(): Promise<void> {
+    const homes = Array.from({ length: this.#count }, (_, home) => home);
+    for (const home of homes) this.#addHome(home);
+    this.#server = createServer({ allowHalfOpen: true }, (socket) => {
+      const server = connect({ host: '127.0.0.1', port: this.#port, allowHalfOpen: true });
+      socket.on('error', () => server.destroy());
+      server.on('error', () => socket.destroy());
+      socket.pipe(server).pipe(socket);
+    }).listen(serverSocket(this.#folder));
+    await once(this.#server, 'listening');
+    await Promise.all(homes.map((home) => this.#startRouter(home)));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#routers.map(ended));
+    this.#server?.close();
+    process.off('exit', this.#removeAll);
+    this.#removeAll();
+  }
+
+  #addHome(home: number): void {
+    const [inside, router] = [this.#namespace('home', home), this.#namespace('router', home)];
+    for (const name of [inside, router]) {
+      ip('netns', 'add', name);
+      this.#namespaces.push(name);
+      within(name, 'sh', '-c', 'echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6');
+      ip('-n', name, 'link', 'set', 'lo', 'up');
+    }
+    ip('link', 'add', 'line', 'netns', inside, 'type', 'veth', 'peer', 'name', 'line', 'netns', router);
+    const network = `${NETWORK}.${home + 1}`;
+    for (const [name, address, rate] of [
+      [inside, `${network}.2/24`, this.#line.uploadBitsPerSecond],
+      [router, `${network}.1/24`, this.#line.downloadBitsPerSecond],
+    ] as const) {
+      ip('-n', name, 'addr', 'add', address, 'dev', 'line');
+      ip('-n', name, 'link', 'set', 'line', 'up');
+      execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', 'line', 'root', 'tbf', 'rate', `${rate}bit`, ...SHAPE]);
+    }
+    ip('-n', inside, 'route', 'add', 'default', 'via', `${network}.1`);
+    const range = `${PORTS.first} ${PORTS.first + PORTS.count - 1}`;
+    within(inside, 'sh', '-c', `echo "${range}" > /proc/sys/net/ipv4/ip_local_port_range`);
+    const elsewhere = this.#addresses().filter((_, other) => other !== home);
+    for (const address of [...elsewhere, SERVER_ADDRESS]) ip('-n', router, 'addr', 'add', `${address}/32`, 'dev', 'lo');
+    const { path } = this.browserIn(home);
+    writeFileSync(path, `#!/bin/sh\nexec ip netns exec ${inside} '${this.#browser.replaceAll("'", "'\\''")}' "$@"\n`);
+    chmodSync(path, 0o755);
+  }
+
+  async #startRouter(home: number): Promise<void> {
+    const { roundTripMs, jitterMs, loss } = this.#line;
+    const orders = routerArguments({
+      ...{ addresses: this.#addresses(), home, folder: this.#folder, jitterMs, loss },
+      server: { address: SERVER_ADDRESS, port: this.#port },
+      ...{ delayMs: roundTripMs / 2, serverDelayMs: roundTripMs / 4 },
+    });
+    const command = ['netns', 'exec', this.#namespace('router', home), process.execPath, COMMAND_FILE, ...orders];
+    const router = spawn('ip', command, { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#routers.push(router);
+    const signal = AbortSignal.timeout(READY_LIMIT_MS);
+    await Promise.race([
+      once(router.stdout, 'data', { signal }),
+      once(router, 'exit', { signal }).then(() => Promise.reject(new Error(`the router of home ${home} ended`))),
+    ]);
+  }
+
+  #addresses(): string[] {
+    return Array.from({ length: this.#count }, (_, home) => `${NETWORK}.${home + 1}.2`);
+  }
+
+  /** Of this process: others may have homes too. */
+  #namespace(kind: 'home' | 'router', home: number): string {
+    return `shoal-${process.pid}-${kind}-${home}`;
+  }
+}
+
+const ip = (...words: string[]): void => void execFileSync('ip', words, { stdio: ['ignore', 'ignore', 'pipe'] });
+const within = (name: string, ...command: string[]): void => ip('netns', 'exec', name, ...command);
+
+/** A router ends when nobody speaks to it any more. */
+async function ended(router: ChildProcess): Promise<void> {
+  if (router.exitCode !== null || router.signalCode !== null) return;
+  const over = once(router, 'exit');
+  router.stdin?.end();
+  await over;
+}

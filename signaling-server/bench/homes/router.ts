@@ -1,0 +1,151 @@
+/**
+ * A home's router, a process of its own in a network namespace of its own. It has the addresses of all the other homes
+ * and of the server, so that all that its home sends comes to it: packets go on to the other home's router, connections
+ * to the server, each after its time on the way. The home at the other end sees the true addresses and ports.
+ */
+import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { at, invariant } from '../../../swarm/base.ts';
+import { monotonicMs } from '../../monitoring/clock.ts';
+import { Delay } from './delay.ts';
+import { encodePacket, PacketReader } from './packets.ts';
+
+const COMMAND = 'home-router';
+/** Of each home's sockets; as many are kept here for each other home. */
+export const PORTS = { first: 50_000, count: 64 };
+/** How long one router waits for another to be there. */
+const PATIENCE_MS = 10_000;
+const RETRY_MS = 20;
+
+const ordersSchema = z.object({
+  /** Of all homes. */
+  addresses: z.array(z.string()),
+  /** Which of them this router's is. */
+  home: z.int(),
+  server: z.object({ address: z.string(), port: z.int() }),
+  /** Sockets of the routers, and the server's, lie there. */
+  folder: z.string(),
+  /** One way between two homes, one way to the server, and what is added by chance. */
+  delayMs: z.number(),
+  serverDelayMs: z.number(),
+  jitterMs: z.number(),
+  loss: z.number(),
+});
+export type RouterOrders = z.infer<typeof ordersSchema>;
+
+export const routerArguments = (orders: RouterOrders): string[] => [COMMAND, JSON.stringify(orders)];
+const routerSocket = (folder: string, home: number): string => join(folder, `${home}.sock`);
+export const serverSocket = (folder: string): string => join(folder, 'server.sock');
+
+export function addHomeRouterCommand(program: Command): void {
+  program
+    .command(COMMAND, { hidden: true })
+    .argument('<orders>')
+    .action((text: string) => route(ordersSchema.parse(JSON.parse(text))));
+}
+
+/** Says `ready` when every way is open, and ends with the process that began it. */
+async function route(orders: RouterOrders): Promise<never> {
+  const { addresses, home, folder } = orders;
+  const others = addresses.map((_, index) => index).filter((index) => index !== home);
+  const homes = new Map<number, DatagramSocket[]>();
+  for (const other of others) homes.set(other, await socketsAt(at(addresses, other)));
+  const arrivals = createServer((socket) => arrive(socket, orders, homes)).listen(routerSocket(folder, home));
+  await once(arrivals, 'listening');
+  const ways = new Map<number, Socket>();
+  for (const other of others) ways.set(other, await opened(routerSocket(folder, other)));
+  for (const [other, sockets] of homes) depart(sockets, way(ways, other), orders);
+  for (const socket of ways.values()) socket.write(Uint8Array.of(home));
+  const { address, port } = orders.server;
+  await once(
+    createServer({ allowHalfOpen: true }, (socket) => serve(socket, orders)).listen(port, address),
+    'listening',
+  );
+  process.stdout.write('ready\n');
+  process.stdin.resume();
+  await once(process.stdin, 'end');
+  process.exit(0);
+}
+
+function way(ways: ReadonlyMap<number, Socket>, other: number): Socket {
+  const found = ways.get(other);
+  invariant(found, `there is a way to home ${other}`);
+  return found;
+}
+
+async function socketsAt(address: string): Promise<DatagramSocket[]> {
+  const sockets: DatagramSocket[] = [];
+  for (let index = 0; index < PORTS.count; index++) {
+    const socket = createSocket({ type: 'udp4', recvBufferSize: 1 << 20 });
+    socket.bind(PORTS.first + index, address);
+    await once(socket, 'listening');
+    socket.on('error', () => undefined); // a port of the home that nobody listens at any more
+    sockets.push(socket);
+  }
+  return sockets;
+}
+
+async function opened(path: string): Promise<Socket> {
+  const until = monotonicMs() + PATIENCE_MS;
+  for (;;) {
+    const socket = connect(path);
+    const isOpen = await new Promise<boolean>((resolve) => {
+      socket.on('connect', () => resolve(true));
+      socket.on('error', () => resolve(false));
+    });
+    if (isOpen) return socket;
+    invariant(monotonicMs() < until, `no router answers at ${path}`);
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+/** What this home sends to another. What is lost is lost here. */
+function depart(sockets: readonly DatagramSocket[], to: Socket, { loss }: RouterOrders): void {
+  for (const [index, socket] of sockets.entries())
+    socket.on('message', (data, { port: fromPort }) => {
+      if (loss > 0 && Math.random() < loss) return;
+      to.write(encodePacket({ fromPort, toPort: PORTS.first + index, data }));
+    });
+}
+
+/** What other homes send to this one: the first byte says which it is that sends. */
+function arrive(socket: Socket, orders: RouterOrders, homes: ReadonlyMap<number, readonly DatagramSocket[]>): void {
+  const { addresses, home, delayMs, jitterMs } = orders;
+  const reader = new PacketReader();
+  const delay = new Delay();
+  let sockets: readonly DatagramSocket[] | undefined;
+  socket.on('data', (bytes) => {
+    let rest: Uint8Array = bytes;
+    if (sockets === undefined) {
+      sockets = homes.get(bytes[0] ?? -1);
+      rest = bytes.subarray(1);
+    }
+    const from = sockets;
+    invariant(from, 'a router says first whose it is');
+    for (const { fromPort, toPort, data } of reader.read(rest)) {
+      const sender = from[fromPort - PORTS.first];
+      // Another port than those that a home was given is none that anybody could answer.
+      if (!sender) continue;
+      delay.add(delayMs + jitterMs * Math.random(), () => sender.send(data, toPort, at(addresses, home)));
+    }
+  });
+}
+
+/** A connection of this home's to the server: bytes arrive late, and in order. */
+function serve(socket: Socket, { folder, serverDelayMs }: RouterOrders): void {
+  const server = connect({ path: serverSocket(folder), allowHalfOpen: true });
+  for (const [from, to] of [
+    [socket, server],
+    [server, socket],
+  ] as const) {
+    const delay = new Delay();
+    from.on('data', (bytes) => delay.add(serverDelayMs, () => void to.write(bytes)));
+    from.on('end', () => delay.add(serverDelayMs, () => void to.end()));
+    from.on('error', () => to.destroy());
+    from.on('close', () => delay.add(serverDelayMs, () => void to.destroySoon()));
+  }
+}
