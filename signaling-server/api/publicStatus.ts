@@ -1,7 +1,9 @@
 /** What anyone may know of a run (`/status`): how far it is and how it does. No donor is named, none counted alone. */
 
+import { byNumber, withNumbers } from '../../swarm/islands/rounds.ts';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
 import type { SnapshotPhase } from '../../swarm/messages/snapshot.ts';
+import type { Train } from '../../swarm/run/runFile.ts';
 import { keptWhile } from '../http/keptWhile.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { Store } from '../store/store.ts';
@@ -21,12 +23,12 @@ const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
 
 /** What the run's pages ask all the time, read again only where something was written meanwhile. */
 export function publicStatus(
-  run: Pick<ActiveRun, 'name' | 'snapshot' | 'standsSentence'>,
+  run: Pick<ActiveRun, 'name' | 'document' | 'snapshot' | 'standsSentence'>,
   store: Store,
 ): () => PublicStatus {
   const stored = keptWhile(
     () => store.version(),
-    () => fromStore(store, run.name),
+    () => fromStore(store, run.name, run.document.file.train),
   );
   return () => {
     const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = run.snapshot();
@@ -47,11 +49,16 @@ export function publicStatus(
   };
 }
 
-function fromStore(store: Store, run: string): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep'> {
+function fromStore(
+  store: Store,
+  run: string,
+  train: Train,
+): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep'> {
   const committedSteps = store.committedSteps(run);
   const newest = store.steps(run, committedSteps - 1);
   const spread = store.stepsSpread(run, committedSteps, CURVE_STEPS);
-  const curve = [...spread, ...newest].map((step): [number, number] => [step.step + 1, step.loss]);
+  const steps = byNumber(withNumbers(train, [...spread, ...newest]));
+  const curve = steps.map(({ step, loss }): [number, number] => [step + 1, loss]);
   return {
     curve: [...new Map(curve)],
     evaluations: [...store.newestEvaluations(run, CURVE_STEPS)],

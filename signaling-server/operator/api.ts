@@ -5,6 +5,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
+import { withNumbers } from '../../swarm/islands/rounds.ts';
 import { OPERATOR_COMMANDS, type WatchMessage } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../http/access.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
@@ -12,6 +13,7 @@ import { throttled } from '../http/throttled.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import type { ActiveRun } from '../run/run.ts';
+import { storedDocument } from '../store/runDocument.ts';
 import { addOperatorControls } from './controls.ts';
 import type { OperatorContext } from './operatorContext.ts';
 import { type OperatorSource, operatorSource, stepTimeline, withTraffic } from './source.ts';
@@ -106,7 +108,8 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
       if (!query.success || store.run(query.data.run) === null) return problem(reply, 404, 'there is no such run');
       const { run: name, until } = query.data;
       const committed = store.committedSteps(name);
-      const steps = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
+      const spread = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
+      const steps = withNumbers(storedDocument(store, name).file.train, spread);
       const known = name === run.name ? withTraffic(run, steps) : steps;
       return { steps: known, evaluations: [...store.evaluations(name)] };
     });

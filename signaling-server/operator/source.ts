@@ -2,6 +2,7 @@
  * What the dashboard is shown of the active run. Each dashboard has a source of its own, which remembers what it has
  * told already: steps and events go out once, the rest when it has become another.
  */
+import { withNumbers } from '../../swarm/islands/rounds.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import {
   type AlertLimits,
@@ -99,7 +100,8 @@ function alertLimits(store: Store, name: string): AlertLimits {
 
 function watchedSteps(run: ActiveRun, store: Store, from: number): WatchedStep[] {
   const bubbles = run.history.bubbles(from);
-  return withTraffic(run, store.steps(run.name, from)).map((record) => {
+  const steps = withNumbers(run.document.file.train, store.steps(run.name, from));
+  return withTraffic(run, steps).map((record) => {
     const bubble = bubbles.get(record.step);
     return bubble === undefined ? record : { ...record, bubble };
   });

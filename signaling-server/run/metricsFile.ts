@@ -1,15 +1,19 @@
 /**
  * The metrics file: one line a committed step, each step once, whatever happened. A line is appended when everything
- * about its step is known; when a run goes back, the whole file is written anew beside the old one and takes its place.
+ * about its step is known, with islands when its round is committed, in the order of the steps' numbers; when a run goes
+ * back, the whole file is written anew beside the old one and takes its place.
  */
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
+import { isMeeting, turnAt } from '../../swarm/islands/rounds.ts';
+import type { Train } from '../../swarm/run/runFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */
 interface MetricsSource {
+  readonly train: Pick<Train, 'steps' | 'islands'>;
   /** Committed steps from `from` on, in order. */
   steps(from: number): readonly CommitRecord[];
   /** Held-out loss by committed steps: that of 3 belongs to the line of step 2. */
@@ -20,7 +24,7 @@ interface MetricsSource {
 export class MetricsFile {
   readonly #path: string;
   readonly #source: MetricsSource;
-  /** The first step whose line is not written yet. */
+  /** So many committed steps have their lines. */
   #next = 0;
   /** What was written last may be there in part. */
   #isTorn = false;
@@ -55,26 +59,37 @@ export class MetricsFile {
   }
 
   #lines(all: boolean): string[] {
+    const { train } = this.#source;
     const records = this.#source.steps(this.#next);
     const evaluations = this.#source.evaluations();
-    const complete = records.filter(
-      ({ step }) => all || !this.#source.isEvaluationDue(step + 1) || evaluations.has(step + 1),
-    );
-    // Only the newest step can wait for its held-out loss: the next step starts after it.
-    this.#next += complete.length;
-    return complete.map((record) => {
-      const evaluationLoss = evaluations.get(record.step + 1);
-      return `${JSON.stringify(evaluationLoss === undefined ? record : { ...record, evaluationLoss })}\n`;
-    });
+    const isWhole = ({ step }: CommitRecord): boolean =>
+      isMeeting(train, step + 1) && (all || !this.#source.isEvaluationDue(step + 1) || evaluations.has(step + 1));
+    const whole = records.slice(0, records.findLastIndex(isWhole) + 1);
+    this.#next += whole.length;
+    // A round's numbers are those of its counts in another order: its last count and its highest number are one.
+    return whole
+      .map((record) => numbered(train, record))
+      .toSorted((a, b) => a.step - b.step)
+      .map((line) => {
+        const evaluationLoss = evaluations.get(line.step + 1);
+        return `${JSON.stringify(evaluationLoss === undefined ? line : { ...line, evaluationLoss })}\n`;
+      });
   }
+}
+
+/** With its number in place of the count; with islands also whose it is. */
+function numbered(train: MetricsSource['train'], record: CommitRecord): CommitRecord {
+  const { number: step, island, round, innerStep } = turnAt(train, record.step);
+  return { ...record, step, ...(train.islands ? { island, round, innerStep } : {}) };
 }
 
 /** The file that a run was asked to write, from what its store has. */
 export function metricsFileOf(
   { metricsPath, store, name }: RunOptions,
+  train: MetricsSource['train'],
   isEvaluationDue: MetricsSource['isEvaluationDue'],
 ): MetricsFile | null {
   if (metricsPath === undefined) return null;
   const steps = (from: number): CommitRecord[] => store.steps(name, from);
-  return new MetricsFile(metricsPath, { steps, evaluations: () => store.evaluations(name), isEvaluationDue });
+  return new MetricsFile(metricsPath, { train, steps, evaluations: () => store.evaluations(name), isEvaluationDue });
 }

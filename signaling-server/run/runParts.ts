@@ -44,7 +44,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const history = new RunHistory(store, run, wallMs);
   const uploads = new Uploads({ store, blobs, name, train: file.train });
   const traffic = trafficOf(store, name, model, file);
-  const metrics = metricsFileOf(options, (committed) => isEvaluationDue(document, committed, steps));
+  const metrics = metricsFileOf(options, train, (committed) => isEvaluationDue(document, committed, steps));
   const observers: RunObserver[] = [
     history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
     ways(network), // before the plan is sent: its members may relay to each other at once

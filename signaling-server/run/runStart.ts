@@ -5,6 +5,7 @@ import { invariant } from '../../swarm/base.ts';
 import type { Applied, KeptPlan, StartState } from '../../swarm/coordinator/events.ts';
 import { NORMS_COMPARED } from '../../swarm/coordinator/plausible.ts';
 import type { DecisionConfig } from '../../swarm/decisions/decide.ts';
+import { wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { batchOf } from '../../swarm/run/runFile.ts';
@@ -29,11 +30,11 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
     model: document.file.model,
     wire: precision.wire,
     batch: { samples: train.globalBatchSize, sequence: train.sequenceLength },
-    steps: Math.min(terms.steps ?? train.steps, train.steps),
-    train: { optimizer: train.optimizer, schedule: train.schedule },
+    steps: Math.min(wholeRounds(train, terms.steps ?? train.steps), train.steps),
+    train,
     gradientClipNorm: train.gradientClipNorm,
     compute: precision.compute,
-    checkpointEverySteps: checkpoint.everySteps,
+    checkpointEverySteps: wholeRounds(train, checkpoint.everySteps),
     evaluation: windowsOf(document),
     capacity: capacityOf(model, wishes),
     expectedDonors: terms.expectedDonors,

@@ -4,6 +4,7 @@
  */
 
 import { invariant } from '../../swarm/base.ts';
+import { wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
@@ -51,11 +52,11 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
   compute: file.precision.compute,
 });
 
-/** How often, and over how many windows, the held-out loss is taken. */
+/** How often, and over how many windows, the held-out loss is taken: with islands, at meetings. */
 export function windowsOf({ file, evaluation }: RunDocument): { everySteps: number; windows: number } | null {
   if (file.evaluation === null || evaluation === null) return null;
   const windows = windowCount(evaluation.tokens, file.train.sequenceLength);
-  return { everySteps: file.evaluation.everySteps, windows };
+  return { everySteps: wholeRounds(file.train, file.evaluation.everySteps), windows };
 }
 
 /** Whether a held-out loss belongs to the state after so many steps, of `steps` that will be done. */

@@ -6,6 +6,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
+import { islandsOf } from '../../swarm/testing/islands.ts';
 import { MetricsFile } from '../run/metricsFile.ts';
 import { STORE_FILE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
@@ -219,6 +220,7 @@ describe('metrics file', () => {
         .filter(Boolean)
         .map((line) => JSON.parse(line));
     const metrics = new MetricsFile(path, {
+      train: { steps: 4 },
       steps: (from) => records.filter(({ step }) => step >= from),
       evaluations: () => evaluations,
       isEvaluationDue: (committedSteps) => committedSteps === 3,
@@ -240,5 +242,47 @@ describe('metrics file', () => {
     metrics.append();
     metrics.append(true);
     expect(stepsInFile().map(({ step }) => step)).toEqual([0, 1, 2]);
+  });
+
+  it('[IS10] has a round of islands when it is committed, by the numbers of its steps', () => {
+    const records = [0, 1, 2].map((step) => ({ ...commit(step), loss: step }));
+    const evaluations = new Map([[0, 9]]);
+    const path = join(directory, 'islands.jsonl');
+    const lines = () =>
+      readFileSync(path, 'utf8')
+        .split('\n')
+        .filter(Boolean)
+        .map((line): unknown => JSON.parse(line));
+    const metrics = new MetricsFile(path, {
+      train: { steps: 6, islands: islandsOf(2, 2) },
+      steps: (from) => records.slice(from),
+      evaluations: () => evaluations,
+      isEvaluationDue: (committedSteps) => committedSteps % 4 === 0,
+    });
+    expect(lines()).toEqual([]);
+    records.push({ ...commit(3), loss: 3 });
+    metrics.append();
+    expect(lines()).toEqual([]); // the meeting's held-out loss is still to come
+    evaluations.set(4, 4.25);
+    metrics.append();
+    // Committed in the order 0, 2, 1, 3.
+    const round = [
+      { ...commit(0), loss: 0, island: 0, round: 0, innerStep: 0 },
+      { ...commit(1), loss: 2, island: 1, round: 0, innerStep: 0 },
+      { ...commit(2), loss: 1, island: 0, round: 0, innerStep: 1 },
+      { ...commit(3), loss: 3, island: 1, round: 0, innerStep: 1, evaluationLoss: 4.25 },
+    ];
+    expect(lines()).toEqual(round);
+    records.push({ ...commit(4), loss: 4 });
+    metrics.append(true);
+    expect(lines()).toEqual(round);
+    records.push({ ...commit(5), loss: 5 });
+    metrics.append();
+    expect(lines().slice(4)).toEqual([
+      { ...commit(4), loss: 4, island: 0, round: 1, innerStep: 0 },
+      { ...commit(5), loss: 5, island: 1, round: 1, innerStep: 0 },
+    ]);
+    metrics.rewrite();
+    expect(lines()).toHaveLength(6);
   });
 });

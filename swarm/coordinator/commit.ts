@@ -3,6 +3,7 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
+import { turnAt } from '../islands/rounds.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { relay, remember, throwOut, verdictOf } from './blame.ts';
@@ -103,7 +104,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const tokens = config.batch.samples * config.batch.sequence;
   const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;
-  const rate = learningRate(config.train, step);
+  const rate = learningRate(config.train, turnAt(config.train, step).number);
   const checkpoint = checkpointDue(transition);
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const nextScale = lossScale && afterCommit(lossScale);

@@ -25,13 +25,14 @@ export interface CoordinatorConfig {
   readonly wire: WireEncoding;
   /** B samples of T positions a step. */
   readonly batch: { readonly samples: number; readonly sequence: number };
-  /** The run is finished when this many steps stand committed. */
+  /** The run is finished when this many steps stand committed: a meeting, with islands. */
   readonly steps: number;
-  /** What the learning rate of a step follows from. */
-  readonly train: Pick<Train, 'optimizer' | 'schedule' | 'islands'>;
+  /** What a step's learning rate follows from, and whose it is. */
+  readonly train: Pick<Train, 'steps' | 'optimizer' | 'schedule' | 'islands'>;
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;
+  /** With islands whole rounds, as are those of the evaluation: both are at meetings only. */
   readonly checkpointEverySteps: number;
   /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
   readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;

@@ -5,6 +5,7 @@
  * `planAnew` starts from the newest checkpoint with whoever is there.
  */
 import { invariant, type PeerId } from '../base.ts';
+import { isMeeting } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
 import {
   awaitedCheckpoint,
@@ -331,13 +332,16 @@ function train(transition: Transition, inForce: PlanInForce) {
   });
 }
 
-/** This commit asks for its checkpoint: it is due or overdue and none is on its way, the last one, or the run should stand after it. */
+/**
+ * This commit asks for its checkpoint: it is due or overdue and none is on its way, the last one, or the run should stand after
+ * it. With islands only a meeting leaves what a checkpoint can hold.
+ */
 export function checkpointDue(transition: Transition): boolean {
   const { state } = transition;
   const committed = state.committedSteps + 1;
   const stop = interruption(state);
   // First a copy is there again that what is uploaded can be held against.
-  if (isCopiedAnew(state)) return false;
+  if (isCopiedAnew(state) || !isMeeting(state.config.train, committed)) return false;
   if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
   if (isCheckpointOnItsWay(transition)) return false;
   const { checkpointEverySteps: every } = state.config;

@@ -1,23 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Islands } from '../run/runFile.ts';
-import { isMeeting, type Turn, turnAt } from './rounds.ts';
+import { islandsOf } from '../testing/islands.ts';
+import { byNumber, isMeeting, type Turn, turnAt, wholeRounds, withNumbers } from './rounds.ts';
 
-const islands = (count: number, innerSteps: number): Islands => ({
-  count,
-  innerSteps,
-  outer: { learningRate: 1, momentum: 0.5 },
-  exchange: 'f32',
-  publish: 'f32',
-  overlap: false,
-});
 const turns = (train: Parameters<typeof turnAt>[0]) =>
   Array.from({ length: train.steps }, (_, at) => turnAt(train, at));
 const text = ({ number, island, round, innerStep, time, endsTurn, endsRound }: Turn) =>
   `${number}: island ${island} round ${round} inner ${innerStep} time ${time}${endsTurn ? ' turn' : ''}${endsRound ? ' round' : ''}`;
 
 test('[IS2] three islands of two steps, eleven steps: the list worked out by hand', () => {
-  expect(turns({ steps: 11, islands: islands(3, 2) }).map(text)).toEqual([
+  expect(turns({ steps: 11, islands: islandsOf(3, 2) }).map(text)).toEqual([
     '0: island 0 round 0 inner 0 time 1',
     '3: island 0 round 0 inner 1 time 2 turn',
     '1: island 1 round 0 inner 0 time 1',
@@ -34,7 +26,7 @@ test('[IS2] three islands of two steps, eleven steps: the list worked out by han
 });
 
 test('[IS2] a last round with fewer numbers than islands: those past them do nothing', () => {
-  const train = { steps: 8, islands: islands(3, 2) };
+  const train = { steps: 8, islands: islandsOf(3, 2) };
   expect(turns(train).slice(6).map(text)).toEqual([
     '6: island 0 round 1 inner 0 time 3 turn',
     '7: island 1 round 1 inner 0 time 3 turn round',
@@ -45,7 +37,7 @@ test('[IS2] a last round with fewer numbers than islands: those past them do not
 });
 
 test('[IS2] one island alone meets after its own steps', () => {
-  expect(turns({ steps: 3, islands: islands(1, 2) }).map(text)).toEqual([
+  expect(turns({ steps: 3, islands: islandsOf(1, 2) }).map(text)).toEqual([
     '0: island 0 round 0 inner 0 time 1',
     '1: island 0 round 0 inner 1 time 2 turn round',
     '2: island 0 round 1 inner 0 time 3 turn round',
@@ -62,11 +54,31 @@ test('[IS2] numbers, islands and rounds are those of the reference trainer, each
     .trim()
     .split('\n')
     .map((line): unknown => JSON.parse(line));
-  const done = turns({ steps: 40, islands: islands(2, 6) }).toSorted((a, b) => a.number - b.number);
+  const done = turns({ steps: 40, islands: islandsOf(2, 6) }).toSorted((a, b) => a.number - b.number);
   expect(done.map(({ number, island, round }) => ({ step: number, island, round }))).toEqual(
     lines.map((line) => {
       const { step, island, round } = line as Record<string, number>;
       return { step, island, round };
     }),
   );
+});
+
+test('[IS11] checkpoints and evaluations are due after whole rounds', () => {
+  const rounds = { islands: islandsOf(2, 6) };
+  expect([1, 12, 13, 20].map((every) => wholeRounds(rounds, every))).toEqual([12, 12, 24, 24]);
+  expect(wholeRounds({}, 7)).toBe(7);
+});
+
+test('[IS10] curves go by numbers, those of a run without islands by what they have', () => {
+  const steps = [0, 1, 2, 3].map((step) => ({ step, loss: 10 - step }));
+  const known = withNumbers({ steps: 4, islands: islandsOf(2, 2) }, steps);
+  expect(byNumber(known).map(({ step, loss }) => [step, loss])).toEqual([
+    ...[
+      [0, 10],
+      [1, 8],
+      [2, 9],
+      [3, 7],
+    ],
+  ]);
+  expect(byNumber(withNumbers({ steps: 4 }, steps))).toBe(steps);
 });

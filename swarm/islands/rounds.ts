@@ -6,7 +6,6 @@
  * - the *number*: which samples and which learning rate, and the `step` of a metrics line.
  * - the *time*: an island's own updates, for AdamW's bias correction.
  */
-import { invariant } from '../base.ts';
 import type { Train } from '../run/runFile.ts';
 
 type Rounds = Pick<Train, 'steps' | 'islands'>;
@@ -28,13 +27,12 @@ export interface Turn {
 
 /** Round r gives island k the numbers (r·H + h)·K + k for h = 0 … H−1, those of them below `steps`. */
 export function turnAt({ steps, islands }: Rounds, count: number): Turn {
-  invariant(count >= 0 && count < steps, `step ${count} of ${steps}`);
   if (!islands)
     return { number: count, island: 0, round: count, innerStep: 0, time: count + 1, endsTurn: true, endsRound: true };
   const { count: K, innerSteps: H } = islands;
   const round = Math.floor(count / (K * H));
   const first = round * K * H;
-  const size = Math.min(K * H, steps - first);
+  const size = count < steps ? Math.min(K * H, steps - first) : K * H;
   // In a last round that is cut short the first `longer` islands do one step more than the others.
   const least = Math.floor(size / K);
   const longer = size % K;
@@ -42,7 +40,7 @@ export function turnAt({ steps, islands }: Rounds, count: number): Turn {
   const past = place - longer * (least + 1);
   const list = past < 0 ? least + 1 : least;
   const island = past < 0 ? Math.floor(place / list) : longer + Math.floor(past / list);
-  const innerStep = past < 0 ? place % list : past % list;
+  const innerStep = (past < 0 ? place : past) % list;
   return {
     number: first + innerStep * K + island,
     island,
@@ -54,5 +52,29 @@ export function turnAt({ steps, islands }: Rounds, count: number): Turn {
   };
 }
 
+/** What was committed in this order, with the numbers where they are others. */
+export const withNumbers = <Step extends { readonly step: number }>(
+  rounds: Rounds,
+  steps: readonly Step[],
+): readonly (Step & { readonly number?: number })[] =>
+  rounds.islands ? steps.map((step) => ({ ...step, number: turnAt(rounds, step.step).number })) : steps;
+
+/** Steps by their numbers, which then stand in place of the counts. */
+export function byNumber<Step extends { readonly step: number; readonly number?: number | undefined }>(
+  steps: readonly Step[],
+): readonly Step[] {
+  if (steps.every(({ number }) => number === undefined)) return steps;
+  return steps.map((step) => ({ ...step, step: step.number ?? step.step })).toSorted((a, b) => a.step - b.step);
+}
+
+/** Steps of a whole round. */
+export const roundSteps = ({ islands }: Pick<Rounds, 'islands'>): number =>
+  islands ? islands.count * islands.innerSteps : 1;
+
+/** At least so many steps, in whole rounds. */
+export const wholeRounds = (rounds: Pick<Rounds, 'islands'>, steps: number): number =>
+  Math.ceil(steps / roundSteps(rounds)) * roundSteps(rounds);
+
 /** Whether a meeting has just been held when `count` steps stand committed; the start is one. */
-export const isMeeting = (rounds: Rounds, count: number): boolean => count === 0 || turnAt(rounds, count - 1).endsRound;
+export const isMeeting = (rounds: Rounds, count: number): boolean =>
+  count % roundSteps(rounds) === 0 || count === rounds.steps;

@@ -18,6 +18,8 @@ const WORDS_LIMIT = 400;
 /** A committed step. */
 export const watchedStepSchema = z.object({
   step: count,
+  /** With islands: its place in the order of samples and rates, which curves go by. Absent: `step`. */
+  number: count.optional(),
   loss: z.number(),
   gradientNorm: z.number(),
   learningRate: z.number(),

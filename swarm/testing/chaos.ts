@@ -18,6 +18,7 @@ import type { Recording } from '../recording/recording.ts';
 import { fault, garbage, measured, pick, splitOfSome, spoil } from './chaosWords.ts';
 import { CoordinatorAlone, type RehearsedEffect, type RehearsedEvent } from './decider.ts';
 import { answer } from './honestDonor.ts';
+import { islandsOf } from './islands.ts';
 import { happen, type Rehearsal, rehearse, rehearseDecisions, restart } from './rehearsal.ts';
 import {
   ADAPTER,
@@ -97,6 +98,7 @@ export function playChaos(
     layers,
     lanes,
     steps: 5 + below(random, 150),
+    ...(seed % 4 === 3 ? { islands: islandsOf(1 + ((seed >> 2) % 3), 1 + ((seed >> 4) % 5)) } : {}),
     checkpointEverySteps: 1 + below(random, 8),
     evaluation: random() < 0.5 ? { everySteps: 1 + below(random, 6), windows: 4 } : null,
     gradientClipNorm: random() < 0.5 ? 1 : null,

@@ -10,6 +10,7 @@ import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } f
 import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
+import { isMeeting, roundSteps, turnAt } from '../islands/rounds.ts';
 import type { LastCommit, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Block } from '../model/model.ts';
@@ -17,6 +18,7 @@ import type { LedgerEntry } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { LossScale } from '../precision.ts';
 import type { Recording } from '../recording/recording.ts';
+import { learningRate } from '../run/learningRate.ts';
 import {
   AllDecisions,
   CoordinatorAlone,
@@ -225,6 +227,8 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       const { record, ledger } = effect;
       const tokens = config.batch.samples * config.batch.sequence;
       invariant(record.step === store.commits.length, `step ${record.step} follows ${store.commits.length - 1}`);
+      const { number } = turnAt(config.train, record.step);
+      invariant(record.learningRate === learningRate(config.train, number), 'the rate is that of the number');
       invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
       invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
       const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
@@ -232,19 +236,14 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       store.commits.push(record);
       store.ledgers.push(ledger);
       store.applied = effect.applied;
-      store.lastCommit = {
-        ...{
-          epoch: record.plan,
-          step: record.step,
-          clipScale: effect.applied.clipScale,
-          learningRate: record.learningRate,
-        },
-      };
+      const { plan: epoch, step, learningRate: told } = record;
+      store.lastCommit = { epoch, step, clipScale: effect.applied.clipScale, learningRate: told };
       return;
     }
     case 'storeEvaluation':
       invariant(effect.committedSteps === store.commits.length, 'an evaluation is of the committed state');
       invariant(!store.evaluations.has(effect.committedSteps), 'each state is evaluated once');
+      invariant(isMeeting(config.train, effect.committedSteps), 'an evaluation is of a meeting');
       store.evaluations.set(effect.committedSteps, effect.loss);
       return;
     case 'storeCheckpoint': {
@@ -260,6 +259,7 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
         'every element of every block is in the checkpoint, once',
       );
       invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
+      invariant(isMeeting(config.train, effect.step), 'a checkpoint is of a meeting');
       store.checkpoint = effect.step;
       store.lossScale = effect.lossScale;
       run.departures = 0;
@@ -273,7 +273,7 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       );
       const isWanted = event.type === 'sentBack';
       invariant(
-        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures,
+        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures * roundSteps(config.train),
         'no more is lost than may be unsaved',
       );
       const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));

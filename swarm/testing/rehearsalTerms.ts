@@ -3,9 +3,11 @@ import type { MakePlan, PlanWishes } from '../autoplan/wishes.ts';
 import { refusal, success } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
+import { wholeRounds } from '../islands/rounds.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { Block, BlockName } from '../model/model.ts';
 import { equalSplit, splitProblem } from '../planner/equalSplit.ts';
+import type { Islands } from '../run/runFile.ts';
 
 export const ADAPTER: AdapterProfile = {
   vendor: 'v',
@@ -24,6 +26,7 @@ export const MICRO_BATCHES = 3;
 export const SAMPLES = 6;
 
 interface RehearsalPart extends Partial<CoordinatorConfig> {
+  readonly islands?: Islands | undefined;
   readonly layers?: number;
   /** Donors a layer, at most. With more than micro-batches not all can compute. */
   readonly lanes?: number;
@@ -46,12 +49,19 @@ export const decisionConfig = (run: CoordinatorConfig, wishes: PlanWishes): Deci
 });
 
 /** Of a rehearsal; its plans are equal splits. */
-export function rehearsalTerms({ layers = 4, lanes = 1, ...rest }: RehearsalPart): RehearsalTerms {
+export function rehearsalTerms({ layers = 4, lanes = 1, islands, ...rest }: RehearsalPart): RehearsalTerms {
   const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
   const elements = lanes === 1 ? ELEMENTS : ELEMENTS_OF_LANES;
   const model = { layers, blocks: names.map((name): Block => ({ name, tensors: [], elements })) };
   const samples = SAMPLES;
   const options = { microBatches: MICRO_BATCHES };
+  const { evaluation = null } = rest;
+  const train: CoordinatorConfig['train'] = {
+    steps: rest.steps ?? 6,
+    optimizer: { type: 'adamw', learningRate: 0.1, betas: [0.9, 0.99], epsilon: 1e-8, weightDecay: 0 },
+    schedule: { type: 'constant', warmupSteps: 0 },
+    ...(islands ? { islands } : {}),
+  };
   const config: CoordinatorConfig = {
     name: 'rehearsal',
     layers,
@@ -59,16 +69,13 @@ export function rehearsalTerms({ layers = 4, lanes = 1, ...rest }: RehearsalPart
     wire: 'f32',
     batch: { samples, sequence: 5 },
     steps: 6,
-    train: {
-      optimizer: { type: 'adamw', learningRate: 0.1, betas: [0.9, 0.99], epsilon: 1e-8, weightDecay: 0 },
-      schedule: { type: 'constant', warmupSteps: 0 },
-    },
+    train,
     gradientClipNorm: 1,
-    checkpointEverySteps: 20,
-    evaluation: null,
     capacity: layers * lanes,
     expectedDonors: null,
     ...rest,
+    checkpointEverySteps: wholeRounds(train, rest.checkpointEverySteps ?? 20),
+    evaluation: evaluation && { ...evaluation, everySteps: wholeRounds(train, evaluation.everySteps) },
   };
   const makePlan: MakePlan = (peers, caps) => {
     const small = peers.find((peer) => (caps.get(peer) ?? LEAST_BYTES) < LEAST_BYTES);

@@ -6,11 +6,11 @@ import type { UpdateScalars } from './engine.ts';
 import { abortable } from './inbox.ts';
 
 export class Commits {
-  #last: { readonly epoch: number; readonly scalars: UpdateScalars } | null = null;
+  #last: { readonly epoch: number; readonly step: number; readonly scalars: UpdateScalars } | null = null;
   #awaiting: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
 
   arrived(epoch: number, step: number, scalars: UpdateScalars): void {
-    this.#last = { epoch, scalars };
+    this.#last = { epoch, step, scalars };
     const waiting = this.#awaiting;
     if (waiting?.step !== step) return;
     this.#awaiting = null;
@@ -20,7 +20,7 @@ export class Commits {
   answer(epoch: number, step: number, signal: AbortSignal): Promise<UpdateScalars> {
     return abortable<UpdateScalars>(signal, (resolve) => {
       const known = this.#last;
-      if (known?.epoch === epoch && known.scalars.time === step + 1) resolve(known.scalars);
+      if (known?.epoch === epoch && known.step === step) resolve(known.scalars);
       else this.#awaiting = { step, resolve };
     });
   }

@@ -4,6 +4,7 @@
  * and nothing is reported for a step before the state stands after the one before.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
+import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
@@ -28,7 +29,7 @@ import type { SessionParts } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
-import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
+import { expectHeldOut, expectTokens, firstSample, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
 import { warmUp } from './warmUp.ts';
 
@@ -297,8 +298,9 @@ export class Session {
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Omit<Message<'committed'>, 'type'>): void {
     const { current } = this.#epochs;
     const { role } = this.#holding;
-    if (current?.number !== epoch || !role || this.#holding.committedStep !== step) return;
-    const scalars = { learningRate, clipScale, time: step + 1 };
+    if (current?.number !== epoch || !role || !this.#run || this.#holding.committedStep !== step) return;
+    const { time } = turnAt(this.#run.facts.train, step);
+    const scalars = { learningRate, clipScale, time };
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).
       if (!this.#holding.hasAdded(step + 1)) return;
@@ -319,7 +321,7 @@ export class Session {
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
     const { signal } = epoch.abort;
     const { run } = this.#atWork();
-    const from = first ?? step * run.facts.train.globalBatchSize;
+    const from = first ?? firstSample(run.facts.train, step);
     const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
     return {
       signal,

@@ -2,8 +2,9 @@ import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { type Order, SEQUENTIAL, type TokenList, windowOfSample } from '../../../swarm/run/data.ts';
+import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { TokenSource } from './tokenSource.ts';
-import { samplesRead } from './tokensAhead.ts';
+import { expectTokens, samplesRead } from './tokensAhead.ts';
 
 const SHARD_TOKENS = 8;
 const SEQUENCE = 4;
@@ -174,4 +175,20 @@ test('a peer reads the samples of its micro-batches in the first and the last st
   };
   const read = (peer: string) => samplesRead(plan as Plan, peerId(peer));
   expect([read('a'), read('b'), read('c'), read('d')]).toEqual([[1, 2, 3, 4, 0], [3, 4], [], [1, 2, 0]]);
+});
+
+test('[IS2] what is read next is that of the steps’ numbers, an island’s turn at a time', () => {
+  const train = trainSchema.parse({
+    ...{ steps: 11, globalBatchSize: 4, sequenceLength: 8, islands: { count: 3, innerSteps: 2 } },
+    optimizer: { type: 'adamw', learningRate: 0.1, betas: [0.9, 0.95], epsilon: 1e-8 },
+  });
+  const expected: number[][] = [];
+  const tokens: Pick<TokenSource, 'expect'> = { expect: (samples) => expected.push([...samples]) };
+  expectTokens(tokens, train, [0, 3], 1);
+  expectTokens(tokens, train, [0], 9);
+  // Numbers 3, 1, 4, 2, 5; then the last two steps, 10 and 8.
+  expect(expected).toEqual([
+    [12, 15, 4, 7, 16, 19, 8, 11, 20, 23],
+    [40, 32],
+  ]);
 });

@@ -2,6 +2,7 @@
  * Which tokens a donor will need soon. Any peer can say it from the plan alone, so they are fetched while another step
  * is computed.
  */
+import { turnAt } from '../../../swarm/islands/rounds.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { TokenSource } from './tokenSource.ts';
@@ -9,12 +10,19 @@ import type { TokenSource } from './tokenSource.ts';
 /** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
 const STEPS_AHEAD = 4;
 
+/** The first of the samples of the step that is done when so many are committed, numbered over the whole run. */
+export const firstSample = (train: Train, step: number): number => turnAt(train, step).number * train.globalBatchSize;
+
 /** The tokens of this step and the next ones are to be here in time. */
-export function expectTokens(tokens: TokenSource, train: Train, samples: readonly number[], step: number): void {
-  const { steps, globalBatchSize } = train;
-  const ahead = Math.min(STEPS_AHEAD, steps - 1 - step);
+export function expectTokens(
+  tokens: Pick<TokenSource, 'expect'>,
+  train: Train,
+  samples: readonly number[],
+  step: number,
+): void {
+  const ahead = Math.min(STEPS_AHEAD, train.steps - 1 - step);
   tokens.expect(
-    Array.from({ length: 1 + Math.max(0, ahead) }, (_, i) => (step + i) * globalBatchSize).flatMap((first) =>
+    Array.from({ length: 1 + Math.max(0, ahead) }, (_, i) => firstSample(train, step + i)).flatMap((first) =>
       samples.map((sample) => first + sample),
     ),
   );

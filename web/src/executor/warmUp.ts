@@ -4,7 +4,7 @@ import { planPartners } from '../../../swarm/ways/partners.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import type { DonorPage } from './protocol.ts';
 import { warmRole } from './role.ts';
-import { samplesRead } from './tokensAhead.ts';
+import { firstSample, samplesRead } from './tokensAhead.ts';
 
 type WarmMessage = Extract<ServerMessage, { type: 'warm' }>;
 
@@ -14,7 +14,7 @@ export async function warmUp(
   page: Pick<DonorPage, 'openAhead'>,
 ): Promise<void> {
   const links = page.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
-  const first = step * train.globalBatchSize;
+  const first = firstSample(train, step);
   // Read past those that are expected, which belong to the plan in force.
   const read = Promise.all(samplesRead(plan, peer).map((sample) => tokens.read(first, [sample, sample + 1])));
   await Promise.all([links, read, warmRole(engine, train, plan, peer)]);

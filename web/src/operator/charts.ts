@@ -4,6 +4,7 @@
  */
 
 import { at, rounded } from '../../../swarm/base.ts';
+import { byNumber } from '../../../swarm/islands/rounds.ts';
 import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
@@ -71,7 +72,9 @@ export interface Drawing {
   readonly draw: () => Chart;
 }
 
-export function chartsOf(input: ChartInput): Drawing[] {
+export function chartsOf(given: ChartInput): Drawing[] {
+  const others = given.compared.map((run) => ({ ...run, steps: byNumber(run.steps) }));
+  const input = { ...given, steps: byNumber(given.steps), compared: others };
   const shown = within(input.steps, input.window);
   const groups = groupsOf(shown.length, MOST_POINTS);
   const xs = groups.map(([, to]) => at(shown, to - 1).step + 1);
