@@ -4,7 +4,7 @@
  * state. Rules CO in SPEC.md.
  */
 import { invariant, type PeerId, type Range } from '../base.ts';
-import { roundSteps } from '../islands/rounds.ts';
+import { roundLength } from '../islands/rounds.ts';
 import type { CopyWord, EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
@@ -388,7 +388,7 @@ export const isDone = (state: CoordinatorState): boolean =>
 
 /** So many committed steps may stand beyond the newest checkpoint: those between two, and half as many while it is on its way. */
 export const unsavedLimit = ({ checkpointEverySteps: every, train }: CoordinatorConfig): number =>
-  every + Math.max(roundSteps(train), Math.floor(every / 2));
+  every + Math.max(roundLength(train), Math.floor(every / 2));
 
 export const keeperKey = (peer: PeerId, shard: string): string => `${peer} ${shard}`;
 export const shardKey = (block: string, range: Range): string => `${block}/${range[0]}-${range[1]}`;

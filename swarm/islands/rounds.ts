@@ -68,13 +68,13 @@ export function byNumber<Step extends { readonly step: number; readonly number?:
 }
 
 /** Steps of a whole round. */
-export const roundSteps = ({ islands }: Pick<Rounds, 'islands'>): number =>
+export const roundLength = ({ islands }: Pick<Rounds, 'islands'>): number =>
   islands ? islands.count * islands.innerSteps : 1;
 
 /** At least so many steps, in whole rounds. */
 export const wholeRounds = (rounds: Pick<Rounds, 'islands'>, steps: number): number =>
-  Math.ceil(steps / roundSteps(rounds)) * roundSteps(rounds);
+  Math.ceil(steps / roundLength(rounds)) * roundLength(rounds);
 
 /** Whether a meeting has just been held when `count` steps stand committed; the start is one. */
 export const isMeeting = (rounds: Rounds, count: number): boolean =>
-  count % roundSteps(rounds) === 0 || count === rounds.steps;
+  count % roundLength(rounds) === 0 || count === rounds.steps;

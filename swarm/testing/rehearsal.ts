@@ -10,7 +10,7 @@ import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } f
 import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
-import { isMeeting, roundSteps, turnAt } from '../islands/rounds.ts';
+import { isMeeting, roundLength, turnAt } from '../islands/rounds.ts';
 import type { LastCommit, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Block } from '../model/model.ts';
@@ -273,7 +273,7 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       );
       const isWanted = event.type === 'sentBack';
       invariant(
-        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures * roundSteps(config.train),
+        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures * roundLength(config.train),
         'no more is lost than may be unsaved',
       );
       const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
