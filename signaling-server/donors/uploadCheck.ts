@@ -32,6 +32,8 @@ export class UploadCheck {
   readonly #piece = new Float32Array(PIECE_ELEMENTS);
   readonly #bytes = new Uint8Array(this.#piece.buffer);
   #filledBytes = 0;
+  /** Of the kind that is looked at. */
+  #sum = 0;
   /** Elements of all kinds that were looked at. */
   #done = 0;
 
@@ -82,9 +84,12 @@ export class UploadCheck {
         422,
         `element ${first + wrong} of its ${words(kind)} is ${piece[wrong]}: a finite number${isOf(kind, 'v') ? ' from 0' : ''} was expected`,
       );
-    if (kind === 'v') this.sums.v += piece.reduce((sum, value) => sum + value, 0);
-    else if (kind === 'm') this.sums.m += piece.reduce((sum, value) => sum + value * value, 0);
-    else this.#compare(piece, await this.#before([first, first + piece.length]));
+    if (this.#done < this.sums.elements) return this.#compare(piece, await this.#before([first, first + piece.length]));
+    const of = isOf(kind, 'm') ? 'm' : isOf(kind, 'v') ? 'v' : null;
+    if (of === null) return;
+    if (first === this.#range[0]) this.#sum = 0;
+    this.#sum += piece.reduce((sum, value) => sum + (of === 'm' ? value * value : value), 0);
+    this.sums[of] = Math.max(this.sums[of], this.#sum);
   }
 
   #compare(piece: Float32Array, before: Float32Array): void {

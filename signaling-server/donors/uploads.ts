@@ -6,11 +6,12 @@
 import type { PeerId, Range } from '../../swarm/base.ts';
 import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';
 import { shardKey } from '../../swarm/coordinator/state.ts';
+import { progressOf } from '../../swarm/islands/progress.ts';
 import type { PeerMessage } from '../../swarm/messages/messages.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { FLOAT_BYTES, type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
-import { implausible, progress } from '../../swarm/run/plausibleState.ts';
+import { implausible } from '../../swarm/run/plausibleState.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { checkpointWeights, type Manifest, manifestHashes, parseManifest } from '../store/checkpointState.ts';
@@ -184,7 +185,7 @@ export class Uploads {
       came(chunk.length, newBytes, hereBytes === this.#shardBytes(range));
       yield chunk;
     }
-    const wrong = implausible(check.sums, progress(train, base.step, step), gradient);
+    const wrong = implausible(check.sums, progressOf(train, base.step, step), gradient);
     if (wrong !== null) throw new UploadError(422, wrong);
   }
 

@@ -30,9 +30,9 @@ export interface StateSums {
   readonly before: number;
   /** Sum of squares of how far the values are from that. */
   readonly moved: number;
-  /** Sum of squares of the first moments. */
+  /** Sum of squares of the first moments; of several islands the largest. */
   readonly m: number;
-  /** Sum of the second moments, which are squares. */
+  /** Sum of the second moments, which are squares; of several islands the largest. */
   readonly v: number;
 }
 

@@ -1,0 +1,30 @@
+/** How far a training state can have come since an earlier one, with islands or without. Rule SV51 in SPEC.md. */
+import { largestUpdate, type Progress, progress } from '../run/plausibleState.ts';
+import type { Islands, Train } from '../run/runFile.ts';
+import { roundLength, turnAt } from './rounds.ts';
+
+type Trained = Pick<Train, 'steps' | 'optimizer' | 'schedule' | 'islands'>;
+
+/** What the steps that were committed between two checkpoints can have done to a weight. */
+export const progressOf = (train: Trained, from: number, to: number): Progress =>
+  train.islands ? overRounds(train, train.islands, from, to) : progress(train, from, to);
+
+/**
+ * Of whole rounds, at the highest rate. A meeting moves the shared values by the outer rate times D + momentum·V. D is
+ * a mean of what the islands send, which is no more than their left-overs: a sparse packet has no larger norm than what it is
+ * of, and leaves no more behind. So D is at most the furthest way of an island in a round, and that of each earlier one times
+ * `feedback` once more; V adds up D in the same way.
+ */
+function overRounds(train: Trained, { outer, exchange, innerSteps }: Islands, from: number, to: number): Progress {
+  const { learningRate: rate, betas, weightDecay } = train.optimizer;
+  const feedback = exchange === 'f32' ? 0 : exchange.feedback;
+  const summedUp = (share: number, rounds: number): number =>
+    share === 1 ? rounds : (1 - share ** rounds) / (1 - share);
+  let ways = 0;
+  for (let count = from; count < to; count += roundLength(train)) {
+    const rounds = turnAt(train, count).round + 1;
+    ways += outer.learningRate * summedUp(feedback, rounds) * (1 + outer.momentum * summedUp(outer.momentum, rounds));
+  }
+  const furthest = rate > 0 ? innerSteps * rate * largestUpdate(betas, turnAt(train, to - 1).time) : 0;
+  return { steps: to - from, reach: ways * furthest, decay: ways * innerSteps * rate * weightDecay };
+}
