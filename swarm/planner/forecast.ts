@@ -3,6 +3,7 @@
  * then the exchange of state. The step has one barrier, the commit. Everyone's backwards and gradient slices come
  * before it, updates and the new values after it, so the exchange is worked out beside the simulation:
  *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for).
+ * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both.
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */
 import { float, got, int, overlap, type PeerId } from '../base.ts';
@@ -98,6 +99,7 @@ function withExchange(
     gathered,
     slices,
     values,
+    copies,
     kept,
   }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow; readonly gathered: Flow },
 ): Forecast {
@@ -114,13 +116,15 @@ function withExchange(
       busy += float(seconds, work);
       end = Math.max(end, float(endSeconds, work));
     }
+    const copied = flowSeconds(costs, place, copies);
+    if (copied > 0) end = Math.max(end, copied + flowSeconds(costs, place, pipeline));
     const reduce = flowSeconds(costs, place, slices);
     const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
     const gather = flowSeconds(costs, place, values);
     committed = Math.max(committed, end + reduce);
     mostSlices = Math.max(mostSlices, reduce);
     after = Math.max(after, update + gather);
-    const sent = [pipeline, gathered, slices, values].reduce((sum, flow) => sum + flow.sentBy(place), 0);
+    const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
     found.set(id, { busySeconds: busy + update, sentBytes: sent });
   }
   return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
@@ -213,10 +217,10 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   };
 }
 
-/** Gradient slices from every holder to the shard's keepers, values from its primary to holders and replicas; elements that each one keeps. */
+/** Gradient slices from every holder to the shard's keepers, values from its primary to holders, copies of them to replicas; elements that each one keeps. */
 function stateExchange(costs: ClusterCosts, plan: Plan) {
   const { model } = costs;
-  const [slices, values] = [flow(), flow()];
+  const [slices, values, copies] = [flow(), flow(), flow()];
   const kept = new Map<number, number>();
   const uses = plan.stages.flatMap((stage) => {
     const places = stage.members.map(({ peer }) => costs.placeOf(peer));
@@ -247,8 +251,8 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
           if (used === elements) served.add(holder);
         }
       }
-      for (const keeper of keepers) if (!served.has(keeper)) values.add(primary, keeper, elements * ELEMENT_BYTES);
+      for (const keeper of keepers) if (!served.has(keeper)) copies.add(primary, keeper, elements * ELEMENT_BYTES);
     }
   }
-  return { slices, values, kept };
+  return { slices, values, copies, kept };
 }

@@ -4,7 +4,7 @@
  * they stand right before what needs them. See SPEC.md, SC5 to SC8 and SC20.
  */
 import type { PeerId } from '../base.ts';
-import { homeStage, keepersOf, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
+import { keepersOf, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
 import type { Action, MicroAction, Schedule, StateAction } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
@@ -83,7 +83,7 @@ export function addReduce(schedule: Schedule): Schedule {
 export const addCommit = (schedule: Schedule): Schedule =>
   new Map([...schedule].map(([peer, actions]) => [peer, [...actions, { op: 'REPORT' }, { op: 'COMMIT' }]]));
 
-/** At the end of every list: keepers update, primaries send the new values, members and replicas gather them. */
+/** At the end of every list: keepers update, primaries send the new values, members gather them. Replicas get theirs beside the next step. */
 export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
   return new Map(
     [...schedule].map(([peer, actions]) => {
@@ -91,7 +91,7 @@ export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
       const isPrimary = shards.some((shard) => shard.peer === peer);
       const isKeeper = shards.some((shard) => keepersOf(shard).includes(peer));
       const gathers = plan.stages.flatMap(({ members }, stage): StateAction[] =>
-        members.some((member) => member.peer === peer) || isReplica(plan, stage, peer) ? [{ op: 'GATHER', stage }] : [],
+        members.some((member) => member.peer === peer) ? [{ op: 'GATHER', stage }] : [],
       );
       const ends: StateAction[] = [
         ...(isKeeper ? [{ op: 'UPDATE' } as const] : []),
@@ -102,12 +102,6 @@ export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
     }),
   );
 }
-
-/** Of a block whose home this stage is. */
-const isReplica = (plan: Plan, stage: number, peer: PeerId): boolean =>
-  plan.state.some(
-    ({ block, shards }) => homeStage(plan, block) === stage && shards.some(({ replicas }) => replicas.includes(peer)),
-  );
 
 /** Each action replaced by some, in place. */
 const rewrite = (schedule: Schedule, replace: (action: Action, peer: PeerId) => Action[]): Schedule =>

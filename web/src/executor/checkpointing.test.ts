@@ -37,8 +37,10 @@ test('[RE84] a replica tells the hash that its primary’s upload has where the 
   const replica = { kept: [kept([a, b], false)], shards, saved } as unknown as Role;
   for (const role of [primary, replica]) {
     const checkpointing = new Checkpointing();
-    await checkpointing.save(role, { epoch: 1, step: 4 }, files, tell);
-    await checkpointing.save({ ...role, kept: [] }, { epoch: 1, step: 8 }, files, tell); // after the first one
+    await new Promise<void>((resolve) => {
+      const told = (message: PeerMessage) => resolve(tell(message));
+      void checkpointing.save(role, { epoch: 1, step: 4 }, files, told);
+    });
   }
   expect(uploads).toHaveLength(1);
   const [first, second] = said.map((message) => peerMessageSchema.parse(JSON.parse(JSON.stringify(message))));
@@ -49,4 +51,26 @@ test('[RE84] a replica tells the hash that its primary’s upload has where the 
   const bySeed = sketchOf(copy?.seed ?? 0, RANGE[0], STATE, 3);
   expect(isNear(bySeed, { sums: copy?.sums ?? [] })).toBe(true);
   expect(isNear(sketchOf((copy?.seed ?? 0) ^ 1, RANGE[0], STATE, 3), { sums: copy?.sums ?? [] })).toBe(false);
+});
+
+test('[RE25] the next checkpoint does not wait for an upload that nobody answers', async () => {
+  const signals: AbortSignal[] = [];
+  const asked: number[] = [];
+  const files = {
+    upload: (_state: Float32Array, { step }: { readonly step: number }, signal: AbortSignal) => {
+      signals.push(signal);
+      asked.push(step);
+      return step === 4 ? new Promise<string>(() => {}) : Promise.resolve(sha256(STATE));
+    },
+  };
+  const shards = { readState: async () => STATE.slice() };
+  const primary = { kept: [kept([peerId('a')], true)], shards } as unknown as Role; // what a checkpoint asks of it
+  const checkpointing = new Checkpointing();
+  await checkpointing.save(primary, { epoch: 1, step: 4 }, files, () => {});
+  const said = await new Promise<PeerMessage>((resolve) => {
+    void checkpointing.save(primary, { epoch: 2, step: 5 }, files, resolve);
+  });
+  expect(said).toMatchObject({ type: 'uploaded', epoch: 2, step: 5 });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
+  expect(asked).toEqual([4, 5]);
 });

@@ -6,11 +6,13 @@ import type { Range } from '../../../swarm/base.ts';
 import type { CopyWord, PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import { sketchOf } from '../../../swarm/run/stateSketch.ts';
+import { abortable } from './inbox.ts';
 import type { Role } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 
 export class Checkpointing {
   #upload: Promise<void> = Promise.resolve();
+  #abort = new AbortController();
 
   /** Resolves when the state after `step` steps stands aside. `uploaded` is told to the server when all of it is there. */
   async save(
@@ -19,7 +21,11 @@ export class Checkpointing {
     files: Pick<RunFiles, 'upload'>,
     tell: (message: PeerMessage) => void,
   ): Promise<void> {
+    // The server asks for another one when this is stored or given up: one that is still tried must not hold training up.
+    this.#abort.abort(new Error('another checkpoint was asked for'));
     await this.#upload;
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
     const stored: { block: BlockName; range: Range; hash: string }[] = [];
     const copies: CopyWord[] = [];
     // First: it is quick, and then nothing of it lies here any more.
@@ -32,7 +38,9 @@ export class Checkpointing {
       const shard = { block, range, hash: '' };
       stored.push(shard);
       this.#upload = this.#upload.then(async () => {
-        shard.hash = await files.upload(state, { epoch, step, block, range });
+        shard.hash = await abortable(signal, (resolve, reject) => {
+          files.upload(state, { epoch, step, block, range }, signal).then(resolve, reject);
+        });
       });
     }
     this.#upload = this.#upload

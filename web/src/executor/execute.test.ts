@@ -23,7 +23,12 @@ const reading: Reading = { take: async (use) => use(new Float32Array(1)) };
 /** What the first of two peers does; its tied embedding is computed with by both. */
 async function stepOfFirst(
   around: (notes: string[]) => Partial<Surroundings>,
-  { wire = 'f32', isAlone = false, own = {} }: { wire?: WireEncoding; isAlone?: boolean; own?: Partial<Stage> } = {},
+  {
+    wire = 'f32',
+    isAlone = false,
+    copied = null,
+    own = {},
+  }: { wire?: WireEncoding; isAlone?: boolean; copied?: string | null; own?: Partial<Stage> } = {},
 ) {
   const notes: string[] = [];
   const note = (what: string) => () => void notes.push(what);
@@ -45,7 +50,7 @@ async function stepOfFirst(
     update: note('update'),
     readValues: async () => reading,
     readState: async () => new Float32Array(1),
-    writeState: () => undefined,
+    writeState: (block, _range, kind) => void notes.push(`write ${kind} of ${block}`),
     close: () => undefined,
   };
   const engine = {
@@ -54,7 +59,11 @@ async function stepOfFirst(
   };
   const model = outlineModel(2, true);
   const split = equalSplit(model, 1, [A, B], { microBatches: 1 });
-  const plan = isAlone ? seated(split, [A, A]) : split;
+  const state = split.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map((shard) => ({ ...shard, replicas: block === copied ? [A] : [] })),
+  }));
+  const plan = isAlone ? seated(split, [A, A]) : { ...split, state };
   const role = await buildRole(engine as Engine, model, TRAIN, plan, A, 1);
   const { signal } = new AbortController();
   const run = new StepRun(
@@ -93,6 +102,34 @@ test('[SC4] [SC20] the second half of a step is read from the list', async () =>
     ...['report', 'committed', 'update', 'send values'],
   ]);
   expect(timeline.map(({ action }) => formatAction(action))).toEqual(['0F0', '0B0']);
+});
+
+test('[RE11] a replica computes while the values of the step before come, and reports when they are there', async () => {
+  let come = (): void => undefined;
+  const values = new Promise<void>((resolve) => {
+    come = resolve;
+  });
+  const copied = 'layer.1';
+  const around = (notes: string[]): Partial<Surroundings> => ({
+    receive: async ({ kind, index }) => {
+      if (kind === 'values' && index === 2) await values;
+      if (kind === 'slice' && index === 2) {
+        // All of the step's work and slices are there.
+        setTimeout(() => {
+          notes.push('late');
+          come();
+        });
+      }
+      return new Float32Array(1);
+    },
+  });
+  const { run, notes, actions } = await stepOfFirst(around, { copied });
+  await run.train(actions, true);
+  const order = ['backward', 'late', 'write value of layer.1', 'report', 'update'];
+  expect(notes.filter((note) => order.includes(note))).toEqual(order);
+  const first = await stepOfFirst(around, { copied });
+  await first.run.train(first.actions);
+  expect(first.notes).not.toContain('write value of layer.1');
 });
 
 test('[SC20] without a COMMIT in the list nothing is updated', async () => {

@@ -19,7 +19,7 @@ import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.
 import type { Role } from './role.ts';
 import { addSlices, type SentDigests, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
-import { gatherValues, sendValues, valueParts } from './values.ts';
+import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SEND_V']);
@@ -41,6 +41,7 @@ export class StepRun {
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
   #scalars: UpdateScalars | null = null;
+  #copied: Promise<void> = Promise.resolve();
 
   /** Of an evaluation; null: a training step. */
   readonly #round: number | null;
@@ -52,10 +53,15 @@ export class StepRun {
     this.#round = round;
   }
 
-  /** Runs a training step to the last gather; what this peer's GPU did. */
-  async train(actions: readonly Action[]): Promise<Timeline> {
+  /**
+   * Runs a training step to the last gather; what this peer's GPU did. `copies`: replicas lack the values of the step before,
+   * which they are sent beside this one's work.
+   */
+  async train(actions: readonly Action[], copies = false): Promise<Timeline> {
     for (const stage of this.#role.stages.values()) stage.begin(this.#step, this.#around.lossScale);
     this.#role.shards.begin();
+    if (copies) this.#copied = this.#copy();
+    this.#copied.catch(() => undefined); // awaited with the report
     await this.#runAll(actions);
     await Promise.all(this.#pending);
     return this.#timeline;
@@ -70,6 +76,13 @@ export class StepRun {
     await this.#runAll(actions);
     await Promise.all(this.#pending);
     return Promise.all(this.#losses);
+  }
+
+  async #copy(): Promise<void> {
+    const sent = sendToReplicas(this.#role, this.#step, (...sent) => this.#send(...sent));
+    sent.catch(() => undefined); // awaited below, unless what is gathered fails first
+    await gatherAsReplica(this.#role, this.#step, this.#around.receive);
+    await sent;
   }
 
   async #runAll(actions: readonly Action[]): Promise<void> {
@@ -191,12 +204,15 @@ export class StepRun {
   async #report(): Promise<void> {
     const { peer, epoch } = this.#role;
     // The new values are of this step too, but they are sent after its report.
-    for (const { to, part } of valueParts(this.#role)) if (to !== peer) this.#count(to, { range: part });
-    const digests = await addSlices(this.#role, this.#step, this.#sentDigests, this.#around.receive);
-    const sent = await sentAlone(this.#role, this.#step, this.#sentDigests);
+    for (const { to, part } of [...holderParts(this.#role), ...replicaParts(this.#role)])
+      if (to !== peer) this.#count(to, { range: part });
+    const added = await addSlices(this.#role, this.#step, this.#sentDigests, this.#around.receive);
     const norms = await this.#norms();
+    const digests = await Promise.all(added);
+    const sent = await sentAlone(this.#role, this.#step, this.#sentDigests);
     const losses = await Promise.all(this.#losses);
     await this.#settled();
+    await this.#copied;
     this.#around.report({
       type: 'report',
       epoch,

@@ -10,9 +10,10 @@ import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { keepersOf, type Plan, peers } from '../../../swarm/plan/plan.ts';
 import { type StateKind, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
+import type { Reading } from './engine.ts';
 import { type HeldState, heldState, move } from './moving.ts';
 import { buildRole, closeRole, type Engine, loadRole, type Role } from './role.ts';
-import { gatherValues, sendValues } from './values.ts';
+import { gatherAsReplica, gatherValues, sendToReplicas, sendValues } from './values.ts';
 
 /** What a new role is made for. */
 interface Target {
@@ -41,6 +42,7 @@ export class Holding {
   #role: Role | null = null;
   /** Steps whose gradients are added up here, that are committed, and whose values the stages have gathered. */
   #addedStep = 0;
+  #firstStep = 0;
   #committedStep = 0;
   #generation = 0;
   /** The role has all of its state. */
@@ -72,6 +74,11 @@ export class Holding {
       role: this.#role && this.#isWhole ? { epoch: this.#role.epoch, step: this.step } : null,
       handedOver: before && { epoch: before.epoch, step: before.step },
     };
+  }
+
+  /** Replicas here have, or are sent, the values of the step before: in an epoch's first step they have all values. */
+  isFirst(step: number): boolean {
+    return step === this.#firstStep;
   }
 
   get committedStep(): number {
@@ -120,6 +127,7 @@ export class Holding {
         await this.#takeOver(target, source, ways);
         break;
     }
+    this.#firstStep = target.step;
     this.#addedStep = target.step;
     this.#committedStep = target.step;
     this.#gatheredStep = target.step;
@@ -147,12 +155,15 @@ export class Holding {
     this.#role = role;
     await ways.connect();
     const sends: Promise<void>[] = [];
-    await sendValues(role, step, (to, key, reading) => {
+    const send = (to: PeerId, key: TensorKey, reading: Reading): void => {
       const sent = reading.take((values) => ways.send(to, key, values));
       sent.catch(() => undefined); // awaited below, unless what is gathered fails first
       sends.push(sent);
-    });
+    };
+    await sendValues(role, step, send);
+    await sendToReplicas(role, step, send);
     for (const stage of plan.stages.keys()) await gatherValues(role, stage, step, ways.receive);
+    await gatherAsReplica(role, step, ways.receive);
     await Promise.all(sends);
   }
 

@@ -13,10 +13,10 @@ export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): R
   return {
     tokenShard: (hash) => received(files.tokenShard(hash)),
     state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
-    upload: async (state, of) => {
+    upload: async (state, of, signal) => {
       await traffic.maySend(null, state.byteLength);
       meter.sent(state.byteLength);
-      return files.upload(state, of);
+      return files.upload(state, of, signal);
     },
   };
 }

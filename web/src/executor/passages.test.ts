@@ -15,7 +15,7 @@ import { StepRun } from './execute.ts';
 import { type HeldState, move } from './moving.ts';
 import { buildRole, type Engine, type Role } from './role.ts';
 import type { Surroundings } from './surroundings.ts';
-import { gatherValues, sendValues } from './values.ts';
+import { gatherAsReplica, gatherValues, sendToReplicas, sendValues } from './values.ts';
 
 const TRAIN = { sequenceLength: 5 } as Train; // a role asks a run for no more
 const STEP = 3;
@@ -97,7 +97,7 @@ describe('[WP40] the plan’s list of tensors', () => {
     const [step, round] = [new Seen(), new Seen()];
     for (const me of peers(plan)) {
       const own = await role(plan, me);
-      await new StepRun(own, step.around(me), STEP).train(stepSchedule(plan).get(me) ?? []);
+      await new StepRun(own, step.around(me), STEP).train(stepSchedule(plan).get(me) ?? [], true);
       await new StepRun(own, round.around(me), STEP, 0).evaluate(forwardOnly(plan).get(me) ?? [], () => true);
     }
     step.isExactly(stepTensors(model, plan, sizes));
@@ -110,8 +110,11 @@ describe('[WP40] the plan’s list of tensors', () => {
     for (const me of donors(5)) {
       const { send, receive } = again.around(me);
       const own = await role(plan, me);
-      await sendValues(own, STEP, (to, key, of) => void of.take((values) => send(to, key, values)));
+      const sent = (to: PeerId, key: TensorKey, of: Reading): void => void of.take((values) => send(to, key, values));
+      await sendValues(own, STEP, sent);
+      await sendToReplicas(own, STEP, sent);
       for (let index = 0; index < plan.stages.length; index++) await gatherValues(own, index, STEP, receive);
+      await gatherAsReplica(own, STEP, receive);
       const everything: Range = [0, 1_000];
       const had: HeldState = {
         ...{ epoch: 1, step: STEP },

@@ -5,10 +5,12 @@ const HASH = 'a'.repeat(64);
 const SHARD = { epoch: 1, step: 2, block: 'head', range: [3, 4] } as const;
 
 /** Uploads where the server answers so, one status a try; null: the network fails. */
-async function upload(answers: readonly (number | null)[]) {
+async function upload(answers: readonly (number | null)[], abortedAfter = Number.POSITIVE_INFINITY) {
   const pauses: number[] = [];
   let tries = 0;
+  const abort = new AbortController();
   const fetchUrl: typeof fetch = async () => {
+    if (tries + 1 >= abortedAfter) abort.abort(new Error('another one'));
     const status = answers[Math.min(tries++, answers.length - 1)];
     if (status === null) throw new TypeError('Failed to fetch');
     return Response.json({ hash: HASH }, { status: status ?? 0 });
@@ -21,7 +23,7 @@ async function upload(answers: readonly (number | null)[]) {
       pauses.push(pauseMs);
     },
   );
-  const outcome = await files.upload(new Float32Array(3), SHARD).catch((error: Error) => error.message);
+  const outcome = await files.upload(new Float32Array(3), SHARD, abort.signal).catch((error: Error) => error.message);
   return { outcome, tries, pauses };
 }
 
@@ -45,4 +47,9 @@ test('it is given up where the server does not want it, and after a minute', asy
 test('[SV60] it waits for as long as the server has no room', async () => {
   const full = Array.from({ length: 50 }, () => 507);
   expect(await upload([...full, 200])).toMatchObject({ outcome: HASH, tries: 51 });
+});
+
+test('[RE25] it is tried no more once another checkpoint was asked for', async () => {
+  expect(await upload([503], 3)).toMatchObject({ outcome: 'another one', tries: 3 });
+  expect(await upload([507], 3)).toMatchObject({ outcome: 'another one', tries: 3 });
 });

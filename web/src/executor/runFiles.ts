@@ -12,8 +12,11 @@ import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 export interface RunFiles {
   tokenShard(hash: string): Promise<ArrayBuffer>;
   state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
-  /** The kinds that a checkpoint has of a shard, one after the other; resolves to the blob's SHA-256. */
-  upload(state: Float32Array, of: StateShard): Promise<string>;
+  /**
+   * The kinds that a checkpoint has of a shard, one after the other; resolves to the blob's SHA-256. It is tried no more
+   * once aborted.
+   */
+  upload(state: Float32Array, of: StateShard, signal: AbortSignal): Promise<string>;
 }
 
 /** A range of the state after `step` steps, as the commit of that epoch asked for it. */
@@ -51,16 +54,18 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
       }
       return new Float32Array(bytes);
     },
-    async upload(state, { epoch, step, block, range: [from, to] }) {
+    async upload(state, { epoch, step, block, range: [from, to] }, signal) {
       const path = `api/state?epoch=${epoch}&step=${step}&block=${block}&from=${from}&to=${to}`;
       const init = {
         method: 'PUT',
         headers: { 'content-type': 'application/octet-stream' },
         body: state as Float32Array<ArrayBuffer>,
+        signal,
       };
       let isTrue = true;
       const attempt = async (): Promise<Response | null> => {
         for (;;) {
+          signal.throwIfAborted();
           const response = await send(path, init).catch(() => null);
           if (response?.status !== NO_ROOM) return response;
           await wait(NO_ROOM_PAUSE_MS);

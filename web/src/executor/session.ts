@@ -277,7 +277,7 @@ export class Session {
     this.#settle(run, role);
     expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
     const around = { ...this.#surroundings(epoch, role, step), lossScale };
-    const timeline = await new StepRun(role, around, step).train(actions);
+    const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step));
     this.#holding.gathered(step + 1);
     this.#meter.end(timeline);
   }

@@ -57,14 +57,14 @@ export async function sendSlices(
 
 /**
  * Waits for every holder's slices of what this peer keeps, and adds them. Of each shard that others keep too the digests
- * of its slices, in the order of the sum.
+ * of its slices, in the order of the sum, which are made beside what comes next.
  */
 export async function addSlices(
   role: Role,
   step: number,
   sent: SentDigests,
   receive: Receive,
-): Promise<(string[] | null)[]> {
+): Promise<Promise<string[] | null>[]> {
   const { model, epoch, peer, kept, shards, stages, uses } = role;
   const found: Promise<string[] | null>[] = [];
   for (const { block, range, holders, keepers } of kept) {
@@ -90,10 +90,10 @@ export async function addSlices(
       shards.addReceived(block, range, pieces);
     }
     const all = isCompared ? whole(digests) : Promise.resolve(null);
-    all.catch(() => undefined); // awaited below, unless what is received next fails first
+    all.catch(() => undefined); // awaited with the report, unless what is received next fails first
     found.push(all);
   }
-  return Promise.all(found);
+  return found;
 }
 
 /** Of what this peer sent of shards that it does not keep. */

@@ -1,42 +1,63 @@
 /**
  * How new values get from the primaries to the holders and the replicas: what is cut into which parts, and who sends and
- * awaits them. Both ends derive the same parts from the plan.
+ * awaits them. Both ends derive the same parts from the plan. Holders cannot begin a step without them; a replica that does
+ * not compute with them takes them beside the next step's work, before it reports that step.
  */
-import { got, invariant, type PeerId } from '../../../swarm/base.ts';
+import { got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { pieces, slices } from '../../../swarm/model/layout.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
 import { holderOfAll, homeStage } from '../../../swarm/plan/plan.ts';
 import { blockTensor } from '../../../swarm/ways/tensors.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
 
-/** The parts of a primary's values that another place needs: holders elsewhere, its own other stages, and replicas. */
-export function valueParts({ plan, peer, kept, uses }: Role) {
-  return kept
+interface ValuePart {
+  readonly block: BlockName;
+  readonly to: PeerId;
+  readonly stage: number;
+  readonly part: Range;
+}
+
+/** The parts of a primary's values that another place computes with: holders elsewhere, its own other stages. */
+export const holderParts = ({ peer, kept, uses }: Role): ValuePart[] =>
+  kept
     .filter(({ isPrimary }) => isPrimary)
-    .flatMap(({ block, range, keepers, holders, valuesStage }) => {
-      const places = holders.filter((holder) => holder.peer !== peer || holder.stage !== valuesStage);
-      const replicas = keepers.slice(1).filter((replica) => !holderOfAll(holders, replica, range));
-      return [
-        ...places.flatMap(({ peer: to, stage }) => {
+    .flatMap(({ block, range, holders, valuesStage }) =>
+      holders
+        .filter((holder) => holder.peer !== peer || holder.stage !== valuesStage)
+        .flatMap(({ peer: to, stage }) => {
           const use = uses.get(stage)?.find((candidate) => candidate.block === block);
           invariant(use, `stage ${stage} does not use ${block}`);
           return slices(use, range).map((part) => ({ block, to, stage, part }));
         }),
-        ...replicas.flatMap((to) => pieces(range).map((part) => ({ block, to, stage: homeStage(plan, block), part }))),
-      ];
-    });
-}
+    );
 
-/** A primary's values on their way to the holders and replicas elsewhere (and to its own other stages, copied). */
-export async function sendValues(
-  role: Role,
-  step: number,
-  send: (to: PeerId, key: TensorKey, reading: Reading) => void,
-): Promise<void> {
+/** The parts of a primary's values for replicas that do not compute with them. */
+export const replicaParts = ({ plan, kept }: Role): ValuePart[] =>
+  kept
+    .filter(({ isPrimary }) => isPrimary)
+    .flatMap(({ block, range, keepers, holders }) =>
+      keepers
+        .slice(1)
+        .filter((replica) => !holderOfAll(holders, replica, range))
+        .flatMap((to) => pieces(range).map((part) => ({ block, to, stage: homeStage(plan, block), part }))),
+    );
+
+type Send = (to: PeerId, key: TensorKey, reading: Reading) => void;
+
+/** A primary's values on their way to the holders elsewhere (and to its own other stages, copied). */
+export const sendValues = (role: Role, step: number, send: Send): Promise<void> =>
+  sendParts(role, holderParts(role), step, send);
+
+/** A primary's values on their way to replicas. `step`: the first one that is done with them. */
+export const sendToReplicas = (role: Role, step: number, send: Send): Promise<void> =>
+  sendParts(role, replicaParts(role), step, send);
+
+async function sendParts(role: Role, parts: readonly ValuePart[], step: number, send: Send): Promise<void> {
   const { model, epoch, peer, shards, stages } = role;
-  for (const { block, to, stage, part } of valueParts(role)) {
+  for (const { block, to, stage, part } of parts) {
     const reading = await shards.readValues(block, part);
     if (to === peer) {
       const own = got(stages, stage);
@@ -48,7 +69,7 @@ export async function sendValues(
   }
 }
 
-/** Waits for the values of a stage's blocks that others are primaries of, and of the replicas that are at home in it. */
+/** Waits for the values of a stage's blocks that others are primaries of. */
 export async function gatherValues(role: Role, index: number, step: number, receive: Receive): Promise<void> {
   const { model, epoch, plan, peer, stages, uses, kept, shards } = role;
   const stage = stages.get(index);
@@ -68,11 +89,16 @@ export async function gatherValues(role: Role, index: number, step: number, rece
       }
     }
   }
+}
+
+/** Waits for the values of what this peer keeps a copy of and does not compute with. */
+export async function gatherAsReplica(role: Role, step: number, receive: Receive): Promise<void> {
+  const { model, epoch, plan, kept, shards } = role;
   for (const { block, range, keepers, isPrimary, valuesStage } of kept) {
     const [primary] = keepers;
-    if (isPrimary || !primary || valuesStage !== null || homeStage(plan, block) !== index) continue;
+    if (isPrimary || !primary || valuesStage !== null) continue;
     for (const part of pieces(range)) {
-      const name = blockTensor(model, 'values', index, { block, range: part });
+      const name = blockTensor(model, 'values', homeStage(plan, block), { block, range: part });
       shards.writeState(block, part, 'value', await receive({ ...name, epoch, step }, primary));
     }
   }

@@ -85,7 +85,7 @@ export class OneProcess {
     await Promise.all(
       this.roles.map((role) => {
         const around = this.#around(role, step, (message) => report(role.peer, message), committed);
-        return new StepRun(role, around, step).train(got(stepSchedule(role.plan), role.peer));
+        return new StepRun(role, around, step).train(got(stepSchedule(role.plan), role.peer), step > 0);
       }),
     );
     const losses = this.reports.flatMap((one) => one.losses).toSorted((a, b) => a.microBatch - b.microBatch);
