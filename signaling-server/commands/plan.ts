@@ -2,7 +2,9 @@
 import type { Command } from 'commander';
 import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
+import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
+import { comparedPlans } from '../../swarm/planner/comparedPlans.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replication.ts';
 import { type Progress, quickWork } from '../../swarm/planner/search.ts';
@@ -46,15 +48,18 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const given = need(parseCluster(need(await readJsonFile(clusterPath, 'a cluster'), badInput), clusterPath), badInput);
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
-  const batch = batchOf(run);
-  const replicas = replicaWish(run.state?.replicas);
-  const planned = (of: Cluster): Result<ClusterPlan> =>
-    planCluster(
-      { model: modelOf(run), batch, cluster: of, keepers: true, gathers: true, replicas },
-      patience(seconds, of.peers.length),
-    );
-  const answer = need(planned(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));
-  const before = whatIf === undefined || json ? null : planned(given);
+  const [model, batch, replicas] = [modelOf(run), batchOf(run), replicaWish(run.state?.replicas)];
+  const problemOf = (of: Cluster): ClusterProblem => ({
+    ...{ model, batch, replicas, cluster: of },
+    ...{ keepers: true, gathers: true },
+  });
+  const search = (problem: ClusterProblem): Result<ClusterPlan> =>
+    planCluster(problem, patience(seconds, problem.cluster.peers.length));
+  const { before, after } =
+    whatIf === undefined
+      ? { before: null, after: search(problemOf(given)) }
+      : await comparedPlans(problemOf(given), problemOf(cluster), search);
+  const answer = need(after, (reason) => badInput(`${clusterPath}: ${reason}`));
   process.stdout.write(json ? `${JSON.stringify(documentOf(answer))}\n` : tableOf(answer, before));
 }
 

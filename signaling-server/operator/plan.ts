@@ -11,6 +11,7 @@ import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
+import { comparedPlans } from '../../swarm/planner/comparedPlans.ts';
 import { predictedTimeline } from '../../swarm/planner/forecast.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replication.ts';
@@ -58,11 +59,12 @@ export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuest
   if (!edited.ok) return edited;
   if (edited.value.peers.length > MOST_PEERS)
     return refusal(`the dashboard plans for at most ${MOST_PEERS} peers: use shoal plan for more`);
-  const planned = (of: Cluster) => searchInSlices(problemOf(file.value, of));
-  const answer = await planned(edited.value);
-  if (!answer.ok) return answer;
-  const before = question.whatIf === null ? null : await planned(cluster.value);
-  return success(documentOf(file.value, answer.value, before?.ok ? before.value : null));
+  const [given, changed] = [problemOf(file.value, cluster.value), problemOf(file.value, edited.value)];
+  const { before, after } =
+    question.whatIf === null
+      ? { before: null, after: await searchInSlices(given) }
+      : await comparedPlans(given, changed, searchInSlices);
+  return after.ok ? success(documentOf(file.value, after.value, before?.ok ? before.value : null)) : after;
 }
 
 function fileOf(run: ActiveRun, store: Store, { draft }: DryRunQuestion): Result<RunFile> {

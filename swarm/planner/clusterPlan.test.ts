@@ -198,6 +198,9 @@ describe('a plan for a cluster', () => {
       expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence));
       expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
     }
+    // Without who keeps it there is no such plan, and nothing else fits.
+    const left = { ...cluster, peers: cluster.peers.filter(({ id }) => id === 'fast') };
+    expect(planCluster({ ...problemOf(left), keepers: true, inForce: plan }, () => false).ok).toBe(false);
   });
 
   it('[CL9] more memory is no slower where the best plan has a peer that keeps state alone', () => {

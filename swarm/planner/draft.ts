@@ -19,7 +19,7 @@ import { firstLayers } from '../schedule/recompute.ts';
 import { slots } from '../schedule/slots.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
-import { incomingBytes, sparedBytes } from './gathering.ts';
+import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
 import { type Draft, layoutOf, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
@@ -171,13 +171,14 @@ function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
   return found;
 }
 
-/** The draft that a plan is of, as far as nobody keeps state alone; null: somebody is not here. */
+/** The draft that a plan is of, as far as nobody keeps state alone; null: somebody is not here, or has links too slow for it. */
 export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
-  const placeOf = new Map(costs.peers.map(({ id }, place) => [id, place]));
-  const groups = plan.stages.map(({ members }) => members.flatMap(({ peer }) => placeOf.get(peer) ?? []));
-  if (groups.some((group, stage) => group.length < at(plan.stages, stage).members.length)) return null;
+  if (peersOf(plan).some((peer) => costs.placeOf(peer) < 0)) return null;
+  const groups = plan.stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer)));
   const sizes = plan.microBatches.map(({ samples: [from, to] }) => to - from);
-  const isEven = Math.max(...sizes) - Math.min(...sizes) <= 1;
+  const largest = Math.max(...sizes);
+  if (plan.stages.some(({ gathered }, stage) => gathered && !isFast(costs, at(groups, stage), largest))) return null;
+  const isEven = largest - Math.min(...sizes) <= 1;
   return {
     groups,
     layers: plan.stages.map(({ layers: [from, to] }) => to - from),

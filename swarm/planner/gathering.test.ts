@@ -227,6 +227,13 @@ describe('when it is chosen', () => {
       });
   });
 
+  it('[CL19] never over slow links, though the plan in force does: it is not begun with', () => {
+    const inForce = planned(problemOf(clusterOf(alike(3, 40e6))));
+    expect(gathering(inForce)).not.toEqual([]);
+    const slower = problemOf(clusterOf(alike(3, 40e6), { latencySeconds: 1, bytesPerSecond: 1e9 }));
+    expect(planCluster({ ...slower, inForce: inForce.plan }, () => false).ok).toBe(false);
+  });
+
   it('[CL19] on random clusters only groups gather in which a layer comes in less time than it takes', () => {
     const [random, seen] = [seededRandom(11), { gathered: 0 }];
     for (let round = 0; round < 8; round++) {
