@@ -139,7 +139,10 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     rehearseOn(donors, server);
     for (;;) {
       const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
-      log('info', 'stopping at the next step boundary; a second Ctrl-C stops at once');
+      log(
+        'info',
+        'stopping at the next step boundary, with islands at the next meeting; a second Ctrl-C stops at once',
+      );
       await server.stop();
       log('info', `${server.run.name} stopped after ${server.run.committedSteps} steps`);
       if (chosen === null || interrupt.signal.aborted) break;

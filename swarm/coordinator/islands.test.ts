@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { islandsOf } from '../testing/islands.ts';
 import { script } from '../testing/script.ts';
+import { snapshot } from './snapshot.ts';
 
 /** A checkpoint is wanted every 3 steps: with rounds of 4 that is every round. */
 const swarmOf = () =>
@@ -35,6 +36,7 @@ describe('a run with islands', () => {
     swarm.join('a');
     while (swarm.run.state.committedSteps < 5) swarm.settleOne();
     swarm.operator('pause');
+    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 5 of 10. At the next meeting the run pauses.');
     swarm.trace();
     swarm.settle();
     expect(swarm.run.state.phase.name).toBe('paused');

@@ -70,7 +70,8 @@ function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number):
 
 function sentence(state: CoordinatorState): string {
   const { phase, config, committedSteps, operator } = state;
-  const then = operator === 'run' ? '' : ` Then the run ${operator === 'stop' ? 'stops' : 'pauses'}.`;
+  const when = config.train.islands ? 'At the next meeting' : 'Then';
+  const then = operator === 'run' ? '' : ` ${when} the run ${operator === 'stop' ? 'stops' : 'pauses'}.`;
   switch (phase.name) {
     case 'waiting':
       return waitingSentence(phase.lack);
