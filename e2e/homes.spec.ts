@@ -45,16 +45,35 @@ test.skipIf(!hasHomes)('two homes train together, and send what the codec says',
   expect(cases[0]?.stepSeconds).toBeGreaterThan((F32_BYTES / 2 / 20e6) * 8);
 });
 
-test.skipIf(!hasHomes)('lines that lose packets carry every tensor whole', async () => {
-  const { cases } = await benchWan('--codecs', 'int8', '--rtt', '80ms', '--jitter', '5ms', '--loss', '0.5%');
-  expect(cases).toMatchObject([{ codec: 'int8', bytesPerStep: F32_BYTES * (17 / 64) }]);
-});
+// By RFC 4787's rules: two that translate by destination, or one and one that lets in by port, meet nobody.
+const NAT_PAIRS = [
+  ['restricted,restricted', 'direct'],
+  ['symmetric,symmetric', 'relayed'],
+  ...(process.env.SHOAL_LONG
+    ? ([
+        ['fullCone,symmetric', 'direct'],
+        ['restricted,symmetric', 'relayed'],
+      ] as const)
+    : []),
+] as const;
+test.skipIf(!hasHomes).each(NAT_PAIRS)(
+  '[WP9] homes behind %s routers: %s, and lines that lose packets carry every tensor whole',
+  async (nat, route) => {
+    const line = ['--rtt', '80ms', '--jitter', '5ms', '--loss', '0.5%'];
+    const { cases } = await benchWan('--codecs', 'int8', '--nat', nat, ...line);
+    const bytesPerStep = F32_BYTES * (17 / 64);
+    expect(cases).toMatchObject([
+      { codec: 'int8', bytesPerStep, bytesRelayed: route === 'relayed' ? bytesPerStep : 0 },
+    ]);
+  },
+);
 
 test.each([
   [['--upload', '20MB'], '--upload'],
   [['--rtt', '1s'], '--rtt'],
   [['--loss', '2'], '--loss'],
   [['--codecs', 'int2'], '--codecs'],
+  [['--nat', 'open'], '--nat'],
 ])('bench wan %s is refused in one sentence', async (options, name) => {
   const { code, stderr } = await new RunningCommand(['bench', 'wan', ...options]).ended;
   expect(code).toBe(2);

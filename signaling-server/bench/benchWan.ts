@@ -19,8 +19,9 @@ import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/hea
 import { terminalLog } from '../monitoring/log.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
-import { homesProblem, openHomes } from './homes/homes.ts';
+import { homesProblem, openHomes, STUN_SERVER } from './homes/homes.ts';
 import { type Line, parseDelay, parseLoss, parseRate } from './homes/line.ts';
+import { NAT_KINDS, type NatKind } from './homes/nat.ts';
 
 const HOMES = 2;
 /** Pipelines are warm, links have found their rate, and the donors know what their work takes. */
@@ -51,6 +52,7 @@ interface WanOptions {
   readonly rtt: number;
   readonly jitter: number;
   readonly loss: number;
+  readonly nat: readonly NatKind[];
   readonly codecs: readonly WireEncoding[];
   readonly steps: number;
   readonly json?: boolean;
@@ -61,6 +63,8 @@ interface Case {
   readonly stepSeconds: number;
   /** Of activations and their gradients. */
   readonly bytesPerStep: number;
+  /** Of these what went through the server, because no way of their own opened. */
+  readonly bytesRelayed: number;
   readonly tokensPerSecond: number;
   readonly predictedSeconds: number;
 }
@@ -70,12 +74,14 @@ const option =
   (text: string): number =>
     need(parse(text), (reason) => badInput(`${name}: ${reason}`));
 
-const codecs = (text: string): readonly WireEncoding[] =>
-  text.split(',').map((name) => {
-    const known = WIRE_ENCODINGS.find((codec) => codec === name);
-    if (known !== undefined) return known;
-    throw badInput(`--codecs: expected some of ${WIRE_ENCODINGS.join(', ')}, not "${name}"`);
-  });
+const names =
+  <Name extends string>(name: string, known: readonly Name[]) =>
+  (text: string): readonly Name[] =>
+    text.split(',').map((one) => {
+      const found = known.find((other) => other === one);
+      if (found !== undefined) return found;
+      throw badInput(`${name}: expected some of ${known.join(', ')}, not "${one}"`);
+    });
 
 export function addWanBench(bench: Command): void {
   bench
@@ -86,7 +92,13 @@ export function addWanBench(bench: Command): void {
     .option('--rtt <time>', 'from a home to the other and back', option('--rtt', parseDelay), 50)
     .option('--jitter <time>', 'packets are late by up to so much more', option('--jitter', parseDelay), 0)
     .option('--loss <share>', 'of the packets', option('--loss', parseLoss), 0)
-    .option('--codecs <names>', 'only these, separated by commas', codecs, WIRE_ENCODINGS)
+    .option(
+      '--nat <kinds>',
+      'of the homes’ routers: one, or one each with a comma between',
+      names('--nat', NAT_KINDS),
+      ['none'],
+    )
+    .option('--codecs <names>', 'only these, separated by commas', names('--codecs', WIRE_ENCODINGS), WIRE_ENCODINGS)
     .option('--steps <n>', 'timed steps of each codec', wholeNumber('--steps', 1), 12)
     .option('--json', 'one JSON document on standard output')
     .action(wan);
@@ -96,20 +108,20 @@ async function wan(options: WanOptions): Promise<void> {
   const problem = homesProblem();
   if (problem !== null) throw failed(problem);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1)); // the networks go with it
-  const { upload, download, rtt, jitter, loss, steps, json } = options;
+  const { upload, download, rtt, jitter, loss, json } = options;
   const line: Line = {
     ...{ uploadBitsPerSecond: upload, downloadBitsPerSecond: download },
     ...{ roundTripMs: rtt, jitterMs: jitter, loss },
   };
   const cases: Case[] = [];
   for (const codec of options.codecs) {
-    cases.push(await measured(codec, line, steps));
+    cases.push(await measured(codec, line, options));
     if (!json) print(cases.at(-1));
   }
   if (json) console.log(JSON.stringify({ cases }));
 }
 
-async function measured(codec: WireEncoding, line: Line, steps: number): Promise<Case> {
+async function measured(codec: WireEncoding, line: Line, { nat, steps }: WanOptions): Promise<Case> {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-wan-'));
   const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
   const donors: HeadlessDonor[] = [];
@@ -124,11 +136,14 @@ async function measured(codec: WireEncoding, line: Line, steps: number): Promise
     const server = need(
       await createServer({
         ...{ data, runName, host: '127.0.0.1', port: 0, pages: PAGES_FOLDER, log },
-        ...{ expectedDonors: HOMES, microBatches: MICRO_BATCHES },
+        ...{ expectedDonors: HOMES, microBatches: MICRO_BATCHES, iceServers: [STUN_SERVER] },
       }),
       failed,
     );
-    const homes = need(await openHomes(HOMES, line, Number(new URL(server.url).port)), failed);
+    const homes = need(
+      await openHomes([nat[0] ?? 'none', nat[1] ?? nat[0] ?? 'none'], line, Number(new URL(server.url).port)),
+      failed,
+    );
     try {
       const { pathname, search, hash } = new URL(server.ownDonorUrl);
       const url = homes.origin + pathname + search + hash;
@@ -159,13 +174,17 @@ async function timed(codec: WireEncoding, { run }: Server, { store }: DataDirect
   return {
     ...{ codec, stepSeconds, predictedSeconds: predicted ?? Number.NaN },
     bytesPerStep: median(done.map(({ bytesDirect, bytesRelayed }) => bytesDirect + bytesRelayed)) ?? Number.NaN,
+    bytesRelayed: median(done.map(({ bytesRelayed }) => bytesRelayed)) ?? Number.NaN,
     tokensPerSecond: (SAMPLES * SEQUENCE) / stepSeconds,
   };
 }
 
 function print(one: Case | undefined): void {
   if (!one) return;
-  const { codec, stepSeconds, bytesPerStep, tokensPerSecond, predictedSeconds: predicted } = one;
+  const { codec, stepSeconds, bytesPerStep, bytesRelayed, tokensPerSecond, predictedSeconds: predicted } = one;
+  const way = bytesRelayed > 0 ? ` (${bytesRelayed} through the server)` : '';
   const seconds = `predicted ${predicted.toFixed(3)} s, measured ${stepSeconds.toFixed(3)} s (${(predicted / stepSeconds).toFixed(2)})`;
-  console.log(`${codec.padEnd(5)} ${seconds}, ${bytesPerStep} bytes a step, ${tokensPerSecond.toFixed(0)} tokens/s`);
+  console.log(
+    `${codec.padEnd(5)} ${seconds}, ${bytesPerStep} bytes a step${way}, ${tokensPerSecond.toFixed(0)} tokens/s`,
+  );
 }

@@ -14,10 +14,16 @@ import { COMMAND_FILE } from '../../files/projectRoot.ts';
 import { findBrowser, noBrowser } from '../../headless/findBrowser.mjs';
 import type { BrowserProgram } from '../../headless/headless.ts';
 import type { Line } from './line.ts';
+import type { NatKind } from './nat.ts';
 import { PORTS, routerArguments, serverSocket } from './router.ts';
+import { STUN_PORT } from './stun.ts';
 
+/** Within the homes, and of the homes that have a network address of their own outside. */
 const NETWORK = '10.77';
+const OUTSIDE = '10.78';
 const SERVER_ADDRESS = `${NETWORK}.0.2`;
+/** Where a browser asks how the world sees it. */
+export const STUN_SERVER = { urls: `stun:${SERVER_ADDRESS}:${STUN_PORT}` };
 /** So much a line takes at once, and so long a packet may wait for it. */
 const SHAPE = ['burst', '16kb', 'latency', '300ms'];
 const READY_LIMIT_MS = 30_000;
@@ -36,13 +42,13 @@ export function homesProblem(): string | null {
   return null;
 }
 
-/** `count` homes that reach the server at `port` of this machine. */
-export async function openHomes(count: number, line: Line, port: number): Promise<Result<Homes>> {
+/** Homes behind routers of these kinds, that reach the server at `port` of this machine. */
+export async function openHomes(nats: readonly NatKind[], line: Line, port: number): Promise<Result<Homes>> {
   const problem = homesProblem();
   if (problem !== null) return refusal(problem);
   const browser = await findBrowser();
   if (browser === null) return refusal(noBrowser());
-  const homes = new Homes(count, line, port, browser.path);
+  const homes = new Homes(nats, line, port, browser.path);
   try {
     await homes.open();
     return success(homes);
@@ -55,7 +61,7 @@ export async function openHomes(count: number, line: Line, port: number): Promis
 export class Homes {
   /** The server, as a home sees it. */
   readonly origin: string;
-  readonly #count: number;
+  readonly #nats: readonly NatKind[];
   readonly #line: Line;
   readonly #port: number;
   readonly #browser: string;
@@ -69,8 +75,8 @@ export class Homes {
   };
   #server: Server | null = null;
 
-  constructor(count: number, line: Line, port: number, browser: string) {
-    this.#count = count;
+  constructor(nats: readonly NatKind[], line: Line, port: number, browser: string) {
+    this.#nats = nats;
     this.#line = line;
     this.#port = port;
     this.#browser = browser;
@@ -90,8 +96,7 @@ export class Homes {
   }
 
   async open(): Promise<void> {
-    const homes = Array.from({ length: this.#count }, (_, home) => home);
-    for (const home of homes) this.#addHome(home);
+    for (const home of this.#nats.keys()) this.#addHome(home);
     this.#server = createServer({ allowHalfOpen: true }, (socket) => {
       const server = connect({ host: '127.0.0.1', port: this.#port, allowHalfOpen: true });
       socket.on('error', () => server.destroy());
@@ -99,7 +104,7 @@ export class Homes {
       socket.pipe(server).pipe(socket);
     }).listen(serverSocket(this.#folder));
     await once(this.#server, 'listening');
-    await Promise.all(homes.map((home) => this.#startRouter(home)));
+    await Promise.all(this.#nats.map((nat, home) => this.#startRouter(home, nat)));
   }
 
   async close(): Promise<void> {
@@ -110,37 +115,37 @@ export class Homes {
   }
 
   #addHome(home: number): void {
-    const [inside, router] = [this.#namespace('home', home), this.#namespace('router', home)];
-    for (const name of [inside, router]) {
+    const [own, router] = [this.#namespace('home', home), this.#namespace('router', home)];
+    for (const name of [own, router]) {
       ip('netns', 'add', name);
       this.#namespaces.push(name);
       within(name, 'sh', '-c', 'echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6');
       ip('-n', name, 'link', 'set', 'lo', 'up');
     }
-    ip('link', 'add', 'line', 'netns', inside, 'type', 'veth', 'peer', 'name', 'line', 'netns', router);
+    ip('link', 'add', 'line', 'netns', own, 'type', 'veth', 'peer', 'name', 'line', 'netns', router);
     const network = `${NETWORK}.${home + 1}`;
     for (const [name, address, rate] of [
-      [inside, `${network}.2/24`, this.#line.uploadBitsPerSecond],
+      [own, `${inside(home)}/24`, this.#line.uploadBitsPerSecond],
       [router, `${network}.1/24`, this.#line.downloadBitsPerSecond],
     ] as const) {
       ip('-n', name, 'addr', 'add', address, 'dev', 'line');
       ip('-n', name, 'link', 'set', 'line', 'up');
       execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', 'line', 'root', 'tbf', 'rate', `${rate}bit`, ...SHAPE]);
     }
-    ip('-n', inside, 'route', 'add', 'default', 'via', `${network}.1`);
+    ip('-n', own, 'route', 'add', 'default', 'via', `${network}.1`);
     const range = `${PORTS.first} ${PORTS.first + PORTS.count - 1}`;
-    within(inside, 'sh', '-c', `echo "${range}" > /proc/sys/net/ipv4/ip_local_port_range`);
+    within(own, 'sh', '-c', `echo "${range}" > /proc/sys/net/ipv4/ip_local_port_range`);
     const elsewhere = this.#addresses().filter((_, other) => other !== home);
     for (const address of [...elsewhere, SERVER_ADDRESS]) ip('-n', router, 'addr', 'add', `${address}/32`, 'dev', 'lo');
     const { path } = this.browserIn(home);
-    writeFileSync(path, `#!/bin/sh\nexec ip netns exec ${inside} '${this.#browser.replaceAll("'", "'\\''")}' "$@"\n`);
+    writeFileSync(path, `#!/bin/sh\nexec ip netns exec ${own} '${this.#browser.replaceAll("'", "'\\''")}' "$@"\n`);
     chmodSync(path, 0o755);
   }
 
-  async #startRouter(home: number): Promise<void> {
+  async #startRouter(home: number, nat: NatKind): Promise<void> {
     const { roundTripMs, jitterMs, loss } = this.#line;
     const orders = routerArguments({
-      ...{ addresses: this.#addresses(), home, folder: this.#folder, jitterMs, loss },
+      ...{ addresses: this.#addresses(), home, inside: inside(home), nat, folder: this.#folder, jitterMs, loss },
       server: { address: SERVER_ADDRESS, port: this.#port },
       ...{ delayMs: roundTripMs / 2, serverDelayMs: roundTripMs / 4 },
     });
@@ -154,8 +159,9 @@ export class Homes {
     ]);
   }
 
+  /** By which the others see each home. */
   #addresses(): string[] {
-    return Array.from({ length: this.#count }, (_, home) => `${NETWORK}.${home + 1}.2`);
+    return this.#nats.map((nat, home) => (nat === 'none' ? inside(home) : `${OUTSIDE}.${home + 1}.2`));
   }
 
   /** Of this process: others may have homes too. */
@@ -163,6 +169,8 @@ export class Homes {
     return `shoal-${process.pid}-${kind}-${home}`;
   }
 }
+
+const inside = (home: number): string => `${NETWORK}.${home + 1}.2`;
 
 const ip = (...words: string[]): void => void execFileSync('ip', words, { stdio: ['ignore', 'ignore', 'pipe'] });
 const within = (name: string, ...command: string[]): void => ip('netns', 'exec', name, ...command);

@@ -12,7 +12,9 @@ import { z } from 'zod';
 import { at, invariant } from '../../../swarm/base.ts';
 import { monotonicMs } from '../../monitoring/clock.ts';
 import { Delay } from './delay.ts';
+import { NAT_KINDS, Nat } from './nat.ts';
 import { encodePacket, PacketReader } from './packets.ts';
+import { STUN_PORT, stunAnswer } from './stun.ts';
 
 const COMMAND = 'home-router';
 /** Of each home's sockets; as many are kept here for each other home. */
@@ -22,8 +24,11 @@ const PATIENCE_MS = 10_000;
 const RETRY_MS = 20;
 
 const ordersSchema = z.object({
-  /** Of all homes. */
+  /** Of all homes, as the others see them. */
   addresses: z.array(z.string()),
+  /** Of this home, in its own network. */
+  inside: z.string(),
+  nat: z.enum(NAT_KINDS),
   /** Which of them this router's is. */
   home: z.int(),
   server: z.object({ address: z.string(), port: z.int() }),
@@ -52,14 +57,16 @@ export function addHomeRouterCommand(program: Command): void {
 async function route(orders: RouterOrders): Promise<never> {
   const { addresses, home, folder } = orders;
   const others = addresses.map((_, index) => index).filter((index) => index !== home);
+  const nat = new Nat(orders.nat, PORTS);
   const homes = new Map<number, DatagramSocket[]>();
   for (const other of others) homes.set(other, await socketsAt(at(addresses, other)));
-  const arrivals = createServer((socket) => arrive(socket, orders, homes)).listen(routerSocket(folder, home));
+  const arrivals = createServer((socket) => arrive(socket, orders, homes, nat)).listen(routerSocket(folder, home));
   await once(arrivals, 'listening');
   const ways = new Map<number, Socket>();
   for (const other of others) ways.set(other, await opened(routerSocket(folder, other)));
-  for (const [other, sockets] of homes) depart(sockets, way(ways, other), orders);
+  for (const [other, sockets] of homes) depart(sockets, way(ways, other), { other, nat, loss: orders.loss });
   for (const socket of ways.values()) socket.write(Uint8Array.of(home));
+  await answerStun(orders, nat);
   const { address, port } = orders.server;
   await once(
     createServer({ allowHalfOpen: true }, (socket) => serve(socket, orders)).listen(port, address),
@@ -103,34 +110,56 @@ async function opened(path: string): Promise<Socket> {
   }
 }
 
+interface Departure {
+  readonly other: number;
+  readonly nat: Nat;
+  readonly loss: number;
+}
+
 /** What this home sends to another. What is lost is lost here. */
-function depart(sockets: readonly DatagramSocket[], to: Socket, { loss }: RouterOrders): void {
+function depart(sockets: readonly DatagramSocket[], to: Socket, { other, nat, loss }: Departure): void {
   for (const [index, socket] of sockets.entries())
-    socket.on('message', (data, { port: fromPort }) => {
-      if (loss > 0 && Math.random() < loss) return;
-      to.write(encodePacket({ fromPort, toPort: PORTS.first + index, data }));
+    socket.on('message', (data, { port }) => {
+      const toPort = PORTS.first + index;
+      const fromPort = nat.out(port, { home: other, port: toPort });
+      if (fromPort === null || (loss > 0 && Math.random() < loss)) return;
+      to.write(encodePacket({ fromPort, toPort, data }));
     });
 }
 
+/** By the server's address the home learns how the others see it. */
+async function answerStun({ addresses, home, inside, server, serverDelayMs }: RouterOrders, nat: Nat): Promise<void> {
+  const socket = createSocket('udp4');
+  const delay = new Delay();
+  socket.on('message', (request, { port }) => {
+    const publicPort = nat.out(port, { home: 'server', port: STUN_PORT });
+    const answer = publicPort === null ? null : stunAnswer(request, at(addresses, home), publicPort);
+    if (answer !== null) delay.add(2 * serverDelayMs, () => socket.send(answer, port, inside));
+  });
+  socket.on('error', () => undefined); // a port that nobody listens at any more
+  socket.bind(STUN_PORT, server.address);
+  await once(socket, 'listening');
+}
+
 /** What other homes send to this one: the first byte says which it is that sends. */
-function arrive(socket: Socket, orders: RouterOrders, homes: ReadonlyMap<number, readonly DatagramSocket[]>): void {
-  const { addresses, home, delayMs, jitterMs } = orders;
+function arrive(
+  socket: Socket,
+  { inside, delayMs, jitterMs }: RouterOrders,
+  homes: ReadonlyMap<number, readonly DatagramSocket[]>,
+  nat: Nat,
+): void {
   const reader = new PacketReader();
   const delay = new Delay();
-  let sockets: readonly DatagramSocket[] | undefined;
+  let home: number | undefined;
   socket.on('data', (bytes) => {
-    let rest: Uint8Array = bytes;
-    if (sockets === undefined) {
-      sockets = homes.get(bytes[0] ?? -1);
-      rest = bytes.subarray(1);
-    }
-    const from = sockets;
-    invariant(from, 'a router says first whose it is');
+    const rest = home === undefined ? bytes.subarray(1) : bytes;
+    home ??= at([...bytes], 0);
     for (const { fromPort, toPort, data } of reader.read(rest)) {
-      const sender = from[fromPort - PORTS.first];
+      const sender = homes.get(home)?.[fromPort - PORTS.first];
+      const port = nat.in(toPort, { home, port: fromPort });
       // Another port than those that a home was given is none that anybody could answer.
-      if (!sender) continue;
-      delay.add(delayMs + jitterMs * Math.random(), () => sender.send(data, toPort, at(addresses, home)));
+      if (!sender || port === null) continue;
+      delay.add(delayMs + jitterMs * Math.random(), () => sender.send(data, port, inside));
     }
   });
 }
