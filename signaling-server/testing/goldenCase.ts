@@ -1,6 +1,6 @@
 /** A golden case as a test needs it: its run, its initial weights, its tokens, and what the float64 trainer found. */
 import { readFile } from 'node:fs/promises';
-import type { Range } from '../../swarm/base.ts';
+import { at, type Range } from '../../swarm/base.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
 import type { StateKind } from '../../swarm/plan/stateKinds.ts';
 import { modelOf, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
@@ -25,10 +25,10 @@ export async function openGoldenCase(name: string): Promise<GoldenCase> {
   if (!parsed.ok) throw new Error(parsed.reason);
   const run = parsed.value;
   const model = modelOf(run);
-  const opened = await openWeights(new URL('init.safetensors', folder).pathname, model);
+  const opened = await openWeights(new URL(String(run.init), folder).pathname, model);
   if (!opened.ok) throw new Error(opened.reason);
   const weights = opened.value;
-  const text = await readFile(new URL('corpus.txt', folder));
+  const text = await readFile(new URL(at(run.data.files, 0), folder));
   const lines = (await readFile(new URL('expected.jsonl', folder), 'utf8')).trim().split('\n');
   const { sequenceLength: T, globalBatchSize: B } = run.train;
   const windows = Math.floor((text.length - 1) / T);
@@ -38,7 +38,9 @@ export async function openGoldenCase(name: string): Promise<GoldenCase> {
     weights,
     expected: lines.map((line) => JSON.parse(line)),
     readState: (block, kind, [from, to]) =>
-      kind === 'value' ? weights.readBlock(block, from, to) : Promise.resolve(new Float32Array(to - from)),
+      kind === 'value' || kind === 'shared'
+        ? weights.readBlock(block, from, to)
+        : Promise.resolve(new Float32Array(to - from)),
     tokens(step, [from, to]) {
       const starts = Array.from({ length: to - from }, (_, i) => ((step * B + from + i) % windows) * T);
       const rows = (shift: number) =>

@@ -75,6 +75,15 @@ export const roundLength = ({ islands }: Pick<Rounds, 'islands'>): number =>
 export const wholeRounds = (rounds: Pick<Rounds, 'islands'>, steps: number): number =>
   Math.ceil(steps / roundLength(rounds)) * roundLength(rounds);
 
+/** How many steps each island does in the round that this step is of. */
+export function roundSteps({ steps, islands }: Rounds, count: number): number[] {
+  if (!islands) return [1];
+  const { count: K, innerSteps: H } = islands;
+  const first = Math.floor(count / (K * H)) * K * H;
+  const size = Math.min(K * H, steps - first);
+  return Array.from({ length: K }, (_, island) => Math.ceil(Math.max(0, size - island) / K));
+}
+
 /** Whether a meeting has just been held when `count` steps stand committed; the start is one. */
 export const isMeeting = (rounds: Rounds, count: number): boolean =>
   count % roundLength(rounds) === 0 || count === rounds.steps;

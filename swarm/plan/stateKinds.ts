@@ -7,7 +7,9 @@ import type { Islands } from '../run/runFile.ts';
 
 /** What the update reads and writes, and all there is in a run without islands. */
 export const STATE_KINDS = ['value', 'm', 'v'] as const;
-type IslandKind = (typeof STATE_KINDS)[number] | 'leftOver';
+/** Each island's own. */
+export const ISLAND_KINDS = [...STATE_KINDS, 'leftOver'] as const;
+type IslandKind = (typeof ISLAND_KINDS)[number];
 /** `@0` is not written. */
 export type StateKind = IslandKind | `${IslandKind}@${number}` | 'shared' | 'velocity' | 'published';
 
@@ -34,7 +36,7 @@ export function stateKinds(islands: Kept): readonly StateKind[] {
 }
 
 /** Those that equal `value` whenever a meeting has been held: every island begins at what was published. */
-export function kindsLikeValue(islands: Kept): readonly StateKind[] {
+function kindsLikeValue(islands: Kept): readonly StateKind[] {
   if (!islands) return [];
   const others = turns(islands).slice(1);
   return [...others.map((turn) => kindAt('value', turn)), islands.publish === 'f32' ? 'shared' : 'published'];

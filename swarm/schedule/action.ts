@@ -23,9 +23,11 @@ export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B
 type StageOp = 'REDUCE' | 'GATHER';
 /**
  * Per step: REPORT adds the sums of what this peer keeps and tells the server, COMMIT awaits its answer, UPDATE applies it
- * to what this peer keeps, SEND_V sends the new values.
+ * to what this peer keeps, SEND_V sends the new values. In a run with islands, between the two: at the end of an island's
+ * turn SWITCH lays its state aside and takes the next one's, at the end of a round MEET holds the meeting.
  */
-type StepOp = 'REPORT' | 'COMMIT' | 'UPDATE' | 'SEND_V';
+type StepOp = 'REPORT' | 'COMMIT' | 'UPDATE' | TurnEnd | 'SEND_V';
+export type TurnEnd = 'SWITCH' | 'MEET';
 
 export type MicroAction = { readonly op: MicroOp; readonly stage: number; readonly microBatch: number };
 type StageAction = { readonly op: StageOp; readonly stage: number };
@@ -50,9 +52,10 @@ export const MICRO_OPS: readonly MicroOp[] = ['F', 'R', 'B', 'SEND_F', 'RECV_F',
 /** Numbers for the kinds of action, those of MICRO_OPS first: for tables of millions. */
 export const OP_INDEX = {
   ...{ F: 0, R: 1, B: 2, SEND_F: 3, RECV_F: 4, SEND_B: 5, RECV_B: 6 },
-  ...{ REDUCE: 7, REPORT: 8, COMMIT: 9, UPDATE: 10, SEND_V: 11, GATHER: 12 },
+  ...{ REDUCE: 7, REPORT: 8, COMMIT: 9, UPDATE: 10, SEND_V: 11, GATHER: 12, SWITCH: 13, MEET: 14 },
 } as const satisfies Record<Action['op'], number>;
-const TEXT = /^(?:(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B)(\d+)|(\d+)(REDUCE|GATHER)|(REPORT|COMMIT|UPDATE|SEND_V))$/;
+const TEXT =
+  /^(?:(\d+)(F|R|B|SEND_F|RECV_F|SEND_B|RECV_B)(\d+)|(\d+)(REDUCE|GATHER)|(REPORT|COMMIT|UPDATE|SWITCH|MEET|SEND_V))$/;
 
 export function formatAction(action: Action): string {
   if ('microBatch' in action) return `${action.stage}${action.op}${action.microBatch}`;
@@ -82,6 +85,9 @@ export const isCompute = (action: Action): action is ComputeAction =>
 /** A transfer runs beside the peer's work: it takes no time of the peer's own. */
 export const isTransfer = ({ op }: Action): boolean =>
   op === 'SEND_F' || op === 'RECV_F' || op === 'SEND_B' || op === 'RECV_B';
+
+export const isTurnEnd = (action: Action): action is { readonly op: TurnEnd } =>
+  action.op === 'SWITCH' || action.op === 'MEET';
 
 /** One line a peer: `a: 0F0 0F1 0B0 0B1`. */
 export function formatSchedule(schedule: Schedule): string {

@@ -6,7 +6,7 @@
 import { at, outside, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan, Problem } from '../plan/plan.ts';
-import { type Action, formatAction, isTransfer, type Schedule, type Work } from './action.ts';
+import { type Action, formatAction, isTransfer, isTurnEnd, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
 import { type WorkGraph, workGraph, workOf } from './graph.ts';
 import { grid, type Mark } from './grid.ts';
@@ -38,6 +38,8 @@ const RULE_OF_OP: Readonly<Record<Action['op'], Problem['rule']>> = {
   REPORT: 'SC20',
   COMMIT: 'SC20',
   UPDATE: 'SC7',
+  SWITCH: 'SC7',
+  MEET: 'SC7',
   SEND_V: 'SC8',
   GATHER: 'SC8',
 };
@@ -88,7 +90,8 @@ function expectedWork(plan: Plan, schedule: Schedule, kind: ScheduleKind): Map<P
   const all = [...schedule.values()].flat();
   const transfers = all.some(isTransfer);
   const stateWork = all.some((action) => !('microBatch' in action));
-  const whole = kind === 'step' ? lower(plan, gpipe(plan)) : forwardOnly(plan);
+  const end = all.find(isTurnEnd)?.op ?? null;
+  const whole = kind === 'step' ? lower(plan, gpipe(plan), end) : forwardOnly(plan);
   const wanted = (action: Action): boolean => {
     if (isTransfer(action)) return transfers;
     return action.op === 'F' || action.op === 'B' || stateWork;

@@ -4,8 +4,10 @@
  * they stand right before what needs them. See SPEC.md, SC5 to SC8 and SC20.
  */
 import type { PeerId } from '../base.ts';
+import type { Turn } from '../islands/rounds.ts';
 import { keepersOf, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
-import type { Action, MicroAction, Schedule, StateAction } from './action.ts';
+import type { Train } from '../run/runFile.ts';
+import type { Action, MicroAction, Schedule, StateAction, TurnEnd } from './action.ts';
 import { forwards, gpipe } from './gpipe.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 
@@ -18,12 +20,16 @@ const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {
 /** The plan's schedule as its builder writes it: F and B. */
 export const build = (plan: Plan): Schedule => BUILDERS[plan.schedule](plan);
 
-/** Everything a step needs, from a builder's schedule. */
-export const lower = (plan: Plan, schedule: Schedule): Schedule =>
-  addUpdate(plan, addCommit(addReduce(addTransfers(plan, addRecompute(plan, schedule)))));
+/** Everything a step needs, from a builder's schedule; `end`: what it is the end of, in a run with islands. */
+export const lower = (plan: Plan, schedule: Schedule, end: TurnEnd | null = null): Schedule =>
+  addUpdate(plan, addCommit(addReduce(addTransfers(plan, addRecompute(plan, schedule)))), end);
 
 /** The lists that peers run in a step. */
-export const stepSchedule = (plan: Plan): Schedule => lower(plan, build(plan));
+export const stepSchedule = (plan: Plan, end: TurnEnd | null = null): Schedule => lower(plan, build(plan), end);
+
+/** What the step of this turn is the end of. */
+export const turnEnd = ({ islands }: Pick<Train, 'islands'>, { endsTurn, endsRound }: Turn): TurnEnd | null =>
+  islands && endsTurn ? (endsRound ? 'MEET' : 'SWITCH') : null;
 
 /** The lists that peers run in an evaluation: forwards and their transfers. */
 export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, forwards(plan));
@@ -84,7 +90,7 @@ export const addCommit = (schedule: Schedule): Schedule =>
   new Map([...schedule].map(([peer, actions]) => [peer, [...actions, { op: 'REPORT' }, { op: 'COMMIT' }]]));
 
 /** At the end of every list: keepers update, primaries send the new values, members gather them. Replicas get theirs beside the next step. */
-export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
+export function addUpdate(plan: Plan, schedule: Schedule, end: TurnEnd | null = null): Schedule {
   return new Map(
     [...schedule].map(([peer, actions]) => {
       const shards = plan.state.flatMap((state) => state.shards);
@@ -94,7 +100,7 @@ export function addUpdate(plan: Plan, schedule: Schedule): Schedule {
         members.some((member) => member.peer === peer) ? [{ op: 'GATHER', stage }] : [],
       );
       const ends: StateAction[] = [
-        ...(isKeeper ? [{ op: 'UPDATE' } as const] : []),
+        ...(isKeeper ? [{ op: 'UPDATE' } as const, ...(end ? [{ op: end }] : [])] : []),
         ...(isPrimary ? [{ op: 'SEND_V' } as const] : []),
         ...gathers,
       ];

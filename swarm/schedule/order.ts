@@ -11,11 +11,13 @@ import type { BlockName, Model } from '../model/model.ts';
 import { homeStage, keepersOf, type Plan } from '../plan/plan.ts';
 import {
   type Action,
+  isTurnEnd,
   MICRO_OPS,
   type MicroOp,
   OP_INDEX,
   type Schedule,
   type StateAction,
+  type TurnEnd,
   type Work,
   workKey,
 } from './action.ts';
@@ -32,6 +34,8 @@ export interface Wiring {
   readonly number: (op: MicroOp, stage: number, microBatch: number) => number;
   /** As `find`, of what several peers do. */
   readonly stateNumber: (action: StateAction, peer: PeerId) => number;
+  /** What the step is the end of, in a run with islands. */
+  readonly end: TurnEnd | null;
   /** Without whose reports no step is committed: those who have losses or keep state. */
   readonly reporters: ReadonlySet<PeerId>;
 }
@@ -53,8 +57,10 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
   const stateNumbers = new Map<string, number>();
   const stateNumber = (action: StateAction, peer: PeerId): number => stateNumbers.get(workKey({ peer, action })) ?? -1;
   let count = 0;
+  let end: TurnEnd | null = null;
   for (const [peer, actions] of schedule) {
     for (const action of actions) {
+      if (isTurnEnd(action)) end = action.op;
       if ('microBatch' in action) numbers[place(action.op, action.stage, action.microBatch)] = count;
       else stateNumbers.set(workKey({ peer, action }), count);
       count++;
@@ -73,6 +79,7 @@ export function wiring(model: Pick<Model, 'tied'>, plan: Plan, schedule: Schedul
       'microBatch' in action ? number(action.op, action.stage, action.microBatch) : stateNumber(action, peer),
     number,
     stateNumber,
+    end,
     reporters: stateNumbers.size === 0 ? new Set() : reportersOf(plan),
   };
 }
@@ -141,8 +148,12 @@ export function tellNeeds(action: Action, peer: PeerId, wiring: Wiring, { micro,
     case 'UPDATE':
       state({ op: 'COMMIT' }, peer);
       return;
-    case 'SEND_V':
+    case 'SWITCH':
+    case 'MEET':
       state({ op: 'UPDATE' }, peer);
+      return;
+    case 'SEND_V':
+      state({ op: wiring.end ?? 'UPDATE' }, peer);
       return;
     case 'GATHER':
       state({ op: 'COMMIT' }, peer);

@@ -190,7 +190,7 @@ describe('links', () => {
 
 test('[SI5] [SC8] [SC20] what is done for the state takes what the costs say, and waits for the commit in between', () => {
   const [model, plan] = pipeline(2, 1);
-  const seconds = { REDUCE: 1, REPORT: 3, COMMIT: 4, UPDATE: 10, SEND_V: 5, GATHER: 2 };
+  const seconds = { REDUCE: 1, REPORT: 3, COMMIT: 4, UPDATE: 10, SEND_V: 5, SWITCH: 0, MEET: 0, GATHER: 2 };
   const timeline = simulate(model, plan, stepSchedule(plan), { ...FREE, stateSeconds: ({ op }) => seconds[op] });
   const state = print(timeline.filter(({ action }) => !('microBatch' in action)));
   expect(state).toEqual([

@@ -22,7 +22,7 @@ import type { Surroundings } from './surroundings.ts';
 import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
-const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SEND_V']);
+const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'MEET', 'SEND_V']);
 
 /** JSON has no number for what is not finite. */
 const said = (sum: number): number | 'NaN' | 'Infinity' =>
@@ -117,6 +117,9 @@ export class StepRun {
         return;
       case 'UPDATE':
         return this.#update();
+      case 'SWITCH':
+      case 'MEET':
+        return this.#role.islands?.stepDone(this.#step);
       case 'SEND_V':
         return sendValues(this.#role, this.#step, (...sent) => this.#send(...sent));
       case 'GATHER':

@@ -13,6 +13,7 @@ import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { type ComparedShard, comparedShards } from '../../../swarm/ways/compared.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
+import { IslandShards } from './islandShards.ts';
 
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
@@ -40,6 +41,8 @@ export interface Role {
   readonly wire: WireEncoding;
   readonly stages: ReadonlyMap<number, Stage>;
   readonly shards: Shards;
+  /** The same, in a run with islands. */
+  readonly islands: IslandShards | null;
   /** Of the state: what keepers have, and what a checkpoint has. */
   readonly kinds: readonly StateKind[];
   readonly saved: readonly StateKind[];
@@ -65,12 +68,15 @@ export async function buildRole(
     for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire, compute)) {
       stages.set(index, await engine.stage(size, slotsOf(plan, peer, index), sizesOf(plan, peer, index)));
     }
-    const shards = await engine.shards(plan, peer, stages);
+    const onGpu = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
     const kept = shardsOf(model, plan, peer, undefined, compute);
+    const { islands: settings } = train;
+    const islands = settings ? new IslandShards(onGpu, { model, train, islands: settings, kept, stages, uses }) : null;
+    const shards = islands ?? onGpu;
     const compared = comparedShards(model, plan);
     const state = { kinds: stateKinds(train.islands), saved: savedKinds(train.islands) };
-    return { model, plan, peer, epoch, sequence, wire, stages, shards, ...state, uses, kept, compared };
+    return { model, plan, peer, epoch, sequence, wire, stages, shards, islands, ...state, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     throw cause;
@@ -91,8 +97,9 @@ export function closeRole(role: Role): void {
 export const roleBytes = ({ stages, shards }: Role): number =>
   [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
 
-/** Loads every value that this peer computes with and the moments it keeps. */
-export async function loadRole({ stages, uses, shards, saved, kept }: Role, read: ReadState): Promise<void> {
+/** Loads every value that this peer computes with and the state it keeps. What is not saved of it equals the values. */
+export async function loadRole({ stages, uses, shards, kinds, saved, kept }: Role, read: ReadState): Promise<void> {
+  const likeValue = kinds.filter((kind) => !saved.includes(kind));
   const loads: Promise<void>[] = [];
   for (const [index, stage] of stages) {
     for (const { block, ranges } of got(uses, index)) {
@@ -103,8 +110,12 @@ export async function loadRole({ stages, uses, shards, saved, kept }: Role, read
   }
   for (const { block, range, master } of kept) {
     for (const kind of saved) {
-      if (kind === 'value' && master === 'stage') continue;
-      loads.push(read(block, kind, range).then((values) => shards.writeState(block, range, kind, values)));
+      const places = kind !== 'value' ? [kind] : [...(master === 'own' ? [kind] : []), ...likeValue];
+      if (places.length === 0) continue;
+      const write = (values: Float32Array): void => {
+        for (const place of places) shards.writeState(block, range, place, values);
+      };
+      loads.push(read(block, kind, range).then(write));
     }
   }
   await Promise.all(loads);

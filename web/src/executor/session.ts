@@ -9,7 +9,7 @@ import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
-import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { stepSchedule, turnEnd } from '../../../swarm/schedule/lower.ts';
 import { arrivalPartners, incoming, type Partners, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
@@ -272,10 +272,11 @@ export class Session {
     const { run, role } = this.#atWork();
     this.#holding.added(step); // what an attempt before added does not count
     this.#inbox.advance(epoch.number, step);
-    const actions = got(stepSchedule(role.plan), run.peer);
+    const { train } = run.facts;
+    const actions = got(stepSchedule(role.plan, turnEnd(train, turnAt(train, step))), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
-    expectTokens(run.tokens, run.facts.train, samplesRead(role.plan, run.peer), step);
+    expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step);
     const around = { ...this.#surroundings(epoch, role, step), lossScale };
     const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step));
     this.#holding.gathered(step + 1);
@@ -304,7 +305,10 @@ export class Session {
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).
       if (!this.#holding.hasAdded(step + 1)) return;
-      this.#epochs.enqueueAlways(async () => role.shards.update(scalars));
+      this.#epochs.enqueueAlways(async () => {
+        role.shards.update(scalars);
+        await role.islands?.stepDone(step);
+      });
     }
     this.#holding.committed(step + 1);
     this.#commits.arrived(epoch, step, scalars);

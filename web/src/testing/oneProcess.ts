@@ -3,6 +3,7 @@
  * function call. It commits its own steps.
  */
 import { at, got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { Model } from '../../../swarm/model/model.ts';
@@ -10,7 +11,7 @@ import { type Plan, peers } from '../../../swarm/plan/plan.ts';
 import { FIRST_LOSS_SCALE } from '../../../swarm/precision.ts';
 import { learningRate } from '../../../swarm/run/learningRate.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
-import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { forwardOnly, stepSchedule, turnEnd } from '../../../swarm/schedule/lower.ts';
 import { incoming, sizesOf } from '../../../swarm/ways/partners.ts';
 import { FULL_SPEED } from '../executor/dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from '../executor/engine.ts';
@@ -69,6 +70,7 @@ export class OneProcess {
 
   async step(step: number): Promise<DoneStep> {
     const { train } = this.#terms;
+    const turn = turnAt(train, step);
     for (const inbox of this.#inboxes.values()) inbox.advance(EPOCH, step);
     const reports = new Map<PeerId, ReportMessage>();
     let commit: (scalars: UpdateScalars) => void = () => {};
@@ -80,12 +82,15 @@ export class OneProcess {
       if (reports.size < this.roles.length) return;
       this.reports = this.roles.map(({ peer }) => got(reports, peer));
       const clip = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (this.#norm() + 1e-6));
-      commit({ learningRate: learningRate(train, step), clipScale: clip / this.#lossScale, time: step + 1 });
+      commit({ learningRate: learningRate(train, turn.number), clipScale: clip / this.#lossScale, time: turn.time });
     };
     await Promise.all(
       this.roles.map((role) => {
         const around = this.#around(role, step, (message) => report(role.peer, message), committed);
-        return new StepRun(role, around, step).train(got(stepSchedule(role.plan), role.peer), step > 0);
+        return new StepRun(role, around, step).train(
+          got(stepSchedule(role.plan, turnEnd(train, turn)), role.peer),
+          step > 0,
+        );
       }),
     );
     const losses = this.reports.flatMap((one) => one.losses).toSorted((a, b) => a.microBatch - b.microBatch);
@@ -143,7 +148,8 @@ export class OneProcess {
         for (const message of encodeTensor(key, sent)) this.#inboxes.get(to)?.accept(role.peer, message);
       },
       receive: (key, from) => own.receive(key, from, signal),
-      tokens: async (microBatch) => this.#terms.tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
+      tokens: async (microBatch) =>
+        this.#terms.tokens(turnAt(this.#terms.train, step).number, samplesOf.get(microBatch) ?? [0, 0]),
       report,
       committed: () => committed,
     };
